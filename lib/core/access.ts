@@ -1,0 +1,42 @@
+/** Access modes of CSI (VolumeCapability.AccessMode), in words. */
+export type AccessMode =
+  | "single-node-writer"
+  | "single-node-reader-only"
+  | "multi-node-reader-only"
+  | "multi-node-single-writer"
+  | "multi-node-multi-writer"
+  | "single-node-single-writer"
+  | "single-node-multi-writer";
+
+/** One requested way of using a volume (VolumeCapability). */
+export interface Capability {
+  readonly kind: "mount" | "block";
+  /** Empty or undefined when the caller leaves the choice to the driver. Always undefined for block. */
+  readonly fsType: string | undefined;
+  readonly mountFlags: readonly string[];
+  readonly mountGroup: string | undefined;
+  readonly mode: AccessMode;
+}
+
+/** What a driver's volumes can be used for. */
+export interface Access {
+  readonly kinds: readonly ("mount" | "block")[];
+  /** Accepted `fs_type` values; "any" when the value is ignored because no file system is made. */
+  readonly filesystems: readonly string[] | "any";
+  /** Whether several nodes may write at once through a mount. */
+  readonly sharedWriters: boolean;
+}
+
+/** The reason why `access` cannot satisfy `wanted`, or undefined when it can. */
+export function unmet(access: Access, wanted: Capability): string | undefined {
+  if (!access.kinds.includes(wanted.kind)) return `access type "${wanted.kind}" is not supported`;
+  if (wanted.kind === "mount" && wanted.fsType && access.filesystems !== "any") {
+    if (!access.filesystems.includes(wanted.fsType)) {
+      return `fs type "${wanted.fsType}" is not one of ${access.filesystems.join(", ")}`;
+    }
+  }
+  if (wanted.mode === "multi-node-multi-writer" && wanted.kind === "mount" && !access.sharedWriters) {
+    return "several nodes cannot write to this kind of volume at once";
+  }
+  return undefined;
+}

@@ -1,0 +1,37 @@
+/**
+ * The failure vocabulary of csimux: the status codes of the CSI specification, in words.
+ * Which situation gets which code: CSI v1.12 "Error Scheme" and the tables of each RPC.
+ */
+export type Code =
+  | "invalid-argument"
+  | "not-found"
+  | "already-exists"
+  | "out-of-range"
+  | "resource-exhausted"
+  | "failed-precondition"
+  | "aborted"
+  | "unavailable"
+  | "deadline-exceeded"
+  | "unimplemented"
+  | "unauthenticated"
+  | "permission-denied"
+  | "internal";
+
+/**
+ * The one error that drivers, attachers and the router throw on purpose.
+ * The message is for people: it names the object, says what happened and what to do, and holds no secret.
+ * `cause` is for the log and never leaves the process.
+ */
+export class CsiError extends Error {
+  override readonly name = "CsiError";
+  readonly code: Code;
+  constructor(code: Code, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+const pending: ReadonlySet<Code> = new Set<Code>(["aborted", "unavailable", "deadline-exceeded"]);
+
+/** True when the caller may conclude that nothing is in progress any more (CSI "Timeouts"; external-provisioner's table). */
+export const isFinal = (error: unknown): boolean => !(error instanceof CsiError && pending.has(error.code));

@@ -1,0 +1,41 @@
+import { CsiError } from "./errors.ts";
+
+/** What a CSI id of this driver names: `v:<connection>/<id>` for volumes, `s:<connection>/<id>` for snapshots. */
+export interface Handle {
+  readonly kind: "volume" | "snapshot";
+  readonly connection: string;
+  /** The real driver's own id; opaque here, may hold any character, "/" included. */
+  readonly id: string;
+}
+
+const letters = { volume: "v", snapshot: "s" } as const;
+
+/** The longest id in bytes that CSI allows in a string field (CSI "Size Limits"). */
+export const maxHandleBytes = 128;
+
+const nameShape = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
+
+/** Whether a text may name a connection: a grammar of its own, so that it can never be a path. 1 to 63 bytes. */
+export const isConnectionName = (text: string): boolean => nameShape.test(text) && !text.includes("..");
+
+/** How many bytes of real id fit into a handle of this connection. */
+export const idBytes = (connection: string): number => maxHandleBytes - 3 - connection.length;
+
+/** The CSI id. Throws "invalid-argument" for a bad connection name and "internal" for an empty id. */
+export function encodeHandle(handle: Handle): string {
+  if (!isConnectionName(handle.connection)) {
+    throw new CsiError("invalid-argument", `"${handle.connection}" cannot name a connection`);
+  }
+  if (handle.id === "")
+    throw new CsiError("internal", `connection "${handle.connection}" produced an empty ${handle.kind} id`);
+  return `${letters[handle.kind]}:${handle.connection}/${handle.id}`;
+}
+
+/** The parts of a CSI id, or undefined when the text is no id of this kind that csimux could have made. */
+export function parseHandle(text: string, kind: Handle["kind"]): Handle | undefined {
+  if (!text.startsWith(`${letters[kind]}:`)) return undefined;
+  const slash = text.indexOf("/");
+  if (slash < 0 || slash === text.length - 1) return undefined;
+  const connection = text.slice(2, slash);
+  return isConnectionName(connection) ? { kind, connection, id: text.slice(slash + 1) } : undefined;
+}

@@ -1,0 +1,35 @@
+import type { GenericSchema, InferOutput } from "valibot";
+import type { CommandRunner } from "../io/runner.ts";
+import type { Driver } from "./driver.ts";
+
+/** How a driver reaches outside. Tests pass fakes below this. */
+export interface Ports {
+  readonly local: CommandRunner;
+}
+
+/** What a driver may know of the connection it serves. */
+export interface Identity {
+  readonly connection: string;
+  /** The value of `driver:` in the connection file; goes into `provisioner_driver`. */
+  readonly driver: string;
+  /** `instance_id` of the connection file. */
+  readonly instanceId: string | undefined;
+  /** The longest volume or snapshot id in bytes that still fits a CSI handle of this connection. */
+  readonly maxIdBytes: number;
+}
+
+/** The drivers of one family: which `driver:` values, how their part of the file is checked, how one is opened. */
+export interface DriverModule {
+  readonly names: readonly string[];
+  /** The schema of the driver's own sections of a connection file. */
+  readonly schema: (name: string) => GenericSchema;
+  /** Absent for a driver whose file can be checked but which csimux cannot open yet. Does no I/O. */
+  readonly open?: (identity: Identity, config: never, ports: Ports) => Driver;
+}
+
+/** Typed inside one driver folder (schema and open agree), erased outside. */
+export const driverModule = <S extends GenericSchema>(module: {
+  readonly names: readonly string[];
+  readonly schema: (name: string) => S;
+  readonly open?: (identity: Identity, config: InferOutput<S>, ports: Ports) => Driver;
+}): DriverModule => module as DriverModule;
