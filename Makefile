@@ -1,0 +1,38 @@
+# Everything a person types. Tools come from node_modules; needed beforehand: git, make, Node 20 or newer, npm.
+
+BUN := node_modules/.bin/bun
+STAMP := node_modules/.csimux-installed
+
+.PHONY: help run test check bench build install clean
+
+help:
+	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
+	@echo "make test     every test, the CSI conformance suite included"
+	@echo "make check    types, lint, import rules, generated code"
+	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
+	@echo "make build    dist/csimux"
+	@echo "make install  node_modules"
+	@echo "make clean    remove dist, .cache and run"
+
+install: $(STAMP)
+
+$(STAMP): package.json package-lock.json scripts/install.sh
+	@sh scripts/install.sh $@
+
+build: $(STAMP)
+	@$(BUN) scripts/build.ts
+
+run: $(STAMP)
+	@$(BUN) scripts/run.ts
+
+test: $(STAMP)
+	@$(BUN) scripts/test.ts
+
+check: $(STAMP)
+	@$(BUN) scripts/check.ts
+
+bench: $(STAMP)
+	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick)
+
+clean:
+	rm -rf dist .cache run
