@@ -1,0 +1,177 @@
+import * as v from "valibot";
+
+/** What documentation, JSON Schemas and messages say about one key. */
+export interface About {
+  /** One or two sentences: what the key means and what depends on it. */
+  readonly description: string;
+  /** Unit of a number: "minutes", "bytes", "ms". */
+  readonly unit?: string;
+  /** What happens when the key is absent, where no literal default says it. */
+  readonly absent?: string;
+  /** A value that would be accepted. */
+  readonly example?: unknown;
+  /** The value is never printed. The key may also be given as `<key>File`, a path whose content is the value. */
+  readonly secret?: true;
+  /** False for templates and patterns: `${env:NAME}` in them is left alone. */
+  readonly expand?: false;
+}
+
+/** How a mapping as a whole is described, and which other spellings of its keys are understood. */
+export interface AboutRecord {
+  readonly description?: string;
+  /** Misspelt or outdated key → the right one. Accepted with a warning. */
+  readonly aliases?: Readonly<Record<string, string>>;
+  /** Keys of other drivers or of the original that have no effect here, each with the reason. Accepted with a warning. */
+  readonly ignored?: Readonly<Record<string, string>>;
+}
+
+const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
+  v.pipe(schema, v.metadata({ ...about }));
+
+/**
+ * A mapping with these keys and no others. Every unknown key is reported, not only the first
+ * (valibot's strictObject stops there). An empty value (`key:`) counts as absent.
+ */
+export function record<const E extends v.ObjectEntries>(
+  entries: E,
+  about: AboutRecord = {},
+): v.ObjectSchema<E, undefined> {
+  const schema = v.pipe(v.objectWithRest(entries, v.never("unknown key")), v.metadata({ ...about }));
+  // objectWithRest types every key as never when the rest is; its output is that of a plain object.
+  return schema as unknown as v.ObjectSchema<E, undefined>;
+}
+
+/** A key that may be absent; `fallback` is then used and documented. */
+export function optional<S extends v.GenericSchema>(schema: S): v.OptionalSchema<S, undefined>;
+export function optional<S extends v.GenericSchema, const D extends v.InferInput<S>>(
+  schema: S,
+  fallback: D,
+): v.OptionalSchema<S, D>;
+export function optional(schema: v.GenericSchema, fallback?: unknown): v.GenericSchema {
+  return fallback === undefined ? v.optional(schema) : v.optional(schema, fallback);
+}
+
+/** Text that may be empty. */
+export const text = (about: About): v.GenericSchema<unknown, string> => described(v.string(), about);
+
+/** Text that must not be empty. */
+export const filled = (about: About): v.GenericSchema<unknown, string> =>
+  described(v.pipe(v.string(), v.trim(), v.minLength(1, "must not be empty")), about);
+
+/** Text that nobody may see: never printed, never in a message. */
+export const secret = (about: About): v.GenericSchema<unknown, string> =>
+  described(v.pipe(v.string(), v.minLength(1, "must not be empty")), { ...about, secret: true });
+
+/** Text with placeholders of its own; `${env:NAME}` is not expanded in it. */
+export const template = (about: About): v.GenericSchema<unknown, string> =>
+  described(v.string(), { ...about, expand: false });
+
+export const flag = (about: About): v.GenericSchema<unknown, boolean> => described(v.boolean(), about);
+
+/** A whole number from `min` to `max`. */
+export const whole = (about: About, min = 0, max: number = Number.MAX_SAFE_INTEGER): v.GenericSchema<unknown, number> =>
+  described(
+    v.pipe(
+      v.number(),
+      v.integer("must be a whole number"),
+      v.minValue(min, `must be at least ${min}`),
+      v.maxValue(max, `must be at most ${max}`),
+    ),
+    about,
+  );
+
+/** A TCP or UDP port. */
+export const port = (about: About): v.GenericSchema<unknown, number> => whole(about, 1, 65535);
+
+/** One of a few words. */
+export const oneOf = <const T extends readonly string[]>(
+  values: T,
+  about: About,
+): v.GenericSchema<unknown, T[number]> =>
+  described(
+    v.picklist(values, `must be one of ${values.map(value => (value === "" ? '""' : value)).join(", ")}`),
+    about,
+  );
+
+/** An absolute path without ".." parts; one trailing "/" is dropped. */
+export const path = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.string(),
+      v.regex(/^\//, "must be an absolute path"),
+      v.check(value => !/[\0\r\n]/.test(value), "must not hold line breaks or NUL"),
+      v.check(value => !value.split("/").includes(".."), 'must not hold ".."'),
+      v.transform(value => (value.length > 1 ? value.replace(/\/$/, "") : value)),
+    ),
+    about,
+  );
+
+/**
+ * Permission bits as octal digits, as text ("0777") or as a number whose decimal digits are octal (777): never the
+ * number's value, which would be octal 1411 (defect F12). The result is the digits without a leading "0o".
+ */
+export const mode = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.union([v.string(), v.number()], "must be octal digits in quotes"),
+      v.transform(value => String(value).replace(/^0o/, "")),
+      v.regex(/^[0-7]{3,4}$/, "must be three or four octal digits"),
+    ),
+    about,
+  );
+
+/** A user or group: a name or a number; 0 counts as given (defect F13). */
+export const owner = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.union([v.string(), v.number()], "must be a name or a number"),
+      v.transform(String),
+      v.regex(/^(?:[0-9]+|[A-Za-z_][A-Za-z0-9_.@\\-]*\$?)$/, "must be a user or group name, or a number"),
+    ),
+    about,
+  );
+
+/** A host name or an address, without scheme and port. */
+export const host = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.string(),
+      v.regex(
+        /^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[?[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]?)$/,
+        "must be a host name or an address, without scheme, port or path",
+      ),
+    ),
+    about,
+  );
+
+const portalShape = /^(?:\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]|[A-Za-z0-9_.-]+)(?::[0-9]{1,5})?$/;
+
+/** `host` or `host:port`; an IPv6 address stands in brackets. May be empty, which counts as absent. */
+export const portal = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.string(),
+      v.check(value => value === "" || portalShape.test(value), "must be host or host:port (IPv6 in brackets)"),
+    ),
+    about,
+  );
+
+/** A list; each item is checked. */
+export const list = <S extends v.GenericSchema>(item: S, about: About): v.GenericSchema<unknown, v.InferOutput<S>[]> =>
+  described(v.array(item), about);
+
+/** A mapping with free keys. */
+export const mapOf = <S extends v.GenericSchema>(
+  value: S,
+  about: About,
+): v.GenericSchema<unknown, Record<string, v.InferOutput<S>>> => described(v.record(v.string(), value), about);
+
+/** A scalar that ends up as text in somebody else's hands (a ZFS property, a targetcli attribute): 1, true and "on" alike. */
+export const scalar = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(v.union([v.string(), v.number(), v.boolean()], "must be text, a number or a boolean"), v.transform(String)),
+    about,
+  );
+
+/** A value that is handed on unchanged, whatever its shape. */
+export const anything = (about: About): v.GenericSchema<unknown, unknown> => described(v.unknown(), about);
