@@ -7,7 +7,7 @@ import * as csi from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 
 const columns = "kind\tname\tmember\tnumber\ttype\tlabel\tnotes";
 const [header, ...published] = readFileSync(join(import.meta.dirname, "csi-wire.tsv"), "utf8")
-  .trimEnd()
+  .replace(/\n$/, "")
   .split("\n");
 
 /** The name as the table writes it: without the package when it is ours, dots between nested names. */
