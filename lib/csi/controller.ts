@@ -1,0 +1,105 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { Capacity } from "../mux/capacity.ts";
+import type { Listing } from "../mux/listing.ts";
+import type { Snapshots } from "../mux/snapshots.ts";
+import type { Volumes } from "../mux/volumes.ts";
+import { capability, capacityRange, contentSource, demand, wireSnapshot, wireVolume } from "./convert.ts";
+import type { Controller } from "./gen/csi/v1/csi_pb.ts";
+import type { Instrumented } from "./instrument.ts";
+import { pageSize, required, requiredList, requiredMessage, requiredName } from "./require.ts";
+import { controllerCapabilities } from "./versions.ts";
+
+export interface ControllerParts {
+  readonly volumes: Volumes;
+  readonly snapshots: Snapshots;
+  readonly listing: Listing;
+  readonly capacity: Capacity;
+  /** The CSI version, as [major, minor], above which nothing is advertised. */
+  readonly version: readonly [number, number];
+}
+
+/** The Controller service. RPCs that no connection could serve are absent and answer "unimplemented". */
+export const controllerService = (parts: ControllerParts): Partial<Instrumented<ServiceImpl<typeof Controller>>> => ({
+  controllerGetCapabilities: async () => ({
+    capabilities: controllerCapabilities(parts.version).map(type => ({ type: { case: "rpc", value: { type } } })),
+  }),
+
+  createVolume: async (request, call) => {
+    const volume = await parts.volumes.create(
+      {
+        name: requiredName(request.name),
+        capabilities: requiredList(request.volumeCapabilities, "volume_capabilities").map(capability),
+        range: capacityRange(request.capacityRange),
+        parameters: request.parameters,
+        source: contentSource(request.volumeContentSource),
+        demand: demand(request.accessibilityRequirements),
+      },
+      call,
+    );
+    return { volume: wireVolume(volume) };
+  },
+
+  deleteVolume: async (request, call) => {
+    await parts.volumes.delete(required(request.volumeId, "volume_id"), call);
+    return {};
+  },
+
+  validateVolumeCapabilities: async (request, call) => {
+    const id = required(request.volumeId, "volume_id");
+    const wanted = requiredList(request.volumeCapabilities, "volume_capabilities").map(capability);
+    const reason = await parts.volumes.unconfirmed(id, wanted, call);
+    if (reason !== undefined) return { message: reason };
+    const { volumeContext, volumeCapabilities, parameters, mutableParameters } = request;
+    return { confirmed: { volumeContext, volumeCapabilities, parameters, mutableParameters } };
+  },
+
+  controllerGetVolume: async (request, call) => {
+    const volume = await parts.volumes.get(required(request.volumeId, "volume_id"), call);
+    return { volume: wireVolume(volume), status: {} };
+  },
+
+  controllerExpandVolume: async (request, call) => {
+    const id = required(request.volumeId, "volume_id");
+    const range = capacityRange(requiredMessage(request.capacityRange, "capacity_range"));
+    if (request.volumeCapability) capability(request.volumeCapability);
+    const { bytes, onNode } = await parts.volumes.expand(id, range, call);
+    return { capacityBytes: bytes, nodeExpansionRequired: onNode };
+  },
+
+  listVolumes: async (request, call) => {
+    const page = { max: pageSize(request.maxEntries), token: request.startingToken };
+    const { items, next } = await parts.listing.volumes(page, call);
+    return { entries: items.map(volume => ({ volume: wireVolume(volume) })), nextToken: next ?? "" };
+  },
+
+  getCapacity: async (request, call) => {
+    const segments = request.accessibleTopology?.segments;
+    const availableCapacity = await parts.capacity.available(
+      {
+        capabilities: request.volumeCapabilities.map(capability),
+        parameters: request.parameters,
+        segment: segments && Object.keys(segments).length > 0 ? segments : undefined,
+      },
+      call,
+    );
+    return { availableCapacity };
+  },
+
+  createSnapshot: async (request, call) => {
+    const volume = required(request.sourceVolumeId, "source_volume_id");
+    const snapshot = await parts.snapshots.create(requiredName(request.name), volume, request.parameters, call);
+    return { snapshot: wireSnapshot(snapshot) };
+  },
+
+  deleteSnapshot: async (request, call) => {
+    await parts.snapshots.delete(required(request.snapshotId, "snapshot_id"), call);
+    return {};
+  },
+
+  listSnapshots: async (request, call) => {
+    const page = { max: pageSize(request.maxEntries), token: request.startingToken };
+    const filter = { snapshot: request.snapshotId, volume: request.sourceVolumeId };
+    const { items, next } = await parts.listing.snapshots(page, filter, call);
+    return { entries: items.map(snapshot => ({ snapshot: wireSnapshot(snapshot) })), nextToken: next ?? "" };
+  },
+});

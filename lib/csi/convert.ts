@@ -1,0 +1,96 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import type { AccessMode, Capability } from "../core/access.ts";
+import type { CapacityRange } from "../core/bytes.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Segments } from "../core/topology.ts";
+import type { Snapshot, Source } from "../drivers/driver.ts";
+import type { PlacedVolume } from "../mux/placed.ts";
+import {
+  VolumeCapability_AccessMode_Mode as Mode,
+  type SnapshotSchema,
+  type TopologyRequirement,
+  type VolumeCapability,
+  type VolumeContentSource,
+  type VolumeContentSourceSchema,
+  type VolumeSchema,
+  type CapacityRange as WireRange,
+} from "./gen/csi/v1/csi_pb.ts";
+
+const modes: ReadonlyMap<Mode, AccessMode> = new Map([
+  [Mode.SINGLE_NODE_WRITER, "single-node-writer"],
+  [Mode.SINGLE_NODE_READER_ONLY, "single-node-reader-only"],
+  [Mode.MULTI_NODE_READER_ONLY, "multi-node-reader-only"],
+  [Mode.MULTI_NODE_SINGLE_WRITER, "multi-node-single-writer"],
+  [Mode.MULTI_NODE_MULTI_WRITER, "multi-node-multi-writer"],
+  [Mode.SINGLE_NODE_SINGLE_WRITER, "single-node-single-writer"],
+  [Mode.SINGLE_NODE_MULTI_WRITER, "single-node-multi-writer"],
+]);
+
+/** A VolumeCapability. Throws "invalid-argument" when access type or mode is missing or unknown (CSI VolumeCapability). */
+export function capability(wire: VolumeCapability): Capability {
+  const mode = modes.get(wire.accessMode?.mode ?? Mode.UNKNOWN);
+  if (!mode)
+    throw new CsiError("invalid-argument", "volume_capability has no access_mode, or one that csimux does not know");
+  const { accessType } = wire;
+  if (accessType.case === undefined)
+    throw new CsiError("invalid-argument", "volume_capability has neither block nor mount");
+  if (accessType.case === "block")
+    return { kind: "block", fsType: undefined, mountFlags: [], mountGroup: undefined, mode };
+  const { fsType, mountFlags, volumeMountGroup } = accessType.value;
+  return { kind: "mount", fsType: fsType || undefined, mountFlags, mountGroup: volumeMountGroup || undefined, mode };
+}
+
+/** A CapacityRange; zero is "not given". */
+export const capacityRange = (wire: WireRange | undefined): CapacityRange => ({
+  required: wire?.requiredBytes || undefined,
+  limit: wire?.limitBytes || undefined,
+});
+
+/** A VolumeContentSource; its id is still a handle. Throws "invalid-argument" for a source of neither kind or without id. */
+export function contentSource(wire: VolumeContentSource | undefined): Source | undefined {
+  if (!wire) return undefined;
+  const { type } = wire;
+  const source: Source | undefined =
+    type.case === "snapshot"
+      ? { kind: "snapshot", id: type.value.snapshotId }
+      : type.case === "volume"
+        ? { kind: "volume", id: type.value.volumeId }
+        : undefined;
+  if (!source?.id)
+    throw new CsiError("invalid-argument", "volume_content_source names neither a snapshot nor a volume");
+  return source;
+}
+
+/** A TopologyRequirement; terms without a key say nothing and are left out. */
+export function demand(wire: TopologyRequirement | undefined): {
+  requisite: readonly Segments[];
+  preferred: readonly Segments[];
+} {
+  const terms = (list: TopologyRequirement["requisite"] | undefined) =>
+    (list ?? []).map(({ segments }) => segments).filter(segments => Object.keys(segments).length > 0);
+  return { requisite: terms(wire?.requisite), preferred: terms(wire?.preferred) };
+}
+
+/** A Volume as CSI answers it. */
+export const wireVolume = (volume: PlacedVolume): MessageInitShape<typeof VolumeSchema> => ({
+  volumeId: volume.id,
+  capacityBytes: volume.bytes,
+  volumeContext: { ...volume.context },
+  ...(volume.source && { contentSource: wireSource(volume.source) }),
+  accessibleTopology: volume.places.map(segments => ({ segments: { ...segments } })),
+});
+
+const wireSource = ({ kind, id }: Source): MessageInitShape<typeof VolumeContentSourceSchema> =>
+  kind === "snapshot"
+    ? { type: { case: "snapshot", value: { snapshotId: id } } }
+    : { type: { case: "volume", value: { volumeId: id } } };
+
+/** A Snapshot as CSI answers it. */
+export const wireSnapshot = (snapshot: Snapshot): MessageInitShape<typeof SnapshotSchema> => ({
+  snapshotId: snapshot.id,
+  sourceVolumeId: snapshot.volumeId,
+  sizeBytes: snapshot.bytes,
+  creationTime: timestampFromDate(snapshot.createdAt),
+  readyToUse: snapshot.ready,
+});

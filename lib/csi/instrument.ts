@@ -1,0 +1,129 @@
+import { randomBytes } from "node:crypto";
+import type { DescMethod, DescService, Message } from "@bufbuild/protobuf";
+import { ConnectError, type HandlerContext, type ServiceImpl, Code as Status } from "@connectrpc/connect";
+import type { Call, Log } from "../core/call.ts";
+import { type Code, CsiError } from "../core/errors.ts";
+import { parseHandle } from "../core/handle.ts";
+import { withoutSecrets } from "./redact.ts";
+
+/** A service whose methods take a Call where Connect's take a HandlerContext. */
+export type Instrumented<T> = {
+  [K in keyof T]: T[K] extends (request: infer Request, context: HandlerContext) => infer Answer
+    ? (request: Request, call: Call) => Answer
+    : T[K];
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+type Method = (request: Message & Fields, call: Call) => Promise<Fields>;
+
+/** Polled or asked at every start: not worth a line at "info". */
+const quiet: ReadonlySet<string> = new Set([
+  "Probe",
+  "GetPluginInfo",
+  "GetPluginCapabilities",
+  "ControllerGetCapabilities",
+  "NodeGetCapabilities",
+  "NodeGetVolumeStats",
+]);
+
+const statuses: Readonly<Record<Code, Status>> = {
+  "invalid-argument": Status.InvalidArgument,
+  "not-found": Status.NotFound,
+  "already-exists": Status.AlreadyExists,
+  "out-of-range": Status.OutOfRange,
+  "resource-exhausted": Status.ResourceExhausted,
+  "failed-precondition": Status.FailedPrecondition,
+  aborted: Status.Aborted,
+  unavailable: Status.Unavailable,
+  "deadline-exceeded": Status.DeadlineExceeded,
+  unimplemented: Status.Unimplemented,
+  unauthenticated: Status.Unauthenticated,
+  "permission-denied": Status.PermissionDenied,
+  internal: Status.Internal,
+};
+
+/**
+ * The service as the server mounts it. Here, and nowhere else: a Call is made, one log line is written at the end of each
+ * RPC, secrets are hidden, and an error becomes a status. An error that is no CsiError becomes INTERNAL with a fixed text;
+ * the log has the rest.
+ */
+export function instrument<S extends DescService>(
+  service: S,
+  implementation: Partial<Instrumented<ServiceImpl<S>>>,
+  log: Log,
+): Partial<ServiceImpl<S>> {
+  const methods: Record<string, unknown> = {};
+  const given = implementation as Record<string, Method | undefined>;
+  for (const method of service.methods) {
+    const run = given[method.localName];
+    if (run) methods[method.localName] = observed(method, run, log);
+  }
+  return methods as Partial<ServiceImpl<S>>;
+}
+
+const boot = randomBytes(3).toString("hex");
+let calls = 0;
+
+function observed(method: DescMethod, run: Method, log: Log) {
+  const normal = quiet.has(method.name) ? "debug" : "info";
+  return async (request: Message & Fields, context: HandlerContext) => {
+    const call = new RequestCall(request, context, log);
+    const start = performance.now();
+    const end = (level: "debug" | "info" | "warn" | "error", code: string, answer: Fields | undefined, more?: object) =>
+      call.log[level](method.name, { connection: connectionOf(request, answer), code, ms: rounded(start), ...more });
+    log.debug(`${method.name} request`, { id: call.id, request: withoutSecrets(method.input, request) });
+    try {
+      const answer = await run(request, call);
+      end(normal, "ok", answer);
+      return answer;
+    } catch (error) {
+      if (error instanceof CsiError) {
+        end(error.code === "internal" ? "error" : "warn", error.code, undefined, {
+          reason: error.message,
+          cause: causeOf(error),
+        });
+        throw new ConnectError(error.message, statuses[error.code]);
+      }
+      end("error", "internal", undefined, { reason: error instanceof Error ? error.stack : String(error) });
+      throw new ConnectError(
+        `internal error; the log of csimux has the details of request ${call.id}`,
+        Status.Internal,
+      );
+    }
+  };
+}
+
+/** The signal comes into being only when somebody asks for it. */
+class RequestCall implements Call {
+  readonly id = `${boot}-${(++calls).toString(36)}`;
+  readonly log: Log;
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly #context: HandlerContext;
+
+  constructor(request: Fields, context: HandlerContext, log: Log) {
+    this.log = log.with({ id: this.id });
+    this.secrets = (request["secrets"] as Readonly<Record<string, string>> | undefined) ?? {};
+    this.#context = context;
+  }
+
+  get signal(): AbortSignal {
+    return this.#context.signal;
+  }
+}
+
+/** The connection that a request was about: what the answer says, else the handle in the request, else its class. */
+function connectionOf(request: Fields, answer: Fields | undefined): string | undefined {
+  const made = answer?.["volume"] as Fields | undefined;
+  for (const id of [made?.["volumeId"], request["volumeId"], request["sourceVolumeId"], request["snapshotId"]]) {
+    if (typeof id !== "string") continue;
+    const handle = parseHandle(id, "volume") ?? parseHandle(id, "snapshot");
+    if (handle) return handle.connection;
+  }
+  return (request["parameters"] as Fields | undefined)?.["connection"] as string | undefined;
+}
+
+const rounded = (start: number): number => Math.round((performance.now() - start) * 100) / 100;
+
+/** What lies behind a failure, for the log only. */
+const causeOf = ({ cause }: Error): string | undefined =>
+  cause === undefined ? undefined : cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);

@@ -1,0 +1,36 @@
+import { ControllerServiceCapability_RPC_Type as C, NodeServiceCapability_RPC_Type as N } from "./gen/csi/v1/csi_pb.ts";
+
+/** A CSI version as [major, minor]. */
+export type Version = readonly [number, number];
+
+/** The newest version that csimux speaks. */
+export const newest: Version = [1, 12];
+
+/** What the controller offers, and the CSI version in which each capability first appeared. */
+const controller: readonly (readonly [C, Version])[] = [
+  [C.CREATE_DELETE_VOLUME, [0, 1]],
+  [C.LIST_VOLUMES, [0, 1]],
+  [C.GET_CAPACITY, [0, 1]],
+  [C.CREATE_DELETE_SNAPSHOT, [0, 3]],
+  [C.LIST_SNAPSHOTS, [0, 3]],
+  [C.CLONE_VOLUME, [1, 0]],
+  [C.EXPAND_VOLUME, [1, 1]],
+  [C.GET_VOLUME, [1, 3]],
+  [C.SINGLE_NODE_MULTI_WRITER, [1, 5]],
+];
+
+const node: readonly (readonly [N, Version])[] = [
+  [N.STAGE_UNSTAGE_VOLUME, [0, 1]],
+  [N.GET_VOLUME_STATS, [1, 0]],
+  [N.EXPAND_VOLUME, [1, 1]],
+  [N.SINGLE_NODE_MULTI_WRITER, [1, 5]],
+];
+
+const since = <T>(list: readonly (readonly [T, Version])[], [major, minor]: Version): readonly T[] =>
+  list.filter(([, first]) => first[0] < major || (first[0] === major && first[1] <= minor)).map(([type]) => type);
+
+/** What the controller advertises up to this version. Fixed for the life of the process: sidecars read it once. */
+export const controllerCapabilities = (version: Version): readonly C[] => since(controller, version);
+
+/** What the node advertises up to this version. */
+export const nodeCapabilities = (version: Version): readonly N[] => since(node, version);

@@ -1,0 +1,97 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { CsiError } from "../core/errors.ts";
+import { isConnectionName } from "../core/handle.ts";
+
+const endings = [".yaml", ".yml"] as const;
+
+/** A file that was not touched for this long before it was read cannot have changed behind equal times (coarse clocks). */
+const settledMs = 2_000;
+
+/** A file larger than this is no connection file. */
+const maxBytes = 1 << 20;
+
+interface Seen {
+  readonly path: string;
+  readonly stamp: string;
+  readonly settled: boolean;
+  readonly text: string;
+}
+
+/**
+ * The folder of connection files, `<name>.yaml` or `<name>.yml`, as a Kubernetes Secret volume or a plain folder.
+ * A file is looked at on every call; its text is read again only when its times, size or inode moved.
+ */
+export class ConnectionFolder {
+  readonly #folder: string;
+  readonly #seen = new Map<string, Seen>();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** Sorted names. Other files are ignored. Throws "unavailable" when the folder cannot be read. */
+  async names(): Promise<readonly string[]> {
+    try {
+      const names = (await readdir(this.#folder)).flatMap(file => {
+        const ending = endings.find(end => file.endsWith(end));
+        const name = ending && file.slice(0, -ending.length);
+        return name && isConnectionName(name) ? [name] : [];
+      });
+      return [...new Set(names)].sort();
+    } catch (cause) {
+      throw new CsiError("unavailable", `the folder of connection files ${this.#folder} cannot be read`, { cause });
+    }
+  }
+
+  /**
+   * The text of a connection file, or undefined when there is none. The name must have passed isConnectionName.
+   * Throws "unavailable" when the file or the whole folder cannot be read, or when both endings exist.
+   */
+  async read(name: string): Promise<string | undefined> {
+    const seen = this.#seen.get(name);
+    if (seen?.settled && (await stampOf(seen.path))?.stamp === seen.stamp) return seen.text;
+    const now = await this.#load(name);
+    if (now) this.#seen.set(name, now);
+    else this.#seen.delete(name);
+    return now?.text;
+  }
+
+  async #load(name: string): Promise<Seen | undefined> {
+    const [yaml, yml] = await Promise.all(endings.map(ending => load(join(this.#folder, name + ending))));
+    if (!yaml && !yml) await this.names();
+    if (yaml && yml)
+      throw new CsiError("unavailable", `connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
+    return yaml ?? yml;
+  }
+}
+
+/** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
+async function load(path: string, again = true): Promise<Seen | undefined> {
+  const before = await stampOf(path);
+  if (!before) return undefined;
+  if (before.bytes > maxBytes)
+    throw new CsiError("unavailable", `${path} is larger than ${maxBytes} bytes and cannot be a connection file`);
+  try {
+    const text = await readFile(path, "utf8");
+    return { path, stamp: before.stamp, settled: Date.now() - before.changedMs > settledMs, text };
+  } catch (cause) {
+    if (isMissing(cause)) return again ? load(path, false) : undefined;
+    throw new CsiError("unavailable", `${path} cannot be read`, { cause });
+  }
+}
+
+async function stampOf(
+  path: string,
+): Promise<{ readonly stamp: string; readonly changedMs: number; readonly bytes: number } | undefined> {
+  try {
+    const { mtimeMs, ctimeMs, size, ino, dev } = await stat(path);
+    return { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, changedMs: Math.max(mtimeMs, ctimeMs), bytes: size };
+  } catch (cause) {
+    if (isMissing(cause)) return undefined;
+    throw new CsiError("unavailable", `${path} cannot be read`, { cause });
+  }
+}
+
+const isMissing = (cause: unknown): boolean =>
+  cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR");

@@ -1,0 +1,41 @@
+import { CsiError } from "../core/errors.ts";
+import type { Ability, Driver } from "../drivers/driver.ts";
+import type { Connection } from "./connection.ts";
+
+const words: Readonly<Record<Ability, string>> = {
+  expand: "expand volumes",
+  snapshots: "take snapshots",
+  clones: "make a volume from another one",
+  capacity: "tell its capacity",
+  inventory: "list its volumes",
+};
+
+/**
+ * The member, or the one answer for an operation that this connection cannot do: "invalid-argument", because
+ * sidecars read "unimplemented" as a statement about the whole driver.
+ */
+export function ability<A extends Ability>(connection: Connection, name: A): NonNullable<Driver[A]> {
+  const member = connection.driver[name];
+  if (member === undefined) throw unable(connection, words[name]);
+  return member as NonNullable<Driver[A]>;
+}
+
+/** The refusal of something that a connection cannot do, in plain words. */
+export const unable = (connection: Connection, what: string): CsiError =>
+  new CsiError("invalid-argument", `connection "${connection.name}" (driver ${connection.driverName}) cannot ${what}`);
+
+/** The answer of a driver; "unimplemented" becomes "invalid-argument", for the same reason. */
+export async function translated<T>(connection: Connection, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (!(error instanceof CsiError && error.code === "unimplemented")) throw error;
+    throw new CsiError(
+      "invalid-argument",
+      `connection "${connection.name}" (driver ${connection.driverName}): ${error.message}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}

@@ -1,0 +1,93 @@
+import { type Capability, unmet } from "../core/access.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Segments } from "../core/topology.ts";
+import type { Context } from "../drivers/driver.ts";
+import { reaches } from "../topology/place.ts";
+import type { Connection } from "./connection.ts";
+import type { Connections } from "./connections.ts";
+import type { Groups } from "./groups.ts";
+
+/** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
+export const infiniteBytes = 9007199254740991n;
+
+/** How long the answer over all connections is reused, and how long one connection may take for it, in milliseconds. */
+const reuseMs = 5_000;
+const patienceMs = 5_000;
+const width = 16;
+
+export interface CapacityRequest {
+  readonly capabilities: readonly Capability[];
+  readonly parameters: Context;
+  /** The segment that the volume must be reachable from; undefined for anywhere. */
+  readonly segment: Segments | undefined;
+}
+
+/** GetCapacity: bytes that one new volume can take. */
+export class Capacity {
+  readonly #connections: Connections;
+  readonly #groups: Groups;
+  #all: { readonly bytes: bigint; readonly at: number } | undefined;
+
+  constructor(connections: Connections, groups: Groups) {
+    this.#connections = connections;
+    this.#groups = groups;
+  }
+
+  async available(request: CapacityRequest, call: Call): Promise<bigint> {
+    const wanted = request.parameters["connection"];
+    if (!wanted) return this.#anywhere(request, call);
+    if (!this.#groups.has(wanted)) return this.#on(wanted, request, call);
+    // One volume lives in one place, so a group can take what its largest member can.
+    return largest(await each(await this.#groups.members(wanted), member => this.#on(member, request, call)));
+  }
+
+  /** No class given: the largest connection that answers in time; "infinite" when none can tell. */
+  async #anywhere(request: CapacityRequest, call: Call): Promise<bigint> {
+    const plain = request.segment === undefined && request.capabilities.length === 0;
+    if (plain && this.#all && Date.now() - this.#all.at < reuseMs) return this.#all.bytes;
+    const answers = await each(await this.#connections.names(), async name => {
+      try {
+        return await inTime(this.#on(name, request, call));
+      } catch {
+        return undefined;
+      }
+    });
+    const known = answers.filter(bytes => bytes !== undefined);
+    const bytes = known.length === 0 ? infiniteBytes : largest(known);
+    if (plain) this.#all = { bytes, at: Date.now() };
+    return bytes;
+  }
+
+  #on(name: string, request: CapacityRequest, call: Call): Promise<bigint> {
+    return this.#connections.use(name, "class", async connection => {
+      if (!usable(connection, request)) return 0n;
+      const { capacity } = connection.driver;
+      return capacity ? await capacity.available(request.parameters, call) : infiniteBytes;
+    });
+  }
+}
+
+/** Whether a volume of this kind could be made here and reached from there. */
+const usable = (connection: Connection, { capabilities, segment }: CapacityRequest): boolean =>
+  !connection.suspended &&
+  capabilities.every(wanted => unmet(connection.driver.access, wanted) === undefined) &&
+  (segment === undefined || reaches(connection.places, segment));
+
+const largest = (values: readonly bigint[]): bigint => values.reduce((a, b) => (a > b ? a : b), 0n);
+
+async function each<T>(names: readonly string[], work: (name: string) => Promise<T>): Promise<readonly T[]> {
+  const results: T[] = [];
+  for (let from = 0; from < names.length; from += width) {
+    results.push(...(await Promise.all(names.slice(from, from + width).map(work))));
+  }
+  return results;
+}
+
+async function inTime<T>(answer: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new CsiError("deadline-exceeded", "no answer in time")), patienceMs);
+  });
+  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
+}

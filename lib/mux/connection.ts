@@ -1,0 +1,25 @@
+import type { Driver } from "../drivers/driver.ts";
+import type { Place } from "../topology/place.ts";
+
+/** One connection file, opened. */
+export interface Connection {
+  readonly name: string;
+  /** The value of `driver:`. */
+  readonly driverName: string;
+  /** Drivers of one family understand each other's volumes; a file may not change family while its volumes exist. */
+  readonly family: string;
+  readonly driver: Driver;
+  /** The places it is reachable from; empty means everywhere. */
+  readonly places: readonly Place[];
+  readonly labels: Readonly<Record<string, string>>;
+  /** No new volumes; everything else goes on. */
+  readonly suspended: boolean;
+  /** DeleteVolume leaves the volume where it is and succeeds (`deleteStrategy: retain`). */
+  readonly retain: boolean;
+}
+
+/** How long an unused connection stays open (`proxy.cacheTimeoutMinutes`: minutes idle after the last call; 0: none; -1: for ever). */
+export type CacheTimeout =
+  | { readonly kind: "idle"; readonly ms: number }
+  | { readonly kind: "forever" }
+  | { readonly kind: "none" };

@@ -1,0 +1,196 @@
+import type { Log } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { isConnectionName } from "../core/handle.ts";
+import type { CacheTimeout, Connection } from "./connection.ts";
+
+/** Where connection files come from. */
+export interface ConnectionFiles {
+  /** Sorted names of all connections. Throws "unavailable" when the folder cannot be read. */
+  names(): Promise<readonly string[]>;
+  /** The text of one file, or undefined when there is none. */
+  read(name: string): Promise<string | undefined>;
+}
+
+/** Checks the text and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
+export type Open = (name: string, text: string) => Connection;
+
+/**
+ * Who named the connection decides the code for one that cannot be used: a class or a claim can be mended by its author
+ * (a final answer), an existing volume must never be taken for gone (repeat until the file is back).
+ */
+export type Origin = "class" | "handle";
+
+interface Entry {
+  readonly connection: Connection;
+  readonly text: string;
+  leases: number;
+  retired: boolean;
+  idleSince: number;
+}
+
+interface Rejected {
+  readonly text: string;
+  readonly message: string;
+}
+
+/**
+ * Name → open connection. The file is looked at on each use and compared by content, so a changed Secret takes effect
+ * at the next call; a file that turned bad leaves the last good connection in service; a driver is closed only when its
+ * last call has ended.
+ */
+export class Connections {
+  readonly #files: ConnectionFiles;
+  readonly #open: Open;
+  readonly #timeout: CacheTimeout;
+  readonly #log: Log;
+  readonly #entries = new Map<string, Entry>();
+  readonly #rejected = new Map<string, Rejected>();
+  readonly #closing = new Set<Promise<void>>();
+  #sweep: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(files: ConnectionFiles, open: Open, timeout: CacheTimeout, log: Log) {
+    this.#files = files;
+    this.#open = open;
+    this.#timeout = timeout;
+    this.#log = log;
+  }
+
+  names(): Promise<readonly string[]> {
+    return this.#files.names();
+  }
+
+  /** Runs `work` on the connection that the file describes now; it stays open until `work` settles. */
+  async use<T>(name: string, origin: Origin, work: (connection: Connection) => Promise<T>): Promise<T> {
+    if (!isConnectionName(name))
+      throw new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection`);
+    const text = await this.#files.read(name);
+    if (text === undefined) {
+      this.#drop(name);
+      throw missing(name, origin);
+    }
+    const entry = this.#current(name, text, origin);
+    entry.leases++;
+    try {
+      return await work(entry.connection);
+    } finally {
+      entry.leases--;
+      this.#released(name, entry);
+    }
+  }
+
+  /** Closes every connection that is not in use and waits for the closing. For the end of the process. */
+  async close(): Promise<void> {
+    clearTimeout(this.#sweep);
+    for (const name of [...this.#entries.keys()]) this.#drop(name);
+    await Promise.allSettled(this.#closing);
+  }
+
+  /** Synchronous on purpose: two calls can never open the same text twice. */
+  #current(name: string, text: string, origin: Origin): Entry {
+    const old = this.#entries.get(name);
+    if (old?.text === text) {
+      this.#rejected.delete(name);
+      return old;
+    }
+    const rejected = this.#rejected.get(name);
+    if (rejected?.text === text) return this.#lastGood(name, old, rejected, origin);
+    try {
+      const connection = this.#open(name, text);
+      if (old && old.connection.family !== connection.family) throw changedFamily(old.connection, connection);
+      if (old) this.#retire(old);
+      const entry: Entry = { connection, text, leases: 0, retired: false, idleSince: 0 };
+      this.#entries.set(name, entry);
+      this.#rejected.delete(name);
+      return entry;
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      const now: Rejected = { text, message: error.message };
+      this.#rejected.set(name, now);
+      this.#log.warn(`connection "${name}" is degraded: its file cannot be used`, {
+        connection: name,
+        reason: error.message,
+        lastGood: old !== undefined,
+      });
+      return this.#lastGood(name, old, now, origin);
+    }
+  }
+
+  #lastGood(name: string, old: Entry | undefined, rejected: Rejected, origin: Origin): Entry {
+    if (old) return old;
+    throw new CsiError(
+      origin === "class" ? "failed-precondition" : "unavailable",
+      `connection "${name}" cannot be opened: ${rejected.message}`,
+    );
+  }
+
+  #released(name: string, entry: Entry): void {
+    if (entry.leases > 0) return;
+    if (entry.retired) this.#close(entry);
+    else if (this.#timeout.kind === "none") this.#drop(name);
+    else if (this.#timeout.kind === "idle") {
+      entry.idleSince = Date.now();
+      this.#schedule(this.#timeout.ms);
+    }
+  }
+
+  #schedule(ms: number): void {
+    if (this.#sweep) return;
+    this.#sweep = setTimeout(() => this.#dropIdle(), Math.min(ms, 2 ** 31 - 1));
+    this.#sweep.unref();
+  }
+
+  #dropIdle(): void {
+    this.#sweep = undefined;
+    if (this.#timeout.kind !== "idle") return;
+    const { ms } = this.#timeout;
+    const now = Date.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const [name, entry] of this.#entries) {
+      if (entry.leases > 0) continue;
+      const left = entry.idleSince + ms - now;
+      if (left <= 0) this.#drop(name);
+      else next = Math.min(next, left);
+    }
+    if (next < Number.POSITIVE_INFINITY) this.#schedule(next);
+  }
+
+  #drop(name: string): void {
+    const entry = this.#entries.get(name);
+    this.#rejected.delete(name);
+    if (!entry) return;
+    this.#entries.delete(name);
+    this.#retire(entry);
+  }
+
+  #retire(entry: Entry): void {
+    entry.retired = true;
+    if (entry.leases === 0) this.#close(entry);
+  }
+
+  #close(entry: Entry): void {
+    const { connection } = entry;
+    const closed = connection.driver.close?.().catch(cause => {
+      this.#log.warn(`connection "${connection.name}" did not close cleanly`, {
+        connection: connection.name,
+        cause: String(cause),
+      });
+    });
+    if (!closed) return;
+    this.#closing.add(closed);
+    void closed.finally(() => this.#closing.delete(closed));
+  }
+}
+
+const missing = (name: string, origin: Origin): CsiError =>
+  origin === "class"
+    ? new CsiError(
+        "invalid-argument",
+        `connection "${name}" is not configured; add the file ${name}.yaml or correct the class`,
+      )
+    : new CsiError("unavailable", `connection "${name}" is not configured any more; restore its file ${name}.yaml`);
+
+const changedFamily = (old: Connection, now: Connection): CsiError =>
+  new CsiError(
+    "failed-precondition",
+    `driver changed from "${old.driverName}" to "${now.driverName}", which cannot serve the same volumes; use a new connection name`,
+  );

@@ -1,0 +1,197 @@
+import { createHash } from "node:crypto";
+import { unmet } from "../core/access.ts";
+import { wantedBytes } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Handle } from "../core/handle.ts";
+import type { Locks } from "../core/locks.ts";
+import { fitsTerm, place } from "../topology/place.ts";
+import type { Connection } from "./connection.ts";
+import type { Connections } from "./connections.ts";
+import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
+import { type Selector, selects } from "./selector.ts";
+
+/** Several connections behind one name that a class may use. */
+export interface Group {
+  readonly from:
+    | { readonly kind: "members"; readonly members: readonly string[] }
+    | { readonly kind: "selector"; readonly selector: Selector };
+  /** ordered: the first that fits; spread: by the volume's name, evenly; most-free: the emptiest. */
+  readonly policy: "ordered" | "spread" | "most-free";
+}
+
+/** Makes the volume on one member; `found` says that it exists there already. */
+type Make = (member: string, found: boolean) => Promise<PlacedVolume>;
+
+interface Candidate {
+  readonly name: string;
+  /** Index of the first preferred term that it is reachable from; lower is better. */
+  readonly preference: number;
+  readonly free: bigint | undefined;
+}
+
+/**
+ * Chooses a member for each new volume. The choice is safe to repeat, because every member is first asked whether it has
+ * the volume; a member that cannot say stops the creation rather than risk a second volume of the same name.
+ */
+export class Groups {
+  readonly #connections: Connections;
+  readonly #locks: Locks;
+  readonly #groups: () => ReadonlyMap<string, Group>;
+  readonly #settings: () => MuxSettings;
+
+  constructor(
+    connections: Connections,
+    locks: Locks,
+    groups: () => ReadonlyMap<string, Group>,
+    settings: () => MuxSettings,
+  ) {
+    this.#connections = connections;
+    this.#locks = locks;
+    this.#groups = groups;
+    this.#settings = settings;
+  }
+
+  has(name: string): boolean {
+    return this.#groups().has(name);
+  }
+
+  /** Names of the members now, in the order of the group. */
+  async members(name: string): Promise<readonly string[]> {
+    const group = this.#groups().get(name);
+    if (!group) throw new CsiError("invalid-argument", `group "${name}" is not configured`);
+    if (group.from.kind === "members") return group.from.members;
+    const { selector } = group.from;
+    const chosen: string[] = [];
+    for (const connection of await this.#connections.names()) {
+      const selected = await this.#connections.use(connection, "handle", async ({ labels }) =>
+        selects(selector, labels),
+      );
+      if (selected) chosen.push(connection);
+    }
+    return chosen;
+  }
+
+  /** Throws "resource-exhausted" when no member can take the volume, "invalid-argument" when none ever could. */
+  create(
+    name: string,
+    request: CreateRequest,
+    source: Handle | undefined,
+    call: Call,
+    make: Make,
+  ): Promise<PlacedVolume> {
+    return this.#locks.hold([`group ${name}/${request.name}`], async () => {
+      const members = await this.members(name);
+      if (members.length === 0) throw new CsiError("failed-precondition", `group "${name}" has no members`);
+      const owner = await this.#owner(members, request.name, call);
+      if (owner !== undefined) return make(owner, true);
+      if (source) return make(pinned(name, members, source), false);
+      return this.#first(name, await this.#ranked(name, members, request, call), make, call);
+    });
+  }
+
+  /** The member that has the volume already. */
+  async #owner(members: readonly string[], volume: string, call: Call): Promise<string | undefined> {
+    const answers = await Promise.all(
+      members.map(async member => ((await this.#has(member, volume, call)) ? member : undefined)),
+    );
+    return answers.find(member => member !== undefined);
+  }
+
+  #has(member: string, volume: string, call: Call): Promise<boolean> {
+    return this.#connections.use(member, "handle", async connection => {
+      try {
+        return (await connection.driver.find(volume, call)) !== undefined;
+      } catch (error) {
+        if (!connection.suspended) throw error;
+        // Suspending a dead member is how an operator says: go on without it.
+        call.log.warn("a suspended member of the group does not answer and is passed over", { connection: member });
+        return false;
+      }
+    });
+  }
+
+  async #ranked(
+    name: string,
+    members: readonly string[],
+    request: CreateRequest,
+    call: Call,
+  ): Promise<readonly Candidate[]> {
+    const refusals: CsiError[] = [];
+    const candidates: Candidate[] = [];
+    for (const member of members) {
+      const found = await this.#connections.use(member, "handle", connection =>
+        this.#candidate(connection, request, call),
+      );
+      if (found instanceof CsiError) refusals.push(found);
+      else candidates.push(found);
+    }
+    if (candidates.length === 0) throw nobody(name, refusals);
+    const policy = this.#groups().get(name)?.policy ?? "ordered";
+    return candidates.sort((a, b) => a.preference - b.preference || byPolicy(policy, request.name, a, b));
+  }
+
+  async #candidate(connection: Connection, request: CreateRequest, call: Call): Promise<Candidate | CsiError> {
+    const { name, driver } = connection;
+    const unfit = request.capabilities.map(wanted => unmet(driver.access, wanted)).find(reason => reason !== undefined);
+    if (unfit) return new CsiError("invalid-argument", `${name}: ${unfit}`);
+    if (connection.suspended) return new CsiError("resource-exhausted", `${name}: suspended`);
+    try {
+      place(connection.places, request.demand, this.#settings().policy);
+    } catch (error) {
+      if (error instanceof CsiError) return new CsiError(error.code, `${name}: ${error.message}`);
+      throw error;
+    }
+    const free = await driver.capacity?.available(request.parameters, call);
+    if (free !== undefined && free < wantedBytes(request.range))
+      return new CsiError("resource-exhausted", `${name}: ${free} bytes free`);
+    const preferred = request.demand.preferred.findIndex(term =>
+      fitsTerm(connection.places, term, this.#settings().policy),
+    );
+    return { name, preference: preferred < 0 ? request.demand.preferred.length : preferred, free };
+  }
+
+  /** Goes on to the next member only after an answer that proves that nothing was made. */
+  async #first(name: string, candidates: readonly Candidate[], make: Make, call: Call): Promise<PlacedVolume> {
+    const refusals: CsiError[] = [];
+    for (const { name: member } of candidates) {
+      try {
+        return await make(member, false);
+      } catch (error) {
+        if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
+        call.log.info("a member of the group is full, trying the next", { connection: member, reason: error.message });
+        refusals.push(error);
+      }
+    }
+    throw nobody(name, refusals);
+  }
+}
+
+function pinned(group: string, members: readonly string[], source: Handle): string {
+  if (members.includes(source.connection)) return source.connection;
+  throw new CsiError(
+    "invalid-argument",
+    `the source is on connection "${source.connection}", which is not a member of group "${group}"`,
+  );
+}
+
+function byPolicy(policy: Group["policy"], volume: string, a: Candidate, b: Candidate): number {
+  if (policy === "ordered") return 0;
+  if (policy === "most-free" && a.free !== b.free) return (b.free ?? 0n) > (a.free ?? 0n) ? 1 : -1;
+  return weight(b.name, volume) > weight(a.name, volume) ? 1 : -1;
+}
+
+/** Rendezvous hashing: a member's rank for a name does not change when other members come or go. */
+const weight = (member: string, volume: string): string =>
+  createHash("sha256").update(`${member}\0${volume}`).digest("hex");
+
+/** Only when every member refuses for good is the refusal final; otherwise the scheduler may try another node. */
+function nobody(group: string, refusals: readonly CsiError[]): CsiError {
+  const code = refusals.every(refusal => refusal.code === "invalid-argument")
+    ? "invalid-argument"
+    : "resource-exhausted";
+  return new CsiError(
+    code,
+    `no member of group "${group}" can take the volume: ${refusals.map(r => r.message).join("; ")}`,
+  );
+}

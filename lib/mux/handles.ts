@@ -1,0 +1,42 @@
+import { CsiError } from "../core/errors.ts";
+import { encodeHandle, type Handle, maxHandleBytes, parseHandle } from "../core/handle.ts";
+
+/**
+ * Reads ids from outside and makes ours. With a legacy connection, ids without a prefix are that connection's:
+ * a deployment of one driver, taken over in place.
+ */
+export class Handles {
+  readonly #legacy: () => string | undefined;
+
+  constructor(legacyConnection: () => string | undefined) {
+    this.#legacy = legacyConnection;
+  }
+
+  /** The handle, or undefined for an id that csimux cannot have made. */
+  parse(text: string, kind: Handle["kind"]): Handle | undefined {
+    const handle = parseHandle(text, kind);
+    if (handle || text === "" || /^[vs]:/.test(text)) return handle;
+    const connection = this.#legacy();
+    return connection === undefined ? undefined : { kind, connection, id: text };
+  }
+
+  /** The handle; throws "not-found" for an id that is not ours: what csimux cannot have made does not exist. */
+  known(text: string, kind: Handle["kind"]): Handle {
+    const handle = this.parse(text, kind);
+    if (handle) return handle;
+    throw new CsiError("not-found", `${kind} "${text}" is not one of this driver (${kind[0]}:<connection>/<id>)`);
+  }
+
+  /** The id of something new; never longer than CSI allows (drivers are told the room, so "internal" is their defect). */
+  fresh(kind: Handle["kind"], connection: string, id: string): string {
+    const text = encodeHandle({ kind, connection, id });
+    if (Buffer.byteLength(text) <= maxHandleBytes) return text;
+    throw new CsiError(
+      "internal",
+      `connection "${connection}" made a ${kind} id that is too long for a handle: "${id}"`,
+    );
+  }
+}
+
+/** The key that locks a volume or snapshot of a connection. */
+export const lockKey = ({ kind, connection, id }: Handle): string => `${kind} ${connection}/${id}`;

@@ -1,0 +1,62 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+
+interface Job {
+  readonly arguments: string;
+  readonly done: Promise<unknown>;
+}
+
+/**
+ * Changing operations outlive the call that asked for them: a copy that takes ten minutes is not begun anew by each
+ * repeat of a 15-second call. A repeat with equal arguments joins the running job; other arguments are refused.
+ */
+export class Jobs {
+  readonly #running = new Map<string, Job>();
+  readonly #stop = new AbortController();
+
+  /**
+   * Runs `work` as the job `key`, or joins the equal one. The work's call carries the signal of the process, not of the client.
+   * Throws "deadline-exceeded" when the caller's time is up while the work goes on, "aborted" when a job of this key
+   * with other arguments is running.
+   */
+  async run<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+    const running = this.#running.get(key);
+    if (running && running.arguments !== args) {
+      throw new CsiError("aborted", `another operation on "${key}" is in progress; repeat the call`);
+    }
+    const done = running ? (running.done as Promise<T>) : this.#start(key, args, call, work);
+    return await whileWaiting(done, call.signal, key);
+  }
+
+  /** Aborts what is running and waits for it to end. */
+  async stop(): Promise<void> {
+    this.#stop.abort(new CsiError("unavailable", "csimux is stopping; repeat the call"));
+    await Promise.allSettled([...this.#running.values()].map(job => job.done));
+  }
+
+  #start<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+    const own: Call = { id: call.id, log: call.log, secrets: call.secrets, signal: this.#stop.signal };
+    // One tick later, so that the entry below stands before the work can end.
+    const done = Promise.resolve()
+      .then(() => work(own))
+      .finally(() => this.#running.delete(key));
+    // A job whose callers have all gone must not end the process by failing.
+    done.catch(error => call.log.debug(`${key} ended`, { reason: String(error) }));
+    this.#running.set(key, { arguments: args, done });
+    return done;
+  }
+}
+
+async function whileWaiting<T>(done: Promise<T>, signal: AbortSignal, key: string): Promise<T> {
+  let leave: (() => void) | undefined;
+  const gone = new Promise<never>((_, reject) => {
+    leave = () => reject(new CsiError("deadline-exceeded", `"${key}" is still in progress; repeat the call`));
+    if (signal.aborted) leave();
+    else signal.addEventListener("abort", leave, { once: true });
+  });
+  try {
+    return await Promise.race([done, gone]);
+  } finally {
+    if (leave) signal.removeEventListener("abort", leave);
+  }
+}

@@ -1,0 +1,177 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { encodeHandle, type Handle, isConnectionName } from "../core/handle.ts";
+import type { Page, PageRequest, Snapshot } from "../drivers/driver.ts";
+import type { Connection } from "./connection.ts";
+import type { Connections } from "./connections.ts";
+import type { Handles } from "./handles.ts";
+import type { MuxSettings, PlacedVolume } from "./placed.ts";
+import { placedOn } from "./volumes.ts";
+
+/** How many entries an unbounded request gets at once: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
+const unboundedPage = 800;
+
+/** How many connections are asked at the same time. */
+const width = 16;
+
+export interface ListRequest {
+  /** 0: no limit asked for. */
+  readonly max: number;
+  /** Empty for the first page. */
+  readonly token: string;
+}
+
+export interface SnapshotFilter {
+  /** Handles; empty: not filtered by it. */
+  readonly snapshot: string;
+  readonly volume: string;
+}
+
+type Lister<T> = (connection: Connection, page: PageRequest) => Promise<Page<T>>;
+
+/** ListVolumes and ListSnapshots over all connections in the order of their names, without state between pages. */
+export class Listing {
+  readonly #connections: Connections;
+  readonly #handles: Handles;
+  readonly #settings: () => MuxSettings;
+
+  constructor(connections: Connections, handles: Handles, settings: () => MuxSettings) {
+    this.#connections = connections;
+    this.#handles = handles;
+    this.#settings = settings;
+  }
+
+  volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
+    return this.#all(request, call, async (connection, page) => {
+      const { inventory } = connection.driver;
+      if (!inventory) return { items: [], next: undefined };
+      const { items, next } = await inventory.list(page, call);
+      return { items: items.map(volume => placedOn(connection, volume)), next };
+    });
+  }
+
+  /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */
+  async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<Snapshot>> {
+    if (filter.snapshot !== "") return { items: await this.#oneSnapshot(filter, call), next: undefined };
+    if (filter.volume === "")
+      return this.#all(request, call, (connection, page) => snapshotsOf(connection, undefined, page, call));
+    const handle = this.#handles.parse(filter.volume, "volume");
+    if (!handle) return { items: [], next: undefined };
+    const position = request.token === "" ? undefined : readToken(request.token);
+    if (position && position.connection !== handle.connection) throw badToken();
+    return this.#connections.use(handle.connection, "handle", async connection => {
+      const page = { token: position?.inner, max: request.max || unboundedPage };
+      const { items, next } = await snapshotsOf(connection, handle.id, page, call);
+      return { items, next: next && writeToken({ connection: connection.name, inner: next }) };
+    });
+  }
+
+  async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly Snapshot[]> {
+    const handle = this.#handles.parse(filter.snapshot, "snapshot");
+    if (!handle) return [];
+    const found = await this.#connections.use(handle.connection, "handle", async connection => {
+      try {
+        const snapshot = await connection.driver.snapshots?.get(handle.id, call);
+        return snapshot && outside(connection, snapshot);
+      } catch (error) {
+        if (error instanceof CsiError && error.code === "not-found") return undefined;
+        throw error;
+      }
+    });
+    return found && (filter.volume === "" || filter.volume === found.volumeId) ? [found] : [];
+  }
+
+  async #all<T>(request: ListRequest, call: Call, list: Lister<T>): Promise<Page<T>> {
+    const start = request.token === "" ? undefined : readToken(request.token);
+    const max = request.max || unboundedPage;
+    const names = (await this.#connections.names()).filter(name => !start || name >= start.connection);
+    const items: T[] = [];
+    for (let from = 0; from < names.length; from += width) {
+      const wanted = max - items.length;
+      const chunk = names.slice(from, from + width);
+      const pages = await Promise.all(
+        chunk.map(name => {
+          const token = name === start?.connection ? start.inner : undefined;
+          return this.#page(name, { token, max: wanted }, call, list);
+        }),
+      );
+      for (const [index, name] of chunk.entries()) {
+        const page = pages[index];
+        if (!page) continue;
+        const room = max - items.length;
+        if (page.items.length > room || (room === 0 && page.items.length > 0))
+          return this.#again(name, request, items, call, list);
+        items.push(...page.items);
+        if (page.next !== undefined) return { items, next: writeToken({ connection: name, inner: page.next }) };
+      }
+    }
+    return { items, next: undefined };
+  }
+
+  /** The page ends inside a connection that was asked for more than there is room left: ask it again for the rest. */
+  async #again<T>(name: string, request: ListRequest, items: T[], call: Call, list: Lister<T>): Promise<Page<T>> {
+    const max = (request.max || unboundedPage) - items.length;
+    if (max === 0) return { items, next: writeToken({ connection: name, inner: "" }) };
+    const page = await this.#page(name, { token: undefined, max }, call, list);
+    items.push(...(page?.items ?? []));
+    return { items, next: writeToken({ connection: name, inner: page?.next ?? "" }) };
+  }
+
+  async #page<T>(name: string, page: PageRequest, call: Call, list: Lister<T>): Promise<Page<T> | undefined> {
+    const token = page.token === "" ? undefined : page.token;
+    try {
+      return await this.#connections.use(name, "handle", connection => list(connection, { token, max: page.max }));
+    } catch (error) {
+      if (error instanceof CsiError && error.code === "aborted") throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      if (this.#settings().listing === "partial") {
+        call.log.warn("a connection is missing from the listing", { connection: name, reason });
+        return undefined;
+      }
+      throw new CsiError(
+        "unavailable",
+        `connection "${name}" cannot be listed, and a shorter list would read as deletion: ${reason}`,
+        {
+          cause: error,
+        },
+      );
+    }
+  }
+}
+
+/** One page of a connection's snapshots with handles; empty when the driver has none. */
+async function snapshotsOf(
+  connection: Connection,
+  volumeId: string | undefined,
+  page: PageRequest,
+  call: Call,
+): Promise<Page<Snapshot>> {
+  const { snapshots } = connection.driver;
+  if (!snapshots) return { items: [], next: undefined };
+  const { items, next } = await snapshots.list({ volumeId }, page, call);
+  return { items: items.map(snapshot => outside(connection, snapshot)), next };
+}
+
+function outside(connection: Connection, snapshot: Snapshot): Snapshot {
+  const handle = (kind: Handle["kind"], id: string) => encodeHandle({ kind, connection: connection.name, id });
+  return { ...snapshot, id: handle("snapshot", snapshot.id), volumeId: handle("volume", snapshot.volumeId) };
+}
+
+interface Position {
+  readonly connection: string;
+  /** The driver's own token; empty: from the connection's beginning. */
+  readonly inner: string;
+}
+
+const writeToken = ({ connection, inner }: Position): string => `${connection}/${inner}`;
+
+/** Throws "aborted" for a token that csimux did not make (CSI ListVolumes, "Invalid starting_token"). */
+function readToken(token: string): Position {
+  const slash = token.indexOf("/");
+  const connection = token.slice(0, slash);
+  if (slash < 0 || !isConnectionName(connection)) throw badToken();
+  return { connection, inner: token.slice(slash + 1) };
+}
+
+const badToken = (): CsiError =>
+  new CsiError("aborted", "starting_token is not one of this driver; start the listing again");

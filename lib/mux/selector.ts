@@ -1,0 +1,41 @@
+/** One condition on the labels of a connection. */
+export interface LabelTerm {
+  readonly key: string;
+  /** in: the value is one of `values`; not-in: it is not (or there is no label); exists, absent: whether there is a label. */
+  readonly operator: "in" | "not-in" | "exists" | "absent";
+  readonly values: readonly string[];
+}
+
+/** All terms must hold. */
+export type Selector = readonly LabelTerm[];
+
+const holds = ({ key, operator, values }: LabelTerm, labels: Readonly<Record<string, string>>): boolean => {
+  const value = Object.hasOwn(labels, key) ? labels[key] : undefined;
+  if (operator === "exists") return value !== undefined;
+  if (operator === "absent") return value === undefined;
+  const listed = value !== undefined && values.includes(value);
+  return operator === "in" ? listed : !listed;
+};
+
+/** Whether a connection with these labels is chosen. */
+export const selects = (selector: Selector, labels: Readonly<Record<string, string>>): boolean =>
+  selector.every(term => holds(term, labels));
+
+const expression = /^\s*(?:(!)\s*([\w./-]+)|([\w./-]+)(?:\s*(==|=|!=)\s*([\w.-]*)|\s+(in|notin)\s*\(([^()]*)\))?)\s*$/;
+
+/**
+ * Reads `tier=fast, site in (a, b), !old`: the six operators of Kubernetes label selectors (=, ==, !=, in, notin, exists, !exists).
+ * Throws an Error that names the part which is not one.
+ */
+export function parseSelector(text: string): Selector {
+  return text.split(/,(?![^(]*\))/).map(part => {
+    const match = expression.exec(part);
+    if (!match)
+      throw new Error(`"${part.trim()}" is not a label condition such as a=b, a!=b, a in (b, c), a notin (b), a, !a`);
+    const [, not, absent, key = "", equals, value = "", set, list = ""] = match;
+    if (not) return { key: absent ?? "", operator: "absent", values: [] };
+    if (equals) return { key, operator: equals === "!=" ? "not-in" : "in", values: [value] };
+    if (set) return { key, operator: set === "in" ? "in" : "not-in", values: list.split(",").map(item => item.trim()) };
+    return { key, operator: "exists", values: [] };
+  });
+}

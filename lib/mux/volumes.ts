@@ -1,0 +1,201 @@
+import { type Capability, unmet } from "../core/access.ts";
+import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { encodeHandle, type Handle, idBytes } from "../core/handle.ts";
+import type { Locks } from "../core/locks.ts";
+import { backendName } from "../core/name.ts";
+import type { Segments } from "../core/topology.ts";
+import type { Source, Volume } from "../drivers/driver.ts";
+import { place, segmentsOf } from "../topology/place.ts";
+import { ability, translated, unable } from "./ability.ts";
+import type { Connection } from "./connection.ts";
+import type { Connections } from "./connections.ts";
+import type { Groups } from "./groups.ts";
+import { type Handles, lockKey } from "./handles.ts";
+import type { Jobs } from "./jobs.ts";
+import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
+
+/** The operations on one volume, in terms of handles: which connection, which lock, which place. */
+export class Volumes {
+  readonly #connections: Connections;
+  readonly #groups: Groups;
+  readonly #handles: Handles;
+  readonly #locks: Locks;
+  readonly #jobs: Jobs;
+  readonly #settings: () => MuxSettings;
+
+  constructor(
+    connections: Connections,
+    groups: Groups,
+    handles: Handles,
+    locks: Locks,
+    jobs: Jobs,
+    settings: () => MuxSettings,
+  ) {
+    this.#connections = connections;
+    this.#groups = groups;
+    this.#handles = handles;
+    this.#locks = locks;
+    this.#jobs = jobs;
+    this.#settings = settings;
+  }
+
+  /** CreateVolume. Topology is decided before anything is made; an equal volume that exists is returned. */
+  async create(request: CreateRequest, call: Call): Promise<PlacedVolume> {
+    const wanted = request.parameters["connection"];
+    if (!wanted) {
+      throw new CsiError(
+        "invalid-argument",
+        'the class has no parameter "connection"; it must name a connection or a group',
+      );
+    }
+    wantedBytes(request.range);
+    const source = request.source && this.#handles.known(request.source.id, request.source.kind);
+    return this.#jobs.run(`create ${wanted}/${request.name}`, fingerprint(request), call, own =>
+      this.#groups.has(wanted)
+        ? this.#groups.create(wanted, request, source, own, (member, found) =>
+            this.#make(member, request, source, found, own),
+          )
+        : this.#make(wanted, request, source, false, own),
+    );
+  }
+
+  /** DeleteVolume. An id that csimux cannot have made does not exist, so it is gone (CSI DeleteVolume). */
+  async delete(text: string, call: Call): Promise<void> {
+    const handle = this.#handles.parse(text, "volume");
+    if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { volume: text });
+    await this.#exclusively("delete", handle, "", call, async (connection, own) => {
+      if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
+      await translated(connection, connection.driver.delete(handle.id, own));
+    });
+  }
+
+  /** ControllerGetVolume. */
+  async get(text: string, call: Call): Promise<PlacedVolume> {
+    const handle = this.#handles.known(text, "volume");
+    return this.#connections.use(handle.connection, "handle", async connection =>
+      placedOn(connection, await connection.driver.get(handle.id, call)),
+    );
+  }
+
+  /** ValidateVolumeCapabilities: the first reason why the volume cannot be used so; undefined when it can. */
+  async unconfirmed(text: string, capabilities: readonly Capability[], call: Call): Promise<string | undefined> {
+    const handle = this.#handles.known(text, "volume");
+    return this.#connections.use(handle.connection, "handle", async connection => {
+      await connection.driver.get(handle.id, call);
+      return capabilities.map(wanted => unmet(connection.driver.access, wanted)).find(reason => reason !== undefined);
+    });
+  }
+
+  /** ControllerExpandVolume: the new size in bytes, and whether the node has work to do. */
+  async expand(
+    text: string,
+    range: CapacityRange,
+    call: Call,
+  ): Promise<{ readonly bytes: bigint; readonly onNode: boolean }> {
+    wantedBytes(range);
+    const handle = this.#handles.known(text, "volume");
+    return this.#exclusively("expand", handle, `${range.required}/${range.limit}`, call, (connection, own) =>
+      translated(connection, ability(connection, "expand").expand(handle.id, range, own)),
+    );
+  }
+
+  #exclusively<T>(
+    verb: string,
+    handle: Handle,
+    args: string,
+    call: Call,
+    work: (connection: Connection, own: Call) => Promise<T>,
+  ): Promise<T> {
+    return this.#jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
+      this.#connections.use(handle.connection, "handle", connection =>
+        this.#locks.hold([lockKey(handle)], () => work(connection, own)),
+      ),
+    );
+  }
+
+  #make(
+    name: string,
+    request: CreateRequest,
+    source: Handle | undefined,
+    found: boolean,
+    call: Call,
+  ): Promise<PlacedVolume> {
+    const lock = lockKey({ kind: "volume", connection: name, id: backendName(request.name, idBytes(name)) });
+    return this.#connections.use(name, "class", connection => {
+      refuseUnmet(connection, request.capabilities);
+      const inner = source && inside(connection, source);
+      const work = async (): Promise<PlacedVolume> => {
+        const places = await this.#decide(connection, request, found, call);
+        const { parameters, range } = request;
+        const spec = { name: request.name, range, parameters, source: inner };
+        const volume = await translated(connection, connection.driver.create(spec, call));
+        return { ...volume, id: this.#handles.fresh("volume", name, volume.id), source: request.source, places };
+      };
+      return this.#locks.hold([lock], work, source && [lockKey(source)]);
+    });
+  }
+
+  /** Where the volume will be reachable from. Throws, before anything is made, when it may not be made here. */
+  async #decide(
+    connection: Connection,
+    request: CreateRequest,
+    found: boolean,
+    call: Call,
+  ): Promise<readonly Segments[]> {
+    const exists = async () => found || (await connection.driver.find(request.name, call)) !== undefined;
+    if (connection.suspended && !(await exists())) throw suspended(connection);
+    try {
+      return place(connection.places, request.demand, this.#settings().policy);
+    } catch (error) {
+      if (error instanceof CsiError && error.code === "resource-exhausted" && (await exists())) {
+        throw new CsiError(
+          "already-exists",
+          `volume "${request.name}" exists on connection "${connection.name}", but ${error.message}`,
+        );
+      }
+      throw error;
+    }
+  }
+}
+
+/** A driver's volume with its handle and the places of its connection. */
+export function placedOn(connection: Connection, volume: Volume): PlacedVolume {
+  const handle = (id: string, kind: Handle["kind"]) => encodeHandle({ kind, connection: connection.name, id });
+  const source = volume.source && { kind: volume.source.kind, id: handle(volume.source.id, volume.source.kind) };
+  return { ...volume, id: handle(volume.id, "volume"), source, places: connection.places.map(segmentsOf) };
+}
+
+/** Throws "invalid-argument" for the first capability that the connection's volumes cannot satisfy. */
+function refuseUnmet(connection: Connection, capabilities: readonly Capability[]): void {
+  for (const wanted of capabilities) {
+    const reason = unmet(connection.driver.access, wanted);
+    if (reason) {
+      throw new CsiError(
+        "invalid-argument",
+        `connection "${connection.name}" (driver ${connection.driverName}): ${reason}`,
+      );
+    }
+  }
+}
+
+/** The source in terms of the driver; it must be on the same connection and of a kind that the driver can copy. */
+function inside(connection: Connection, source: Handle): Source {
+  if (source.connection !== connection.name) {
+    throw new CsiError(
+      "invalid-argument",
+      `the source is on connection "${source.connection}", the new volume on "${connection.name}"; name the source's connection`,
+    );
+  }
+  if (!ability(connection, "clones").from.includes(source.kind))
+    throw unable(connection, `make a volume from a ${source.kind}`);
+  return { kind: source.kind, id: source.id };
+}
+
+const suspended = (connection: Connection): CsiError =>
+  new CsiError("resource-exhausted", `connection "${connection.name}" is suspended and takes no new volumes`);
+
+/** Equal for requests that ask for the same; repeats of a call join its job only then. */
+const fingerprint = (request: CreateRequest): string =>
+  JSON.stringify(request, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));
