@@ -1,0 +1,84 @@
+/** Keys and indexes from the top of a file down to a value. */
+export type Path = readonly (string | number)[];
+
+/** One problem, by path. What a schema or a rule says before anybody looks up lines and columns. */
+export interface Finding {
+  readonly severity: "error" | "warning";
+  /** Stable name of the rule, kebab-case. */
+  readonly rule: string;
+  readonly path: Path;
+  /** Whether the key or its value is meant. */
+  readonly at: "key" | "value";
+  /** What is wrong; never holds the value of a secret. */
+  readonly message: string;
+  /** What to do. */
+  readonly fix: string | undefined;
+  /** The file cannot be used while this stands; otherwise `serve` only logs it. */
+  readonly blocks: boolean;
+}
+
+/** One problem with its place. Lines and columns count from 1. */
+export interface Diagnostic {
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly severity: "error" | "warning";
+  readonly rule: string;
+  /** Dotted path of the key, "" for the whole file. */
+  readonly path: string;
+  readonly message: string;
+  readonly fix: string | undefined;
+  readonly blocks: boolean;
+}
+
+const plainKey = /^[A-Za-z0-9_-]+$/;
+
+/** `a.b[0]."odd key"`. */
+export function dotted(path: Path): string {
+  let text = "";
+  for (const key of path) {
+    if (typeof key === "number") text += `[${key}]`;
+    else text += `${text === "" ? "" : "."}${plainKey.test(key) ? key : JSON.stringify(key)}`;
+  }
+  return text;
+}
+
+/** A finding that makes the file unusable. */
+export const failure = (
+  rule: string,
+  path: Path,
+  message: string,
+  fix?: string,
+  at: Finding["at"] = "value",
+): Finding => ({
+  severity: "error",
+  rule,
+  path,
+  at,
+  message,
+  fix,
+  blocks: true,
+});
+
+/** A finding that leaves the file usable. */
+export const warning = (
+  rule: string,
+  path: Path,
+  message: string,
+  fix?: string,
+  at: Finding["at"] = "value",
+): Finding => ({
+  severity: "warning",
+  rule,
+  path,
+  at,
+  message,
+  fix,
+  blocks: false,
+});
+
+/** `file:line:column: severity: path: message (fix)`, one line. */
+export function inWords(diagnostic: Diagnostic): string {
+  const { file, line, column, severity, path, message, fix } = diagnostic;
+  return `${file}:${line}:${column}: ${severity}: ${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : ` (${fix})`}`;
+}

@@ -1,0 +1,271 @@
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+  parseDocument,
+  type SchemaOptions,
+  visit,
+  type YAMLMap,
+} from "yaml";
+import { type Diagnostic, dotted, type Finding, failure, type Path, warning } from "./finding.ts";
+import { syntaxErrors } from "./yaml-errors.ts";
+
+/** Largest configuration file in bytes; a Kubernetes Secret cannot hold more than 1 MiB altogether. */
+export const maxFileBytes = 1 << 20;
+
+/** A place in a text; both count from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** One YAML document: its plain value, what is wrong with it as YAML, and where everything stands. */
+export interface Source {
+  readonly file: string;
+  /** Null when `findings` holds something that blocks. */
+  readonly value: unknown;
+  readonly document: Document;
+  /** Problems of the YAML itself, already placed. */
+  readonly diagnostics: readonly Diagnostic[];
+  /** Where the key or the value of `path` stands; of a path that is not there, the nearest thing around it that is. */
+  position(path: Path, at: Finding["at"]): Position;
+}
+
+/** A finding with its place in the file. */
+export function placed(source: Source, finding: Finding): Diagnostic {
+  const { severity, rule, path, message, fix, blocks } = finding;
+  return {
+    file: source.file,
+    ...source.position(path, finding.at),
+    severity,
+    rule,
+    path: dotted(path),
+    message,
+    fix,
+    blocks,
+  };
+}
+
+const canonicalInteger = /^(?:0|-?[1-9][0-9]{0,14})$/;
+const canonicalFraction = /^-?(?:0|[1-9][0-9]{0,7})\.(?:0|[0-9]{0,6}[1-9])$/;
+const numberTag = /:(?:int|float)$/;
+
+/**
+ * Numbers are read as numbers only where writing them gives the same text again: 3260, 0.5. Anything else (0777, 1e3,
+ * 0x10, .inf, 20 digits) stays text, so that a password or a mode never changes because it looks like a number.
+ */
+const customTags: SchemaOptions["customTags"] = tags => {
+  const kept = tags.filter(tag => typeof tag === "string" || !numberTag.test(tag.tag));
+  const number = { default: true, stringify: ({ value }: { value?: unknown }) => String(value) } as const;
+  return [
+    ...kept,
+    { ...number, tag: "tag:yaml.org,2002:int", test: canonicalInteger, resolve: (text: string) => Number(text) },
+    { ...number, tag: "tag:yaml.org,2002:float", test: canonicalFraction, resolve: (text: string) => Number(text) },
+  ];
+};
+
+// Duplicate keys are looked for below: the parser's own check takes quadratic time.
+const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: false, logLevel: "error" } as const;
+
+/** Reads one YAML document (or JSON). Never throws. */
+export function parseYaml(file: string, text: string): Source {
+  if (text.length > maxFileBytes) return unreadable(file, tooLarge(maxFileBytes));
+  const lines = new LineCounter();
+  const body = withoutMark(text);
+  try {
+    return source(file, parseDocument(body, { ...options, lineCounter: lines }), lines);
+  } catch (error) {
+    return unreadable(file, nesting(error));
+  }
+}
+
+/** Reads a file of several YAML documents, such as a Kubernetes manifest of at most `maxBytes`. Never throws. */
+export function parseYamlDocuments(file: string, text: string, maxBytes: number): readonly Source[] {
+  if (text.length > maxBytes) return [unreadable(file, tooLarge(maxBytes))];
+  const lines = new LineCounter();
+  try {
+    const documents: readonly Document[] = parseAllDocuments(withoutMark(text), { ...options, lineCounter: lines });
+    return documents.map(document => source(file, document, lines));
+  } catch (error) {
+    return [unreadable(file, nesting(error))];
+  }
+}
+
+const withoutMark = (text: string): string => (text.startsWith("\uFEFF") ? text.slice(1) : text);
+
+const tooLarge = (bytes: number): Finding =>
+  failure(
+    "yaml-too-large",
+    [],
+    `the file is larger than ${bytes >> 10} KiB`,
+    "this is no configuration; check the path",
+  );
+
+const nesting = (cause: unknown): Finding =>
+  cause instanceof RangeError
+    ? failure("yaml-syntax", [], "the file is nested too deeply", "check the brackets and the indentation")
+    : failure("yaml-syntax", [], "this cannot be read as YAML", "check the quotes and the indentation");
+
+const top: Position = { line: 1, column: 1 };
+
+function unreadable(file: string, finding: Finding): Source {
+  const { severity, rule, message, fix, blocks } = finding;
+  return {
+    file,
+    value: null,
+    document: parseDocument(""),
+    diagnostics: [{ file, ...top, severity, rule, path: "", message, fix, blocks }],
+    position: () => top,
+  };
+}
+
+function source(file: string, document: Document, lines: LineCounter): Source {
+  const at = (offset: number): Position => {
+    const { line, col } = lines.linePos(offset);
+    return line > 0 ? { line, column: Math.max(col, 1) } : top;
+  };
+  const base = { file, document, position: (path: Path, what: Finding["at"]) => at(offsetOf(document, path, what)) };
+  const broken = syntax(file, document, at);
+  if (broken.length > 0) return { ...base, value: null, diagnostics: broken };
+  const repeated: Finding[] = [];
+  findRepeated(document.contents, [], repeated);
+  const diagnostics = [...repeated, ...tagWarnings(document)].map(finding =>
+    placed({ ...base, value: null, diagnostics: [] }, finding),
+  );
+  if (repeated.length > 0) return { ...base, value: null, diagnostics };
+  try {
+    return { ...base, value: document.toJS({ maxAliasCount: 100 }), diagnostics };
+  } catch {
+    const { node, words } = badAlias(document);
+    const place = at(start(node) ?? 0);
+    const [message, fix] = words;
+    const bad: Diagnostic = {
+      file,
+      ...place,
+      severity: "error",
+      rule: "yaml-alias",
+      path: "",
+      message,
+      fix,
+      blocks: true,
+    };
+    return { ...base, value: null, diagnostics: [...diagnostics, bad] };
+  }
+}
+
+/** The alias that names nothing, else the first one: the parser refuses aliases that multiply or contain themselves. */
+function badAlias(document: Document): { readonly node: Node | undefined; readonly words: readonly [string, string] } {
+  let first: Node | undefined;
+  let dangling: Node | undefined;
+  visit(document, {
+    Alias(_key, alias) {
+      first ??= alias;
+      if (alias.resolve(document) !== undefined) return undefined;
+      dangling = alias;
+      return visit.BREAK;
+    },
+  });
+  if (dangling) return { node: dangling, words: syntaxErrors.BAD_ALIAS };
+  return { node: first, words: syntaxErrors.RESOURCE_EXHAUSTION };
+}
+
+/** The first error of each line, five lines at most: later ones are mostly its echo. */
+function syntax(file: string, document: Document, at: (offset: number) => Position): readonly Diagnostic[] {
+  const byLine = new Map<number, Diagnostic>();
+  for (const error of document.errors) {
+    const [message, fix] = syntaxErrors[error.code];
+    const place = at(error.pos[0]);
+    if (byLine.has(place.line)) continue;
+    byLine.set(place.line, {
+      file,
+      ...place,
+      severity: "error",
+      rule: "yaml-syntax",
+      path: "",
+      message,
+      fix,
+      blocks: true,
+    });
+    if (byLine.size === 5) break;
+  }
+  return [...byLine.values()];
+}
+
+const tagWarnings = (document: Document): readonly Finding[] =>
+  document.warnings.length === 0
+    ? []
+    : [warning("yaml-tag", [], "a tag in this file is unknown and has no effect", "remove the !tag")];
+
+function findRepeated(node: unknown, path: Path, found: Finding[]): void {
+  if (isSeq(node)) for (const [index, item] of node.items.entries()) findRepeated(item, [...path, index], found);
+  if (!isMap(node)) return;
+  const seen = new Set<string>();
+  for (const pair of node.items) {
+    const key = keyText(pair);
+    const here = [...path, key];
+    if (seen.has(key) && key !== "<<") {
+      const message = `"${key}" stands twice in this mapping`;
+      found.push(failure("duplicate-key", here, message, "remove one of the two", "key"));
+    }
+    seen.add(key);
+    findRepeated(pair.value, here, found);
+  }
+}
+
+const keyText = (pair: Pair): string => (isScalar(pair.key) ? String(pair.key.value ?? "") : String(pair.key ?? ""));
+
+const start = (node: unknown): number | undefined => (isNode(node) && node.range ? node.range[0] : undefined);
+
+/** Offset of the last key or value of `path`, or of the nearest thing around it that exists. */
+function offsetOf(document: Document, path: Path, what: Finding["at"]): number {
+  let node: unknown = document.contents;
+  let offset = start(node) ?? 0;
+  for (const [depth, step] of path.entries()) {
+    const pair = member(document, node, step);
+    if (pair === undefined) return offset;
+    const key = isPair(pair) ? start(pair.key) : undefined;
+    const value = isPair(pair) ? pair.value : pair;
+    const last = depth === path.length - 1;
+    const isCollection = isMap(value) || isSeq(value);
+    const preferKey = key !== undefined && (what === "key" || !last || isCollection || emptyScalar(value));
+    offset = (preferKey ? key : (start(value) ?? key)) ?? offset;
+    node = value;
+  }
+  return offset;
+}
+
+/** `key:` with nothing behind it has its position behind the colon, which helps nobody. */
+const emptyScalar = (node: unknown): boolean =>
+  !isNode(node) || (isScalar(node) && node.range?.[0] === node.range?.[1]);
+
+/** The pair or item that `step` names, looking through aliases and merged mappings. The last one wins, as in the value. */
+function member(document: Document, node: unknown, step: string | number, depth = 0): Pair | Node | undefined {
+  const real = isAlias(node) ? node.resolve(document) : node;
+  if (isSeq(real)) {
+    const item: unknown = real.items[Number(step)];
+    return isNode(item) || isPair(item) ? item : undefined;
+  }
+  if (!isMap(real)) return undefined;
+  return real.items.findLast(pair => keyText(pair) === String(step)) ?? merged(document, real, step, depth);
+}
+
+const maxMerges = 10;
+
+function merged(document: Document, map: YAMLMap, step: string | number, depth: number): Pair | Node | undefined {
+  const merge = map.items.find(pair => keyText(pair) === "<<");
+  if (merge === undefined || depth === maxMerges) return undefined;
+  const sources: readonly unknown[] = isSeq(merge.value) ? merge.value.items : [merge.value];
+  for (const item of sources) {
+    const found = member(document, item, step, depth + 1);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
