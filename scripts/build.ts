@@ -1,0 +1,83 @@
+import { createHash } from "node:crypto";
+import { access, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { root, spawned, tool } from "./spawned.ts";
+
+/** The executable that `make build` makes. */
+export const executable = `${root}/dist/csimux`;
+
+/** Version of package.json and commit of the checkout, as they are baked into the executable. */
+export async function identity(): Promise<{ readonly version: string; readonly commit: string }> {
+  const { version } = JSON.parse(await readFile(`${root}/package.json`, "utf8")) as { version: string };
+  const head = await spawned(["git", "rev-parse", "--short=12", "HEAD"]);
+  return { version, commit: head.code === 0 ? head.stdout.trim() : "unknown" };
+}
+
+/** The names that cmd/ reads, as `bun build --define` takes them. */
+export async function defines(): Promise<readonly string[]> {
+  const { version, commit } = await identity();
+  return [
+    "--define",
+    `CSIMUX_VERSION=${JSON.stringify(version)}`,
+    "--define",
+    `CSIMUX_COMMIT=${JSON.stringify(commit)}`,
+  ];
+}
+
+async function sourceFiles(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true });
+  return entries.filter(entry => entry.isFile()).map(entry => `${entry.parentPath}/${entry.name}`);
+}
+
+/** Changes whenever the executable could: every source, the packages, this script, version and commit. */
+async function fingerprint(): Promise<string> {
+  const files = [
+    ...(await sourceFiles("cmd")),
+    ...(await sourceFiles("lib")),
+    `${root}/package-lock.json`,
+    `${root}/scripts/build.ts`,
+  ].sort();
+  const hash = createHash("sha256").update((await defines()).join("\0"));
+  for (const file of files) hash.update(`\0${file.slice(root.length)}\0`).update(await readFile(file));
+  return hash.digest("hex");
+}
+
+/** The compiler's argv without entry and output. Bytecode halves the start, so it is not a matter of taste. */
+const compile = ["build", "--compile", "--minify", "--bytecode", "--sourcemap"] as const;
+
+/**
+ * Makes dist/csimux unless it is current, and answers its path.
+ * The file is replaced in one step, so that a running build never leaves half an executable behind.
+ */
+export async function build(): Promise<string> {
+  const stamp = `${root}/dist/.fingerprint`;
+  const wanted = await fingerprint();
+  const current = await readFile(stamp, "utf8").catch(() => "");
+  const exists = await access(executable).then(
+    () => true,
+    () => false,
+  );
+  if (exists && current === wanted) return executable;
+  const folder = `${root}/dist/.build-${process.pid}`;
+  await mkdir(folder, { recursive: true });
+  try {
+    const result = await spawned([
+      tool("bun"),
+      ...compile,
+      ...(await defines()),
+      `${root}/cmd/csimux.ts`,
+      "--outfile",
+      `${folder}/csimux`,
+    ]);
+    if (result.code !== 0) throw new Error(`bun build failed:\n${result.stdout}${result.stderr}`);
+    await rename(`${folder}/csimux`, executable);
+    await writeFile(stamp, wanted);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return executable;
+}
+
+if (import.meta.main) {
+  const { version, commit } = await identity();
+  console.log(`${await build()} (${version}, ${commit})`);
+}

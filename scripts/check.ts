@@ -1,0 +1,58 @@
+import { readdir } from "node:fs/promises";
+import { checkDrivers } from "./drivers.ts";
+import { checkImports } from "./imports.ts";
+import { root, spawned, tool } from "./spawned.ts";
+import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
+
+/** One thing that `make check` looks at. It answers what is wrong, one line each. */
+interface Check {
+  readonly title: string;
+  run(): Promise<readonly string[]>;
+}
+
+/** A program whose exit code is the verdict and whose output is the explanation. */
+const program = (title: string, argv: readonly [string, ...string[]]): Check => ({
+  title,
+  async run() {
+    const { code, stdout, stderr } = await spawned(argv);
+    return code === 0 ? [] : [`${stdout}${stderr}`.trim() || `exit code ${code}`];
+  },
+});
+
+const imports: Check = {
+  title: "imports point one way",
+  async run() {
+    const { files, violations } = await checkImports();
+    return files === 0 ? ["dependency-cruiser read no TypeScript file"] : violations;
+  },
+};
+
+/** Scripts that make committed files answer `--check` with a failure when those files are stale. */
+async function generators(): Promise<readonly Check[]> {
+  const names = (await readdir(`${root}/scripts`)).filter(name =>
+    /^(generate|schemas|reference)[a-z-]*\.ts$/.test(name),
+  );
+  return names.sort().map(name => program(`scripts/${name} --check`, [tool("bun"), `scripts/${name}`, "--check"]));
+}
+
+async function checks(): Promise<readonly Check[]> {
+  return [
+    program("types (tsc 7)", ["node", "node_modules/@typescript/native/bin/tsc", "-p", "."]),
+    program("format and lint (biome)", [tool("biome"), "check", "--error-on-warnings", "--max-diagnostics=40", "."]),
+    imports,
+    ...(await generators()),
+    { title: "every driver has an example and a contract test", run: () => checkDrivers() },
+  ];
+}
+
+async function report(check: Check): Promise<Tally> {
+  const problems = await check.run();
+  console.log(`${problems.length === 0 ? "ok  " : "FAIL"} ${check.title}`);
+  for (const problem of problems) console.log(`     ${problem.replaceAll("\n", "\n     ")}`);
+  return problems.length === 0 ? { ...nothing, passed: 1 } : { ...nothing, failed: 1 };
+}
+
+let total = nothing;
+for (const check of await checks()) total = plus(total, await report(check));
+console.log(tallyLine(total));
+process.exitCode = total.failed > 0 ? 1 : 0;

@@ -1,0 +1,163 @@
+import type { IForbiddenRuleType } from "dependency-cruiser";
+
+/** What one folder of lib/ may reach. Patterns are regular expressions on paths below the checkout. */
+interface Layer {
+  readonly folder: string;
+  /** Other folders and files of lib/ it may import; its own are always allowed. */
+  readonly lib: readonly string[];
+  /** Files of lib/ of which it may import types only. */
+  readonly types?: readonly string[];
+  readonly packages: readonly string[];
+}
+
+const driverShared = "lib/drivers/(driver|module|store)\\.ts";
+
+/** The arrows of CONTRIBUTING.md as data. A folder that is missing here may import nothing from lib/. */
+const layers: readonly Layer[] = [
+  { folder: "lib/core/", lib: [], packages: [] },
+  { folder: "lib/topology/", lib: ["lib/core/"], packages: ["re2js"] },
+  {
+    folder: "lib/config/",
+    lib: ["lib/core/", "lib/topology/"],
+    types: ["lib/drivers/module\\.ts"],
+    packages: ["yaml", "valibot"],
+  },
+  { folder: "lib/io/", lib: ["lib/core/"], packages: [] },
+  { folder: "lib/drivers/[^/]+\\.ts$", lib: ["lib/core/"], types: ["lib/io/"], packages: ["valibot"] },
+  {
+    folder: "lib/drivers/[^/]+/",
+    lib: ["lib/core/", driverShared, "lib/config/(yaml|parts)\\.ts", "lib/io/"],
+    packages: ["valibot"],
+  },
+  {
+    folder: "lib/lint/",
+    lib: ["lib/core/", "lib/config/", "lib/drivers/", "lib/topology/"],
+    packages: ["yaml"],
+  },
+  { folder: "lib/node/", lib: ["lib/core/", "lib/io/"], packages: [] },
+  {
+    folder: "lib/mux/",
+    lib: ["lib/core/", "lib/topology/", "lib/drivers/(driver|module)\\.ts"],
+    packages: [],
+  },
+  {
+    folder: "lib/csi/",
+    lib: ["lib/core/", "lib/mux/", "lib/node/", "lib/topology/"],
+    types: ["lib/drivers/driver\\.ts"],
+    packages: ["@grpc/grpc-js", "@bufbuild/protobuf", "@connectrpc/connect"],
+  },
+];
+
+const any = (patterns: readonly string[]): string => (patterns.length > 0 ? `^(${patterns.join("|")})` : "^$");
+const installed = (packages: readonly string[]): string =>
+  packages.length > 0 ? `^node_modules/(${packages.join("|")})(/|$)` : "^$";
+
+const error = "error" as const;
+const typeOnly = ["type-only", "type-import"] as const;
+
+function layerRules(layer: Layer): IForbiddenRuleType[] {
+  const name = layer.folder.replace(/[^a-z]+/g, "-").replace(/-$/, "");
+  const types = layer.types ?? [];
+  const from = {
+    path: `^${layer.folder}`,
+    ...(layer.folder === "lib/drivers/[^/]+\\.ts$" ? { pathNot: "^lib/drivers/index\\.ts$" } : {}),
+  };
+  const rules: IForbiddenRuleType[] = [
+    {
+      name: `${name}-layer`,
+      severity: error,
+      comment: `${layer.folder} may import from lib only what scripts/import-rules.ts lists`,
+      from,
+      to: { path: "^lib/", pathNot: any([layer.folder, ...layer.lib, ...types]) },
+    },
+    {
+      name: `${name}-packages`,
+      severity: error,
+      from,
+      to: { path: "node_modules/", pathNot: installed(layer.packages) },
+    },
+  ];
+  if (types.length > 0)
+    rules.push({
+      name: `${name}-types-only`,
+      severity: error,
+      from,
+      to: { path: any(types), pathNot: any([layer.folder]), dependencyTypesNot: [...typeOnly] },
+    });
+  return rules;
+}
+
+/** Rules that do not follow from the table. */
+const special: readonly IForbiddenRuleType[] = [
+  { name: "no-cycle", severity: error, from: { path: "^(lib|cmd|scripts)/" }, to: { circular: true } },
+  { name: "resolvable", severity: error, from: {}, to: { couldNotResolve: true, pathNot: "^bun(:|$)" } },
+  {
+    name: "known-folder",
+    severity: error,
+    from: { path: "^lib/", pathNot: any(layers.map(layer => layer.folder)) },
+    to: {},
+  },
+  { name: "lib-below-all", severity: error, from: { path: "^lib/" }, to: { path: "^(cmd|scripts|tests)/" } },
+  { name: "cmd-below-scripts", severity: error, from: { path: "^cmd/" }, to: { path: "^(scripts|tests)/" } },
+  {
+    name: "cmd-packages",
+    severity: error,
+    from: { path: "^cmd/" },
+    to: { path: "node_modules/", pathNot: installed(["commander"]) },
+  },
+  {
+    name: "driver-families-apart",
+    severity: error,
+    comment: "a driver folder does not know another one, except the shared ZFS and target parts",
+    from: { path: "^lib/drivers/([^/]+)/" },
+    to: { path: "^lib/drivers/[^/]+/", pathNot: ["^lib/drivers/$1/", "^lib/drivers/(zfs|targets)/"] },
+  },
+  {
+    name: "zfs-parts-for-zfs-families",
+    severity: error,
+    from: { path: "^lib/drivers/[^/]+/", pathNot: "^lib/drivers/(zfs|targets|truenas)/" },
+    to: { path: "^lib/drivers/(zfs|targets)/" },
+  },
+  {
+    name: "driver-schemas-only-use-valibot",
+    severity: error,
+    from: { path: "^lib/drivers/[^/]+/", pathNot: "/(schema|module)\\.ts$" },
+    to: { path: "^node_modules/valibot(/|$)" },
+  },
+  {
+    name: "generated-code-in-csi",
+    severity: error,
+    from: { path: "^(lib|cmd)/", pathNot: "^lib/csi/" },
+    to: { path: "^lib/csi/gen/" },
+  },
+  {
+    name: "processes-in-local-runner",
+    severity: error,
+    from: { path: "^(lib|cmd)/", pathNot: "^lib/io/local\\.ts$" },
+    to: { path: "^(node:)?child_process$" },
+  },
+  {
+    name: "pure-core",
+    severity: error,
+    from: { path: "^lib/(core|topology|mux)/" },
+    to: { path: "^(node:)?(fs|net|http|http2|https|tls|dgram|dns|os|process|worker_threads|cluster)(/|$)" },
+  },
+  { name: "process-in-cmd", severity: error, from: { path: "^lib/" }, to: { path: "^(node:)?process$" } },
+  { name: "portable", severity: error, from: { path: "^(lib|cmd)/" }, to: { path: "^bun(:|$)" } },
+  {
+    name: "quick-commands-stay-light",
+    severity: error,
+    comment: "validate, topology and id answer in milliseconds because they load neither gRPC nor generated code",
+    from: { path: "^cmd/(validate|topology|id)\\.ts$" },
+    to: { path: "^(lib/csi/|node_modules/(@grpc|@bufbuild|@connectrpc)/)", reachable: true },
+  },
+  {
+    name: "serve-is-loaded-late",
+    severity: error,
+    from: { path: "^cmd/csimux\\.ts$" },
+    to: { path: "^(cmd/serve|lib/csi/)", dynamic: false, dependencyTypesNot: [...typeOnly] },
+  },
+];
+
+/** Every rule in the form of dependency-cruiser. */
+export const importRules: readonly IForbiddenRuleType[] = [...layers.flatMap(layerRules), ...special];

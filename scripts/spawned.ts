@@ -1,0 +1,47 @@
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+/** The checkout, without a trailing slash. */
+export const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
+
+/** A program of node_modules/.bin. */
+export const tool = (name: string): string => `${root}/node_modules/.bin/${name}`;
+
+export interface Spawned {
+  /** The exit code; 128 plus something when a signal ended it, 127 when it could not be started. */
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface SpawnOptions {
+  readonly cwd?: string;
+  /** Added to the environment of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Shows the output as it comes instead of collecting it. */
+  readonly show?: boolean;
+  /** Milliseconds until the program is killed; ten minutes when absent. */
+  readonly timeoutMs?: number;
+}
+
+/** Runs a program to its end. Never rejects: what went wrong is in the code and in stderr. */
+export function spawned(argv: readonly [string, ...string[]], options: SpawnOptions = {}): Promise<Spawned> {
+  const [program, ...args] = argv;
+  return new Promise(resolve => {
+    const child = spawn(program, args, {
+      cwd: options.cwd ?? root,
+      env: { ...process.env, ...options.env },
+      stdio: ["ignore", options.show ? "inherit" : "pipe", options.show ? "inherit" : "pipe"],
+      timeout: options.timeoutMs ?? 600_000,
+      killSignal: "SIGKILL",
+    });
+    const stdout: Buffer[] = [];
+    const stderr: Buffer[] = [];
+    child.stdout?.on("data", (chunk: Buffer) => stdout.push(chunk));
+    child.stderr?.on("data", (chunk: Buffer) => stderr.push(chunk));
+    const done = (code: number, extra = "") =>
+      resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() + extra });
+    child.on("error", error => done(127, error.message));
+    child.on("close", (code, signal) => done(code ?? 137, signal ? `ended by ${signal}` : ""));
+  });
+}
