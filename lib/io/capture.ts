@@ -1,0 +1,44 @@
+/** How much of the beginning and of the end of a stream is kept, in bytes each. */
+const keptBytes = 64 * 1024;
+
+/**
+ * Collects a stream without growing for ever: its first and last 64 KiB.
+ * What was left out shows as a line of its own, so that a cut listing cannot pass for a whole one.
+ */
+export class Capture {
+  readonly #head: Uint8Array[] = [];
+  #headBytes = 0;
+  #tail: Uint8Array[] = [];
+  #tailBytes = 0;
+  #lostBytes = 0;
+
+  add(chunk: Uint8Array): void {
+    const room = Math.max(0, keptBytes - this.#headBytes);
+    if (room > 0) {
+      this.#head.push(chunk.subarray(0, room));
+      this.#headBytes += Math.min(room, chunk.length);
+    }
+    if (chunk.length > room) this.#append(chunk.subarray(room));
+  }
+
+  /** Everything kept, decoded as UTF-8 in one go; a character cut in two becomes U+FFFD. */
+  text(): string {
+    const tail = Buffer.concat(this.#tail);
+    const extra = Math.max(0, tail.length - keptBytes);
+    const lost = this.#lostBytes + extra;
+    const head = Buffer.concat(this.#head);
+    if (lost === 0) return Buffer.concat([head, tail]).toString("utf8");
+    return `${head.toString("utf8")}\n[${lost} bytes left out]\n${tail.subarray(extra).toString("utf8")}`;
+  }
+
+  #append(chunk: Uint8Array): void {
+    this.#tail.push(chunk);
+    this.#tailBytes += chunk.length;
+    if (this.#tailBytes <= 4 * keptBytes) return;
+    const joined = Buffer.concat(this.#tail);
+    const rest = Buffer.from(joined.subarray(joined.length - keptBytes));
+    this.#lostBytes += joined.length - rest.length;
+    this.#tail = [rest];
+    this.#tailBytes = rest.length;
+  }
+}

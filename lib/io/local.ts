@@ -1,0 +1,151 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { kill } from "node:process";
+import { Capture } from "./capture.ts";
+import { masked } from "./mask.ts";
+import { type Command, CommandError, type CommandFailure, type CommandRunner, type Output } from "./runner.ts";
+
+const where = "local";
+
+const defaultTimeoutMs = 30_000;
+
+/** Between SIGTERM and SIGKILL, and then until a program that not even SIGKILL ends is given up. */
+const graceMs = 1_000;
+
+/** How long output may stay silent after the end of a program whose own children still hold its pipes. */
+const drainMs = 500;
+
+const started: Readonly<Record<string, { readonly failure: CommandFailure; readonly reason: string }>> = {
+  ENOENT: { failure: "missing", reason: "there is no such program" },
+  EACCES: { failure: "denied", reason: "may not be executed" },
+  EPERM: { failure: "denied", reason: "may not be executed" },
+  E2BIG: { failure: "spawn", reason: "the arguments are too long" },
+};
+
+/**
+ * Runs programs on this machine, each in a process group of its own that is ended as a whole.
+ * `env` is the complete environment that a program gets (PATH and what else the caller allows), with LC_ALL=C added.
+ * Secret words are masked in stderr and in error messages, never in stdout, which is data.
+ */
+export const localRunner = (options: { readonly env: Readonly<Record<string, string>> }): CommandRunner => ({
+  where,
+  async run(command, signal) {
+    const { argv, env } = command;
+    const fail = (failure: CommandFailure, reason: string, cause?: unknown): CommandError =>
+      new CommandError(where, String(argv[0]), failure, masked(reason, command.secret), { cause });
+    const wrong = unfit(argv);
+    if (wrong) throw fail("spawn", wrong);
+    if (signal.aborted) throw fail("cancelled", "not started, because the call has ended");
+    return await new Promise<Output>((resolve, reject) => {
+      try {
+        const environment = { ...options.env, ...env, LC_ALL: "C" };
+        const stdin = command.stdin === undefined ? "ignore" : "pipe";
+        const child = spawn(argv[0], argv.slice(1), {
+          detached: true,
+          env: environment,
+          stdio: [stdin, "pipe", "pipe"],
+        });
+        follow(child, command, signal, { resolve, reject, fail });
+      } catch (cause) {
+        reject(notStarted(cause, fail));
+      }
+    });
+  },
+});
+
+type Fail = (failure: CommandFailure, reason: string, cause?: unknown) => CommandError;
+
+interface Ends {
+  readonly resolve: (output: Output) => void;
+  readonly reject: (error: CommandError) => void;
+  readonly fail: Fail;
+}
+
+/** Why an argv may not be run. A value that is no text would otherwise reach the program as the word "undefined". */
+function unfit(argv: readonly unknown[]): string | undefined {
+  if (argv[0] === undefined || argv[0] === "") return "no program is named";
+  const bad = argv.findIndex(word => typeof word !== "string" || word.includes("\0"));
+  if (bad < 0) return undefined;
+  return typeof argv[bad] === "string"
+    ? `argument ${bad} holds a NUL`
+    : `argument ${bad} is ${typeof argv[bad]}, not text`;
+}
+
+function notStarted(cause: unknown, fail: Fail): CommandError {
+  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  const known = started[code];
+  return known ? fail(known.failure, known.reason, cause) : fail("spawn", `could not be started ${code}`.trim(), cause);
+}
+
+/** Collects the output of a running program and settles once, whatever happens first. */
+function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends: Ends): void {
+  const stdout = new Capture();
+  const stderr = new Capture();
+  let stopped: CommandError | undefined;
+  let exit: { readonly code: number | null; readonly signal: string | null } | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  const settle = (result: Output | CommandError): void => {
+    clearTimeout(limit);
+    clearTimeout(timer);
+    signal.removeEventListener("abort", cancel);
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+    if (result instanceof CommandError) ends.reject(result);
+    else ends.resolve(result);
+  };
+  const outcome = (): Output | CommandError => {
+    if (stopped) return stopped;
+    const exitCode = exit?.code ?? undefined;
+    if (exitCode === undefined) return ends.fail("killed", `ended by ${exit?.signal ?? "a signal"}`);
+    return { stdout: stdout.text(), stderr: masked(stderr.text(), command.secret), exitCode };
+  };
+  const finish = (): void => settle(outcome());
+  const again = (after: number, work: () => void): void => {
+    clearTimeout(timer);
+    timer = setTimeout(work, after);
+  };
+  const stop = (reason: CommandError): void => {
+    if (exit || stopped) return;
+    stopped = reason;
+    killGroup(child, "SIGTERM");
+    again(graceMs, () => {
+      killGroup(child, "SIGKILL");
+      again(graceMs, finish);
+    });
+  };
+  const cancel = (): void => stop(ends.fail("cancelled", "ended, because the call has ended"));
+  const limitMs = command.timeoutMs ?? defaultTimeoutMs;
+  const limit = setTimeout(() => stop(ends.fail("timeout", `not finished within ${limitMs} ms`)), limitMs);
+
+  const collect = (capture: Capture) => (chunk: Uint8Array) => {
+    capture.add(chunk);
+    if (exit && !stopped) again(drainMs, finish);
+  };
+  signal.addEventListener("abort", cancel, { once: true });
+  child.stdout?.on("data", collect(stdout));
+  child.stderr?.on("data", collect(stderr));
+  child.on("error", cause => settle(notStarted(cause, ends.fail)));
+  child.on("exit", (code, ending) => {
+    exit = { code, signal: ending };
+    if (stopped) killGroup(child, "SIGKILL");
+    clearTimeout(limit);
+    again(drainMs, finish);
+  });
+  child.on("close", finish);
+  feed(child, command.stdin);
+}
+
+/** A program may end without reading its input; that is its exit code's business, not an error of writing. */
+function feed(child: ChildProcess, text: string | undefined): void {
+  child.stdin?.on("error", () => {});
+  if (text !== undefined) child.stdin?.end(text);
+}
+
+function killGroup(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): void {
+  if (child.pid === undefined) return;
+  try {
+    kill(-child.pid, signal);
+  } catch {
+    // The group is gone already.
+  }
+}

@@ -1,0 +1,196 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { localRunner } from "../../lib/io/local.ts";
+import { type Argv, CommandError } from "../../lib/io/runner.ts";
+
+const runner = localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TEXT: "from outside" } });
+const calm = new AbortController().signal;
+let folder = "";
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "csimux-local-"));
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const failed = async (work: Promise<unknown>): Promise<CommandError> => {
+  const error = await work.then(
+    () => undefined,
+    (cause: unknown) => cause,
+  );
+  if (!(error instanceof CommandError)) throw new Error(`expected a CommandError, got ${String(error)}`);
+  return error;
+};
+
+const gone = async (pid: number): Promise<void> => {
+  const end = Date.now() + 5_000;
+  while (Date.now() < end) {
+    const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
+    if (stat === undefined || stat.split(") ")[1]?.startsWith("Z")) return;
+    await Bun.sleep(10);
+  }
+  throw new Error(`process ${pid} still lives`);
+};
+
+const sh = (script: string): Argv => ["sh", "-c", script];
+
+describe("a program that ends by itself", () => {
+  test("gives its output and exit code, whatever the code is", async () => {
+    const output = await runner.run({ argv: sh("echo out; echo err >&2; exit 7") }, calm);
+    expect(output).toEqual({ stdout: "out\n", stderr: "err\n", exitCode: 7 });
+  });
+
+  test("gets its arguments untouched by any shell", async () => {
+    const words = ["a b", "$HOME", "'\"", "*", "", "\u00fc\n"];
+    const { stdout } = await runner.run({ argv: ["printf", "%s|", ...words] }, calm);
+    expect(stdout).toBe(words.map(word => `${word}|`).join(""));
+  });
+
+  test("sees only the allowed environment, in the C locale", async () => {
+    const { stdout } = await runner.run({ argv: ["env"], env: { MORE: "yes", LC_ALL: "de_DE" } }, calm);
+    const names = stdout.trim().split("\n").sort();
+    expect(names).toEqual(["LC_ALL=C", "MORE=yes", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "TEXT=from outside"]);
+  });
+
+  test("reads its input", async () => {
+    const text = "line\n".repeat(100_000);
+    expect((await runner.run({ argv: ["wc", "-c"], stdin: text }, calm)).stdout.trim()).toBe(String(text.length));
+  });
+
+  test("may ignore its input", async () => {
+    const { exitCode } = await runner.run({ argv: ["true"], stdin: "x".repeat(1_000_000) }, calm);
+    expect(exitCode).toBe(0);
+  });
+
+  test("sees an empty input when none is given", async () => {
+    expect((await runner.run({ argv: ["cat"] }, calm)).stdout).toBe("");
+  });
+
+  test("is not cut inside a character that arrives in two pieces", async () => {
+    const { stdout } = await runner.run({ argv: sh("printf '\\303'; sleep 0.05; printf '\\274'") }, calm);
+    expect(stdout).toBe("\u00fc");
+  });
+
+  test("keeps the first and last 64 KiB of a long output and says what is missing", async () => {
+    const { stdout } = await runner.run(
+      { argv: sh("echo begin; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end") },
+      calm,
+    );
+    expect(stdout.startsWith("begin\n")).toBe(true);
+    expect(stdout.endsWith("x\nend\n")).toBe(true);
+    expect(stdout).toContain(`\n[${1_000_011 - 131_072} bytes left out]\n`);
+    expect(stdout.length).toBeLessThan(132_000);
+  });
+
+  test("keeps an output of exactly 128 KiB whole", async () => {
+    const { stdout } = await runner.run({ argv: sh("head -c 131072 /dev/zero | tr '\\0' x") }, calm);
+    expect(stdout).toBe("x".repeat(131_072));
+  });
+
+  test("is finished although a child of it keeps the pipes open", async () => {
+    const begun = Date.now();
+    const { stdout, exitCode } = await runner.run({ argv: sh("sleep 30 & echo $!") }, calm);
+    expect(exitCode).toBe(0);
+    expect(Date.now() - begun).toBeLessThan(10_000);
+    process.kill(Number(stdout));
+  });
+});
+
+describe("a program that cannot start", () => {
+  test("is missing", async () => {
+    const error = await failed(runner.run({ argv: ["no-such-program"] }, calm));
+    expect(error.failure).toBe("missing");
+    expect(error.message).toBe("no-such-program: there is no such program (local)");
+  });
+
+  test("is denied", async () => {
+    const path = join(folder, "plain");
+    await writeFile(path, "#!/bin/sh\n");
+    await chmod(path, 0o644);
+    expect((await failed(runner.run({ argv: [path] }, calm))).failure).toBe("denied");
+  });
+
+  test("has too many arguments", async () => {
+    const error = await failed(runner.run({ argv: ["true", "x".repeat(4_000_000)] }, calm));
+    expect(error.failure).toBe("spawn");
+  });
+
+  test.each([
+    [["true", undefined], "argument 1 is undefined, not text"],
+    [["true", "a", 7], "argument 2 is number, not text"],
+    [["true", "a\0b"], "argument 1 holds a NUL"],
+    [[""], "no program is named"],
+    [[], "no program is named"],
+  ])("is refused for %j", async (argv, reason) => {
+    const error = await failed(runner.run({ argv: argv as unknown as Argv }, calm));
+    expect(error.failure).toBe("spawn");
+    expect(error.message).toContain(reason);
+  });
+
+  test("is not even tried when the call is over", async () => {
+    const path = join(folder, "never");
+    const error = await failed(runner.run({ argv: ["touch", path] }, AbortSignal.abort()));
+    expect(error.failure).toBe("cancelled");
+    expect(await Bun.file(path).exists()).toBe(false);
+  });
+});
+
+describe("a program that is ended", () => {
+  test("takes its whole process group with it at the time limit", async () => {
+    const path = join(folder, "pids");
+    const argv = sh(`sleep 60 & echo $! $$ > ${path}; wait`);
+    const error = await failed(runner.run({ argv, timeoutMs: 300 }, calm));
+    expect(error.failure).toBe("timeout");
+    expect(error.message).toContain("300 ms");
+    for (const pid of (await readFile(path, "utf8")).split(" ")) await gone(Number(pid));
+  });
+
+  test("is killed when it ignores SIGTERM", async () => {
+    const path = join(folder, "stubborn");
+    const argv = sh(`trap '' TERM; echo $$ > ${path}; while :; do sleep 0.1; done`);
+    expect((await failed(runner.run({ argv, timeoutMs: 200 }, calm))).failure).toBe("timeout");
+    await gone(Number(await readFile(path, "utf8")));
+  });
+
+  test("is cancelled by its signal", async () => {
+    const call = new AbortController();
+    const work = failed(runner.run({ argv: ["sleep", "60"] }, call.signal));
+    call.abort();
+    expect((await work).failure).toBe("cancelled");
+  });
+
+  test("and that is no success even when it exits with 0 on SIGTERM", async () => {
+    const argv = sh("trap 'exit 0' TERM; while :; do sleep 0.05; done");
+    expect((await failed(runner.run({ argv, timeoutMs: 200 }, calm))).failure).toBe("timeout");
+  });
+
+  test("by somebody else is told apart", async () => {
+    const error = await failed(runner.run({ argv: sh("kill -KILL $$") }, calm));
+    expect(error.failure).toBe("killed");
+    expect(error.message).toContain("SIGKILL");
+  });
+
+  test("leaves no listener on the signal", async () => {
+    const call = new AbortController();
+    let left = 0;
+    const { addEventListener, removeEventListener } = call.signal;
+    call.signal.addEventListener = (...args: Parameters<typeof addEventListener>) => {
+      left++;
+      addEventListener.apply(call.signal, args);
+    };
+    call.signal.removeEventListener = (...args: Parameters<typeof removeEventListener>) => {
+      left--;
+      removeEventListener.apply(call.signal, args);
+    };
+    await runner.run({ argv: ["true"] }, call.signal);
+    expect(left).toBe(0);
+  });
+});
+
+test("secrets are masked in stderr and in errors, longest first, and stdout stays data", async () => {
+  const secret = ["pass", "password1", ""];
+  const output = await runner.run({ argv: sh("echo password1; echo password1 pass >&2"), secret }, calm);
+  expect(output.stderr).toBe("*** ***\n");
+  expect(output.stdout).toBe("password1\n");
+});
