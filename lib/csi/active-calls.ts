@@ -1,0 +1,49 @@
+import type { CsiError } from "../core/errors.ts";
+import type { CallContext } from "./context.ts";
+
+/** The calls whose handlers are running now. A call stays here until its handler ends, even when its client has gone. */
+export class ActiveCalls {
+  readonly #contexts = new Set<CallContext>();
+  #idle: (() => void) | undefined;
+  #closed = false;
+
+  get size(): number {
+    return this.#contexts.size;
+  }
+
+  /** True once `close` was called: new calls are to be refused. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  add(context: CallContext): void {
+    this.#contexts.add(context);
+  }
+
+  remove(context: CallContext): void {
+    context.end();
+    this.#contexts.delete(context);
+    if (this.#contexts.size === 0) this.#idle?.();
+  }
+
+  /** Resolves when no call is running, or after `limitMs` milliseconds. */
+  whenIdle(limitMs: number): Promise<void> {
+    if (this.#contexts.size === 0) return Promise.resolve();
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, limitMs);
+      this.#idle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** Aborts the signals of all running calls. */
+  abort(reason: CsiError): void {
+    for (const context of this.#contexts) context.abort(reason);
+  }
+}

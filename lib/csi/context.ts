@@ -1,0 +1,129 @@
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
+import type { Deadline, Metadata } from "@grpc/grpc-js";
+import { CsiError } from "../core/errors.ts";
+import { toHeaders, toMetadata } from "./metadata.ts";
+
+/** What a context needs of a grpc-js call. grpc-js sets `cancelled` and emits it when the client or the deadline ends the call. */
+export interface ServerCall {
+  readonly metadata: Metadata;
+  readonly cancelled: boolean;
+  getDeadline(): Deadline;
+  once(event: "cancelled", listener: () => void): unknown;
+}
+
+/** One mounted RPC; the same for all its calls. */
+export interface Rpc {
+  readonly service: DescService;
+  readonly method: DescMethod;
+  readonly url: string;
+}
+
+/** The client's own timer and ours may fire in either order within this many milliseconds. */
+const deadlineToleranceMs = 5;
+
+function remainingMs(call: ServerCall): number {
+  const deadline = call.getDeadline();
+  return Number(deadline) - Date.now();
+}
+
+function whyCancelled(call: ServerCall): CsiError {
+  return remainingMs(call) <= deadlineToleranceMs
+    ? new CsiError("deadline-exceeded", "the deadline of the call has passed")
+    : new CsiError("aborted", "the client has cancelled the call or gone away");
+}
+
+/**
+ * The context of one call. Headers, abort controller and context values come into being when a handler first asks for
+ * them: most calls need none of them, and together they cost more than the rest of the call.
+ *
+ * `signal` aborts with a CsiError at the deadline ("deadline-exceeded"), when the client cancels or is lost ("aborted")
+ * and when the server stops ("unavailable"); it does not abort when the call ends by itself.
+ */
+export class CallContext implements HandlerContext {
+  readonly protocolName = "grpc";
+  readonly requestMethod = "POST";
+  readonly #rpc: Rpc;
+  readonly #call: ServerCall;
+  #ended = false;
+  #reason: CsiError | undefined;
+  #controller: AbortController | undefined;
+  #requestHeader: Headers | undefined;
+  #responseHeader: Headers | undefined;
+  #responseTrailer: Headers | undefined;
+  #values: ContextValues | undefined;
+
+  constructor(rpc: Rpc, call: ServerCall) {
+    this.#rpc = rpc;
+    this.#call = call;
+  }
+
+  get service(): DescService {
+    return this.#rpc.service;
+  }
+
+  get method(): DescMethod {
+    return this.#rpc.method;
+  }
+
+  get url(): string {
+    return this.#rpc.url;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason) this.#controller.abort(this.#reason);
+      else if (this.#call.cancelled) this.abort(whyCancelled(this.#call));
+      else this.#call.once("cancelled", () => this.abort(whyCancelled(this.#call)));
+    }
+    return this.#controller.signal;
+  }
+
+  timeoutMs = (): number | undefined => {
+    const left = remainingMs(this.#call);
+    return left === Number.POSITIVE_INFINITY ? undefined : Math.max(0, left);
+  };
+
+  get requestHeader(): Headers {
+    this.#requestHeader ??= toHeaders(this.#call.metadata);
+    return this.#requestHeader;
+  }
+
+  get responseHeader(): Headers {
+    this.#responseHeader ??= new Headers();
+    return this.#responseHeader;
+  }
+
+  get responseTrailer(): Headers {
+    this.#responseTrailer ??= new Headers();
+    return this.#responseTrailer;
+  }
+
+  get values(): ContextValues {
+    this.#values ??= createContextValues();
+    return this.#values;
+  }
+
+  /** Aborts the signal; without effect on a call that has ended. */
+  abort(reason: CsiError): void {
+    if (this.#ended || this.#reason) return;
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
+
+  /** Marks the call as over: grpc-js reports every call as cancelled once its answer is out. */
+  end(): void {
+    this.#ended = true;
+  }
+
+  /** The headers that the handler has set, if any. */
+  sentHeader(): Metadata | undefined {
+    return this.#responseHeader && toMetadata(this.#responseHeader);
+  }
+
+  /** The trailers that the handler has set, if any. */
+  sentTrailer(): Metadata | undefined {
+    return this.#responseTrailer && toMetadata(this.#responseTrailer);
+  }
+}

@@ -1,0 +1,129 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  fromBinary,
+  type Message,
+  type MessageInitShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import type { ServiceImpl } from "@connectrpc/connect";
+import {
+  type handleServerStreamingCall,
+  type handleUnaryCall,
+  Metadata,
+  type Server,
+  type ServerErrorResponse,
+  type ServerWritableStream,
+} from "@grpc/grpc-js";
+import { CsiError } from "../core/errors.ts";
+import type { ActiveCalls } from "./active-calls.ts";
+import { CallContext, type Rpc } from "./context.ts";
+import { toMetadata } from "./metadata.ts";
+import { toConnectError, wireText } from "./status.ts";
+
+type Init = MessageInitShape<DescMessage>;
+type Unary = (request: Message, context: CallContext) => Promise<Init> | Init;
+type Streaming = (request: Message, context: CallContext) => AsyncIterable<Init>;
+
+/** The status of a failed call as grpc-js wants it. */
+function toStatus(error: unknown, trailer: Metadata | undefined): ServerErrorResponse {
+  const { code, rawMessage, metadata: headers } = toConnectError(error);
+  const metadata = trailer ?? new Metadata();
+  metadata.merge(toMetadata(headers));
+  const details = wireText(rawMessage);
+  return { name: "Error", message: details, code: code as number, details, metadata };
+}
+
+const stopping = (): CsiError => new CsiError("unavailable", "csimux is stopping; call again");
+
+/** A context for a new call, or the error when the server takes no more. */
+function begin(rpc: Rpc, call: ConstructorParameters<typeof CallContext>[1], calls: ActiveCalls): CallContext {
+  if (calls.closed) throw stopping();
+  const context = new CallContext(rpc, call);
+  calls.add(context);
+  return context;
+}
+
+function unaryHandler(rpc: Rpc, run: Unary, calls: ActiveCalls): handleUnaryCall<Message, Message> {
+  return async (call, reply) => {
+    let context: CallContext | undefined;
+    try {
+      context = begin(rpc, call, calls);
+      const answer = create(rpc.method.output, await run(call.request, context));
+      const header = context.sentHeader();
+      if (header) call.sendMetadata(header);
+      reply(null, answer, context.sentTrailer());
+    } catch (error) {
+      reply(toStatus(error, context?.sentTrailer()));
+    } finally {
+      if (context) calls.remove(context);
+    }
+  };
+}
+
+/** Resolves when the stream takes more, or is gone. */
+const writable = (call: ServerWritableStream<Message, Message>): Promise<void> =>
+  new Promise(resolve => {
+    const settle = () => {
+      call.off("drain", settle);
+      call.off("close", settle);
+      resolve();
+    };
+    call.on("drain", settle);
+    call.on("close", settle);
+  });
+
+function streamingHandler(rpc: Rpc, run: Streaming, calls: ActiveCalls): handleServerStreamingCall<Message, Message> {
+  return async call => {
+    let context: CallContext | undefined;
+    try {
+      context = begin(rpc, call, calls);
+      for await (const part of run(call.request, context)) {
+        if (call.cancelled) return;
+        if (!call.write(create(rpc.method.output, part))) await writable(call);
+      }
+      call.end(context.sentTrailer());
+    } catch (error) {
+      if (!call.cancelled) call.emit("error", toStatus(error, context?.sentTrailer()));
+    } finally {
+      if (context) calls.remove(context);
+    }
+  };
+}
+
+const unimplemented = (service: DescService, method: DescMethod) => (): never => {
+  throw new CsiError("unimplemented", `${service.typeName}.${method.name} is not implemented`);
+};
+
+/** A view of the bytes, not a copy: grpc-js copies them once more into the frame. */
+function serialize(output: DescMessage, message: Message): Buffer {
+  const bytes = toBinary(output, message);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/**
+ * Adds one service to a grpc-js server. Methods that `implementation` lacks answer UNIMPLEMENTED. Only unary and
+ * server-streaming methods can be served, CSI has no other; throws on one that is neither.
+ */
+export function mount<S extends DescService>(
+  server: Server,
+  service: S,
+  implementation: Partial<ServiceImpl<S>>,
+  calls: ActiveCalls,
+): void {
+  const methods = implementation as Readonly<Record<string, ((...args: never[]) => unknown) | undefined>>;
+  for (const method of service.methods) {
+    const path = `/${service.typeName}/${method.name}`;
+    const rpc: Rpc = { service, method, url: `http://localhost${path}` };
+    const run = methods[method.localName]?.bind(implementation) ?? unimplemented(service, method);
+    const write = (message: Message) => serialize(method.output, message);
+    const read = (bytes: Buffer) => fromBinary(method.input, bytes);
+    if (method.methodKind === "unary")
+      server.register(path, unaryHandler(rpc, run as Unary, calls), write, read, "unary");
+    else if (method.methodKind === "server_streaming")
+      server.register(path, streamingHandler(rpc, run as Streaming, calls), write, read, "serverStream");
+    else throw new Error(`${path} streams its requests, which is not supported`);
+  }
+}

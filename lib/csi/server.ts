@@ -1,0 +1,91 @@
+import type { DescService } from "@bufbuild/protobuf";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from "@grpc/grpc-js";
+import { CsiError } from "../core/errors.ts";
+import { ActiveCalls } from "./active-calls.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { mount } from "./mount.ts";
+import { placeSocket, type SocketFile } from "./socket-file.ts";
+
+/** Time in milliseconds for last answers and the GOAWAY frame to leave; only peers that do not react use it up. */
+const farewellMs = 100;
+
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
+
+/**
+ * A gRPC server for Connect service objects, on Unix sockets and TCP.
+ *
+ * Life: `mount` every service, `listen`, `stop` once. Errors of handlers become a status and never end the process;
+ * answers may be of any size, requests above `maxRequestBytes` get RESOURCE_EXHAUSTED and the connection stays usable.
+ */
+export class GrpcServer {
+  readonly #server: Server;
+  readonly #calls = new ActiveCalls();
+  readonly #sockets: SocketFile[] = [];
+  #stopped: Promise<{ cut: number }> | undefined;
+
+  constructor(options: { readonly maxRequestBytes: number }) {
+    // grpc-js writes plain lines to stderr, and only about errors that it also returns.
+    setLogVerbosity(logVerbosity.NONE);
+    // channelz stays on: without it grpc-js does not keep the list of connections that forceShutdown closes.
+    this.#server = new Server({ "grpc.max_receive_message_length": options.maxRequestBytes });
+  }
+
+  /** Adds a service; methods that the implementation lacks answer UNIMPLEMENTED. */
+  mount<S extends DescService>(service: S, implementation: Partial<ServiceImpl<S>>): void {
+    mount(this.#server, service, implementation, this.#calls);
+  }
+
+  /** Number of calls whose handlers are running, streams included. */
+  get inFlight(): number {
+    return this.#calls.size;
+  }
+
+  /**
+   * Starts to listen and returns the address, with the real port where 0 was asked for. `socketMode` is the permission of
+   * a Unix socket file. Throws "failed-precondition" when the address cannot be used; the server is of no use then.
+   */
+  async listen(endpoint: Endpoint, socketMode = 0o600): Promise<string> {
+    try {
+      if (endpoint.kind === "tcp") return `${endpoint.host}:${await this.#bind(`${endpoint.host}:${endpoint.port}`)}`;
+      const bind = async (path: string) => void (await this.#bind(`unix:${path}`));
+      this.#sockets.push(await placeSocket(endpoint.path, socketMode, bind));
+      return `unix:${endpoint.path}`;
+    } catch (error) {
+      this.#server.forceShutdown();
+      throw error;
+    }
+  }
+
+  /**
+   * Stops: takes no more calls, waits up to `limitMs` milliseconds for running ones, aborts the signals of those left,
+   * closes all connections (also of peers that do not react) and removes the socket files.
+   * `cut` is how many calls were still running at the limit. A second call joins the first.
+   */
+  stop(limitMs: number): Promise<{ cut: number }> {
+    this.#stopped ??= this.#stop(limitMs);
+    return this.#stopped;
+  }
+
+  async #stop(limitMs: number): Promise<{ cut: number }> {
+    this.#calls.close();
+    // Calls back only when every peer has closed its connection, which a mute one never does: hence the limits.
+    const closed = new Promise<void>(resolve => this.#server.tryShutdown(() => resolve()));
+    await this.#calls.whenIdle(limitMs);
+    const cut = this.#calls.size;
+    this.#calls.abort(new CsiError("unavailable", "csimux is stopping"));
+    await Promise.race([closed, pause(farewellMs)]);
+    this.#server.forceShutdown();
+    for (const socket of this.#sockets) socket.release();
+    return { cut };
+  }
+
+  #bind(address: string): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.bindAsync(address, ServerCredentials.createInsecure(), (error, port) => {
+        if (error) reject(new CsiError("failed-precondition", `cannot listen on ${address}: ${error.message}`));
+        else resolve(port);
+      });
+    });
+  }
+}

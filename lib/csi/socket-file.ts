@@ -1,0 +1,105 @@
+import { randomBytes } from "node:crypto";
+import { chmodSync, linkSync, lstatSync, mkdirSync, rmSync, type Stats, unlinkSync } from "node:fs";
+import { connect } from "node:net";
+import { dirname } from "node:path";
+import { CsiError } from "../core/errors.ts";
+
+/** A socket file that this process has put in place. */
+export interface SocketFile {
+  /** Removes the file, unless another one has taken its place. */
+  release(): void;
+}
+
+/** Longest path in bytes that bind(2) takes on Linux: sun_path of unix(7) without its final null byte. */
+const maxPathBytes = 107;
+
+const refused = (message: string, cause?: unknown): CsiError => new CsiError("failed-precondition", message, { cause });
+
+const codeOf = (error: unknown): string => (error instanceof Error && "code" in error ? String(error.code) : "unknown");
+
+const sameFile = (a: Stats | undefined, b: Stats): boolean => a?.ino === b.ino && a.dev === b.dev;
+
+const look = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false });
+
+/** Whether a process listens on the socket file. Throws when that cannot be told, for example for lack of permission. */
+const answers = (path: string): Promise<boolean> =>
+  new Promise((resolve, reject) => {
+    const trial = connect({ path });
+    trial.once("connect", () => {
+      trial.destroy();
+      resolve(true);
+    });
+    trial.once("error", error => {
+      const code = codeOf(error);
+      if (code === "ECONNREFUSED" || code === "ENOENT") resolve(false);
+      else reject(refused(`cannot tell whether ${path} is in use (${code}); remove it if it is not`, error));
+    });
+  });
+
+/** Removes a socket file that nobody listens on; refuses to touch a live one or a file of another kind. */
+async function removeStale(path: string): Promise<void> {
+  const found = look(path);
+  if (!found) return;
+  if (!found.isSocket()) throw refused(`${path} exists and is not a socket; move it away or choose another endpoint`);
+  if (await answers(path)) throw refused(`${path} is in use by another process; stop it or choose another endpoint`);
+  if (sameFile(look(path), found)) unlinkSync(path);
+}
+
+/** A new folder beside the socket that only this user may enter. */
+function privateFolder(path: string): string {
+  const parent = dirname(path);
+  const folder = `${parent}/.${randomBytes(2).toString("hex")}`;
+  const longest = Math.max(Buffer.byteLength(path), Buffer.byteLength(`${folder}/s`));
+  if (longest > maxPathBytes) {
+    throw refused(`the socket path ${path} is too long: it needs ${longest} of at most ${maxPathBytes} bytes`);
+  }
+  try {
+    mkdirSync(folder, 0o700);
+  } catch (error) {
+    if (codeOf(error) === "ENOENT")
+      throw refused(`the folder ${parent} of the socket does not exist; create it`, error);
+    throw refused(`cannot create a socket in ${parent}: ${codeOf(error)}`, error);
+  }
+  return folder;
+}
+
+function publish(own: string, path: string): Stats {
+  try {
+    linkSync(own, path);
+  } catch (error) {
+    throw refused(`cannot put the socket at ${path}: ${codeOf(error)}; is another process starting there?`, error);
+  }
+  return lstatSync(path);
+}
+
+/**
+ * Makes the socket file `path` with the permissions `mode` (for example 0o600); `bind` must listen on the path it is given.
+ *
+ * The socket is bound inside a folder that only this user may enter, gets its mode there and is then hard-linked into place.
+ * So nobody can connect before the mode is right, without touching the umask of the whole process; two starting processes
+ * cannot both take the path; and the runtime, which deletes the path it has bound when the server closes, cannot delete
+ * the file of a successor.
+ *
+ * Throws "failed-precondition" when the path is live, no socket, too long, or its folder is missing or not writable.
+ */
+export async function placeSocket(
+  path: string,
+  mode: number,
+  bind: (path: string) => Promise<void>,
+): Promise<SocketFile> {
+  const folder = privateFolder(path);
+  try {
+    await removeStale(path);
+    const own = `${folder}/s`;
+    await bind(own);
+    chmodSync(own, mode);
+    const placed = publish(own, path);
+    return {
+      release: () => {
+        if (sameFile(look(path), placed)) unlinkSync(path);
+      },
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
