@@ -5,11 +5,11 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
+import { type Selector, selects } from "../core/selector.ts";
 import { fitsTerm, place } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
-import { type Selector, selects } from "./selector.ts";
 
 /** Several connections behind one name that a class may use. */
 export interface Group {
