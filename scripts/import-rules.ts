@@ -142,20 +142,27 @@ const special: readonly IForbiddenRuleType[] = [
     from: { path: "^lib/(core|topology|mux)/" },
     to: { path: "^(node:)?(fs|net|http|http2|https|tls|dgram|dns|os|process|worker_threads|cluster)(/|$)" },
   },
-  { name: "process-in-cmd", severity: error, from: { path: "^lib/" }, to: { path: "^(node:)?process$" } },
+  {
+    name: "process-in-cmd",
+    severity: error,
+    comment: "the local runner ends process groups, which only process.kill can do",
+    from: { path: "^lib/", pathNot: "^lib/io/local\\.ts$" },
+    to: { path: "^(node:)?process$" },
+  },
   { name: "portable", severity: error, from: { path: "^(lib|cmd)/" }, to: { path: "^bun(:|$)" } },
   {
     name: "quick-commands-stay-light",
     severity: error,
     comment: "validate, topology and id answer in milliseconds because they load neither gRPC nor generated code",
-    from: { path: "^cmd/(validate|topology|id)\\.ts$" },
+    from: { path: "^cmd/(validate|topology|id)(-[a-z]+)*\\.ts$" },
     to: { path: "^(lib/csi/|node_modules/(@grpc|@bufbuild|@connectrpc)/)", reachable: true },
   },
   {
     name: "serve-is-loaded-late",
     severity: error,
-    from: { path: "^cmd/csimux\\.ts$" },
-    to: { path: "^(cmd/serve|lib/csi/)", dynamic: false, dependencyTypesNot: [...typeOnly] },
+    comment: "the command line loads what a command needs only when it is chosen",
+    from: { path: "^cmd/(csimux|[a-z]+-command|id|probe|host|exit|version|serve-options)\\.ts$" },
+    to: { path: "^(cmd/(serve|validate|topology)\\.ts$|lib/csi/)", dynamic: false, dependencyTypesNot: [...typeOnly] },
   },
 ];
 

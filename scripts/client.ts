@@ -1,0 +1,45 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from "@bufbuild/protobuf";
+import { Client, credentials } from "@grpc/grpc-js";
+
+/** A CSI client on one connection. */
+export interface CsiClient {
+  /** Calls one method; rejects with a ServiceError of grpc-js, whose `code` is the gRPC status. */
+  call<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageInitShape<I>,
+    timeoutMs?: number,
+  ): Promise<MessageShape<O>>;
+  close(): void;
+}
+
+/** A client for a Unix socket. It connects with the first call and keeps trying until that call's time is over. */
+export function csiClient(socket: string): CsiClient {
+  const client = new Client(`unix:${socket}`, credentials.createInsecure(), {
+    "grpc.default_authority": "localhost",
+    "grpc.initial_reconnect_backoff_ms": 100,
+    "grpc.max_reconnect_backoff_ms": 1000,
+    "grpc.use_local_subchannel_pool": 1,
+  });
+  return {
+    call: (method, request, timeoutMs = 30_000) =>
+      new Promise((resolve, reject) => {
+        client.makeUnaryRequest(
+          `/${method.parent.typeName}/${method.name}`,
+          message => Buffer.from(toBinary(method.input, message)),
+          bytes => fromBinary(method.output, bytes),
+          create(method.input, request),
+          { deadline: Date.now() + timeoutMs },
+          (error, answer) => (error || !answer ? reject(error ?? new Error("no answer")) : resolve(answer)),
+        );
+      }),
+    close: () => client.close(),
+  };
+}

@@ -1,0 +1,90 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import type { Argv } from "../lib/io/runner.ts";
+import { type Sandbox, zoneEnvironment } from "./sandbox.ts";
+
+/** A csimux that serves a sandbox. */
+export interface Daemon {
+  readonly pid: number;
+  /** What it has logged so far. */
+  log(): Promise<string>;
+  /** SIGTERM, and SIGKILL after half a minute; answers the exit code and how long it took in milliseconds. */
+  stop(): Promise<{ readonly code: number | undefined; readonly ms: number }>;
+}
+
+export interface DaemonOptions {
+  /** How csimux is started: the executable, or a runtime with a script. */
+  readonly command: Argv;
+  readonly sandbox: Sandbox;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const arguments_ = ({ socket, config, stateDir }: Sandbox): readonly string[] => [
+  ...["serve", "--endpoint", `unix://${socket}`, "--config", config, "--mode", "controller,node"],
+  ...["--name", "csimux.example", "--state-dir", stateDir, "--log-level", "info", "--log-format", "json"],
+];
+
+function connects(socket: string): Promise<boolean> {
+  return new Promise(resolve => {
+    const connection = connect({ path: socket });
+    const answer = (value: boolean) => {
+      connection.destroy();
+      resolve(value);
+    };
+    connection.once("connect", () => answer(true));
+    connection.once("error", () => answer(false));
+  });
+}
+
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
+
+/** Starts csimux without waiting for it; its output goes to `log` in the sandbox. */
+export function spawnDaemon({ command, sandbox, env }: DaemonOptions): {
+  readonly child: ChildProcess;
+  readonly logFile: string;
+} {
+  const logFile = join(sandbox.folder, "csimux.log");
+  const log = openSync(logFile, "a");
+  const [program, ...args] = [...command, ...arguments_(sandbox)];
+  const child = spawn(program ?? "", args, {
+    stdio: ["ignore", log, log],
+    env: { ...process.env, ...zoneEnvironment, CSI_NODE_ID: hostname(), ...env },
+  });
+  closeSync(log);
+  return { child, logFile };
+}
+
+/** Starts csimux and waits until its socket takes connections; throws with its log when that takes over 20 seconds. */
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { child, logFile } = spawnDaemon(options);
+  const ended = new Promise<number | undefined>(resolve => {
+    child.once("exit", code => resolve(code ?? undefined));
+    child.once("error", () => resolve(undefined));
+  });
+  let gone = false;
+  void ended.then(() => {
+    gone = true;
+  });
+  const log = () => readFile(logFile, "utf8").catch(() => "");
+  const deadline = Date.now() + 20_000;
+  while (!(await connects(options.sandbox.socket))) {
+    if (gone || Date.now() > deadline) {
+      child.kill("SIGKILL");
+      throw new Error(`csimux did not start to listen:\n${await log()}`);
+    }
+    await pause(20);
+  }
+  const stop = async () => {
+    const from = performance.now();
+    child.kill("SIGTERM");
+    const timer = setTimeout(() => child.kill("SIGKILL"), 30_000);
+    const code = await ended;
+    clearTimeout(timer);
+    return { code, ms: performance.now() - from };
+  };
+  return { pid: child.pid ?? 0, log, stop };
+}

@@ -1,0 +1,91 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+/** A folder with everything that one csimux of a test or a measurement needs: two connections, a proxy.yaml, a socket. */
+export interface Sandbox {
+  readonly folder: string;
+  readonly socket: string;
+  readonly config: string;
+  readonly connections: string;
+  readonly stateDir: string;
+  /** Unmounts what is left and removes the folder; answers the mount points that were left. */
+  remove(): Promise<readonly string[]>;
+}
+
+const topologies = {
+  off: [],
+  node: ["  nodeTopology:", "    type: node"],
+  zone: [
+    "  nodeTopology:",
+    "    type: zone",
+    "    fromRegexp:",
+    "      - topologyKey: zone",
+    "        source: env",
+    "        envName: CSIMUX_ZONE",
+    "        regex: (.+)",
+    '        template: "{match:1}"',
+  ],
+} as const;
+
+export type Topology = keyof typeof topologies;
+
+/** The environment that the zone rule of a sandbox reads. */
+export const zoneEnvironment = { CSIMUX_ZONE: "zone-1" } as const;
+
+const placed: Readonly<Record<Topology, readonly string[]>> = {
+  off: [],
+  node: [],
+  zone: ["proxy:", "  perDriver:", "    topology:", "      - requirements:", "          zone: zone-1"],
+};
+
+/** The text of a local-hostpath connection whose volumes lie below `base`. */
+export const connectionFile = (base: string, topology: Topology): string =>
+  [
+    "driver: local-hostpath",
+    "local-hostpath:",
+    `  shareBasePath: ${base}`,
+    `  controllerBasePath: ${base}`,
+    '  dirPermissionsMode: "0777"',
+    ...placed[topology],
+    "",
+  ].join("\n");
+
+/** Mount points at or below a folder, the deepest first (proc(5), mountinfo: field five, octal escapes). */
+export async function mountsBelow(folder: string): Promise<readonly string[]> {
+  const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
+  const points = lines.map(line =>
+    (line.split(" ")[4] ?? "").replace(/\\([0-7]{3})/g, (_, octal: string) =>
+      String.fromCharCode(Number.parseInt(octal, 8)),
+    ),
+  );
+  return points.filter(point => point === folder || point.startsWith(`${folder}/`)).reverse();
+}
+
+async function remove(folder: string): Promise<readonly string[]> {
+  const left = await mountsBelow(folder);
+  for (const point of left) execFileSync("umount", ["--lazy", point]);
+  await rm(folder, { recursive: true, force: true });
+  return left;
+}
+
+/** Makes a sandbox in a new folder below the system's folder for temporary files. */
+export async function makeSandbox(topology: Topology, names: readonly string[] = ["one", "two"]): Promise<Sandbox> {
+  const folder = await mkdtemp(join(tmpdir(), "csimux-"));
+  const connections = join(folder, "connections");
+  const stateDir = join(folder, "state");
+  await mkdir(connections);
+  await mkdir(stateDir);
+  for (const name of names) {
+    const base = join(folder, "storage", name);
+    await mkdir(base, { recursive: true });
+    await writeFile(join(connections, `${name}.yaml`), connectionFile(base, topology));
+  }
+  const config = join(folder, "proxy.yaml");
+  await writeFile(
+    config,
+    ["driver: proxy", "proxy:", `  configFolder: ${connections}`, ...topologies[topology], ""].join("\n"),
+  );
+  return { folder, socket: join(folder, "csi.sock"), config, connections, stateDir, remove: () => remove(folder) };
+}

@@ -1,0 +1,49 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { build } from "./build.ts";
+import { portable } from "./portable.ts";
+import { sanity } from "./sanity.ts";
+import { spawned, tool } from "./spawned.ts";
+import { junitTally, nothing, plus, type Tally, tallyLine } from "./tally.ts";
+
+/** `bun test` on tests/, with the executable already built. */
+async function unit(): Promise<Tally> {
+  const folder = await mkdtemp(join(tmpdir(), "csimux-report-"));
+  const report = join(folder, "junit.xml");
+  const { code } = await spawned(
+    [tool("bun"), "test", "--timeout=60000", "--reporter=junit", `--reporter-outfile=${report}`],
+    { show: true, timeoutMs: 2_400_000 },
+  );
+  const xml = await readFile(report, "utf8").catch(() => "");
+  await rm(folder, { recursive: true, force: true });
+  return junitTally(xml, code);
+}
+
+const parts: Readonly<Record<string, (executable: string) => Promise<Tally>>> = { unit, sanity, portable };
+
+async function run(name: string, part: (executable: string) => Promise<Tally>, executable: string): Promise<Tally> {
+  console.log(`\n--- ${name}`);
+  const tally = await part(executable).catch((error: unknown) => {
+    console.log(`FAILED: ${error instanceof Error ? error.message : String(error)}`);
+    return { ...nothing, failed: 1 };
+  });
+  console.log(`--- ${name}: ${tallyLine(tally)}`);
+  return tally;
+}
+
+async function main(wanted: readonly string[]): Promise<number> {
+  const unknown = wanted.find(name => parts[name] === undefined);
+  if (unknown !== undefined) {
+    console.error(`"${unknown}" is no part of the tests; the parts are ${Object.keys(parts).join(", ")}`);
+    return 2;
+  }
+  const executable = await build();
+  let total = nothing;
+  for (const [name, part] of Object.entries(parts))
+    if (wanted.length === 0 || wanted.includes(name)) total = plus(total, await run(name, part, executable));
+  console.log(`\n${tallyLine(total)}`);
+  return total.failed > 0 || total.passed === 0 ? 1 : 0;
+}
+
+process.exitCode = await main(process.argv.slice(2));
