@@ -175,3 +175,29 @@ export const scalar = (about: About): v.GenericSchema<unknown, string> =>
 
 /** A value that is handed on unchanged, whatever its shape. */
 export const anything = (about: About): v.GenericSchema<unknown, unknown> => described(v.unknown(), about);
+
+/**
+ * A rule over several keys of one mapping, checked once each key is right by itself. `problems` yields the path of the
+ * key at fault, below this mapping, and what is wrong.
+ */
+export function consistent<S extends v.GenericSchema<unknown, object>>(
+  schema: S,
+  problems: (value: v.InferOutput<S>) => Iterable<readonly [path: readonly (string | number)[], message: string]>,
+): S {
+  const check = v.rawCheck<object>(({ dataset, addIssue }) => {
+    if (!dataset.typed) return;
+    for (const [path, message] of problems(dataset.value as v.InferOutput<S>)) {
+      const [first, ...rest] = path.map(key => pathItem(dataset.value, key));
+      addIssue(first ? { message, path: [first, ...rest] } : { message });
+    }
+  });
+  return v.pipe(schema as v.GenericSchema<unknown, object>, check) as unknown as S;
+}
+
+const pathItem = (input: unknown, key: string | number): v.IssuePathItem => ({
+  type: "unknown",
+  origin: "value",
+  input,
+  key,
+  value: undefined,
+});

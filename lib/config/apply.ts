@@ -1,0 +1,90 @@
+import * as v from "valibot";
+import { dotted, type Finding, failure, type Path } from "./finding.ts";
+import { nearest } from "./nearest.ts";
+import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
+import { type Outside, tidy } from "./tidy.ts";
+
+/** A checked value, unless a finding blocks, and everything there is to say about it. */
+export interface Applied<T> {
+  readonly value: T | undefined;
+  /** The value in the schema's spelling and types even where it is not valid; for rules that look further. */
+  readonly tidied: unknown;
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Checks a plain value against a schema. Never throws.
+ * `siblings` are keys beside those of the schema that another schema takes care of; they are only suggested.
+ */
+export function apply<S extends v.GenericSchema>(
+  schema: S,
+  raw: unknown,
+  outside: Outside,
+  siblings: readonly string[] = [],
+): Applied<v.InferOutput<S>> {
+  const { value: tidied, findings } = tidy(schema, raw, outside, siblings);
+  const result = v.safeParse(schema, tidied ?? {});
+  if (result.success) {
+    const blocked = findings.some(finding => finding.blocks);
+    return { value: blocked ? undefined : result.output, tidied, findings };
+  }
+  const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(finding.path)));
+  for (const issue of result.issues) {
+    const finding = fromIssue(schema, issue);
+    const place = dotted(finding.path);
+    if (told.has(place)) continue;
+    told.add(place);
+    findings.push(finding);
+  }
+  return { value: undefined, tidied, findings };
+}
+
+const words: Readonly<Record<string, string>> = {
+  mapping: "a mapping",
+  "free-mapping": "a mapping",
+  list: "a list",
+  text: "text",
+  number: "a number",
+  flag: "true or false",
+};
+
+const kindOf = (value: unknown): string => {
+  if (value === undefined || value === null) return "nothing";
+  if (Array.isArray(value)) return "a list";
+  if (typeof value === "object") return "a mapping";
+  return { string: "text", number: "a number", boolean: "true or false" }[typeof value as string] ?? "something else";
+};
+
+function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): Finding {
+  const path: Path = (issue.path ?? []).map(item => (typeof item.key === "number" ? item.key : String(item.key)));
+  const at = schemaAt(schema, path);
+  const about = at ? aboutOf(at) : {};
+  const name = path.at(-1);
+  if (issue.path?.at(-1)?.origin === "key" && name !== undefined) return missing(path, String(name), at);
+  if (!issue.message.startsWith("Invalid ")) {
+    return failure("invalid-value", path, issue.message, fixFor(at, issue.input));
+  }
+  const wanted = at ? (words[shapeOf(at).kind] ?? "another value") : "another value";
+  const example = about.example === undefined ? undefined : `for example ${JSON.stringify(about.example)}`;
+  return failure("wrong-type", path, `expected ${wanted}, found ${kindOf(issue.input)}`, example);
+}
+
+function missing(path: Path, name: string, schema: v.GenericSchema | undefined): Finding {
+  const about = schema ? aboutOf(schema) : {};
+  const kind = schema ? shapeOf(schema).kind : "any";
+  const example = typeof about.example === "string" || typeof about.example === "number" ? ` ${about.example}` : "";
+  const hint = about.description ? `: ${about.description}` : "";
+  const fix = `add "${name}:${example}"${kind === "mapping" ? " with its keys" : ""}${hint}`;
+  return failure("missing-key", path, `required key "${name}" is missing`, fix);
+}
+
+function fixFor(schema: v.GenericSchema | undefined, input: unknown): string | undefined {
+  if (!schema) return undefined;
+  const about = aboutOf(schema);
+  const shape = shapeOf(schema);
+  if (shape.kind === "words" && typeof input === "string") {
+    const near = nearest(input, shape.words.map(String));
+    if (near !== undefined) return `did you mean "${near}"?`;
+  }
+  return about.example === undefined ? undefined : `for example ${JSON.stringify(about.example)}`;
+}

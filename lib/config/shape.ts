@@ -1,0 +1,84 @@
+import * as v from "valibot";
+import type { About, AboutRecord } from "./parts.ts";
+
+/** What a schema accepts, as data: for documentation, tidying and suggestions. */
+export type Shape =
+  | { readonly kind: "mapping"; readonly keys: ReadonlyMap<string, v.GenericSchema> }
+  | { readonly kind: "free-mapping"; readonly value: v.GenericSchema }
+  | { readonly kind: "list"; readonly item: v.GenericSchema }
+  | { readonly kind: "either"; readonly options: readonly v.GenericSchema[] }
+  | { readonly kind: "words"; readonly words: readonly (string | number)[] }
+  | { readonly kind: "text" | "number" | "flag" | "any" };
+
+/** The fields of valibot's schema objects that are read here; which of them exist depends on `type`. */
+interface Innards {
+  readonly type: string;
+  readonly entries?: Readonly<Record<string, v.GenericSchema>>;
+  readonly item?: v.GenericSchema;
+  readonly value?: v.GenericSchema;
+  readonly wrapped?: v.GenericSchema;
+  readonly options?: readonly unknown[];
+  readonly default?: unknown;
+  readonly literal?: string | number;
+}
+
+const innards = (schema: v.GenericSchema): Innards => schema as unknown as Innards;
+
+const shapes = new WeakMap<v.GenericSchema, Shape>();
+const abouts = new WeakMap<v.GenericSchema, Partial<About & AboutRecord>>();
+
+/** The shape of a schema, seen through `optional` and pipes. */
+export function shapeOf(schema: v.GenericSchema): Shape {
+  const known = shapes.get(schema);
+  if (known) return known;
+  const shape = read(innards(schema));
+  shapes.set(schema, shape);
+  return shape;
+}
+
+function read(schema: Innards): Shape {
+  const { type, entries, item, value, wrapped, options, literal } = schema;
+  if (wrapped) return shapeOf(wrapped);
+  if (entries) return { kind: "mapping", keys: new Map(Object.entries(entries)) };
+  if (type === "array" && item) return { kind: "list", item };
+  if (type === "record" && value) return { kind: "free-mapping", value };
+  if (type === "picklist") return { kind: "words", words: (options ?? []) as readonly (string | number)[] };
+  if (type === "literal" && literal !== undefined) return { kind: "words", words: [literal] };
+  if (type === "union" || type === "variant")
+    return { kind: "either", options: (options ?? []) as readonly v.GenericSchema[] };
+  if (type === "string") return { kind: "text" };
+  if (type === "number") return { kind: "number" };
+  return { kind: type === "boolean" ? "flag" : "any" };
+}
+
+/** What is said about a key: description, unit, secrecy, other spellings. */
+export function aboutOf(schema: v.GenericSchema): Partial<About & AboutRecord> {
+  const known = abouts.get(schema);
+  if (known) return known;
+  const { wrapped } = innards(schema);
+  const about: Partial<About & AboutRecord> = { ...(wrapped ? aboutOf(wrapped) : {}), ...v.getMetadata(schema) };
+  abouts.set(schema, about);
+  return about;
+}
+
+/** Whether the key may be absent. */
+export const isOptional = (schema: v.GenericSchema): boolean =>
+  ["optional", "exact_optional", "nullish"].includes(innards(schema).type);
+
+/** The literal value of an absent key, if the schema states one. */
+export const fallbackOf = (schema: v.GenericSchema): unknown => innards(schema).default;
+
+/** The schema of the value at `path`, or undefined where the schema says nothing. */
+export function schemaAt(schema: v.GenericSchema, path: readonly (string | number)[]): v.GenericSchema | undefined {
+  const [step, ...rest] = path;
+  if (step === undefined) return schema;
+  const shape = shapeOf(schema);
+  if (shape.kind === "mapping") {
+    const next = shape.keys.get(String(step));
+    return next && schemaAt(next, rest);
+  }
+  if (shape.kind === "free-mapping") return schemaAt(shape.value, rest);
+  if (shape.kind === "list") return schemaAt(shape.item, rest);
+  if (shape.kind !== "either") return undefined;
+  return shape.options.map(option => schemaAt(option, path)).find(found => found !== undefined);
+}
