@@ -1,0 +1,246 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { join } from "node:path";
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { Metadata, status } from "@grpc/grpc-js";
+import { CsiError } from "../../lib/core/errors.ts";
+import { Identity } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { call, gate, type Rig, startRig, until } from "./rig.ts";
+
+const { probe, getPluginInfo } = Identity.method;
+
+let rig: Rig | undefined;
+afterEach(async () => {
+  await rig?.end();
+  rig = undefined;
+});
+
+/** Serves Probe with one function. */
+async function serve(run: (context: HandlerContext) => Promise<object> | object): Promise<Rig> {
+  rig = await startRig({ probe: (_request, context) => run(context) });
+  return rig;
+}
+
+/** Resolves with the reason when the signal aborts. */
+const aborted = (signal: AbortSignal): Promise<unknown> =>
+  new Promise(resolve => signal.addEventListener("abort", () => resolve(signal.reason)));
+
+describe("a call", () => {
+  test("is answered, and not in flight afterwards", async () => {
+    const { client, server } = await serve(() => ({ ready: true }));
+    expect((await call(client(), probe, {})).answer?.ready).toBe(true);
+    expect(server.inFlight).toBe(0);
+  });
+
+  test("of a handler that answers without a promise is answered", async () => {
+    rig = await startRig({ getPluginInfo: () => ({ name: "csi.example.org", manifest: { a: "b" } }) });
+    const { answer } = await call(rig.client(), getPluginInfo, {});
+    expect([answer?.name, answer?.manifest]).toEqual(["csi.example.org", { a: "b" }]);
+  });
+
+  test("of a method without handler gets UNIMPLEMENTED with its name", async () => {
+    const { client } = await serve(() => ({}));
+    const { code, details } = await call(client(), getPluginInfo, {});
+    expect([code, details]).toEqual([status.UNIMPLEMENTED, "csi.v1.Identity.GetPluginInfo is not implemented"]);
+  });
+
+  test("handler is called on its service object", async () => {
+    const service = {
+      name: "csi.example.org",
+      getPluginInfo() {
+        return { name: this.name };
+      },
+    };
+    rig = await startRig(service);
+    expect((await call(rig.client(), getPluginInfo, {})).answer?.name).toBe("csi.example.org");
+  });
+
+  test("sees request headers, and the client gets the headers and trailers that are set", async () => {
+    const { client } = await serve(context => {
+      context.responseHeader.set("x-head", "h");
+      context.responseTrailer.set("x-tail", context.requestHeader.get("x-ask") ?? "");
+      context.responseTrailer.set("x-raw-bin", Buffer.from([0, 255, 44]).toString("base64"));
+      return {};
+    });
+    const metadata = new Metadata();
+    metadata.set("x-ask", "question");
+    const head = Promise.withResolvers<Metadata>();
+    const tail = Promise.withResolvers<Metadata>();
+    await call(
+      client(),
+      probe,
+      {},
+      {
+        metadata,
+        started: started => {
+          started.on("metadata", head.resolve);
+          started.on("status", ({ metadata: trailer }) => tail.resolve(trailer));
+        },
+      },
+    );
+    expect((await head.promise).get("x-head")).toEqual(["h"]);
+    expect((await tail.promise).get("x-tail")).toEqual(["question"]);
+    expect((await tail.promise).get("x-raw-bin")).toEqual([Buffer.from([0, 255, 44])]);
+  });
+
+  test("context tells method, service and time left", async () => {
+    let seen: unknown[] = [];
+    const { client } = await serve(context => {
+      seen = [context.method.name, context.service.typeName, context.url, context.timeoutMs() ?? 0];
+      return {};
+    });
+    await call(client(), probe, {}, { deadlineMs: 60_000 });
+    expect(seen.slice(0, 3)).toEqual(["Probe", "csi.v1.Identity", "http://localhost/csi.v1.Identity/Probe"]);
+    expect(seen[3]).toBeWithin(50_000, 60_001);
+    await call(client(), probe, {});
+    expect(seen[3]).toBe(0);
+  });
+});
+
+describe("the signal of a call", () => {
+  test("aborts at the deadline of the client", async () => {
+    let reason: unknown;
+    const { client, server } = await serve(async ({ signal }) => {
+      reason = await aborted(signal);
+      return {};
+    });
+    const { code } = await call(client(), probe, {}, { deadlineMs: 50 });
+    expect(code).toBe(status.DEADLINE_EXCEEDED);
+    await until(() => server.inFlight === 0, "the handler to end");
+    expect(reason).toMatchObject({ name: "CsiError", code: "deadline-exceeded" });
+  });
+
+  test("aborts when the client cancels", async () => {
+    let reason: unknown;
+    const entered = gate();
+    const { client, server } = await serve(async ({ signal }) => {
+      entered.open();
+      reason = await aborted(signal);
+      return {};
+    });
+    const outcome = call(client(), probe, {}, { started: started => entered.opened.then(() => started.cancel()) });
+    expect((await outcome).code).toBe(status.CANCELLED);
+    await until(() => server.inFlight === 0, "the handler to end");
+    expect(reason).toMatchObject({ name: "CsiError", code: "aborted" });
+  });
+
+  test("is already aborted when it is first touched after the client has cancelled", async () => {
+    let wasAborted: boolean | undefined;
+    const entered = gate();
+    const cancelled = gate();
+    const { client, server } = await serve(async context => {
+      entered.open();
+      await cancelled.opened;
+      await until(() => context.signal.aborted, "the signal");
+      wasAborted = context.signal.aborted;
+      return {};
+    });
+    await call(client(), probe, {}, { started: started => entered.opened.then(() => started.cancel()) });
+    cancelled.open();
+    await until(() => server.inFlight === 0, "the handler to end");
+    expect(wasAborted).toBe(true);
+  });
+
+  test("aborts when the process of the client is killed", async () => {
+    let reason: unknown;
+    const entered = gate();
+    const { path, server } = await serve(async ({ signal }) => {
+      entered.open();
+      reason = await aborted(signal);
+      return {};
+    });
+    const child = spawn(process.execPath, [join(import.meta.dirname, "lone-client.ts"), path], { stdio: "ignore" });
+    try {
+      await entered.opened;
+      expect(server.inFlight).toBe(1);
+      child.kill("SIGKILL");
+      await until(() => server.inFlight === 0, "the handler to end");
+      expect(reason).toMatchObject({ name: "CsiError", code: "aborted" });
+    } finally {
+      child.kill("SIGKILL");
+    }
+  });
+
+  test("does not abort when the call ends by itself", async () => {
+    let kept: AbortSignal | undefined;
+    const { client } = await serve(({ signal }) => {
+      kept = signal;
+      return {};
+    });
+    const ours = client();
+    await call(ours, probe, {});
+    await call(ours, probe, {});
+    expect(kept?.aborted).toBe(false);
+  });
+});
+
+describe("a failing handler", () => {
+  const cases: readonly [what: string, error: unknown, code: number, details: string][] = [
+    ["CsiError", new CsiError("not-found", "volume x is gone"), status.NOT_FOUND, "volume x is gone"],
+    ["ConnectError", new ConnectError("no space", Code.ResourceExhausted), status.RESOURCE_EXHAUSTED, "no space"],
+    ["plain Error", new Error("/etc/secret at line 3"), status.INTERNAL, "internal error"],
+    ["string", "a secret", status.INTERNAL, "internal error"],
+    ["undefined", undefined, status.INTERNAL, "internal error"],
+    [
+      "accents, CJK, emoji, percent, newline",
+      new CsiError("aborted", "é 漢 🚀 100% \n"),
+      status.ABORTED,
+      "é 漢 🚀 100% \n",
+    ],
+    ["lone surrogate", new CsiError("aborted", "a\ud800b"), status.ABORTED, "a\ufffdb"],
+  ];
+
+  for (const [what, error, code, details] of cases) {
+    test(`that throws (${what}) gives a status and the server lives on`, async () => {
+      let calls = 0;
+      const { client } = await serve(async () => {
+        if (calls++ === 0) throw error;
+        return {};
+      });
+      const ours = client();
+      expect(await call(ours, probe, {})).toEqual({ answer: undefined, code, details });
+      expect((await call(ours, probe, {})).code).toBe(0);
+    });
+  }
+
+  test("that throws before its first await gives a status", async () => {
+    const { client } = await serve(() => {
+      throw new CsiError("out-of-range", "too large");
+    });
+    expect((await call(client(), probe, {})).code).toBe(status.OUT_OF_RANGE);
+  });
+
+  for (const [what, message] of [
+    ["ASCII", "x".repeat(70_000)],
+    ["CJK", "漢".repeat(70_000)],
+  ] as const) {
+    test(`with a message of 70,000 ${what} characters keeps its code and the head of the message`, async () => {
+      const { client } = await serve(() => {
+        throw new CsiError("already-exists", message);
+      });
+      const { code, details } = await call(client(), probe, {});
+      expect(code).toBe(status.ALREADY_EXISTS);
+      expect(encodeURI(details).length).toBeWithin(4000, 4097);
+      expect(message.startsWith(details.slice(0, -3))).toBe(true);
+    });
+  }
+
+  test("whose answer cannot be written gives INTERNAL", async () => {
+    const unreadable = () => ({
+      manifest: new Proxy(
+        {},
+        {
+          ownKeys: () => {
+            throw new Error("a secret");
+          },
+        },
+      ),
+    });
+    rig = await startRig({ getPluginInfo: unreadable, probe: () => ({}) });
+    const ours = rig.client();
+    const { code, details } = await call(ours, getPluginInfo, {});
+    expect(code).toBe(status.INTERNAL);
+    expect(details).not.toContain("secret");
+    expect((await call(ours, probe, {})).code).toBe(0);
+  });
+});
