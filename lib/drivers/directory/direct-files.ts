@@ -1,0 +1,35 @@
+import * as fs from "node:fs";
+import { promisify } from "node:util";
+import { type Files, pooledFiles, writeFlags } from "./files.ts";
+
+const fsync = promisify(fs.fsync);
+
+/** Runs `work` on an open file and closes it whatever happens. */
+async function opened(path: string, flags: string, work: (fd: number) => void): Promise<void> {
+  const fd = fs.openSync(path, flags, 0o600);
+  try {
+    work(fd);
+    await fsync(fd);
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
+/**
+ * For a local disk: what touches one directory entry is done at once, what waits for the disk (fsync) or grows with the
+ * number of entries goes to the thread pool. One such entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs of CPU.
+ */
+export const directFiles: Files = {
+  ...pooledFiles,
+  async entry(path) {
+    const stats = fs.lstatSync(path, { throwIfNoEntry: false });
+    return stats && (stats.isDirectory() ? "folder" : "other");
+  },
+  makeFolder: async (path, mode) => void fs.mkdirSync(path, { mode }),
+  removeFolder: async path => fs.rmdirSync(path),
+  removeFile: async path => fs.unlinkSync(path),
+  rename: async (from, to) => fs.renameSync(from, to),
+  writeText: (path, text, how) => opened(path, writeFlags[how], fd => fs.writeFileSync(fd, text)),
+  sync: folder => opened(folder, "r", () => undefined),
+  chmod: async (path, mode) => fs.chmodSync(path, mode),
+};

@@ -1,0 +1,61 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError, isFinal } from "../../core/errors.ts";
+import { failure } from "./failures.ts";
+import { unless } from "./files.ts";
+import type { Records } from "./records.ts";
+import type { Space } from "./space.ts";
+import { copyTree } from "./tools.ts";
+import type { Trees } from "./trees.ts";
+
+/** A tree with its record. */
+export interface Subject<R> {
+  readonly trees: Trees;
+  readonly tree: string;
+  readonly records: Records<R>;
+  readonly key: string;
+  /** The path of the record. */
+  readonly file: string;
+}
+
+/** What a new tree is made with; settled before anything is written. */
+export interface Plan<R> {
+  readonly record: R;
+  readonly fill: ((folder: string) => Promise<void>) | undefined;
+}
+
+/**
+ * Makes a tree that is known to be absent: plan, record, tree, in this order. A record without a tree therefore tells of an
+ * interrupted call, whose remains go first. When it fails for good, nothing stays; otherwise the repeat goes on from here.
+ */
+export async function make<R>(space: Space, subject: Subject<R>, plan: () => Promise<Plan<R>>, call: Call): Promise<R> {
+  const { trees, tree, records, key, file } = subject;
+  try {
+    const { record, fill } = await plan();
+    if (!(await records.start(key, record))) {
+      await trees.sweep(tree, call);
+      await records.replace(key, record);
+    }
+    await trees.place(tree, fill);
+    return record;
+  } catch (error) {
+    if (isFinal(failure(error, space.connection, "make it"))) {
+      await trees.abandon(tree, file, call).catch(cause => {
+        call.log.warn("could not remove what a failed call left; the next call of this name will", { tree, cause });
+      });
+    }
+    throw error;
+  }
+}
+
+/** Copies the tree at `source` into `folder`. Throws "aborted" when the source was removed or replaced meanwhile. */
+export async function copyFrom(space: Space, source: string, folder: string, call: Call): Promise<void> {
+  const before = await space.files.facts(source);
+  await copyTree(space, source, folder, call);
+  // Files may vanish from a volume in use; when the volume itself vanishes, what was copied is not its content.
+  const after = await unless(space.files.facts(source), "ENOENT");
+  if (after?.mark === before.mark) return;
+  throw new CsiError(
+    "aborted",
+    `connection "${space.connection}": ${source} was removed while it was copied; repeat the call`,
+  );
+}

@@ -1,0 +1,47 @@
+import type { InferOutput } from "valibot";
+import type { Driver } from "../driver.ts";
+import { driverModule, type Identity, type Ports } from "../module.ts";
+import { directoryDriver } from "./driver.ts";
+import { localHostpathSchema, lustreClientSchema, nfsClientSchema, smbClientSchema } from "./schema.ts";
+import type { DirectoryKind, DirectorySettings } from "./settings.ts";
+
+type LocalSection = InferOutput<typeof localHostpathSchema>["local-hostpath"];
+type SharedSection = InferOutput<typeof nfsClientSchema>["nfs"];
+
+const settingsOf = (section: LocalSection | SharedSection): DirectorySettings => ({
+  shareHost: "shareHost" in section ? section.shareHost : undefined,
+  shareBasePath: section.shareBasePath,
+  controllerBasePath: section.controllerBasePath,
+  mode: section.dirPermissionsMode === undefined ? undefined : Number.parseInt(section.dirPermissionsMode, 8),
+  user: section.dirPermissionsUser,
+  group: section.dirPermissionsGroup,
+  requireMount: "requireMount" in section ? section.requireMount : false,
+  snapshotDriver: section.snapshots?.default_driver ?? "filecopy",
+});
+
+const open = (kind: DirectoryKind, identity: Identity, section: LocalSection | SharedSection, ports: Ports): Driver =>
+  directoryDriver(kind, identity, settingsOf(section), ports);
+
+export const localHostpath = driverModule({
+  names: ["local-hostpath"],
+  schema: () => localHostpathSchema,
+  open: (identity, config, ports) => open("local-hostpath", identity, config["local-hostpath"], ports),
+});
+
+export const nfsClient = driverModule({
+  names: ["nfs-client"],
+  schema: () => nfsClientSchema,
+  open: (identity, config, ports) => open("nfs-client", identity, config.nfs, ports),
+});
+
+export const smbClient = driverModule({
+  names: ["smb-client"],
+  schema: () => smbClientSchema,
+  open: (identity, config, ports) => open("smb-client", identity, config.smb, ports),
+});
+
+export const lustreClient = driverModule({
+  names: ["lustre-client"],
+  schema: () => lustreClientSchema,
+  open: (identity, config, ports) => open("lustre-client", identity, config.lustre, ports),
+});

@@ -1,0 +1,126 @@
+import type { Source } from "../driver.ts";
+import { errnoOf } from "./files.ts";
+import type { Sort } from "./layout.ts";
+import { type Space, withFolders } from "./space.ts";
+
+/** What csimux knows of a volume beyond its tree. */
+export interface VolumeRecord {
+  /** The name that the caller chose; undefined when the volume was there before csimux. */
+  readonly name: string | undefined;
+  /** The size asked for, in bytes; 0 when nobody has told yet. */
+  readonly bytes: bigint;
+  readonly source: Source | undefined;
+  readonly created: Date;
+  readonly connection: string;
+}
+
+export interface SnapshotRecord {
+  readonly name: string;
+  readonly volumeId: string;
+  /** The size in bytes that its volume had been asked for; 0 when unknown. */
+  readonly bytes: bigint;
+  readonly created: Date;
+  readonly connection: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+const isFields = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+
+function size(value: unknown): bigint | undefined {
+  return typeof value === "string" && /^\d{1,19}$/.test(value) ? BigInt(value) : undefined;
+}
+
+function date(value: unknown): Date | undefined {
+  const parsed = new Date(text(value) ?? "");
+  return Number.isNaN(parsed.getTime()) ? undefined : parsed;
+}
+
+function source(value: unknown): Source | undefined {
+  if (!isFields(value)) return undefined;
+  const id = text(value["id"]);
+  const kind = value["kind"];
+  return id !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, id } : undefined;
+}
+
+function volumeRecord(fields: Fields): VolumeRecord | undefined {
+  const bytes = size(fields["bytes"]);
+  const created = date(fields["created"]);
+  const connection = text(fields["connection"]);
+  if (bytes === undefined || created === undefined || connection === undefined) return undefined;
+  return { name: text(fields["name"]), bytes, source: source(fields["source"]), created, connection };
+}
+
+function snapshotRecord(fields: Fields): SnapshotRecord | undefined {
+  const name = text(fields["name"]);
+  const volumeId = text(fields["volumeId"]);
+  const bytes = size(fields["bytes"]);
+  const created = date(fields["created"]);
+  const connection = text(fields["connection"]);
+  if (name === undefined || volumeId === undefined || bytes === undefined) return undefined;
+  return created && connection !== undefined ? { name, volumeId, bytes, created, connection } : undefined;
+}
+
+function lastOf<R>(content: string, read: (fields: Fields) => R | undefined): R | undefined {
+  for (const line of content.split("\n").reverse()) {
+    try {
+      const fields: unknown = JSON.parse(line);
+      const record = isFields(fields) ? read(fields) : undefined;
+      if (record) return record;
+    } catch {
+      // An interrupted append leaves half a line; the line before it still stands.
+    }
+  }
+  return undefined;
+}
+
+const line = (record: VolumeRecord | SnapshotRecord): string =>
+  `${JSON.stringify(record, (_key, value) => (typeof value === "bigint" ? value.toString() : value))}\n`;
+
+/** How one sort of record is read and written. */
+export interface Records<R> {
+  /** Undefined when there is none, or none that can be read. */
+  read(key: string): Promise<R | undefined>;
+  /** Writes a new record; false when there is one already. On stable storage when it resolves. */
+  start(key: string, record: R): Promise<boolean>;
+  /** Puts this record in the place of whatever was there. */
+  replace(key: string, record: R): Promise<void>;
+  /**
+   * Changes a record of a tree in use: appends a line, of which the last readable one counts, so that an interruption
+   * leaves the old record or the new one.
+   */
+  amend(key: string, record: R): Promise<void>;
+}
+
+function recordsOf<R extends VolumeRecord | SnapshotRecord>(
+  space: Space,
+  sort: Sort,
+  read: (fields: Fields) => R | undefined,
+): Records<R> {
+  const { files, layout } = space;
+  const folders = [layout.own, layout.records(sort)];
+  const write = (key: string, text: string, how: "create" | "replace" | "append") =>
+    withFolders(space, folders, () => files.writeText(layout.record(sort, key), text, how));
+  return {
+    async read(key) {
+      const content = await files.readText(layout.record(sort, key));
+      return content === undefined ? undefined : lastOf(content, read);
+    },
+    async start(key, record) {
+      try {
+        await write(key, line(record), "create");
+        return true;
+      } catch (error) {
+        if (errnoOf(error) === "EEXIST") return false;
+        throw error;
+      }
+    },
+    replace: async (key, record) => void (await write(key, line(record), "replace")),
+    amend: async (key, record) => void (await write(key, `\n${line(record)}`, "append")),
+  };
+}
+
+export const volumeRecords = (space: Space): Records<VolumeRecord> => recordsOf(space, "v", volumeRecord);
+
+export const snapshotRecords = (space: Space): Records<SnapshotRecord> => recordsOf(space, "s", snapshotRecord);

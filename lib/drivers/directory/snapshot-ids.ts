@@ -1,0 +1,71 @@
+import { CsiError } from "../../core/errors.ts";
+import { backendName } from "../../core/name.ts";
+import { isVolumeId } from "./layout.ts";
+
+/** A snapshot as an id names it. */
+export interface SnapshotPlace {
+  /** The folder below `s`. */
+  readonly tree: string;
+  /** The key of its record; undefined for a snapshot that democratic-csi made. */
+  readonly key: string | undefined;
+}
+
+/**
+ * democratic-csi's folders are `<volume id>-<snapshot name>`: they begin with a letter or digit and hold a dash.
+ * Ours begin with "_", so that no name of a snapshot can ever lead to one of the old folders.
+ */
+const oldShape = /^[A-Za-z0-9][A-Za-z0-9_:.+-]{0,254}$/;
+const keyPrefix = "f/";
+
+const isOldTree = (name: string) => oldShape.test(name) && name.includes("-") && !name.includes("..");
+
+/** The record key for a snapshot name, with room for "f/" in an id of at most `maxIdBytes`. */
+export const snapshotKey = (name: string, maxIdBytes: number): string =>
+  backendName(name, maxIdBytes - keyPrefix.length);
+
+export const placeOfKey = (key: string): SnapshotPlace => ({ tree: `_${key}`, key });
+
+/** The id under which a snapshot is listed. */
+export const snapshotId = ({ tree, key }: SnapshotPlace): string => (key === undefined ? tree : keyPrefix + key);
+
+/** The snapshot that a folder below `s` holds; undefined for anything foreign. */
+export function placeOfTree(tree: string): SnapshotPlace | undefined {
+  if (tree.startsWith("_")) return isVolumeId(tree.slice(1)) ? placeOfKey(tree.slice(1)) : undefined;
+  return isOldTree(tree) ? { tree, key: undefined } : undefined;
+}
+
+/**
+ * Reads `f/<key>`, democratic-csi's `snapshot_driver=filecopy&snapshot_id=<folder>`, and its older bare `<folder>`.
+ * Undefined for an id that nothing here can have; throws "failed-precondition" for one of another snapshot method.
+ */
+export function parseSnapshotId(id: string): SnapshotPlace | undefined {
+  if (id.startsWith(keyPrefix)) {
+    const key = id.slice(keyPrefix.length);
+    return isVolumeId(key) ? placeOfKey(key) : undefined;
+  }
+  if (!id.includes("=")) return isOldTree(id) ? { tree: id, key: undefined } : undefined;
+  const query = new URLSearchParams(id.replaceAll("+", "%2B"));
+  const method = query.get("snapshot_driver");
+  if (method === "restic" || method === "kopia") {
+    throw new CsiError(
+      "failed-precondition",
+      `snapshot "${id.slice(0, 128)}" was made with ${method}, which is not supported yet; only filecopy is`,
+    );
+  }
+  const tree = query.get("snapshot_id") ?? "";
+  return method === "filecopy" && isOldTree(tree) ? { tree, key: undefined } : undefined;
+}
+
+const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+const usual = new RegExp(`^(.+-${uuid})-snapshot-${uuid}$`);
+
+/**
+ * The volume that an old folder `<volume id>-<snapshot name>` was made from. The two parts cannot be told apart for sure, so:
+ * Kubernetes' usual names first, then the longest existing volume that fits, then everything before the last dash.
+ */
+export function oldSource(tree: string, volumeIds: readonly string[]): string {
+  const known = usual.exec(tree)?.[1];
+  if (known !== undefined) return known;
+  const fits = volumeIds.filter(id => tree.startsWith(`${id}-`)).sort((a, b) => b.length - a.length);
+  return fits[0] ?? tree.slice(0, tree.lastIndexOf("-"));
+}

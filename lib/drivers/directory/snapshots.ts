@@ -1,0 +1,155 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Context, Driver, Snapshot } from "../driver.ts";
+import { isVolumeId } from "./layout.ts";
+import { copyFrom, make } from "./making.ts";
+import { pageOf } from "./pages.ts";
+import { type SnapshotRecord, snapshotRecords } from "./records.ts";
+import {
+  oldSource,
+  parseSnapshotId,
+  placeOfKey,
+  placeOfTree,
+  type SnapshotPlace,
+  snapshotId,
+  snapshotKey,
+} from "./snapshot-ids.ts";
+import { present, type Space, stillWanted } from "./space.ts";
+import type { Trees } from "./trees.ts";
+import type { Origin } from "./volumes.ts";
+
+/** What the snapshots of a connection are made with. */
+export interface SnapshotParts {
+  readonly trees: Trees;
+  readonly volumeTrees: Trees;
+  readonly maxIdBytes: number;
+  /** `snapshots.default_driver`. */
+  readonly method: string;
+  /** The tree of an existing volume. Throws "not-found". */
+  volume(id: string): Promise<Origin>;
+}
+
+export interface Snapshots {
+  readonly ability: NonNullable<Driver["snapshots"]>;
+  /** The tree of a snapshot. Throws "not-found". */
+  origin(id: string): Promise<Origin>;
+}
+
+/** Snapshots as copies of a volume's folder ("filecopy"). Not atomic: a volume in use changes while it is copied. */
+export function snapshotsOf(space: Space, parts: SnapshotParts): Snapshots {
+  const { connection, files, layout } = space;
+  const { trees } = parts;
+  const records = snapshotRecords(space);
+  const missing = (id: string) =>
+    new CsiError("not-found", `connection "${connection}": snapshot "${id.slice(0, 160)}" does not exist`);
+
+  const checkMethod = (parameters: Context) => {
+    const method = parameters["driver"] ?? parts.method;
+    if (method === "filecopy") return;
+    throw new CsiError(
+      "invalid-argument",
+      `connection "${connection}": snapshots by "${method.slice(0, 64)}" are not supported; use "filecopy"`,
+    );
+  };
+
+  const told = (id: string, record: SnapshotRecord): Snapshot => ({
+    id,
+    volumeId: record.volumeId,
+    bytes: record.bytes,
+    createdAt: record.created,
+    ready: true,
+  });
+
+  /** A snapshot that democratic-csi made; nothing is known but its folder. */
+  const toldOld = async (id: string, tree: string): Promise<Snapshot> => {
+    const { changedAt } = await files.facts(layout.tree("s", tree));
+    const volumeIds = (await parts.volumeTrees.names()).filter(isVolumeId);
+    return { id, volumeId: oldSource(tree, volumeIds), bytes: 0n, createdAt: changedAt, ready: true };
+  };
+
+  /** Undefined when its record cannot be read. The tree exists. */
+  const load = async (id: string, place: SnapshotPlace): Promise<Snapshot | undefined> => {
+    if (place.key === undefined) return toldOld(id, place.tree);
+    const record = await records.read(place.key);
+    return record && told(id, record);
+  };
+
+  /** The place of a snapshot that must exist. */
+  const known = async (id: string): Promise<SnapshotPlace> => {
+    const place = parseSnapshotId(id);
+    if (place && (await trees.has(place.tree))) return place;
+    await present(space);
+    throw missing(id);
+  };
+
+  const existing = async (key: string, name: string, volumeId: string): Promise<Snapshot> => {
+    const record = await records.read(key);
+    if (record?.name !== name || record.volumeId !== volumeId) {
+      const whose = record ? `of volume "${record.volumeId}"` : "but its record cannot be read";
+      throw new CsiError("already-exists", `connection "${connection}": snapshot "${name}" exists, ${whose}`);
+    }
+    await trees.sync();
+    return told(snapshotId(placeOfKey(key)), record);
+  };
+
+  const plan = async (name: string, volumeId: string, call: Call) => {
+    const from = await parts.volume(volumeId);
+    const record = { name, volumeId, bytes: from.bytes, created: new Date(), connection };
+    const fill = async (folder: string) => {
+      await copyFrom(space, from.path, folder, call);
+      stillWanted(space, call);
+    };
+    return { record, fill };
+  };
+
+  const isTree = (name: string) => placeOfTree(name) !== undefined;
+
+  return {
+    async origin(id) {
+      const place = await known(id);
+      const record = place.key === undefined ? undefined : await records.read(place.key);
+      return { path: layout.tree("s", place.tree), bytes: record?.bytes ?? 0n };
+    },
+    ability: {
+      async create(name, volumeId, parameters, call) {
+        checkMethod(parameters);
+        const key = snapshotKey(name, parts.maxIdBytes);
+        const { tree } = placeOfKey(key);
+        if (await trees.has(tree)) return existing(key, name, volumeId);
+        await present(space);
+        const subject = { trees, tree, records, key, file: layout.record("s", key) };
+        const record = await make(space, subject, () => plan(name, volumeId, call), call);
+        return told(snapshotId(placeOfKey(key)), record);
+      },
+      async delete(id, call) {
+        const place = parseSnapshotId(id);
+        if (place === undefined) return;
+        const file = place.key === undefined ? undefined : layout.record("s", place.key);
+        // Nothing is ever built under the name of an old folder, so its removal needs no record.
+        await trees.remove(place.tree, file, async () => undefined, call);
+      },
+      async get(id) {
+        const snapshot = await load(id, await known(id));
+        if (snapshot) return snapshot;
+        throw new CsiError(
+          "internal",
+          `connection "${connection}": the record of snapshot "${id}" cannot be read; restore or delete it`,
+        );
+      },
+      list: async ({ volumeId }, page, call) =>
+        pageOf(await trees.names(), isTree, page, async name => {
+          stillWanted(space, call);
+          const place = placeOfTree(name);
+          if (place === undefined || !(await trees.isTree(name))) return undefined;
+          const snapshot = await load(snapshotId(place), place);
+          if (snapshot === undefined)
+            call.log.warn("the record of a snapshot cannot be read; it is not listed", { tree: name });
+          return volumeId === undefined || snapshot?.volumeId === volumeId ? snapshot : undefined;
+        }),
+    },
+  };
+}
+
+/** Whether two snapshot ids lead to the same folder. */
+export const sameSnapshot = (a: string, b: string): boolean =>
+  a === b || parseSnapshotId(a)?.tree === parseSnapshotId(b)?.tree;

@@ -1,0 +1,71 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { CommandRunner } from "../../io/runner.ts";
+import { errnoOf, type Files, unless } from "./files.ts";
+import type { Layout } from "./layout.ts";
+
+/** What all parts of one directory driver share. */
+export interface Space {
+  readonly connection: string;
+  readonly files: Files;
+  readonly layout: Layout;
+  readonly runner: CommandRunner;
+  /** Magic numbers of the file systems that the base folder may be on; undefined allows all. */
+  readonly mountTypes: readonly number[] | undefined;
+}
+
+/**
+ * Throws "unavailable" unless the base folder is there and on the right file system. Whoever is about to say that something is
+ * absent, or to make something, asks this first: below an unmounted share everything looks deleted, and what is made is lost.
+ */
+export async function present({ connection, files, layout, mountTypes }: Space): Promise<void> {
+  // "/." looks through a symbolic link: the base folder itself may be one.
+  const entry = await files.entry(`${layout.base}/.`);
+  if (entry === undefined) {
+    throw new CsiError(
+      "unavailable",
+      `connection "${connection}": the base folder ${layout.base} does not exist; mount or create it`,
+    );
+  }
+  if (mountTypes === undefined) return;
+  const { type } = await files.statfs(layout.base);
+  if (mountTypes.includes(type)) return;
+  throw new CsiError(
+    "unavailable",
+    `connection "${connection}": ${layout.base} is on a file system of another type (0x${type.toString(16)}), so the share is not mounted there; mount it`,
+  );
+}
+
+/** Throws "deadline-exceeded" when the request is over. Called between steps that a repeat can continue from. */
+export function stillWanted(space: Space, call: Call): void {
+  if (!call.signal.aborted) return;
+  throw new CsiError(
+    "deadline-exceeded",
+    `connection "${space.connection}": the request ended before the work; repeat it`,
+  );
+}
+
+const attempts = 5;
+
+/**
+ * Runs `work`; when a folder that it needs is missing, makes `folders` (outermost first) and tries again. Several times, because
+ * whoever removes the last tree removes these folders too. The base folder itself is never made. Tells whether it made any.
+ */
+export async function withFolders(
+  { files, layout }: Space,
+  folders: readonly string[],
+  work: () => Promise<unknown>,
+): Promise<boolean> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await work();
+      return attempt > 1;
+    } catch (error) {
+      if (errnoOf(error) !== "ENOENT" || attempt === attempts) throw error;
+    }
+    for (const folder of folders) {
+      const mode = folder.startsWith(layout.own) ? 0o700 : 0o755;
+      await unless(files.makeFolder(folder, mode), "EEXIST");
+    }
+  }
+}

@@ -1,0 +1,92 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { type Argv, CommandError, type Output } from "../../io/runner.ts";
+import { toolFailure } from "./failures.ts";
+import type { Space } from "./space.ts";
+
+/** The longest that a timer can run (setTimeout holds 31 bits): large trees end with the request, not by a clock of ours. */
+const unlimitedMs = 2_147_483_647;
+
+/** Runs a tool whose time depends on the size of a tree; undefined when it is not installed. */
+async function run({ runner }: Space, argv: Argv, call: Call): Promise<Output | undefined> {
+  try {
+    return await runner.run({ argv, timeoutMs: unlimitedMs }, call.signal);
+  } catch (error) {
+    if (error instanceof CommandError && error.failure === "missing") return undefined;
+    throw error;
+  }
+}
+
+/** How cp, rm and sync of other makers refuse the options of GNU. */
+const unknownOption = /(unrecognized|unrecognised|invalid|illegal|unknown) option/;
+
+const missing = (space: Space, tools: string): CsiError =>
+  new CsiError(
+    "failed-precondition",
+    `connection "${space.connection}": ${tools} is not installed; install it where csimux runs`,
+  );
+
+/** GNU cp names each file that it could not reach; files of a volume in use may go while it copies. */
+const vanished = /^cp: cannot (?:stat|access|open|read symbolic link) .*: No such file or directory$/;
+
+/** Whether cp complained about nothing but files that went away below `source`. A runner marks output that it cut, so a hole fails too. */
+export function onlyVanished(stderr: string, source: string): boolean {
+  const lines = stderr.split("\n").filter(line => line !== "");
+  const below = (line: string) => line.includes(` '${source}/`) || line.includes(` "${source}/`);
+  return lines.length > 0 && lines.every(line => vanished.test(line) && below(line));
+}
+
+/** Whether this exit of GNU cp means a complete copy of what still existed. */
+const copied = (output: Output, source: string): boolean =>
+  output.exitCode === 0 || (output.exitCode === 1 && onlyVanished(output.stderr, source));
+
+/**
+ * Copies a tree with everything a file system knows about it into the existing folder `target`, sharing blocks where the file
+ * system can, and puts it on stable storage. Files that vanish from the source meanwhile are left out.
+ * Throws "failed-precondition" without GNU cp and rsync, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
+ */
+export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
+  const cp: Argv = ["cp", "-a", "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
+  const first = await run(space, cp, call);
+  if (first === undefined || unknownOption.test(first.stderr)) await copyWithRsync(space, source, target, call);
+  else if (!copied(first, source)) throw toolFailure(space.connection, "copy", "cp", first.exitCode, first.stderr);
+  const flushed = await run(space, ["sync", "-f", "--", target], call);
+  if (flushed === undefined) throw missing(space, "sync (coreutils)");
+  if (flushed.exitCode !== 0) {
+    throw toolFailure(space.connection, "put the copy on disk", "sync", flushed.exitCode, flushed.stderr);
+  }
+}
+
+async function copyWithRsync(space: Space, source: string, target: string, call: Call): Promise<void> {
+  const argv: Argv = ["rsync", "-aHAX", "--sparse", "--numeric-ids", "--", `${source}/`, `${target}/`];
+  const output = await run(space, argv, call);
+  if (output === undefined) throw missing(space, "neither GNU cp nor rsync; one of them");
+  // 24: some source files vanished before they could be transferred (rsync(1), "EXIT VALUES").
+  if (output.exitCode === 0 || output.exitCode === 24) return;
+  throw toolFailure(space.connection, "copy", "rsync", output.exitCode, output.stderr);
+}
+
+const removals = 4;
+
+/**
+ * Removes a tree and everything in it, but nothing that is mounted there. Tried a few times, because a copy whose csimux was
+ * killed may still be writing into it. Throws "aborted" when it keeps coming back.
+ */
+export async function removeTree(space: Space, path: string, call: Call): Promise<void> {
+  for (let attempt = 1; attempt <= removals; attempt++) {
+    const output = await run(space, ["rm", "-rf", "--one-file-system", "--", path], call);
+    if (output === undefined || unknownOption.test(output.stderr)) throw missing(space, "GNU rm (coreutils)");
+    if (output.exitCode === 0) return;
+    if (!output.stderr.includes("Directory not empty")) {
+      throw toolFailure(space.connection, `remove ${path}`, "rm", output.exitCode, output.stderr);
+    }
+  }
+  throw new CsiError("aborted", `connection "${space.connection}": ${path} is still being written to; repeat the call`);
+}
+
+/** Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed. */
+export async function checkTools(space: Space, call: Call): Promise<void> {
+  const found = async (name: string) => (await run(space, [name, "--version"], call)) !== undefined;
+  if (!(await found("cp")) && !(await found("rsync"))) throw missing(space, "neither GNU cp nor rsync; one of them");
+  for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(space, `${name} (coreutils)`);
+}

@@ -1,0 +1,159 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { errnoOf, unless } from "./files.ts";
+import type { Sort } from "./layout.ts";
+import { present, type Space, stillWanted, withFolders } from "./space.ts";
+import { removeTree } from "./tools.ts";
+
+const notEmpty = ["ENOTEMPTY", "EEXIST"] as const;
+const notAFolder = (space: Space, path: string) =>
+  new CsiError(
+    "failed-precondition",
+    `connection "${space.connection}": ${path} is no folder of its own (a link or a file); csimux does not touch it`,
+  );
+
+/** The finished, half-built and half-removed trees of one sort. */
+export interface Trees {
+  /** Whether the finished tree exists. Throws "failed-precondition" when a link or file stands in its place. */
+  has(name: string): Promise<boolean>;
+  /** As `has`, but false for a link or file: for listings, which leave foreign things out. */
+  isTree(name: string): Promise<boolean>;
+  /** Names of everything in the folder of this sort, unchecked. Throws "unavailable" when the base folder is away. */
+  names(): Promise<readonly string[]>;
+  /**
+   * Makes the tree appear complete or not at all: empty and at once, or filled by `fill` in a work folder and then renamed.
+   * The caller knows that the tree is absent and its record is on disk.
+   */
+  place(name: string, fill: ((folder: string) => Promise<void>) | undefined): Promise<void>;
+  /**
+   * Makes the tree and its record disappear, then the folders that are empty now. A tree with content first moves to the work folder
+   * in one step; `mark` makes sure that a record tells of it. Resolves when all bytes are gone, also those of interrupted calls.
+   */
+  remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void>;
+  /** Removes what interrupted calls left of this tree in the work folder. Tells whether there was anything. */
+  sweep(name: string, call: Call): Promise<boolean>;
+  /** Undoes a failed `place`: what is half-built and the record, then empty folders. A tree that did appear stays. */
+  abandon(name: string, record: string, call: Call): Promise<void>;
+  /** Puts the names of the finished trees on stable storage. */
+  sync(): Promise<void>;
+}
+
+export function treesOf(space: Space, sort: Sort): Trees {
+  const { files, layout } = space;
+  const root = layout.root(sort);
+  const ownWork = [layout.own, layout.work];
+
+  const gone = async (folder: string): Promise<boolean> => {
+    try {
+      await files.removeFolder(folder);
+      return true;
+    } catch (error) {
+      const errno = errnoOf(error) ?? "";
+      if (errno === "ENOENT") return true;
+      if ([...notEmpty, "EBUSY"].includes(errno)) return false;
+      throw error;
+    }
+  };
+
+  /** Removes the folders that the last tree of this sort leaves empty, and makes the change durable. */
+  const tidy = async (): Promise<void> => {
+    if (!(await gone(root))) return files.sync(root);
+    for (const folder of [layout.work, layout.records(sort), layout.own]) await gone(folder);
+    await files.sync(layout.base);
+  };
+
+  const discard = async (path: string, call: Call): Promise<void> => {
+    if (!(await gone(path))) await removeTree(space, path, call);
+  };
+
+  const drop = async (record: string | undefined): Promise<void> => {
+    if (record !== undefined) await unless(files.removeFile(record), "ENOENT", "ENOTDIR");
+  };
+
+  const moveAway = async (name: string): Promise<string> => {
+    const away = layout.workTree(sort, name);
+    await withFolders(space, ownWork, () => files.rename(layout.tree(sort, name), away));
+    return away;
+  };
+
+  const has = async (name: string): Promise<boolean> => {
+    const entry = await files.entry(layout.tree(sort, name));
+    if (entry === "other") throw notAFolder(space, layout.tree(sort, name));
+    return entry === "folder";
+  };
+
+  /** Removes the tree at once when it is empty, as it is in one system call then. */
+  const quick = async (name: string): Promise<"removed" | "absent" | "full"> => {
+    const path = layout.tree(sort, name);
+    try {
+      await files.removeFolder(path);
+      return "removed";
+    } catch (error) {
+      const errno = errnoOf(error) ?? "";
+      if ((notEmpty as readonly string[]).includes(errno)) return "full";
+      if (errno === "ENOENT") return "absent";
+      if (errno === "ENOTDIR") throw notAFolder(space, path);
+      throw error;
+    }
+  };
+
+  const sweep = async (name: string, call: Call): Promise<boolean> => {
+    const prefix = layout.workPrefix(sort, name);
+    const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
+    const mine = left.filter(entry => entry.startsWith(prefix));
+    for (const entry of mine) {
+      stillWanted(space, call);
+      await discard(`${layout.work}/${entry}`, call);
+    }
+    return mine.length > 0;
+  };
+
+  return {
+    has,
+    isTree: async name => (await files.entry(layout.tree(sort, name))) === "folder",
+    sweep,
+    async names() {
+      const names = await unless(files.names(root), "ENOENT");
+      if (names === undefined) await present(space);
+      return names ?? [];
+    },
+    async place(name, fill) {
+      const tree = layout.tree(sort, name);
+      if (fill === undefined) {
+        const fresh = await withFolders(space, [root], () => files.makeFolder(tree, 0o755));
+        await files.sync(root);
+        if (fresh) await files.sync(layout.base);
+        return;
+      }
+      const folder = layout.workTree(sort, name);
+      await withFolders(space, ownWork, () => files.makeFolder(folder, 0o700));
+      await fill(folder);
+      // rename(2) would silently replace an empty folder.
+      if (await has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; repeat the call`);
+      const fresh = await withFolders(space, [root], () => files.rename(folder, tree));
+      await files.sync(root);
+      if (fresh) await files.sync(layout.base);
+    },
+    async remove(name, record, mark, call) {
+      const outcome = await quick(name);
+      if (outcome === "absent") {
+        await present(space);
+        await sweep(name, call);
+      }
+      if (outcome === "full") {
+        stillWanted(space, call);
+        await mark();
+        await discard(await moveAway(name), call);
+      }
+      await drop(record);
+      await tidy();
+    },
+    async abandon(name, record, call) {
+      if (await has(name)) return;
+      await sweep(name, call);
+      await drop(record);
+      await tidy();
+    },
+    sync: () => files.sync(root),
+  };
+}
