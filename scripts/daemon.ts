@@ -21,6 +21,8 @@ export interface DaemonOptions {
   readonly command: Argv;
   readonly sandbox: Sandbox;
   readonly env?: Readonly<Record<string, string>>;
+  /** How often the socket is tried until it answers, in milliseconds; 20 when absent. */
+  readonly pollMs?: number;
 }
 
 const arguments_ = ({ socket, config, stateDir }: Sandbox): readonly string[] => [
@@ -76,7 +78,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       child.kill("SIGKILL");
       throw new Error(`csimux did not start to listen:\n${await log()}`);
     }
-    await pause(20);
+    await pause(options.pollMs ?? 20);
   }
   const stop = async () => {
     const from = performance.now();

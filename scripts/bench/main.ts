@@ -1,0 +1,44 @@
+import { mkdtemp, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { build } from "../build.ts";
+import { coldStart, probes, soak } from "./probe.ts";
+import { full, quick } from "./setting.ts";
+import { type Figure, table } from "./table.ts";
+import { manyConnections, nodeCycles, pairs } from "./volumes.ts";
+
+/** What a container needs; the peer is its runtime with 196 packages. */
+async function size(executable: string): Promise<readonly Figure[]> {
+  return [{ what: "executable", value: (await stat(executable)).size / 1e6, unit: "MB", peer: 147 }];
+}
+
+const scale = process.argv.includes("--quick") ? quick : full;
+const executable = await build();
+const folder = await mkdtemp(join(tmpdir(), "csimux-bench-"));
+const scenarios: readonly (readonly [title: string, run: () => Promise<readonly Figure[]>])[] = [
+  ["cold start", () => coldStart(executable, scale)],
+  ["Probe", () => probes(executable, scale)],
+  ["soak", () => soak(executable, scale)],
+  ["create + delete", () => pairs(executable, scale)],
+  ["node cycle", () => nodeCycles(executable, scale, folder)],
+  ["many connections", () => manyConnections(executable, scale)],
+  ["size", () => size(executable)],
+];
+
+const figures: Figure[] = [];
+let broken = false;
+try {
+  for (const [title, run] of scenarios) {
+    process.stderr.write(`${title} ...\n`);
+    try {
+      figures.push(...(await run()));
+    } catch (error) {
+      broken = true;
+      process.stderr.write(`${title} FAILED: ${error instanceof Error ? error.message : String(error)}\n`);
+    }
+  }
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+console.log(table(figures));
+process.exitCode = broken ? 1 : 0;
