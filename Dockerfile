@@ -19,5 +19,5 @@ COPY dist/csimux /usr/local/bin/csimux
 WORKDIR /home/csi/app
 COPY scripts/liveness-probe bin/liveness-probe
 
-# Extra certificate authorities: mount a PEM file and name it in NODE_EXTRA_CA_CERTS; an empty file is harmless.
+# Extra certificate authorities: mount a PEM file and name it in NODE_EXTRA_CA_CERTS; an empty one only draws a warning.
 ENTRYPOINT ["/usr/local/bin/csimux"]
