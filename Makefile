@@ -3,10 +3,11 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run test check bench build install clean
+.PHONY: help run try test check bench build install clean
 
 help:
 	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
+	@echo "make try      a walk through what make run serves, from a second terminal"
 	@echo "make test     every test, the CSI conformance suite included"
 	@echo "make check    types, lint, import rules, generated code"
 	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
@@ -24,6 +25,9 @@ build: $(STAMP)
 
 run: $(STAMP)
 	@$(BUN) scripts/run.ts
+
+try: $(STAMP)
+	@$(BUN) scripts/try.ts
 
 test: $(STAMP)
 	@$(BUN) scripts/test.ts
