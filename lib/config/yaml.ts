@@ -222,7 +222,11 @@ function findRepeated(node: unknown, path: Path, found: Finding[]): void {
   }
 }
 
-const keyText = (pair: Pair): string => (isScalar(pair.key) ? String(pair.key.value ?? "") : String(pair.key ?? ""));
+/** The parser turns a merge key into a symbol. */
+const keyText = (pair: Pair): string => {
+  const key: unknown = isScalar(pair.key) ? pair.key.value : pair.key;
+  return typeof key === "symbol" ? "<<" : String(key ?? "");
+};
 
 const start = (node: unknown): number | undefined => (isNode(node) && node.range ? node.range[0] : undefined);
 

@@ -1,0 +1,197 @@
+import * as v from "valibot";
+import type { AccessMode } from "../core/access.ts";
+import { nodeSchema } from "./node.ts";
+import {
+  anything,
+  consistent,
+  filled,
+  flag,
+  list,
+  mapOf,
+  oneOf,
+  optional,
+  record,
+  scalar,
+  template,
+  text,
+} from "./parts.ts";
+import { isSegment } from "./topology.ts";
+
+/** One place that a connection is reachable from. */
+export interface Alternative {
+  /** Topology keys without prefix → values. */
+  readonly requirements: Readonly<Record<string, string>>;
+  /** Full labels → values; reported, never compared with what a node reports. */
+  readonly extra: Readonly<Record<string, string>>;
+}
+
+const value = (description: string) =>
+  v.pipe(
+    scalar({ description }),
+    v.check(isSegment, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
+  );
+
+const alternative = consistent(
+  record(
+    {
+      requirements: mapOf(value("value that nodes report under this key"), {
+        description: "topology keys without prefix and the values that a node must report",
+        example: { zone: "z1" },
+      }),
+      extra: optional(
+        mapOf(value("value of the label"), {
+          description:
+            "further labels of the nodes, with their full names; volumes carry them, csimux never compares them",
+          example: { "custom.example/tier": "gold" },
+        }),
+      ),
+    },
+    { description: "one place that the storage is reachable from" },
+  ),
+  function* (each) {
+    const keys = Object.keys(each.requirements);
+    if (keys.length === 0) yield [["requirements"], "must name at least one topology key"];
+    for (const key of keys) {
+      if (key.includes("/"))
+        yield [["requirements", key], `write the key without prefix: "${key.slice(key.lastIndexOf("/") + 1)}"`];
+      else if (!isSegment(key)) yield [["requirements", key], "is no topology key"];
+    }
+  },
+);
+
+const perDriver = record(
+  {
+    topology: optional(
+      v.pipe(
+        list(alternative, { description: "the places that this storage is reachable from; one of them is enough" }),
+        v.check(
+          places => places.length > 0,
+          "must name at least one place; remove the key for storage that is reachable from everywhere",
+        ),
+      ),
+    ),
+    nodeIdType: optional(
+      oneOf(["nodeName", "hostname", "iqn", "nqn"], {
+        description: "which part of the node id this storage knows nodes by",
+      }),
+    ),
+    labels: optional(
+      mapOf(scalar({ description: "value of the label" }), {
+        description: "labels by which groups select connections",
+        example: { tier: "fast" },
+      }),
+    ),
+  },
+  { description: "how csimux treats this connection" },
+);
+
+const modes = {
+  SINGLE_NODE_WRITER: "single-node-writer",
+  SINGLE_NODE_READER_ONLY: "single-node-reader-only",
+  MULTI_NODE_READER_ONLY: "multi-node-reader-only",
+  MULTI_NODE_SINGLE_WRITER: "multi-node-single-writer",
+  MULTI_NODE_MULTI_WRITER: "multi-node-multi-writer",
+  SINGLE_NODE_SINGLE_WRITER: "single-node-single-writer",
+  SINGLE_NODE_MULTI_WRITER: "single-node-multi-writer",
+} as const satisfies Record<string, AccessMode>;
+
+const modeNames = Object.keys(modes) as (keyof typeof modes)[];
+
+const csi = record(
+  {
+    access_modes: optional(
+      list(oneOf(modeNames, { description: "an access mode as CSI spells it" }), {
+        description: "the access modes that volumes may be asked for, instead of the driver's own list",
+        example: ["SINGLE_NODE_WRITER", "MULTI_NODE_MULTI_WRITER"],
+      }),
+    ),
+  },
+  { description: "what is promised to the orchestrator" },
+);
+
+const volume = record(
+  {
+    idTemplate: optional(template({ description: "template of volume ids, from `name` and `parameters`" })),
+    idHash: optional(
+      record({
+        strategy: optional(oneOf(["md5", "crc8", "crc16", "crc32"], { description: "how volume ids are hashed" })),
+      }),
+    ),
+    deleteStrategy: optional(
+      oneOf(["delete", "retain", ""], { description: "retain: deleting a volume succeeds and leaves it where it is" }),
+      "delete",
+    ),
+    volumeContext: optional(anything({ description: "a test aid of the original; not used" })),
+  },
+  { description: "volume ids and deletion" },
+);
+
+/** The keys that every connection file may have, whatever its driver. */
+export const commonSchema = record(
+  {
+    driver: filled({ description: "which driver serves this connection", example: "nfs-client" }),
+    instance_id: optional(
+      text({ description: "an id of this deployment: recorded with volumes, and a prefix of parameter names" }),
+    ),
+    suspended: optional(flag({ description: "no new volumes; everything else goes on" }), false),
+    proxy: optional(
+      record(
+        { perDriver: optional(perDriver) },
+        {
+          description: "how csimux treats this connection",
+          ignored: Object.fromEntries(
+            ["configFolder", "cacheTimeoutMinutes", "nodeTopology", "nodeId", "groups"].map(key => [
+              key,
+              "it belongs into the main file",
+            ]),
+          ),
+        },
+      ),
+    ),
+    node: optional(nodeSchema),
+    csi: optional(csi),
+    service: optional(
+      anything({ description: "capability lists of the original; csimux announces what its drivers can do" }),
+    ),
+    _private: optional(
+      record(
+        {
+          csi: optional(record({ volume: optional(volume) })),
+          volume_context: optional(anything({ description: "not used" })),
+        },
+        { description: "settings that the original does not document" },
+      ),
+    ),
+  },
+  { description: "a connection" },
+);
+
+/** What the common part of a connection file says. */
+export interface CommonConfig {
+  readonly driver: string;
+  readonly instanceId: string | undefined;
+  readonly suspended: boolean;
+  /** Undefined: reachable from everywhere. */
+  readonly topology: readonly Alternative[] | undefined;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly nodeIdType: "nodeName" | "hostname" | "iqn" | "nqn" | undefined;
+  /** retain: DeleteVolume succeeds and changes nothing. */
+  readonly deleteStrategy: "delete" | "retain";
+  /** Undefined: the driver's own. */
+  readonly accessModes: readonly AccessMode[] | undefined;
+}
+
+/** The parsed common part in the program's own terms. */
+export function commonConfig(parsed: v.InferOutput<typeof commonSchema>): CommonConfig {
+  const perDriver = parsed.proxy?.perDriver;
+  return {
+    driver: parsed.driver,
+    instanceId: parsed.instance_id || undefined,
+    suspended: parsed.suspended,
+    topology: perDriver?.topology?.map(each => ({ requirements: each.requirements, extra: each.extra ?? {} })),
+    labels: perDriver?.labels ?? {},
+    nodeIdType: perDriver?.nodeIdType,
+    deleteStrategy: parsed._private?.csi?.volume?.deleteStrategy === "retain" ? "retain" : "delete",
+    accessModes: parsed.csi?.access_modes?.map(name => modes[name]),
+  };
+}

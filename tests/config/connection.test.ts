@@ -1,0 +1,157 @@
+import { describe, expect, test } from "bun:test";
+import { connection, gist, main, nfs, noDefaults, outside } from "./reading.ts";
+
+describe("a connection file", () => {
+  test("gives driver, settings with defaults filled in, and the common keys", () => {
+    const text = `${nfs}  dirPermissionsMode: 0777
+instance_id: a
+suspended: true
+proxy:
+  perDriver:
+    labels: { tier: fast }
+    topology:
+      - requirements: { zone: z1 }
+        extra: { custom.example/tier: gold }
+_private: { csi: { volume: { deleteStrategy: retain } } }
+csi: { access_modes: [SINGLE_NODE_WRITER] }
+`;
+    const { config, diagnostics } = connection(text);
+    expect(diagnostics).toEqual([]);
+    expect(config).toMatchObject({
+      name: "c1",
+      driver: "nfs-client",
+      instanceId: "a",
+      suspended: true,
+      labels: { tier: "fast" },
+      topology: [{ requirements: { zone: "z1" }, extra: { "custom.example/tier": "gold" } }],
+      deleteStrategy: "retain",
+      accessModes: ["single-node-writer"],
+      settings: { nfs: { shareBasePath: "/export/k8s", dirPermissionsMode: "0777", requireMount: true } },
+    });
+  });
+
+  test.each([
+    ["", ["missing-key@1:1 driver"]],
+    ["just text", ["missing-key@1:1 driver"]],
+    ["driver: nfs-clent\n", ["unknown-driver@1:9 driver"]],
+    ["driver: proxy\n", ["unknown-driver@1:9 driver"]],
+    ["driver: nfs-client\n", ["missing-key@1:1 nfs"]],
+    ["driver: nfs-client\nnfs: 3\n", ["wrong-type@2:6 nfs"]],
+    [
+      nfs.replace("shareBasePath", "shareBasePth"),
+      ["unknown-key@4:3 nfs.shareBasePth", "missing-key@2:1 nfs.shareBasePath"],
+    ],
+    [nfs.replace("/storage", "storage"), ["invalid-value@5:23 nfs.controllerBasePath"]],
+    [nfs.replace("/storage", "/a/../b"), ["invalid-value@5:23 nfs.controllerBasePath"]],
+    [`${nfs}  dirPermissionsMode: 888\n`, ["invalid-value@6:23 nfs.dirPermissionsMode"]],
+    [`${nfs}  requireMount: yes\n`, ["wrong-type@6:17 nfs.requireMount"]],
+    [`${nfs}  snapshots: { default_driver: resticc }\n`, ["invalid-value@6:32 nfs.snapshots.default_driver"]],
+    [`${nfs}proxy: { perDriver: { topology: [] } }\n`, ["invalid-value@6:23 proxy.perDriver.topology"]],
+    [
+      `${nfs}proxy: { perDriver: { topology: [{ extra: {} }] } }\n`,
+      ["missing-key@6:34 proxy.perDriver.topology[0].requirements"],
+    ],
+    [
+      `${nfs}proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n        extra: { org.democratic-csi.topology/zone: z2 }\n`,
+      ['extra-collides@10:18 proxy.perDriver.topology[0].extra."org.democratic-csi.topology/zone"'],
+    ],
+  ])("that cannot work is refused with the place of each problem: %#", (text, expected) => {
+    const { config, diagnostics } = connection(text);
+    expect(config).toBeUndefined();
+    expect(gist(diagnostics)).toEqual(expected);
+    expect(diagnostics.some(each => each.blocks)).toBe(true);
+  });
+
+  test.each([
+    [`${nfs}colour: red\n`, ["unknown-key@6:1 colour"]],
+    [`${nfs}  sharehost: x\n`, ["unknown-key@6:3 nfs.sharehost"]],
+    [nfs.replace("shareBasePath", "sharePath"), ["renamed-key@4:3 nfs.sharePath"]],
+    [`${nfs}  requireMount: "true"\n`, ["retyped-value@6:17 nfs.requireMount"]],
+    [`${nfs}instance_id: 7\n`, ["retyped-value@6:14 instance_id"]],
+    [nfs.replace("nas.example.org", "${NAS}"), ["unexpanded-variable@3:14 nfs.shareHost"]],
+    [`${nfs}proxy: { configFolder: /x }\n`, ["ignored-key@6:10 proxy.configFolder"]],
+    [`${nfs}instance_id:\n`, []],
+  ])("that works all the same is used, and says what is odd: %#", (text, expected) => {
+    const { config, diagnostics } = connection(text);
+    expect(config).toBeDefined();
+    expect(gist(diagnostics)).toEqual(expected);
+  });
+
+  test("a mistyped key names the right one", () => {
+    expect(connection(`${nfs}  shareHots: x\n`).diagnostics[0]?.fix).toBe('did you mean "shareHost"?');
+    expect(connection(`${nfs}instanceId: x\n`).diagnostics[0]?.fix).toBe('did you mean "instance_id"?');
+    expect(connection(`${nfs}controllerBasePath: /x\n`).diagnostics[0]?.fix).toContain('belongs under "nfs"');
+  });
+
+  test("a name that could be a path is refused", async () => {
+    const { readConnection } = await import("../../lib/config/connection.ts");
+    const { modules } = await import("../../lib/drivers/index.ts");
+    const read = readConnection("../x", "x.yaml", nfs, noDefaults, outside(), modules);
+    expect(read.config).toBeUndefined();
+    expect(gist(read.diagnostics)).toEqual(["bad-connection-name@1:1 "]);
+  });
+});
+
+describe("defaults of the main file", () => {
+  const defaults = (text: string) => {
+    const { config } = main(`driver: proxy\nproxy: { configFolder: /c }\n${text}`);
+    if (!config) throw new Error("main file refused");
+    return config.defaults;
+  };
+
+  test("lie under the connection: mappings merge, lists replace, empty values remove", () => {
+    const below = defaults(
+      "nfs: { shareHost: default, dirPermissionsMode: '0700', snapshots: { restic: { tags: [a, b, c] } } }\n",
+    );
+    const own = `${nfs}  dirPermissionsMode:\n  snapshots: { restic: { tags: [x] } }\n`;
+    expect(connection(own, below).config?.settings).toMatchObject({
+      nfs: { shareHost: "nas.example.org", snapshots: { restic: { tags: ["x"] } } },
+    });
+    expect(connection(own, below).config?.settings).not.toHaveProperty("nfs.dirPermissionsMode");
+  });
+
+  test("serve several drivers: what a driver does not know is not its concern", () => {
+    const below = defaults("smb: { shareHost: s }\nnfs: { shareHost: n, unheardOf: 1 }\n");
+    expect(connection(nfs.replace("  shareHost: nas.example.org\n", ""), below)).toMatchObject({
+      config: { settings: { nfs: { shareHost: "n" } } },
+      diagnostics: [],
+    });
+  });
+
+  test("never include instance_id, service or the proxy block", () => {
+    const below = defaults("instance_id: main\nservice: { controller: {} }\n");
+    expect(below.values).toEqual({});
+    expect(connection(nfs, below).config?.instanceId).toBeUndefined();
+  });
+});
+
+describe("values from outside", () => {
+  test("${env:NAME} is filled in, in part of a text too", () => {
+    const text = nfs.replace("nas.example.org", "${env:NAS}.example.org");
+    expect(connection(text, noDefaults, outside({ NAS: "n1" })).config?.settings).toMatchObject({
+      nfs: { shareHost: "n1.example.org" },
+    });
+  });
+
+  test("a variable that is not set is an error that names it", () => {
+    const { config, diagnostics } = connection(nfs.replace("nas.example.org", "${env:NAS}"));
+    expect(config).toBeUndefined();
+    expect(diagnostics).toMatchObject([
+      { rule: "unset-variable", line: 3, message: "the environment variable NAS is not set" },
+    ]);
+  });
+
+  test("a value that came from the environment is not read for variables again", () => {
+    const text = nfs.replace("nas.example.org", "${env:A}");
+    expect(connection(text, noDefaults, outside({ A: "${env:B}", B: "no" })).config?.settings).toMatchObject({
+      nfs: { shareHost: "${env:B}" },
+    });
+  });
+
+  test("a secret may come from a file", () => {
+    const text = `${nfs}  snapshots: { kopia: { config_tokenFile: /run/token } }\n`;
+    const read = connection(text, noDefaults, outside({}, { "/run/token": "hunter2\n" }));
+    expect(read.config?.settings).toMatchObject({ nfs: { snapshots: { kopia: { config_token: "hunter2" } } } });
+    expect(gist(connection(text).diagnostics)).toEqual(["unreadable-file@6:43 nfs.snapshots.kopia.config_tokenFile"]);
+  });
+});
