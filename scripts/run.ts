@@ -28,8 +28,9 @@ Change a file in examples/quickstart/connections and watch. Ctrl-C ends it.
     stdio: "inherit",
     env: { ...process.env, QUICKSTART: quickstart, CSI_NODE_ID: process.env["CSI_NODE_ID"] ?? hostname() },
   });
-  // Ctrl-C reaches csimux too, because both are in the foreground; waiting for it lets it drain.
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => void child.kill(signal));
+  // Ctrl-C reaches csimux from the terminal by itself; a second signal would make it stop without draining.
+  process.on("SIGINT", () => {});
+  process.on("SIGTERM", () => void child.kill("SIGTERM"));
   return new Promise(resolve => {
     child.once("error", error => {
       console.error(error.message);
