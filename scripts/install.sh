@@ -15,7 +15,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 say "installing packages (npm ci)"
 if ! npm ci --no-audit --no-fund --loglevel=error >"$log" 2>&1; then
-  cat "$log" >&2
+  grep -v "^npm error *$" "$log" | head -n 12 >&2
   say "npm ci failed; offline, it needs a registry mirror or a filled npm cache (npm ci --prefer-offline)"
   exit 1
 fi
