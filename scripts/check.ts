@@ -1,6 +1,7 @@
 import { readdir } from "node:fs/promises";
 import { checkDrivers } from "./drivers.ts";
 import { checkImports } from "./imports.ts";
+import { checkLockFile } from "./lockfile.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 
@@ -41,6 +42,7 @@ async function checks(): Promise<readonly Check[]> {
     program("format and lint (biome)", [tool("biome"), "check", "--error-on-warnings", "--max-diagnostics=40", "."]),
     imports,
     ...(await generators()),
+    { title: "the lock file is complete", run: checkLockFile },
     { title: "every driver has an example and a contract test", run: () => checkDrivers() },
   ];
 }
