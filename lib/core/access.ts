@@ -25,6 +25,8 @@ export interface Access {
   readonly filesystems: readonly string[] | "any";
   /** Whether several nodes may write at once through a mount. */
   readonly sharedWriters: boolean;
+  /** The only modes that may be asked for, where the connection's file restricts them (`csi.access_modes`). */
+  readonly modes?: readonly AccessMode[];
 }
 
 /** The reason why `access` cannot satisfy `wanted`, or undefined when it can. */
@@ -35,6 +37,8 @@ export function unmet(access: Access, wanted: Capability): string | undefined {
       return `fs type "${wanted.fsType}" is not one of ${access.filesystems.join(", ")}`;
     }
   }
+  if (access.modes && !access.modes.includes(wanted.mode))
+    return `access mode ${wanted.mode} is not allowed by csi.access_modes`;
   if (wanted.mode === "multi-node-multi-writer" && wanted.kind === "mount" && !access.sharedWriters) {
     return "several nodes cannot write to this kind of volume at once";
   }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { DescMethod, DescService, Message } from "@bufbuild/protobuf";
 import { ConnectError, type HandlerContext, type ServiceImpl, Code as Status } from "@connectrpc/connect";
 import type { Call, Log } from "../core/call.ts";
-import { type Code, CsiError } from "../core/errors.ts";
+import { CsiError } from "../core/errors.ts";
 import { parseHandle } from "../core/handle.ts";
 import { withoutSecrets } from "./redact.ts";
 
@@ -26,26 +26,9 @@ const quiet: ReadonlySet<string> = new Set([
   "NodeGetVolumeStats",
 ]);
 
-const statuses: Readonly<Record<Code, Status>> = {
-  "invalid-argument": Status.InvalidArgument,
-  "not-found": Status.NotFound,
-  "already-exists": Status.AlreadyExists,
-  "out-of-range": Status.OutOfRange,
-  "resource-exhausted": Status.ResourceExhausted,
-  "failed-precondition": Status.FailedPrecondition,
-  aborted: Status.Aborted,
-  unavailable: Status.Unavailable,
-  "deadline-exceeded": Status.DeadlineExceeded,
-  unimplemented: Status.Unimplemented,
-  unauthenticated: Status.Unauthenticated,
-  "permission-denied": Status.PermissionDenied,
-  internal: Status.Internal,
-};
-
 /**
  * The service as the server mounts it. Here, and nowhere else: a Call is made, one log line is written at the end of each
- * RPC, secrets are hidden, and an error becomes a status. An error that is no CsiError becomes INTERNAL with a fixed text;
- * the log has the rest.
+ * RPC and secrets are hidden. An error that is no CsiError becomes "internal" with a fixed text; the log has the rest.
  */
 export function instrument<S extends DescService>(
   service: S,
@@ -82,7 +65,7 @@ function observed(method: DescMethod, run: Method, log: Log) {
           reason: error.message,
           cause: causeOf(error),
         });
-        throw new ConnectError(error.message, statuses[error.code]);
+        throw error;
       }
       end("error", "internal", undefined, { reason: error instanceof Error ? error.stack : String(error) });
       throw new ConnectError(

@@ -11,7 +11,7 @@ export interface ConnectionFiles {
   read(name: string): Promise<string | undefined>;
 }
 
-/** Checks the text and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
+/** Checks the text, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
 export type Open = (name: string, text: string) => Connection;
 
 /**
@@ -23,6 +23,7 @@ export type Origin = "class" | "handle";
 interface Entry {
   readonly connection: Connection;
   readonly text: string;
+  readonly defaults: object;
   leases: number;
   retired: boolean;
   idleSince: number;
@@ -30,6 +31,7 @@ interface Entry {
 
 interface Rejected {
   readonly text: string;
+  readonly defaults: object;
   readonly message: string;
 }
 
@@ -41,6 +43,7 @@ interface Rejected {
 export class Connections {
   readonly #files: ConnectionFiles;
   readonly #open: Open;
+  readonly #defaults: () => object;
   readonly #timeout: CacheTimeout;
   readonly #log: Log;
   readonly #entries = new Map<string, Entry>();
@@ -48,9 +51,11 @@ export class Connections {
   readonly #closing = new Set<Promise<void>>();
   #sweep: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(files: ConnectionFiles, open: Open, timeout: CacheTimeout, log: Log) {
+  /** `defaults` is what `open` reads besides the text: another object means that connections are to be opened anew. */
+  constructor(files: ConnectionFiles, open: Open, defaults: () => object, timeout: CacheTimeout, log: Log) {
     this.#files = files;
     this.#open = open;
+    this.#defaults = defaults;
     this.#timeout = timeout;
     this.#log = log;
   }
@@ -87,24 +92,26 @@ export class Connections {
 
   /** Synchronous on purpose: two calls can never open the same text twice. */
   #current(name: string, text: string, origin: Origin): Entry {
+    const defaults = this.#defaults();
+    const isNow = (seen: Entry | Rejected | undefined) => seen?.text === text && seen.defaults === defaults;
     const old = this.#entries.get(name);
-    if (old?.text === text) {
+    if (old && isNow(old)) {
       this.#rejected.delete(name);
       return old;
     }
     const rejected = this.#rejected.get(name);
-    if (rejected?.text === text) return this.#lastGood(name, old, rejected, origin);
+    if (rejected && isNow(rejected)) return this.#lastGood(name, old, rejected, origin);
     try {
       const connection = this.#open(name, text);
       if (old && old.connection.family !== connection.family) throw changedFamily(old.connection, connection);
       if (old) this.#retire(old);
-      const entry: Entry = { connection, text, leases: 0, retired: false, idleSince: 0 };
+      const entry: Entry = { connection, text, defaults, leases: 0, retired: false, idleSince: 0 };
       this.#entries.set(name, entry);
       this.#rejected.delete(name);
       return entry;
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      const now: Rejected = { text, message: error.message };
+      const now: Rejected = { text, defaults, message: error.message };
       this.#rejected.set(name, now);
       this.#log.warn(`connection "${name}" is degraded: its file cannot be used`, {
         connection: name,

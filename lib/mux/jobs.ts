@@ -38,7 +38,10 @@ export class Jobs {
     const own: Call = { id: call.id, log: call.log, secrets: call.secrets, signal: this.#stop.signal };
     // One tick later, so that the entry below stands before the work can end.
     const done = Promise.resolve()
-      .then(() => work(own))
+      .then(() => {
+        own.signal.throwIfAborted();
+        return work(own);
+      })
       .finally(() => this.#running.delete(key));
     // A job whose callers have all gone must not end the process by failing.
     done.catch(error => call.log.debug(`${key} ended`, { reason: String(error) }));

@@ -1,0 +1,61 @@
+import type { Outside } from "../lib/config/tidy.ts";
+import type { Log } from "../lib/core/call.ts";
+import { Locks } from "../lib/core/locks.ts";
+import type { Segments } from "../lib/core/topology.ts";
+import { ConnectionFolder } from "../lib/io/folder.ts";
+import { localRunner } from "../lib/io/local.ts";
+import { Capacity } from "../lib/mux/capacity.ts";
+import { Connections } from "../lib/mux/connections.ts";
+import { Groups } from "../lib/mux/groups.ts";
+import { Handles } from "../lib/mux/handles.ts";
+import { Jobs } from "../lib/mux/jobs.ts";
+import { Listing } from "../lib/mux/listing.ts";
+import type { MuxSettings } from "../lib/mux/placed.ts";
+import { Snapshots } from "../lib/mux/snapshots.ts";
+import { Volumes } from "../lib/mux/volumes.ts";
+import type { Host } from "./host.ts";
+import type { MainFile } from "./main-file.ts";
+import { opener } from "./open.ts";
+import { toolEnvironment } from "./tools.ts";
+
+/** Builds the controller half by hand: files → connections → routing. */
+export function openController(host: Host, main: MainFile, outside: Outside, ownNode: Segments | undefined, log: Log) {
+  const folder = new ConnectionFolder(main.config.configFolder);
+  const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
+  const open = opener({ main: () => main.config, outside, ports, ownNode, log });
+  const files = {
+    names: () => folder.names(),
+    read: async (name: string) => {
+      await main.refresh();
+      return folder.read(name);
+    },
+  };
+  const connections = new Connections(files, open, () => main.config.defaults, main.config.cacheTimeout, log);
+  const settings = (): MuxSettings => {
+    const { topologyMatch, reportTopology, honourPreferred, legacyConnection, listing } = main.config;
+    return {
+      policy: { match: topologyMatch, report: reportTopology, honourPreferred, prefix },
+      legacyConnection,
+      listing,
+    };
+  };
+  const { prefix } = main.config.defaults;
+  const locks = new Locks();
+  const jobs = new Jobs();
+  const handles = new Handles(() => main.config.legacyConnection);
+  const groups = new Groups(connections, locks, () => main.config.groups, settings);
+  return {
+    parts: {
+      volumes: new Volumes(connections, groups, handles, locks, jobs, settings),
+      snapshots: new Snapshots(connections, handles, locks, jobs),
+      listing: new Listing(connections, handles, settings),
+      capacity: new Capacity(connections, groups),
+    },
+    /** Throws "unavailable" when the folder of connection files cannot be read; one bad file is no reason. */
+    ready: async () => void (await folder.names()),
+    async close() {
+      await jobs.stop();
+      await connections.close();
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { Command } from "commander";
+import { realHost } from "./host.ts";
+import { addId } from "./id.ts";
+import { addProbe } from "./probe.ts";
+import { addServe } from "./serve-command.ts";
+import { version } from "./version.ts";
+
+/** Wires the subcommands. Each loads what it needs only when it is chosen, so that the small ones start at once. */
+async function main(): Promise<void> {
+  const host = realHost();
+  const program = new Command("csimux")
+    .description("one CSI driver name in front of many storage connections")
+    .version(`csimux ${version}`)
+    .showHelpAfterError("run csimux --help or csimux <command> --help")
+    .exitOverride();
+  addServe(program, host);
+  addId(program, host);
+  addProbe(program, host);
+  await program.parseAsync(process.argv);
+}
+
+main().catch((error: unknown) => {
+  // commander has printed its message already; its own exit code 1 means bad usage, which is 2 here.
+  if (error instanceof Error && "code" in error && String(error.code).startsWith("commander.")) {
+    process.exitCode = "exitCode" in error && error.exitCode === 0 ? 0 : 2;
+    return;
+  }
+  process.stderr.write(`csimux: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+});

@@ -1,0 +1,35 @@
+import { writeSync } from "node:fs";
+import type { Log } from "../lib/core/call.ts";
+import { humanLine, jsonLine, type LogLine, leveledLog } from "../lib/core/log.ts";
+import type { ServeOptions } from "./serve-options.ts";
+
+/** The log of the daemon on stderr: JSON lines, or text on a terminal. Lines of one tick leave in one write. */
+export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): {
+  readonly log: Log;
+  readonly flush: () => void;
+} {
+  const format = (options.logFormat ?? (process.stderr.isTTY ? "text" : "json")) === "json" ? jsonLine : humanLine;
+  let waiting: string[] = [];
+  const flush = () => {
+    if (waiting.length === 0) return;
+    const text = `${waiting.join("\n")}\n`;
+    waiting = [];
+    writeAll(text);
+  };
+  const write = (line: LogLine) => {
+    if (waiting.push(format(line)) === 1) setImmediate(flush);
+  };
+  return { log: leveledLog(options.logLevel, write), flush };
+}
+
+/** A log that cannot be written must never stop the service. A full pipe is tried again a few times, then given up. */
+function writeAll(text: string): void {
+  let rest = Buffer.from(text);
+  for (let tries = 0; rest.length > 0 && tries < 100; tries++) {
+    try {
+      rest = rest.subarray(writeSync(2, rest));
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) return;
+    }
+  }
+}

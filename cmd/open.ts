@@ -1,0 +1,90 @@
+import { readFileSync } from "node:fs";
+import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
+import type { ProxyConfig } from "../lib/config/proxy.ts";
+import type { Outside } from "../lib/config/tidy.ts";
+import type { Log } from "../lib/core/call.ts";
+import { CsiError } from "../lib/core/errors.ts";
+import { idBytes } from "../lib/core/handle.ts";
+import type { Segments } from "../lib/core/topology.ts";
+import type { Driver } from "../lib/drivers/driver.ts";
+import { modules } from "../lib/drivers/index.ts";
+import type { Ports } from "../lib/drivers/module.ts";
+import type { Connection } from "../lib/mux/connection.ts";
+import type { Place } from "../lib/topology/place.ts";
+
+/** What the configuration may see of the machine: environment variables and small files named by `…File` keys. */
+export const outsideOf = (env: Readonly<Record<string, string | undefined>>): Outside => ({
+  env: name => env[name],
+  file: path => {
+    try {
+      return readFileSync(path, "utf8");
+    } catch {
+      return undefined;
+    }
+  },
+});
+
+export interface OpenOptions {
+  readonly main: () => ProxyConfig;
+  readonly outside: Outside;
+  readonly ports: Ports;
+  /** This node's segment under topology type "node"; volumes of drivers that live on one node are pinned to it. */
+  readonly ownNode: Segments | undefined;
+  readonly log: Log;
+}
+
+/** Text of a connection file → open connection, without I/O but for `…File` keys. Throws "failed-precondition". */
+export function opener({ main, outside, ports, ownNode, log }: OpenOptions) {
+  return (name: string, text: string): Connection => {
+    const { defaults } = main();
+    const read = readConnection(name, `${name}.yaml`, text, defaults, outside, modules);
+    const config = usable(read);
+    for (const finding of read.diagnostics) {
+      log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
+    }
+    const driver = openDriver(name, config, ports);
+    const alternatives = config.topology?.map(({ requirements, extra }) => ({
+      requirements: prefixed(defaults.prefix, requirements),
+      extra,
+    }));
+    const own = driver.local && ownNode ? [{ requirements: ownNode, extra: {} }] : [];
+    return {
+      name,
+      driverName: config.driver,
+      family: `${config.module.names[0]}:${driver.protocol}`,
+      driver: restricted(driver, config),
+      places: alternatives ?? own,
+      labels: config.labels,
+      suspended: config.suspended,
+      retain: config.deleteStrategy === "retain",
+    };
+  };
+}
+
+function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig {
+  const [first] = diagnostics.filter(each => each.blocks);
+  if (config) return config;
+  throw new CsiError(
+    "failed-precondition",
+    first ? `${first.file}:${first.line}:${first.column}: ${first.message}` : `the file of "${name}" cannot be used`,
+  );
+}
+
+function openDriver(name: string, config: ConnectionConfig, ports: Ports): Driver {
+  const { module, driver, instanceId } = config;
+  if (!module.open) {
+    throw new CsiError(
+      "failed-precondition",
+      `driver "${driver}" is known but cannot be served by this version of csimux yet`,
+    );
+  }
+  const identity = { connection: name, driver, instanceId, maxIdBytes: idBytes(name) };
+  return module.open(identity, config.settings as never, ports);
+}
+
+/** The driver with the access modes that the file allows instead of its own. */
+const restricted = (driver: Driver, config: ConnectionConfig): Driver =>
+  config.accessModes ? { ...driver, access: { ...driver.access, modes: config.accessModes } } : driver;
+
+const prefixed = (prefix: string, keys: Segments): Place["requirements"] =>
+  Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${prefix}/${key}`, value]));

@@ -1,0 +1,41 @@
+import type { Command } from "commander";
+import { exit } from "./exit.ts";
+import type { Host } from "./host.ts";
+
+interface ProbeFlags {
+  readonly csiAddress?: string;
+  readonly endpoint?: string;
+  readonly timeout: string;
+}
+
+const old = "DEMOCRATIC_CSI_LIVENESS_PROBE_CSI_ADDRESS";
+
+/** `csimux probe`: asks a running csimux whether it is ready; for liveness probes. Takes the flags of the original's probe. */
+export function addProbe(program: Command, host: Host): void {
+  program
+    .command("probe")
+    .description("ask a running csimux whether it is ready; exit code 0 when it is")
+    .option("--endpoint <url>", "unix:///path or tcp://host:port (also CSI_ENDPOINT)")
+    .option("--csi-address <address>", "same as --endpoint")
+    .option("--csi-version <version>", "accepted and ignored: every version is probed alike")
+    .option("--timeout <seconds>", "how long to wait for the answer", "10")
+    .allowUnknownOption()
+    .action(async (flags: ProbeFlags) => exit(await run(flags, host)));
+}
+
+async function run(flags: ProbeFlags, host: Host): Promise<number> {
+  const seconds = Number(flags.timeout);
+  const endpoint = flags.endpoint ?? flags.csiAddress ?? (host.env[old] || host.env["CSI_ENDPOINT"]);
+  if (!endpoint || !(seconds > 0)) {
+    host.err("csimux: probe needs --endpoint (or --csi-address) and a positive --timeout\n");
+    return 2;
+  }
+  const { probe } = await import("../lib/csi/probe.ts");
+  try {
+    if (await probe(endpoint, seconds * 1000)) return 0;
+    host.err("csimux: not ready\n");
+  } catch (error) {
+    host.err(`csimux: ${error instanceof Error ? error.message : String(error)}\n`);
+  }
+  return 1;
+}

@@ -1,0 +1,123 @@
+import { type Level, levels } from "../lib/core/log.ts";
+
+/** What the command line of `serve` may hold, under commander's names. */
+export interface ServeFlags {
+  readonly endpoint?: readonly string[];
+  readonly config?: string;
+  readonly driverConfigFile?: string;
+  readonly name?: string;
+  readonly csiName?: string;
+  readonly mode?: readonly string[];
+  readonly csiMode?: readonly string[];
+  readonly csiVersion?: string;
+  readonly logLevel?: string;
+  readonly logFormat?: string;
+  readonly serverSocket?: string;
+  readonly serverAddress?: string;
+  readonly serverPort?: string;
+  readonly serverSocketPermissionsMode?: string;
+  readonly stateDir?: string;
+  readonly nodeId?: string;
+}
+
+export type Mode = "controller" | "node";
+
+export interface ServeOptions {
+  readonly endpoints: readonly string[];
+  readonly config: string;
+  readonly name: string;
+  readonly modes: ReadonlySet<Mode>;
+  /** [major, minor]: nothing newer is advertised. */
+  readonly csiVersion: readonly [number, number];
+  readonly logLevel: Level;
+  readonly logFormat: "json" | "text" | undefined;
+  readonly socketMode: number;
+  readonly stateDir: string | undefined;
+  /** CSI_NODE_ID: the name of this node in the cluster. */
+  readonly nodeName: string | undefined;
+}
+
+/** Bad usage: the text says which flag and what it takes. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+const defaults = { endpoint: "unix:///csi/csi.sock", name: "csimux.storage", version: "1.12.0", mode: "0600" } as const;
+
+/** The levels of the original and what they mean here. */
+const levelNames: Readonly<Record<string, Level>> = { verbose: "debug", silly: "debug" };
+
+/**
+ * One meaning out of flags and environment. A flag wins over DEMOCRATIC_CSI_<FLAG>, which wins over CSI_ENDPOINT and the
+ * defaults; CSI_VERSION wins over everything, as in the original. Throws UsageError.
+ */
+export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, string | undefined>>): ServeOptions {
+  const old = (flag: string) => env[`DEMOCRATIC_CSI_${flag}`] || undefined;
+  const config = flags.config ?? flags.driverConfigFile ?? old("DRIVER_CONFIG_FILE");
+  if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
+  return {
+    endpoints: endpoints(flags, env),
+    config,
+    name: driverName(flags.name ?? flags.csiName ?? old("CSI_NAME") ?? defaults.name),
+    modes: modes(flags.mode ?? flags.csiMode ?? [old("CSI_MODE") ?? "controller,node"]),
+    csiVersion: version(env["CSI_VERSION"] || flags.csiVersion || old("CSI_VERSION") || defaults.version),
+    logLevel: level(flags.logLevel ?? old("LOG_LEVEL") ?? "info"),
+    logFormat: format(flags.logFormat),
+    socketMode: socketMode(flags.serverSocketPermissionsMode ?? old("SERVER_SOCKET_PERMISSIONS_MODE") ?? defaults.mode),
+    stateDir: flags.stateDir,
+    nodeName: flags.nodeId || env["CSI_NODE_ID"] || undefined,
+  };
+}
+
+function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | undefined>>): readonly string[] {
+  const old = (flag: string) => env[`DEMOCRATIC_CSI_${flag}`] || undefined;
+  const socket = flags.serverSocket ?? old("SERVER_SOCKET");
+  const address = flags.serverAddress ?? old("SERVER_ADDRESS");
+  const port = flags.serverPort ?? old("SERVER_PORT");
+  if ((address === undefined) !== (port === undefined)) {
+    throw new UsageError("--server-address and --server-port belong together; give both or neither");
+  }
+  const given = [...(flags.endpoint ?? [])];
+  if (socket) given.push(socket);
+  if (address && port) given.push(`tcp://${address.includes(":") ? `[${address}]` : address}:${port}`);
+  return given.length > 0 ? given : [env["CSI_ENDPOINT"] || defaults.endpoint];
+}
+
+/** CSI GetPluginInfo: at most 63 characters, domain-name style; csi-sanity wants a letter at both ends. */
+function driverName(name: string): string {
+  if (/^[A-Za-z](?:[A-Za-z0-9.-]{0,61}[A-Za-z])?$/.test(name)) return name;
+  throw new UsageError(
+    `--name "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter at both ends`,
+  );
+}
+
+function modes(given: readonly string[]): ReadonlySet<Mode> {
+  const names = given.flatMap(text => text.split(",")).map(text => text.trim());
+  const bad = names.find(name => name !== "controller" && name !== "node");
+  if (bad !== undefined) throw new UsageError(`--mode takes controller, node or both, not "${bad}"`);
+  return new Set(names as readonly Mode[]);
+}
+
+/** Any version of the specification; the newest that csimux speaks is the upper bound. */
+function version(text: string): readonly [number, number] {
+  const [, major, minor] = /^v?(\d+)\.(\d+)(?:\.\d+)?$/.exec(text) ?? [];
+  if (major === undefined || minor === undefined)
+    throw new UsageError(`--csi-version is a version such as 1.5.0, not "${text}"`);
+  return [Number(major), Number(minor)];
+}
+
+function level(text: string): Level {
+  const found = levelNames[text] ?? levels.find(each => each === text);
+  if (!found) throw new UsageError(`--log-level is one of error, warn, info, verbose, debug, silly, not "${text}"`);
+  return found;
+}
+
+function format(text: string | undefined): "json" | "text" | undefined {
+  if (text === undefined || text === "json" || text === "text") return text;
+  throw new UsageError(`--log-format is json or text, not "${text}"`);
+}
+
+function socketMode(text: string): number {
+  if (/^0?[0-7]{3}$/.test(text)) return Number.parseInt(text, 8);
+  throw new UsageError(`--server-socket-permissions-mode is three octal digits, not "${text}"`);
+}

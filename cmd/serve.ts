@@ -1,0 +1,96 @@
+import { CsiError } from "../lib/core/errors.ts";
+import { controllerService } from "../lib/csi/controller.ts";
+import { parseEndpoint } from "../lib/csi/endpoint.ts";
+import { Controller, Identity, Node } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { identityService } from "../lib/csi/identity.ts";
+import { instrument } from "../lib/csi/instrument.ts";
+import { nodeService } from "../lib/csi/node.ts";
+import { GrpcServer } from "../lib/csi/server.ts";
+import { openController } from "./controller.ts";
+import type { Host } from "./host.ts";
+import { openLog } from "./logging.ts";
+import { MainFile } from "./main-file.ts";
+import { openNode } from "./node.ts";
+import { outsideOf } from "./open.ts";
+import type { ServeOptions } from "./serve-options.ts";
+import { commit, version } from "./version.ts";
+
+/** Largest request in bytes; CSI's own limits keep honest ones far below it. */
+const maxRequestBytes = 4 << 20;
+
+/** How long running calls may take after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
+const drainMs = 20_000;
+
+/** Serves until SIGTERM or SIGINT. Returns the exit code: 0 after a drained stop, 1 when it could not start. */
+export async function serve(options: ServeOptions, unknown: readonly string[], host: Host): Promise<number> {
+  const { log, flush } = openLog(options);
+  try {
+    for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
+    const running = await start(options, host, log);
+    const signal = await stopSignal();
+    log.info("stopping", { signal });
+    const { cut } = await running.stop();
+    log.info("stopped", { cut });
+    flush();
+    // An open handle of a library must not keep a drained process alive.
+    process.exit(0);
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    log.error(`cannot start: ${error.message}`);
+    return 1;
+  } finally {
+    flush();
+  }
+}
+
+async function start(options: ServeOptions, host: Host, log: Parameters<typeof instrument>[2]) {
+  const { modes } = options;
+  const outside = outsideOf(host.env);
+  const main = await MainFile.load(options.config, outside, log);
+  const node = openNode(options, host, main);
+  const controller = openController(host, main, outside, node.ownNode, log);
+  const server = new GrpcServer({ maxRequestBytes });
+  const ready = async () => {
+    if (modes.has("controller")) await controller.ready();
+    if (modes.has("node")) await node.ready();
+  };
+  const topology = main.config.nodeTopology !== undefined;
+  server.mount(
+    Identity,
+    instrument(Identity, identityService({ name: options.name, version, commit, topology, ready }), log),
+  );
+  if (modes.has("controller")) {
+    const parts = { ...controller.parts, version: options.csiVersion };
+    server.mount(Controller, instrument(Controller, controllerService(parts), log));
+  }
+  if (modes.has("node")) {
+    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), log));
+  }
+  // A socket is reachable from the moment it exists, so it must never be wider than its mode.
+  process.umask(0o077);
+  for (const text of options.endpoints) {
+    const address = await server.listen(parseEndpoint(text), options.socketMode);
+    log.info("listening", { address, name: options.name, modes: [...modes], version });
+  }
+  return {
+    async stop() {
+      const stopped = await server.stop(drainMs);
+      await controller.close();
+      return stopped;
+    },
+  };
+}
+
+/** The first stop signal; a second one ends the process at once. */
+function stopSignal(): Promise<string> {
+  return new Promise(resolve => {
+    const on = (name: NodeJS.Signals) => {
+      process.once(name, () => {
+        process.on(name, () => process.exit(1));
+        resolve(name);
+      });
+    };
+    on("SIGTERM");
+    on("SIGINT");
+  });
+}

@@ -1,0 +1,91 @@
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { Segments } from "../core/topology.ts";
+import type { NodeVolumes } from "../node/volumes.ts";
+import { capability, capacityRange } from "./convert.ts";
+import { type Node, VolumeUsage_Unit as Unit } from "./gen/csi/v1/csi_pb.ts";
+import type { Instrumented } from "./instrument.ts";
+import { required, requiredMessage } from "./require.ts";
+import { nodeCapabilities } from "./versions.ts";
+
+/** What NodeGetInfo answers. */
+export interface NodeInfo {
+  readonly nodeId: string;
+  /** Undefined when no topology is configured. */
+  readonly segments: Segments | undefined;
+}
+
+export interface NodeParts {
+  readonly volumes: NodeVolumes;
+  /** Throws while an input of the topology is not there yet, so that registration is repeated. */
+  readonly info: () => Promise<NodeInfo>;
+  /** The CSI version, as [major, minor], above which nothing is advertised. */
+  readonly version: readonly [number, number];
+}
+
+/** The Node service. It needs no connection: the volume context says how a volume is attached. */
+export const nodeService = ({ volumes, info, version }: NodeParts): Instrumented<ServiceImpl<typeof Node>> => ({
+  nodeGetCapabilities: async () => ({
+    capabilities: nodeCapabilities(version).map(type => ({ type: { case: "rpc", value: { type } } })),
+  }),
+
+  nodeGetInfo: async () => {
+    const { nodeId, segments } = await info();
+    return { nodeId, ...(segments && { accessibleTopology: { segments: { ...segments } } }) };
+  },
+
+  nodeStageVolume: async (request, call) => {
+    const volumeId = required(request.volumeId, "volume_id");
+    const stagingPath = required(request.stagingTargetPath, "staging_target_path");
+    const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
+    await volumes.stage({ volumeId, stagingPath, capability: wanted, context: request.volumeContext }, call);
+    return {};
+  },
+
+  nodeUnstageVolume: async (request, call) => {
+    const volumeId = required(request.volumeId, "volume_id");
+    await volumes.unstage({ volumeId, stagingPath: required(request.stagingTargetPath, "staging_target_path") }, call);
+    return {};
+  },
+
+  nodePublishVolume: async (request, call) => {
+    const volumeId = required(request.volumeId, "volume_id");
+    const targetPath = required(request.targetPath, "target_path");
+    const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
+    const { stagingTargetPath, readonly, volumeContext, publishContext } = request;
+    await volumes.publish(
+      {
+        volumeId,
+        targetPath,
+        capability: wanted,
+        readonly,
+        stagingPath: stagingTargetPath || undefined,
+        context: volumeContext,
+        publishContext,
+      },
+      call,
+    );
+    return {};
+  },
+
+  nodeUnpublishVolume: async (request, call) => {
+    const volumeId = required(request.volumeId, "volume_id");
+    await volumes.unpublish({ volumeId, targetPath: required(request.targetPath, "target_path") }, call);
+    return {};
+  },
+
+  nodeGetVolumeStats: async (request, call) => {
+    const volumeId = required(request.volumeId, "volume_id");
+    const usage = await volumes.stats({ volumeId, path: required(request.volumePath, "volume_path") }, call);
+    return {
+      usage: usage.map(({ unit, ...counts }) => ({ unit: unit === "bytes" ? Unit.BYTES : Unit.INODES, ...counts })),
+    };
+  },
+
+  nodeExpandVolume: async (request, call) => {
+    const volumeId = required(request.volumeId, "volume_id");
+    const path = required(request.volumePath, "volume_path");
+    if (request.volumeCapability) capability(request.volumeCapability);
+    await volumes.expand({ volumeId, path }, call);
+    return { capacityBytes: capacityRange(request.capacityRange).required ?? 0n };
+  },
+});

@@ -1,0 +1,90 @@
+import { CsiError } from "../core/errors.ts";
+import type { Segments } from "../core/topology.ts";
+
+/** One place that a connection is reachable from; all keys carry their full prefix. */
+export interface Place {
+  /** Under csimux's own prefix; what nodes report. */
+  readonly requirements: Segments;
+  /** Further labels that a volume carries; a request may name them too. */
+  readonly extra: Segments;
+}
+
+/** Where a new volume may be used (CSI TopologyRequirement). Empty lists are the same as absent ones. */
+export interface Demand {
+  readonly requisite: readonly Segments[];
+  readonly preferred: readonly Segments[];
+}
+
+export interface PlacementPolicy {
+  /** Prefix of csimux's own topology keys, without the slash. */
+  readonly prefix: string;
+  /** strict: a term must name every key that the place requires. */
+  readonly match: "lenient" | "strict";
+  /** Which places a new volume reports: all of its connection, or those that fit a requisite term. */
+  readonly report: "all" | "requisite";
+  /** first: refuse when the most preferred term does not fit, so that the scheduler looks elsewhere. */
+  readonly honourPreferred: "never" | "first";
+}
+
+/** All labels of a place, as a volume reports them. */
+export const segmentsOf = (place: Place): Segments => ({ ...place.requirements, ...place.extra });
+
+/**
+ * Where a new volume of a connection will be reachable from. One requisite term that fits one place is enough (CSI
+ * CreateVolume). Throws "resource-exhausted" when none fits, the only code on which Kubernetes tries another node, and
+ * "invalid-argument" when no term names a key that the connection could know.
+ */
+export function place(places: readonly Place[], demand: Demand, policy: PlacementPolicy): readonly Segments[] {
+  const { requisite, preferred } = demand;
+  const [first] = preferred;
+  if (places.length === 0) return [];
+  if (
+    first &&
+    policy.honourPreferred === "first" &&
+    usable(places, first, policy) &&
+    !fitsTerm(places, first, policy)
+  ) {
+    throw refusal(places, [first], "the preferred place is");
+  }
+  if (requisite.length === 0) return places.map(segmentsOf);
+  const terms = requisite.filter(term => usable(places, term, policy));
+  if (terms.length === 0) {
+    throw new CsiError(
+      "invalid-argument",
+      `no requested topology names a key with the prefix "${policy.prefix}/": ${requisite.map(shown).join(", ")}`,
+    );
+  }
+  const fitting = places.filter(each => terms.some(term => fits(each, term, policy)));
+  if (fitting.length === 0) throw refusal(places, terms, "the request allows only");
+  return (policy.report === "requisite" ? fitting : places).map(segmentsOf);
+}
+
+/** Whether a term fits one of the places. A connection without places is reachable from everywhere. */
+export const fitsTerm = (places: readonly Place[], term: Segments, policy: PlacementPolicy): boolean =>
+  places.length === 0 || (usable(places, term, policy) && places.some(each => fits(each, term, policy)));
+
+/** Whether nodes of this segment reach the storage: every key that both name must agree. For GetCapacity. */
+export const reaches = (places: readonly Place[], segment: Segments): boolean =>
+  places.length === 0 || places.some(each => agree(segmentsOf(each), segment));
+
+/** A term speaks of this connection when it has a key of ours or a label that one of the places carries. */
+const usable = (places: readonly Place[], term: Segments, { prefix }: PlacementPolicy): boolean =>
+  Object.keys(term).some(key => key.startsWith(`${prefix}/`) || places.some(({ extra }) => Object.hasOwn(extra, key)));
+
+const fits = (each: Place, term: Segments, { match }: PlacementPolicy): boolean =>
+  agree(segmentsOf(each), term) &&
+  (match === "lenient" || Object.keys(each.requirements).every(key => Object.hasOwn(term, key)));
+
+const agree = (labels: Segments, term: Segments): boolean =>
+  Object.entries(term).every(([key, value]) => !Object.hasOwn(labels, key) || labels[key] === value);
+
+const shown = (segments: Segments): string =>
+  Object.entries(segments)
+    .map(([key, value]) => `${key}=${value}`)
+    .join("+");
+
+const refusal = (places: readonly Place[], terms: readonly Segments[], what: string): CsiError =>
+  new CsiError(
+    "resource-exhausted",
+    `the storage is reachable from ${places.map(segmentsOf).map(shown).join(", ")}, but ${what} ${terms.map(shown).join(", ")}`,
+  );

@@ -1,0 +1,139 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { CacheTimeout, Connection } from "../../lib/mux/connection.ts";
+import { Connections } from "../../lib/mux/connections.ts";
+import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
+
+/** Files in a Map; a text "bad…" cannot be opened, a text "family:x…" is of family x. */
+function world(timeout: CacheTimeout = { kind: "forever" }) {
+  const files = new Map<string, string>();
+  const opened: { text: string; memory: MemoryDriver }[] = [];
+  const warnings: string[] = [];
+  const open = (name: string, text: string): Connection => {
+    if (text.startsWith("bad")) throw new CsiError("failed-precondition", `line 1: ${text}`);
+    const memory = new MemoryDriver();
+    opened.push({ text, memory });
+    const family = /^family:(\w+)/.exec(text)?.[1] ?? "memory";
+    return {
+      name,
+      driverName: family,
+      family,
+      driver: memory.driver(),
+      places: [],
+      labels: {},
+      suspended: false,
+      retain: false,
+    };
+  };
+  const log = { ...testCall().log, warn: (message: string) => void warnings.push(message) };
+  const defaults = {};
+  const source = { names: async () => [...files.keys()].sort(), read: async (name: string) => files.get(name) };
+  return { files, opened, warnings, connections: new Connections(source, open, () => defaults, timeout, log) };
+}
+
+const nameOf = async (connection: Connection) => connection.name;
+
+test("equal text is opened once, other text takes effect at the next call", async () => {
+  const { files, opened, connections } = world();
+  files.set("c", "one");
+  await Promise.all(Array.from({ length: 20 }, () => connections.use("c", "class", nameOf)));
+  expect(opened.map(each => each.text)).toEqual(["one"]);
+  files.set("c", "two");
+  await connections.use("c", "handle", nameOf);
+  expect(opened.map(each => each.text)).toEqual(["one", "two"]);
+  expect(opened[0]?.memory.closed).toBe(1);
+});
+
+test("a driver is never closed under a running call", async () => {
+  const { files, opened, connections } = world();
+  files.set("c", "one");
+  const gate = Promise.withResolvers<void>();
+  const running = connections.use("c", "class", () => gate.promise);
+  await Bun.sleep(0);
+  files.set("c", "two");
+  await connections.use("c", "class", nameOf);
+  expect(opened[0]?.memory.closed).toBe(0);
+  gate.resolve();
+  await running;
+  expect(opened[0]?.memory.closed).toBe(1);
+});
+
+test("a file that turns bad leaves the last good connection in service and is reported once", async () => {
+  const { files, warnings, opened, connections } = world();
+  files.set("c", "one");
+  await connections.use("c", "class", nameOf);
+  files.set("c", "bad yaml");
+  for (let i = 0; i < 5; i++) expect(await connections.use("c", "class", nameOf)).toBe("c");
+  expect(warnings).toHaveLength(1);
+  expect(opened[0]?.memory.closed).toBe(0);
+  files.set("c", "one");
+  await connections.use("c", "class", nameOf);
+  expect(opened).toHaveLength(1);
+});
+
+test.each([
+  ["class", "bad", "failed-precondition"],
+  ["handle", "bad", "unavailable"],
+  ["class", undefined, "invalid-argument"],
+  ["handle", undefined, "unavailable"],
+] as const)("a connection named by a %s whose file is %p answers %s", async (origin, text, code) => {
+  const { files, connections } = world();
+  if (text !== undefined) files.set("c", text);
+  await expect(connections.use("c", origin, nameOf)).rejects.toMatchObject({ code });
+});
+
+test.each(["../x", "a/b", "..", "", "a b", "x".repeat(300)])("%p is never looked up as a connection", async name => {
+  const { connections } = world();
+  await expect(connections.use(name, "class", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
+});
+
+test("the names of object members are ordinary names without a file", async () => {
+  const { connections } = world();
+  await expect(connections.use("constructor", "class", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
+});
+
+test("a connection whose file is removed is closed after its last call", async () => {
+  const { files, opened, connections } = world();
+  files.set("c", "one");
+  await connections.use("c", "class", nameOf);
+  files.delete("c");
+  await expect(connections.use("c", "handle", nameOf)).rejects.toMatchObject({ code: "unavailable" });
+  expect(opened[0]?.memory.closed).toBe(1);
+});
+
+test("a file may not hand existing volumes to a driver of another family", async () => {
+  const { files, warnings, connections } = world();
+  files.set("c", "family:a");
+  await connections.use("c", "class", nameOf);
+  files.set("c", "family:b");
+  expect(await connections.use("c", "class", async c => c.family)).toBe("a");
+  expect(warnings).toHaveLength(1);
+});
+
+test("cacheTimeout none closes after each call, idle after the time without calls", async () => {
+  const none = world({ kind: "none" });
+  none.files.set("c", "one");
+  await none.connections.use("c", "class", nameOf);
+  await none.connections.use("c", "class", nameOf);
+  expect(none.opened.map(each => each.memory.closed)).toEqual([1, 1]);
+
+  const idle = world({ kind: "idle", ms: 20 });
+  idle.files.set("c", "one");
+  await idle.connections.use("c", "class", nameOf);
+  const until = Date.now() + 5_000;
+  while (idle.opened[0]?.memory.closed === 0 && Date.now() < until) await Bun.sleep(5);
+  expect(idle.opened[0]?.memory.closed).toBe(1);
+});
+
+test("good, bad, good again while a thousand calls run: every call gets an answer of a good file", async () => {
+  const { files, connections } = world();
+  files.set("c", "v0");
+  await connections.use("c", "class", nameOf);
+  const calls: Promise<string>[] = [];
+  for (let i = 0; i < 1000; i++) {
+    if (i % 10 === 0) files.set("c", i % 20 === 0 ? "bad" : `v${i}`);
+    calls.push(connections.use("c", "handle", c => Bun.sleep(0).then(() => c.name)));
+    if (i % 7 === 0) await Bun.sleep(0);
+  }
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(["c"]));
+});

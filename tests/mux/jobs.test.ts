@@ -1,0 +1,63 @@
+import { expect, test } from "bun:test";
+import { Jobs } from "../../lib/mux/jobs.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+
+test("equal calls join one job; a call with other arguments is refused while it runs", async () => {
+  const jobs = new Jobs();
+  const gate = Promise.withResolvers<string>();
+  let runs = 0;
+  const work = () => {
+    runs++;
+    return gate.promise;
+  };
+  const calls = Array.from({ length: 50 }, () => jobs.run("create c/v", "1", testCall(), work));
+  await expect(jobs.run("create c/v", "2", testCall(), work)).rejects.toMatchObject({ code: "aborted" });
+  gate.resolve("made");
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(["made"]));
+  expect(runs).toBe(1);
+});
+
+test("a client that gives up is told so, the work goes on, and the repeat joins it", async () => {
+  const jobs = new Jobs();
+  const gate = Promise.withResolvers<number>();
+  const client = new AbortController();
+  let seen: AbortSignal | undefined;
+  const first = jobs.run("k", "", testCall(client.signal), own => {
+    seen = own.signal;
+    return gate.promise;
+  });
+  await Promise.resolve();
+  client.abort();
+  await expect(first).rejects.toMatchObject({ code: "deadline-exceeded" });
+  expect(seen?.aborted).toBe(false);
+  const again = jobs.run<number>("k", "", testCall(), async () => -1);
+  gate.resolve(7);
+  expect(await again).toBe(7);
+});
+
+test("after a job has ended the next call runs anew, and a failure reaches every caller", async () => {
+  const jobs = new Jobs();
+  const fail = () => Promise.reject(new Error("no"));
+  const both = await Promise.allSettled([jobs.run("k", "", testCall(), fail), jobs.run("k", "", testCall(), fail)]);
+  expect(both.map(result => result.status)).toEqual(["rejected", "rejected"]);
+  expect(await jobs.run("k", "", testCall(), async () => 1)).toBe(1);
+});
+
+test("stopping aborts the work and waits for it to end", async () => {
+  const jobs = new Jobs();
+  const begun = Promise.withResolvers<void>();
+  let ended = false;
+  const call = jobs.run("k", "", testCall(), async own => {
+    begun.resolve();
+    await new Promise(resolve => own.signal.addEventListener("abort", resolve));
+    ended = true;
+    throw own.signal.reason;
+  });
+  const outcome = call.catch((error: unknown) => error);
+  await begun.promise;
+  await jobs.stop();
+  expect(ended).toBe(true);
+  expect(await outcome).toMatchObject({ code: "unavailable" });
+  const late = await jobs.run("k", "", testCall(), async () => 1).catch((error: unknown) => error);
+  expect(late).toMatchObject({ code: "unavailable" });
+});
