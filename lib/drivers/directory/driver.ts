@@ -8,6 +8,7 @@ import { contextOf, kinds } from "./kinds.ts";
 import { layoutOf } from "./layout.ts";
 import { dressOf } from "./owner.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
+import { withSharedSync } from "./shared-sync.ts";
 import { sameSnapshot, snapshotsOf } from "./snapshots.ts";
 import { present, type Space, stillWanted } from "./space.ts";
 import { checkTools } from "./tools.ts";
@@ -40,9 +41,10 @@ export function directoryDriver(
   identity: Identity,
   settings: DirectorySettings,
   ports: Ports,
-  files: Files = kinds[kindName].local ? directFiles : pooledFiles,
+  ownFiles: Files = kinds[kindName].local ? directFiles : pooledFiles,
 ): Driver {
   const kind = kinds[kindName];
+  const files = withSharedSync(ownFiles);
   const space: Space = {
     connection: identity.connection,
     files,

@@ -11,9 +11,8 @@ export interface Layout {
   root(sort: Sort): string;
   /** The finished tree. Its existence is the one sign that it is complete. */
   tree(sort: Sort, name: string): string;
-  /** The folder of the records of one sort. */
-  records(sort: Sort): string;
-  record(sort: Sort, name: string): string;
+  /** The file that tells of a tree; no list is ever made of these, so one folder holds them all. */
+  record(sort: Sort, key: string): string;
   /** Trees that are being built or being removed. */
   readonly work: string;
   /** A new place to build or remove a tree. */
@@ -23,8 +22,6 @@ export interface Layout {
   /** csimux's own folder. */
   readonly own: string;
 }
-
-const recordFolders: Readonly<Record<Sort, string>> = { v: "volumes", s: "snapshots" };
 
 /** "~" occurs in no tree name, so one tree's work is never taken for another's. */
 const workPrefix = (sort: Sort, name: string) => `${sort}~${name}~`;
@@ -42,8 +39,7 @@ export function layoutOf(base: string): Layout {
     work: `${own}/work`,
     root: sort => `${clean}/${sort}`,
     tree: (sort, name) => `${clean}/${sort}/${name}`,
-    records: sort => `${own}/${recordFolders[sort]}`,
-    record: (sort, name) => `${own}/${recordFolders[sort]}/${name}.json`,
+    record: (sort, key) => `${own}/${sort}.${key}.json`,
     workTree: (sort, name) => `${own}/work/${workPrefix(sort, name)}${randomBytes(6).toString("hex")}`,
     workPrefix,
   };

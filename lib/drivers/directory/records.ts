@@ -99,9 +99,8 @@ function recordsOf<R extends VolumeRecord | SnapshotRecord>(
   read: (fields: Fields) => R | undefined,
 ): Records<R> {
   const { files, layout } = space;
-  const folders = [layout.own, layout.records(sort)];
   const write = (key: string, text: string, how: "create" | "replace" | "append") =>
-    withFolders(space, folders, () => files.writeText(layout.record(sort, key), text, how));
+    withFolders(space, [layout.own], () => files.writeText(layout.record(sort, key), text, how));
   return {
     async read(key) {
       const content = await files.readText(layout.record(sort, key));

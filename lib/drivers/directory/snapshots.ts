@@ -115,18 +115,20 @@ export function snapshotsOf(space: Space, parts: SnapshotParts): Snapshots {
         checkMethod(parameters);
         const key = snapshotKey(name, parts.maxIdBytes);
         const { tree } = placeOfKey(key);
-        if (await trees.has(tree)) return existing(key, name, volumeId);
-        await present(space);
-        const subject = { trees, tree, records, key, file: layout.record("s", key) };
-        const record = await make(space, subject, () => plan(name, volumeId, call), call);
-        return told(snapshotId(placeOfKey(key)), record);
+        return trees.alone(tree, async () => {
+          if (await trees.has(tree)) return existing(key, name, volumeId);
+          await present(space);
+          const subject = { trees, tree, records, key, file: layout.record("s", key) };
+          const record = await make(space, subject, () => plan(name, volumeId, call), call);
+          return told(snapshotId(placeOfKey(key)), record);
+        });
       },
       async delete(id, call) {
         const place = parseSnapshotId(id);
         if (place === undefined) return;
         const file = place.key === undefined ? undefined : layout.record("s", place.key);
         // Nothing is ever built under the name of an old folder, so its removal needs no record.
-        await trees.remove(place.tree, file, async () => undefined, call);
+        await trees.alone(place.tree, () => trees.remove(place.tree, file, async () => undefined, call));
       },
       async get(id) {
         const snapshot = await load(id, await known(id));

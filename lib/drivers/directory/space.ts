@@ -36,9 +36,10 @@ export async function present({ connection, files, layout, mountTypes }: Space):
   );
 }
 
-/** Throws "deadline-exceeded" when the request is over. Called between steps that a repeat can continue from. */
+/** Throws the signal's own reason, or "deadline-exceeded", when the request is over. Called between steps that a repeat can continue from. */
 export function stillWanted(space: Space, call: Call): void {
   if (!call.signal.aborted) return;
+  if (call.signal.reason instanceof CsiError) throw call.signal.reason;
   throw new CsiError(
     "deadline-exceeded",
     `connection "${space.connection}": the request ended before the work; repeat it`,

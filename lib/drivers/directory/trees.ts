@@ -12,8 +12,13 @@ const notAFolder = (space: Space, path: string) =>
     `connection "${space.connection}": ${path} is no folder of its own (a link or a file); csimux does not touch it`,
   );
 
+import { Locks } from "../../core/locks.ts";
 /** The finished, half-built and half-removed trees of one sort. */
 export interface Trees {
+  /**
+   * Runs `work` unless this tree is being changed already ("aborted"): a delete sweeps away what a create of the same tree builds.
+   */
+  alone<T>(name: string, work: () => Promise<T>): Promise<T>;
   /** Whether the finished tree exists. Throws "failed-precondition" when a link or file stands in its place. */
   has(name: string): Promise<boolean>;
   /** As `has`, but false for a link or file: for listings, which leave foreign things out. */
@@ -41,6 +46,7 @@ export interface Trees {
 export function treesOf(space: Space, sort: Sort): Trees {
   const { files, layout } = space;
   const root = layout.root(sort);
+  const locks = new Locks();
   const ownWork = [layout.own, layout.work];
 
   const gone = async (folder: string): Promise<boolean> => {
@@ -55,11 +61,16 @@ export function treesOf(space: Space, sort: Sort): Trees {
     }
   };
 
-  /** Removes the folders that the last tree of this sort leaves empty, and makes the change durable. */
-  const tidy = async (): Promise<void> => {
-    if (!(await gone(root))) return files.sync(root);
-    for (const folder of [layout.work, layout.records(sort), layout.own]) await gone(folder);
-    await files.sync(layout.base);
+  /** Removes the folders that the last tree of this sort leaves empty. Returns the folder that has changed last. */
+  const tidy = async (): Promise<string> => {
+    if (!(await gone(root))) return root;
+    for (const folder of ownWork.toReversed()) await gone(folder);
+    return layout.base;
+  };
+
+  /** Makes a new name in the root durable, and the root's own name when it is new. */
+  const settle = async (freshRoot: boolean): Promise<void> => {
+    await Promise.all(freshRoot ? [files.sync(root), files.sync(layout.base)] : [files.sync(root)]);
   };
 
   const discard = async (path: string, call: Call): Promise<void> => {
@@ -103,12 +114,16 @@ export function treesOf(space: Space, sort: Sort): Trees {
     const mine = left.filter(entry => entry.startsWith(prefix));
     for (const entry of mine) {
       stillWanted(space, call);
-      await discard(`${layout.work}/${entry}`, call);
+      // Taken over first: whoever is still building it under the old name can no longer rename it into place.
+      const taken = layout.workTree(sort, name);
+      await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
+      await discard(taken, call);
     }
     return mine.length > 0;
   };
 
   return {
+    alone: (name, work) => locks.hold([layout.tree(sort, name)], work),
     has,
     isTree: async name => (await files.entry(layout.tree(sort, name))) === "folder",
     sweep,
@@ -120,9 +135,7 @@ export function treesOf(space: Space, sort: Sort): Trees {
     async place(name, fill) {
       const tree = layout.tree(sort, name);
       if (fill === undefined) {
-        const fresh = await withFolders(space, [root], () => files.makeFolder(tree, 0o755));
-        await files.sync(root);
-        if (fresh) await files.sync(layout.base);
+        await settle(await withFolders(space, [root], () => files.makeFolder(tree, 0o755)));
         return;
       }
       const folder = layout.workTree(sort, name);
@@ -130,9 +143,7 @@ export function treesOf(space: Space, sort: Sort): Trees {
       await fill(folder);
       // rename(2) would silently replace an empty folder.
       if (await has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; repeat the call`);
-      const fresh = await withFolders(space, [root], () => files.rename(folder, tree));
-      await files.sync(root);
-      if (fresh) await files.sync(layout.base);
+      await settle(await withFolders(space, [root], () => files.rename(folder, tree)));
     },
     async remove(name, record, mark, call) {
       const outcome = await quick(name);
@@ -146,7 +157,9 @@ export function treesOf(space: Space, sort: Sort): Trees {
         await discard(await moveAway(name), call);
       }
       await drop(record);
-      await tidy();
+      const changed = await tidy();
+      // An empty folder that comes back after a power failure holds nothing; content that comes back would be held for ever.
+      if (outcome !== "removed") await unless(files.sync(changed), "ENOENT");
     },
     async abandon(name, record, call) {
       if (await has(name)) return;

@@ -129,19 +129,35 @@ export function volumesOf(space: Space, parts: VolumeParts): Volumes {
     };
   };
 
+  const expand = async (id: string, range: CapacityRange): Promise<bigint> => {
+    const record = await known(id);
+    const wanted = wantedBytes(range);
+    const current = record?.bytes ?? 0n;
+    if (range.limit !== undefined && current > range.limit) {
+      const text = `volume "${id}" has ${current} bytes already and never shrinks`;
+      throw new CsiError("out-of-range", `connection "${connection}": ${text}`);
+    }
+    if (current >= wanted || (current > 0n && range.required === undefined)) return current;
+    await records.amend(id, { ...(record ?? fresh(undefined, 0n, undefined)), bytes: wanted });
+    return wanted;
+  };
+
   return {
     origin,
     async create(spec, call) {
       const id = backendName(spec.name, parts.maxIdBytes);
-      if (await trees.has(id)) return existing(id, spec);
-      await present(space);
-      const subject = { trees, tree: id, records, key: id, file: layout.record("v", id) };
-      return volume(id, await make(space, subject, () => plan(spec, call), call));
+      return trees.alone(id, async () => {
+        if (await trees.has(id)) return existing(id, spec);
+        await present(space);
+        const subject = { trees, tree: id, records, key: id, file: layout.record("v", id) };
+        return volume(id, await make(space, subject, () => plan(spec, call), call));
+      });
     },
     async delete(id, call) {
       if (!isVolumeId(id)) return;
       // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
-      await trees.remove(id, layout.record("v", id), () => records.start(id, fresh(undefined, 0n, undefined)), call);
+      const mark = () => records.start(id, fresh(undefined, 0n, undefined));
+      await trees.alone(id, () => trees.remove(id, layout.record("v", id), mark, call));
     },
     get: async id => volume(id, await known(id)),
     async find(name) {
@@ -153,20 +169,7 @@ export function volumesOf(space: Space, parts: VolumeParts): Volumes {
       const record = await records.read(id);
       return record?.name === undefined || record.name === name ? volume(id, record) : undefined;
     },
-    async expand(id, range) {
-      const record = await known(id);
-      const wanted = wantedBytes(range);
-      const current = record?.bytes ?? 0n;
-      if (range.limit !== undefined && current > range.limit) {
-        throw new CsiError(
-          "out-of-range",
-          `connection "${connection}": volume "${id}" has ${current} bytes already and never shrinks`,
-        );
-      }
-      if (current >= wanted || (current > 0n && range.required === undefined)) return current;
-      await records.amend(id, { ...(record ?? fresh(undefined, 0n, undefined)), bytes: wanted });
-      return wanted;
-    },
+    expand: (id, range) => trees.alone(id, () => expand(id, range)),
     list: async (page, call) =>
       pageOf(await trees.names(), isVolumeId, page, async id => {
         stillWanted(space, call);

@@ -1,0 +1,182 @@
+import { expect } from "bun:test";
+import type { Driver, Source } from "../../lib/drivers/driver.ts";
+import type { Cases } from "./driver.ts";
+import { callWith, type DriverRig, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "./rig.ts";
+
+const call = callWith();
+
+/** More steps than any operation has. */
+const manySteps = 200;
+
+/**
+ * Runs `operation` again and again, interrupted at its first step, its second, and so on until it gets through; after each
+ * interruption `check` looks at the storage with a new driver and must leave it as `operation` finds it.
+ */
+async function atEachStep(
+  rig: DriverRig,
+  operation: (driver: Driver) => Promise<unknown>,
+  check: (driver: Driver, step: string) => Promise<void>,
+): Promise<void> {
+  for (const when of ["before", "after"] as const) {
+    for (let step = 1; ; step++) {
+      expect(step).toBeLessThan(manySteps);
+      const { driver, dead } = rig.dying(step, when);
+      const failed = await operation(driver).then(
+        () => false,
+        () => true,
+      );
+      await check(rig.open(), `${when} step ${step}`);
+      if (!dead()) {
+        expect([step, failed]).toEqual([step, false]);
+        break;
+      }
+    }
+  }
+}
+
+/** Origin volume with content and a snapshot of it, to make others from. */
+async function prepared(rig: DriverRig): Promise<Readonly<Record<"volume" | "snapshot", Source>>> {
+  const driver = rig.open();
+  const volume = await driver.create(volumeOf("origin"), call);
+  await rig.write(volume, "content");
+  const snapshot = await snapshotsOf(driver).create("origin-snap", volume.id, {}, call);
+  return { volume: { kind: "volume", id: volume.id }, snapshot: { kind: "snapshot", id: snapshot.id } };
+}
+
+async function createInterrupted(rig: DriverRig, source: Source | undefined): Promise<void> {
+  const others = new Set(await volumeIds(rig.open()));
+  const spec = volumeOf("pvc-1", gib, source);
+  const content = source && "content";
+  await atEachStep(
+    rig,
+    driver => driver.create(spec, call),
+    async (driver, step) => {
+      const early = await driver.find("pvc-1", call);
+      if (early) expect([step, await rig.read(early)]).toEqual([step, content]);
+      const volume = await driver.create(spec, call);
+      expect([step, await rig.read(volume), volume.bytes]).toEqual([step, content, gib]);
+      expect((await volumeIds(driver)).filter(id => !others.has(id))).toEqual([volume.id]);
+      await driver.delete(volume.id, call);
+    },
+  );
+}
+
+async function deleteOrigin(rig: DriverRig, sources: Readonly<Record<string, Source>>): Promise<void> {
+  for (const { kind, id } of Object.values(sources)) {
+    await (kind === "volume" ? rig.open().delete(id, call) : snapshotsOf(rig.open()).delete(id, call));
+  }
+  expect(await rig.remains()).toEqual([]);
+}
+
+export const interruptionCases: Cases = {
+  "a create that is interrupted anywhere is finished by its repeat": async rig => {
+    await createInterrupted(rig, undefined);
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "a clone that is interrupted anywhere is finished by its repeat and never shows half its content": async rig => {
+    const sources = await prepared(rig);
+    await createInterrupted(rig, sources.volume);
+    await deleteOrigin(rig, sources);
+  },
+
+  "a restore that is interrupted anywhere is finished by its repeat and never shows half its content": async rig => {
+    const sources = await prepared(rig);
+    await createInterrupted(rig, sources.snapshot);
+    await deleteOrigin(rig, sources);
+  },
+
+  "a create that is interrupted anywhere can be given up by a delete": async rig => {
+    const sources = await prepared(rig);
+    const { id } = await rig.open().create(volumeOf("pvc-1"), call);
+    await rig.open().delete(id, call);
+    await atEachStep(
+      rig,
+      driver => driver.create(volumeOf("pvc-1", gib, sources.volume), call),
+      driver => driver.delete(id, call),
+    );
+    await deleteOrigin(rig, sources);
+  },
+
+  "a delete that is interrupted anywhere is finished by its repeat": async rig => {
+    const make = async () => {
+      const volume = await rig.open().create(volumeOf("pvc-1"), call);
+      await rig.write(volume, "content");
+      return volume.id;
+    };
+    let id = await make();
+    await atEachStep(
+      rig,
+      driver => driver.delete(id, call),
+      async (driver, step) => {
+        await driver.delete(id, call);
+        expect([step, await rig.remains()]).toEqual([step, []]);
+        id = await make();
+      },
+    );
+  },
+
+  "a name whose delete was interrupted anywhere can be used again, empty": async rig => {
+    const spec = volumeOf("pvc-1");
+    const refill = async () => rig.write(await rig.open().create(spec, call), "old");
+    const { id } = await rig.open().create(spec, call);
+    await refill();
+    await atEachStep(
+      rig,
+      driver => driver.delete(id, call),
+      async (driver, step) => {
+        const before = await driver.find("pvc-1", call);
+        const volume = await driver.create(spec, call);
+        expect([step, await rig.read(volume)]).toEqual([step, before && "old"]);
+        await driver.delete(id, call);
+        expect([step, await rig.remains()]).toEqual([step, []]);
+        await refill();
+      },
+    );
+  },
+
+  "a snapshot that is interrupted anywhere is finished by its repeat and never half-made": async rig => {
+    const sources = await prepared(rig);
+    const others = new Set(await snapshotIds(rig.open()));
+    const snap = (driver: Driver) => snapshotsOf(driver).create("snap", sources.volume.id, {}, call);
+    await atEachStep(rig, snap, async (driver, step) => {
+      const { id } = await snap(driver);
+      expect((await snapshotIds(driver)).filter(other => !others.has(other))).toEqual([id]);
+      const restored = await driver.create(volumeOf("restored", gib, { kind: "snapshot", id }), call);
+      expect([step, await rig.read(restored)]).toEqual([step, "content"]);
+      await driver.delete(restored.id, call);
+      await snapshotsOf(driver).delete(id, call);
+    });
+    await deleteOrigin(rig, sources);
+  },
+
+  "a snapshot's delete that is interrupted anywhere is finished by its repeat": async rig => {
+    const sources = await prepared(rig);
+    const snap = async () => (await snapshotsOf(rig.open()).create("snap", sources.volume.id, {}, call)).id;
+    const before = await rig.remains();
+    const id = await snap();
+    await atEachStep(
+      rig,
+      driver => snapshotsOf(driver).delete(id, call),
+      async (driver, step) => {
+        await snapshotsOf(driver).delete(id, call);
+        expect([step, await rig.remains()]).toEqual([step, before]);
+        await snap();
+      },
+    );
+  },
+
+  "an expansion that is interrupted anywhere leaves the old size or the new": async rig => {
+    const { id } = await rig.open().create(volumeOf("pvc-1"), call);
+    let size = gib;
+    await atEachStep(
+      rig,
+      driver => driver.expand?.expand(id, { required: size + gib, limit: undefined }, call) ?? Promise.resolve(),
+      async (driver, step) => {
+        const { bytes } = await driver.get(id, call);
+        expect([step, bytes === size || bytes === size + gib]).toEqual([step, true]);
+        size = bytes;
+      },
+    );
+  },
+};

@@ -1,0 +1,215 @@
+import { expect } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Cases } from "./driver.ts";
+import { callWith, gib, volumeIds, volumeOf } from "./rig.ts";
+
+const call = callWith();
+
+/** The code of the error that a promise rejects with; "ok" when it resolves. */
+export async function codeOf(work: Promise<unknown>): Promise<string> {
+  try {
+    await work;
+    return "ok";
+  } catch (error) {
+    return error instanceof CsiError ? error.code : `no CsiError: ${error}`;
+  }
+}
+
+const hostile = [
+  "",
+  ".",
+  "..",
+  "../v",
+  "a/b",
+  "/etc",
+  "-rf",
+  ".hidden",
+  "a\0b",
+  "a\nb",
+  "..\\x",
+  "x".repeat(300),
+  "%2e%2e",
+  "é",
+];
+
+export const volumeCases: Cases = {
+  "a repeated create returns the same volume": async rig => {
+    const driver = rig.open();
+    const first = await driver.create(volumeOf("pvc-1"), call);
+    expect(await driver.create(volumeOf("pvc-1"), call)).toEqual(first);
+    expect(await rig.open().create(volumeOf("pvc-1"), call)).toEqual(first);
+    expect(first.bytes).toBe(gib);
+    expect(await volumeIds(driver)).toEqual([first.id]);
+  },
+
+  "a create with another size is refused, one whose range includes the size is not": async rig => {
+    const driver = rig.open();
+    await driver.create(volumeOf("pvc-1"), call);
+    expect(await codeOf(driver.create(volumeOf("pvc-1", 2n * gib), call))).toBe("already-exists");
+    const wide = { ...volumeOf("pvc-1"), range: { required: 1n, limit: 5n * gib } };
+    expect((await driver.create(wide, call)).bytes).toBe(gib);
+  },
+
+  "a range that cannot be met is out of range": async rig => {
+    const spec = { ...volumeOf("pvc-1"), range: { required: 2n, limit: 1n } };
+    expect(await codeOf(rig.open().create(spec, call))).toBe("out-of-range");
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "names of any characters and 128 bytes give ids that fit and lead back to them": async rig => {
+    const driver = rig.open();
+    const names = ["x".repeat(128), "ö".repeat(64), "../../etc", "a b/c", ".", "-rf", "名前", "A", "a~b"];
+    const made = [];
+    for (const name of names) made.push(await driver.create(volumeOf(name), call));
+    expect(new Set(made.map(({ id }) => id)).size).toBe(names.length);
+    for (const [index, name] of names.entries()) expect(await driver.find(name, call)).toEqual(made[index]);
+    for (const { id } of made) await driver.delete(id, call);
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "a deleted volume is gone and deleting it again succeeds": async rig => {
+    const driver = rig.open();
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    await driver.delete(id, call);
+    await driver.delete(id, call);
+    expect(await codeOf(driver.get(id, call))).toBe("not-found");
+    expect(await driver.find("pvc-1", call)).toBeUndefined();
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "a volume with content is deleted with all of it": async rig => {
+    const driver = rig.open();
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    await rig.write(volume, "content");
+    await driver.delete(volume.id, call);
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "get, find and list answer exactly what create answered": async rig => {
+    const driver = rig.open();
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    expect(await driver.get(volume.id, call)).toEqual(volume);
+    expect(await driver.find("pvc-1", call)).toEqual(volume);
+    const page = await driver.inventory?.list({ token: undefined, max: 5 }, call);
+    expect(page).toEqual({ items: [volume], next: undefined });
+  },
+
+  "hostile ids exist nowhere and deleting them touches nothing": async rig => {
+    const driver = rig.open();
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    for (const id of hostile) {
+      expect([id, await codeOf(driver.get(id, call))]).toEqual([id, "not-found"]);
+      expect([id, await codeOf(driver.delete(id, call))]).toEqual([id, "ok"]);
+    }
+    expect(await driver.get(volume.id, call)).toEqual(volume);
+  },
+
+  "an expanded volume has the size asked for, never shrinks, and keeps it after a restart": async rig => {
+    const driver = rig.open();
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    const to = (required: bigint) => driver.expand?.expand(id, { required, limit: undefined }, call);
+    expect(await to(3n * gib)).toMatchObject({ bytes: 3n * gib });
+    expect(await to(3n * gib)).toMatchObject({ bytes: 3n * gib });
+    expect(await to(2n * gib)).toMatchObject({ bytes: 3n * gib });
+    expect((await rig.open().get(id, call)).bytes).toBe(3n * gib);
+    expect(
+      await codeOf(rig.open().expand?.expand("absent", { required: 1n, limit: undefined }, call) ?? (call.id as never)),
+    ).toBe("not-found");
+  },
+
+  "a listing in pages holds every volume once, in a stable order": async rig => {
+    const driver = rig.open();
+    for (let n = 0; n < 7; n++) await driver.create(volumeOf(`pvc-${n}`), call);
+    const seen: string[] = [];
+    let token: string | undefined;
+    do {
+      const page = await driver.inventory?.list({ token, max: 3 }, call);
+      seen.push(...(page?.items.map(({ id }) => id) ?? []));
+      token = page?.next;
+    } while (token !== undefined);
+    expect(seen).toEqual([...(await volumeIds(driver))]);
+    expect(new Set(seen).size).toBe(7);
+  },
+
+  "a page token that is not of the listing is aborted": async rig => {
+    const driver = rig.open();
+    for (const token of ["invalid-token", "", ">../x", ">"]) {
+      expect([token, await codeOf(driver.inventory?.list({ token, max: 3 }, call) ?? Promise.resolve())]).toEqual([
+        token,
+        "aborted",
+      ]);
+    }
+  },
+
+  "a clone holds the source's content, names its source, and is independent of it": async rig => {
+    const driver = rig.open();
+    const origin = await driver.create(volumeOf("origin"), call);
+    await rig.write(origin, "one");
+    const source = { kind: "volume", id: origin.id } as const;
+    const clone = await driver.create(volumeOf("clone", gib, source), call);
+    expect(clone.source).toEqual(source);
+    expect(await driver.create(volumeOf("clone", gib, source), call)).toEqual(clone);
+    await rig.write(origin, "two");
+    expect(await rig.read(clone)).toBe("one");
+    await driver.delete(origin.id, call);
+    expect(await rig.read(clone)).toBe("one");
+    await driver.delete(clone.id, call);
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "an existing volume is not taken for one with another source": async rig => {
+    const driver = rig.open();
+    const a = await driver.create(volumeOf("a"), call);
+    const b = await driver.create(volumeOf("b"), call);
+    const from = (id: string) => volumeOf("clone", gib, { kind: "volume", id });
+    await driver.create(from(a.id), call);
+    expect(await codeOf(driver.create(from(b.id), call))).toBe("already-exists");
+    expect(await codeOf(driver.create(volumeOf("clone"), call))).toBe("already-exists");
+    expect(await codeOf(driver.create(volumeOf("a", gib, { kind: "volume", id: b.id }), call))).toBe("already-exists");
+  },
+
+  "a missing source is not found and nothing is made": async rig => {
+    const driver = rig.open();
+    for (const kind of ["volume", "snapshot"] as const) {
+      const spec = volumeOf("clone", gib, { kind, id: "non-existing-id" });
+      expect([kind, await codeOf(driver.create(spec, call))]).toEqual([kind, "not-found"]);
+    }
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "a clone is at least as large as its source": async rig => {
+    const driver = rig.open();
+    const { id } = await driver.create(volumeOf("origin", 4n * gib), call);
+    const source = { kind: "volume", id } as const;
+    expect(await codeOf(driver.create(volumeOf("small", gib, source), call))).toBe("out-of-range");
+    const open = { ...volumeOf("open", gib, source), range: { required: undefined, limit: undefined } };
+    expect((await driver.create(open, call)).bytes).toBe(4n * gib);
+    expect((await driver.create(volumeOf("large", 5n * gib, source), call)).bytes).toBe(5n * gib);
+  },
+
+  "50 equal creates at once make one volume": async rig => {
+    const driver = rig.open();
+    const answers = await Promise.allSettled(Array.from({ length: 50 }, () => driver.create(volumeOf("pvc-1"), call)));
+    const ids = answers.flatMap(answer => (answer.status === "fulfilled" ? [answer.value.id] : []));
+    const codes = answers.flatMap(answer => (answer.status === "rejected" ? [(answer.reason as CsiError).code] : []));
+    expect(new Set(ids).size).toBe(1);
+    expect(new Set(codes).difference(new Set(["aborted"])).size).toBe(0);
+    expect(await volumeIds(driver)).toEqual([...new Set(ids)]);
+  },
+
+  "30 volumes made and deleted at once leave nothing": async rig => {
+    const driver = rig.open();
+    const cycle = async (n: number) => {
+      for (let round = 0; round < 3; round++)
+        await driver.delete((await driver.create(volumeOf(`pvc-${n}`), call)).id, call);
+    };
+    await Promise.all(Array.from({ length: 30 }, (_, n) => cycle(n)));
+    expect(await rig.remains()).toEqual([]);
+  },
+
+  "a call that has ended changes nothing": async rig => {
+    const ended = callWith(AbortSignal.abort());
+    expect(await codeOf(rig.open().create(volumeOf("pvc-1"), ended))).toBe("deadline-exceeded");
+    expect(await rig.remains()).toEqual([]);
+  },
+};
