@@ -1,0 +1,66 @@
+import { lstat, mkdir, rmdir, unlink } from "node:fs/promises";
+import { CsiError } from "../core/errors.ts";
+import { bounded, errno, fileFailure } from "./files.ts";
+
+/** Folders that csimux makes below the kubelet's are for root and its group. */
+const folderMode = 0o750;
+
+/**
+ * Makes sure that an unmounted place is a folder, with its parents. Returns whether the last part was made here.
+ * A symbolic link is refused: a mount on it would appear wherever it points. Throws "failed-precondition" for anything else.
+ */
+export async function ensureFolder(place: string, signal: AbortSignal): Promise<boolean> {
+  const made = await bounded(
+    mkdir(place, { mode: folderMode }).then(() => true, existing(place)),
+    `making ${place}`,
+    signal,
+  );
+  if (made) return true;
+  const stats = await bounded(lstat(place), `looking at ${place}`, signal);
+  if (stats.isDirectory()) return false;
+  const what = stats.isSymbolicLink() ? "a symbolic link" : "no folder";
+  throw new CsiError("failed-precondition", `${place} is ${what}; nothing can be mounted there`);
+}
+
+/** Answers a failed mkdir: false for an entry that exists; missing parents are made and the rest is tried again. */
+const existing =
+  (place: string) =>
+  async (cause: unknown): Promise<boolean> => {
+    if (errno(cause) === "EEXIST") return false;
+    if (errno(cause) !== "ENOENT") throw cause;
+    return (await mkdir(place, { recursive: true, mode: folderMode })) !== undefined;
+  };
+
+/**
+ * Removes the empty folder or empty file at an unmounted place; success when there is none. What holds data stays:
+ * "failed-precondition" for a folder that is not empty, a file with content, or a link.
+ */
+export async function removeEntry(place: string, signal: AbortSignal): Promise<void> {
+  await bounded(remove(place), `removing ${place}`, signal);
+}
+
+async function remove(place: string): Promise<void> {
+  try {
+    await rmdir(place);
+  } catch (cause) {
+    if (errno(cause) === "ENOENT") return;
+    if (errno(cause) === "ENOTDIR") return await removeFile(place);
+    if (errno(cause) === "ENOTEMPTY" || errno(cause) === "EEXIST") {
+      throw new CsiError(
+        "failed-precondition",
+        `${place} is unmounted but not empty; it is left alone, move its content away`,
+      );
+    }
+    throw fileFailure(cause, `removing ${place}`);
+  }
+}
+
+async function removeFile(place: string): Promise<void> {
+  const stats = await lstat(place).catch((cause: unknown) => {
+    if (errno(cause) === "ENOENT" || errno(cause) === "ENOTDIR") return undefined;
+    throw cause;
+  });
+  if (!stats) return;
+  if (stats.isFile() && stats.size === 0) return await unlink(place);
+  throw new CsiError("failed-precondition", `${place} is not an entry that csimux made; it is left alone`);
+}

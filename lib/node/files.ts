@@ -1,0 +1,43 @@
+import { type Code, CsiError } from "../core/errors.ts";
+
+const codes: Readonly<Record<string, Code>> = {
+  ENOENT: "not-found",
+  ENAMETOOLONG: "invalid-argument",
+  ENOSPC: "resource-exhausted",
+  EDQUOT: "resource-exhausted",
+  EACCES: "failed-precondition",
+  EPERM: "failed-precondition",
+  EROFS: "failed-precondition",
+  ELOOP: "failed-precondition",
+  ENOTDIR: "failed-precondition",
+  EEXIST: "failed-precondition",
+};
+
+/** The name of the operating system's error ("ENOENT"), or "" for any other error. */
+export const errno = (cause: unknown): string => (cause instanceof Error && "code" in cause ? String(cause.code) : "");
+
+/** The answer for a file operation that failed. `task` names the work and the path. Unknown errors are "unavailable". */
+export const fileFailure = (cause: unknown, task: string): CsiError =>
+  cause instanceof CsiError
+    ? cause
+    : new CsiError(codes[errno(cause)] ?? "unavailable", `${task} failed: ${errno(cause) || "unknown reason"}`, {
+        cause,
+      });
+
+/**
+ * Waits for a file operation, but not longer than the call: the kernel may never answer for a dead network mount.
+ * Throws "unavailable" when the call ends first, and fileFailure's error when the operation fails.
+ */
+export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSignal): Promise<T> {
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const end = (): void => reject(new CsiError("unavailable", `${task} did not finish before the call ended`));
+  if (signal.aborted) end();
+  signal.addEventListener("abort", end, { once: true });
+  try {
+    return await Promise.race([work, ended]);
+  } catch (cause) {
+    throw fileFailure(cause, task);
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}

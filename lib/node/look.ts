@@ -1,0 +1,71 @@
+import type { Stats } from "node:fs";
+import { lstat } from "node:fs/promises";
+import { CsiError } from "../core/errors.ts";
+import { commandFailure } from "../io/commands.ts";
+import type { CommandRunner } from "../io/runner.ts";
+import { bounded, errno } from "./files.ts";
+import type { MountTable } from "./mount-table.ts";
+
+/** Types that answer from memory or a local disk. Anything else (network, FUSE, unknown) may never answer. */
+const local: ReadonlySet<string> = new Set([
+  "bcachefs",
+  "btrfs",
+  "ext2",
+  "ext3",
+  "ext4",
+  "f2fs",
+  "tmpfs",
+  "vfat",
+  "xfs",
+  "zfs",
+]);
+
+/** Whether a question about this path can be asked from within this process without the risk of hanging it (N-17). */
+export const isLocal = (path: string, table: MountTable): boolean => local.has(table.covering(path)?.fsType ?? "");
+
+/** How long a program may ask about a path, in milliseconds. */
+export const lookMs = 5_000;
+
+/** What stands at a path; a symbolic link is not followed. The words are those of stat(1). */
+export type Kind = "directory" | "symbolic link" | "regular file" | "special file";
+
+/**
+ * What stands at a real place, or undefined for nothing. Asked through a program that can be killed when the path is not on a
+ * local file system. Throws "unavailable" or "deadline-exceeded" when there is no answer.
+ */
+export async function lookAt(
+  place: string,
+  table: MountTable,
+  runner: CommandRunner,
+  signal: AbortSignal,
+): Promise<Kind | undefined> {
+  if (!isLocal(place, table)) return await askProgram(place, runner, signal);
+  const found = lstat(place).then(kindOf, (cause: unknown) => {
+    if (errno(cause) === "ENOENT") return undefined;
+    throw cause;
+  });
+  return await bounded(found, `looking at ${place}`, signal);
+}
+
+function kindOf(stats: Stats): Kind {
+  if (stats.isDirectory()) return "directory";
+  if (stats.isSymbolicLink()) return "symbolic link";
+  return stats.isFile() ? "regular file" : "special file";
+}
+
+async function askProgram(place: string, runner: CommandRunner, signal: AbortSignal): Promise<Kind | undefined> {
+  const command = { argv: ["stat", "-c", "%F", place], timeoutMs: lookMs } as const;
+  const output = await runner.run(command, signal).catch((error: unknown) => {
+    throw commandFailure(error, `looking at ${place}`);
+  });
+  if (output.exitCode === 0) return named(output.stdout.trim());
+  if (output.stderr.includes("No such file or directory")) return undefined;
+  throw new CsiError("unavailable", `${place} does not answer: ${output.stderr.trim().slice(0, 300)}`);
+}
+
+const named = (words: string): Kind =>
+  words === "directory" || words === "symbolic link"
+    ? words
+    : words.startsWith("regular")
+      ? "regular file"
+      : "special file";

@@ -1,0 +1,97 @@
+import { readFile } from "node:fs/promises";
+import { posix } from "node:path";
+import { CsiError } from "../core/errors.ts";
+import { type Mount, parseMountinfo } from "./mountinfo.ts";
+
+/** Which folder of which file system: two folders of one file system differ in `root` (N-10). */
+export interface Identity {
+  readonly device: string;
+  readonly root: string;
+}
+
+/** Whether two places show the same folder of the same file system. */
+export const sameFolder = (a: Identity, b: Identity): boolean => a.device === b.device && a.root === b.root;
+
+/** Whether `path` is `folder` or lies below it. Both absolute and normalised. */
+export const isWithin = (folder: string, path: string): boolean =>
+  folder === "/" || path === folder || path.startsWith(`${folder}/`);
+
+/** The mounts of one moment. */
+export class MountTable {
+  readonly #mounts: readonly Mount[];
+  readonly #root: Mount | undefined;
+  readonly #children = new Map<number, Mount[]>();
+
+  constructor(mounts: readonly Mount[]) {
+    const ids = new Set(mounts.map(mount => mount.id));
+    this.#mounts = mounts;
+    this.#root = mounts.find(mount => mount.at === "/" && (!ids.has(mount.parent) || mount.parent === mount.id));
+    for (const mount of mounts) {
+      const siblings = this.#children.get(mount.parent);
+      if (siblings) siblings.push(mount);
+      else this.#children.set(mount.parent, [mount]);
+    }
+  }
+
+  /** How many mounts lie on top of each other at this mount point. */
+  layers(path: string): number {
+    return this.#mounts.filter(mount => mount.at === path).length;
+  }
+
+  /** The mount that is seen at this mount point, or undefined when the path is none. */
+  top(path: string): Mount | undefined {
+    const mount = this.covering(path);
+    return mount?.at === path ? mount : undefined;
+  }
+
+  /**
+   * The mount that a path lies on: from the root mount downwards, so that mounts hidden below others do not count.
+   * Undefined when the table has no root mount.
+   */
+  covering(path: string): Mount | undefined {
+    let next = this.#root;
+    let mount = next;
+    while (next) {
+      mount = next;
+      next = this.#childOn(mount, path);
+    }
+    return mount;
+  }
+
+  /** What a bind mount of this folder will show: its file system, and its path inside it. Throws "unavailable". */
+  identity(path: string): Identity {
+    const mount = this.covering(path);
+    if (!mount) throw new CsiError("unavailable", "the mount table of this node has no root; is /proc mounted?");
+    if (mount.at === path) return mount;
+    return { device: mount.device, root: posix.join(mount.root, path.slice(mount.at === "/" ? 0 : mount.at.length)) };
+  }
+
+  /** The first mount point that the way from `mount` to `path` meets. */
+  #childOn(mount: Mount, path: string): Mount | undefined {
+    const met = (this.#children.get(mount.id) ?? []).filter(child => child.id !== mount.id && isWithin(child.at, path));
+    return met.reduce<Mount | undefined>(
+      (best, child) => (best && best.at.length <= child.at.length ? best : child),
+      undefined,
+    );
+  }
+}
+
+const attempts = 20;
+
+/**
+ * The mounts of this process. The kernel hands the table out in pieces, and a mount that comes or goes in between can hide
+ * another one, so it is read until two readings agree. Throws "unavailable" when they never do or the file is unreadable.
+ */
+export async function readMountTable(file: string): Promise<MountTable> {
+  try {
+    let before = await readFile(file, "utf8");
+    for (let attempt = 1; attempt < attempts; attempt++) {
+      const now = await readFile(file, "utf8");
+      if (now === before) return new MountTable(parseMountinfo(now));
+      before = now;
+    }
+  } catch (cause) {
+    throw new CsiError("unavailable", `the mount table ${file} cannot be read`, { cause });
+  }
+  throw new CsiError("unavailable", "the mount table of this node keeps changing; repeat the call");
+}

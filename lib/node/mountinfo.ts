@@ -1,0 +1,55 @@
+/** One line of /proc/self/mountinfo (proc(5)). Paths are unescaped and seen from this process's root. */
+export interface Mount {
+  readonly id: number;
+  readonly parent: number;
+  /** `major:minor` of the file system. */
+  readonly device: string;
+  /** Which folder of the file system is mounted here; ends in "//deleted" when that folder is gone. */
+  readonly root: string;
+  /** The mount point. */
+  readonly at: string;
+  /** Options of this mount alone, such as "ro" and "nosuid"; those of the file system are not among them. */
+  readonly options: readonly string[];
+  readonly fsType: string;
+  readonly source: string;
+}
+
+const numbers = /^[0-9]+$/;
+const device = /^[0-9]+:[0-9]+$/;
+
+/** The kernel writes space, tab, newline, "\" and "#" as three octal digits. */
+const unescaped = (text: string): string =>
+  text.includes("\\")
+    ? text.replace(/\\([0-3][0-7]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)))
+    : text;
+
+/**
+ * The mounts of a mountinfo text, in its order.
+ * Throws a plain Error for a line that is none: a mount that was overlooked would count as unmounted.
+ */
+export const parseMountinfo = (text: string): readonly Mount[] =>
+  text
+    .split("\n")
+    .filter(line => line !== "")
+    .map(parseLine);
+
+function parseLine(line: string): Mount {
+  const words = line.split(" ");
+  const [id = "", parent = "", dev = "", root = "", at = "", options = ""] = words;
+  const dash = words.indexOf("-", 6);
+  const fsType = words[dash + 1];
+  const source = words[dash + 2];
+  const fits = numbers.test(id) && numbers.test(parent) && device.test(dev) && at.startsWith("/");
+  if (!fits || dash < 0 || fsType === undefined || source === undefined)
+    throw new Error("a line of mountinfo has an unknown form");
+  return {
+    id: Number(id),
+    parent: Number(parent),
+    device: dev,
+    root: unescaped(root),
+    at: unescaped(at),
+    options: options.split(","),
+    fsType: unescaped(fsType),
+    source: unescaped(source),
+  };
+}

@@ -1,0 +1,111 @@
+import { CsiError } from "../core/errors.ts";
+import { commandFailure } from "../io/commands.ts";
+import type { Argv, CommandRunner, Output } from "../io/runner.ts";
+import { bindOptions, lackingFlags } from "./flags.ts";
+import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
+import type { Mount } from "./mountinfo.ts";
+
+/** More mounts than this on one mount point are not of our making. */
+const maxLayers = 16;
+
+/** A bind mount to be made. Paths are real ones, as realPlace gives them. */
+export interface Bind {
+  readonly source: string;
+  readonly at: string;
+  /** From bindFlags; "ro" makes the mount read-only. */
+  readonly flags: readonly string[];
+}
+
+/** Makes and undoes mounts with mount(8) and umount(8), and believes nothing but the kernel's mount table. */
+export class Mounts {
+  readonly #runner: CommandRunner;
+  readonly #mountinfo: string;
+
+  /** `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. */
+  constructor(runner: CommandRunner, mountinfo: string) {
+    this.#runner = runner;
+    this.#mountinfo = mountinfo;
+  }
+
+  /** Throws "unavailable". */
+  table(): Promise<MountTable> {
+    return readMountTable(this.#mountinfo);
+  }
+
+  /**
+   * Binds a folder to an unmounted place and verifies what is seen there. A mount that came out otherwise is undone.
+   * Throws "failed-precondition" when a writable mount is impossible because the source's mount is read-only.
+   */
+  async bind(bind: Bind, before: MountTable, signal: AbortSignal): Promise<void> {
+    const task = `binding ${bind.source} to ${bind.at}`;
+    const wanted = before.identity(bind.source);
+    const inherited = before.covering(bind.source)?.options ?? [];
+    if (inherited.includes("ro") && !bind.flags.includes("ro")) {
+      throw new CsiError(
+        "failed-precondition",
+        `${bind.source} lies on a read-only mount; mount it writable or ask for a read-only volume`,
+      );
+    }
+    const options = bind.flags.length > 0 ? ["bind", ...bindOptions(bind.flags, inherited)] : ["bind"];
+    const output = await this.#run(["mount", "-n", "-o", options.join(","), bind.source, bind.at], task, signal);
+    const after = await this.table();
+    const wrong = misfit(after.top(bind.at), wanted, bind.flags);
+    if (output.exitCode === 0 && !wrong) return;
+    if (after.layers(bind.at) > before.layers(bind.at)) await this.unmount(bind.at, signal);
+    throw exited(output, task, wrong);
+  }
+
+  /** Gives an existing bind mount the flags that a crash between its making and its protection left out. */
+  async protect(bind: Bind, before: MountTable, signal: AbortSignal): Promise<void> {
+    const task = `protecting ${bind.at}`;
+    const options = bindOptions(bind.flags, before.top(bind.at)?.options ?? []);
+    const argv: Argv = ["mount", "-n", "-o", ["remount", "bind", ...options].join(","), bind.at];
+    const output = await this.#run(argv, task, signal);
+    const wrong = misfit((await this.table()).top(bind.at), before.identity(bind.source), bind.flags);
+    if (output.exitCode !== 0 || wrong) throw exited(output, task, wrong);
+  }
+
+  /**
+   * Removes every mount of a mount point. The table says whether it worked: umount(8) answers "busy" and "not mounted" with
+   * one exit code (N-07). Throws "unavailable" while something holds the mount.
+   */
+  async unmount(at: string, signal: AbortSignal): Promise<void> {
+    let layers = (await this.table()).layers(at);
+    for (let step = 0; layers > 0; step++) {
+      const output = await this.#run(["umount", "-n", "-c", at], `unmounting ${at}`, signal);
+      const left = (await this.table()).layers(at);
+      if (left >= layers || step >= maxLayers) {
+        throw new CsiError(
+          "unavailable",
+          `${at} is still mounted: ${lastLine(output) || "umount changed nothing"}; end what uses it`,
+        );
+      }
+      layers = left;
+    }
+  }
+
+  async #run(argv: Argv, task: string, signal: AbortSignal): Promise<Output> {
+    try {
+      return await this.#runner.run({ argv }, signal);
+    } catch (error) {
+      throw commandFailure(error, task);
+    }
+  }
+}
+
+/** What is wrong with a mount that should show `wanted` with these flags, or undefined when nothing is. */
+export function misfit(mount: Mount | undefined, wanted: Identity, flags: readonly string[]): string | undefined {
+  if (!mount) return "nothing is mounted there";
+  if (!sameFolder(mount, wanted)) return `it shows ${mount.root} of ${mount.source} instead`;
+  const lacking = lackingFlags(flags, mount.options);
+  if (lacking.length > 0) return `it lacks ${lacking.join(", ")}`;
+  return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
+}
+
+const lastLine = (output: Output): string => output.stderr.trim().split("\n").at(-1)?.slice(0, 300) ?? "";
+
+/** A mount that is not what was asked for is not final: the source may have been an automount, or moved meanwhile. */
+const exited = (output: Output, task: string, wrong: string | undefined): CsiError =>
+  output.exitCode === 0
+    ? new CsiError("unavailable", `${task} failed: ${wrong}`)
+    : new CsiError("internal", `${task} failed with exit code ${output.exitCode}: ${lastLine(output)}`);

@@ -1,0 +1,172 @@
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
+import { digest } from "./digest.ts";
+import { ensureFolder, removeEntry } from "./entries.ts";
+import { bindFlags, lackingFlags } from "./flags.ts";
+import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
+import { type Bind, type Mounts, misfit } from "./mounts.ts";
+import { isOwn, isTarget, refuseForeign } from "./ownership.ts";
+import { realPlace } from "./paths.ts";
+import { lastingContext, type Published, type Records, type StageRecord } from "./records.ts";
+import type { PublishRequest, UnpublishRequest } from "./requests.ts";
+import { checkAccess, flagsOf, stageRecord } from "./stage.ts";
+
+/** What a publish call asks for, with real places. */
+interface Wanted {
+  readonly bind: Bind;
+  readonly entry: Published;
+}
+
+/** NodePublishVolume and NodeUnpublishVolume. The caller holds the volume and the target. */
+export class Publishing {
+  readonly #attachers: Attachers;
+  readonly #mounts: Mounts;
+  readonly #records: Records;
+
+  constructor(attachers: Attachers, mounts: Mounts, records: Records) {
+    this.#attachers = attachers;
+    this.#mounts = mounts;
+    this.#records = records;
+  }
+
+  /** Both paths are checked paths. */
+  async publish(request: PublishRequest & { readonly stagingPath: string }, call: Call): Promise<void> {
+    const table = await this.#mounts.table();
+    const staging = await realPlace(request.stagingPath, table, call.signal);
+    const target = await realPlace(request.targetPath, table, call.signal);
+    if (isWithin(staging, target) || isWithin(target, staging)) {
+      throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} lie within each other`);
+    }
+    const staged = await this.#staged(request, staging, table, call);
+    const wanted = wantedOf(request, staging, target);
+    if (staged.flags.includes("ro") && !wanted.bind.flags.includes("ro")) {
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${staged.volumeId}" is staged read-only and cannot be published writable`,
+      );
+    }
+    if (table.top(target)) return await this.#again(wanted, staged, table, call);
+    refuseSecond(wanted, staged, table);
+    await this.#mount(wanted, staged, table, call);
+  }
+
+  /** `targetPath` is a checked path. Success when nothing is there. */
+  async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<void> {
+    const table = await this.#mounts.table();
+    const target = await realPlace(targetPath, table, call.signal);
+    const record = await this.#records.find(volumeId, call.log);
+    if (record?.stagingPath === target) {
+      throw new CsiError(
+        "invalid-argument",
+        `${target} is the staging path of volume "${volumeId}", not a target path`,
+      );
+    }
+    if (!isOwn(record, target)) return refuseForeign(volumeId, target, table);
+    await this.#mounts.unmount(target, call.signal);
+    await removeEntry(target, call.signal);
+    if (record && isTarget(record, target)) await this.#records.save(without(record, target));
+  }
+
+  /** The record of the volume that is mounted at the staging path; a lost one is made again from the request. */
+  async #staged(request: PublishRequest, staging: string, table: MountTable, call: Call): Promise<StageRecord> {
+    const { volumeId, capability, context } = request;
+    const record = await this.#records.find(volumeId, call.log);
+    const protocol = context[protocolKey] ?? record?.protocol ?? "";
+    const attacher = attacherOf(this.#attachers, protocol, volumeId);
+    checkAccess(attacher, capability, volumeId);
+    const top = table.top(staging);
+    if (!top || (record && record.stagingPath !== staging)) {
+      throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
+    }
+    if (!record) {
+      call.log.warn("a staged volume has no record; it is made again", { volumeId, stagingPath: staging });
+      const made = stageRecord({ volumeId, stagingPath: staging, capability, context }, protocol, attacher, staging);
+      return { ...made, flags: bindFlags(top.options) };
+    }
+    if (record.kind === capability.kind) return record;
+    throw new CsiError(
+      "failed-precondition",
+      `volume "${volumeId}" is staged as ${record.kind}, not as ${capability.kind}`,
+    );
+  }
+
+  /** Something is mounted at the target: success when it is what an equal earlier call made. */
+  async #again(wanted: Wanted, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
+    const { bind, entry } = wanted;
+    const earlier = staged.published.find(({ target }) => target === entry.target);
+    const top = table.top(bind.at);
+    const identity = table.identity(bind.source);
+    const wrong = misfit(top, identity, bind.flags);
+    if (top && !sameFolder(top, identity)) {
+      throw new CsiError(
+        "failed-precondition",
+        `${bind.at} is in use and does not show volume "${staged.volumeId}": ${wrong}`,
+      );
+    }
+    if (earlier ? earlier.digest !== entry.digest : wrong) {
+      throw new CsiError(
+        "already-exists",
+        `volume "${staged.volumeId}" is published at ${bind.at} with other arguments; unpublish it first`,
+      );
+    }
+    if (!earlier) await this.#records.save(withEntry(staged, entry));
+    if (lackingFlags(bind.flags, top?.options ?? []).length > 0) await this.#mounts.protect(bind, table, call.signal);
+  }
+
+  async #mount(wanted: Wanted, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
+    const { bind, entry } = wanted;
+    await this.#records.save(withEntry(staged, entry));
+    let made = false;
+    try {
+      made = await ensureFolder(bind.at, call.signal);
+      await this.#mounts.bind(bind, table, call.signal);
+    } catch (error) {
+      if (isFinal(error)) {
+        if (made) await removeEntry(bind.at, call.signal);
+        await this.#records.save(without(staged, entry.target));
+      }
+      throw error;
+    }
+  }
+}
+
+const without = (record: StageRecord, target: string): StageRecord => ({
+  ...record,
+  published: record.published.filter(published => published.target !== target),
+});
+
+const withEntry = (record: StageRecord, entry: Published): StageRecord => ({
+  ...record,
+  published: [...without(record, entry.target).published, entry],
+});
+
+function wantedOf(request: PublishRequest, staging: string, target: string): Wanted {
+  const { capability, readonly, context, publishContext } = request;
+  const { kind, fsType, mountFlags, mountGroup, mode } = capability;
+  const flags = flagsOf(readonly ? { ...capability, mountFlags: [...mountFlags, "ro"] } : capability);
+  const volume = { context: lastingContext(context), publishContext: lastingContext(publishContext) };
+  const terms = {
+    kind,
+    fsType: fsType || undefined,
+    mountFlags,
+    mountGroup: mountGroup || undefined,
+    mode,
+    readonly,
+    staging,
+    ...volume,
+  };
+  return { bind: { source: staging, at: target, flags }, entry: { target, readonly, mode, digest: digest(terms) } };
+}
+
+/** CSI NodePublishVolume, the table of second calls: a single writer has a single target (N-40). */
+function refuseSecond({ entry }: Wanted, staged: StageRecord, table: MountTable): void {
+  const others = staged.published.filter(({ target }) => target !== entry.target && table.layers(target) > 0);
+  const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];
+  const [other] = others;
+  if (!other || !modes.includes("single-node-single-writer")) return;
+  throw new CsiError(
+    "failed-precondition",
+    `volume "${staged.volumeId}" has a single writer and is published at ${other.target} already`,
+  );
+}

@@ -1,0 +1,42 @@
+import type { Capability } from "../core/access.ts";
+
+type Context = Readonly<Record<string, string>>;
+
+/** NodeStageVolume in plain values. Secrets are in the call. */
+export interface StageRequest {
+  readonly volumeId: string;
+  readonly stagingPath: string;
+  readonly capability: Capability;
+  /** `volume_context`; `node_attach_driver` names the protocol. */
+  readonly context: Context;
+}
+
+/** NodeUnstageVolume. */
+export interface UnstageRequest {
+  readonly volumeId: string;
+  readonly stagingPath: string;
+}
+
+/** NodePublishVolume. */
+export interface PublishRequest {
+  readonly volumeId: string;
+  /** Empty or undefined when the caller sent none. */
+  readonly stagingPath: string | undefined;
+  readonly targetPath: string;
+  readonly capability: Capability;
+  readonly readonly: boolean;
+  readonly context: Context;
+  readonly publishContext: Context;
+}
+
+/** NodeUnpublishVolume. */
+export interface UnpublishRequest {
+  readonly volumeId: string;
+  readonly targetPath: string;
+}
+
+/** NodeGetVolumeStats and NodeExpandVolume: a volume and where it was staged or published. */
+export interface PlacedVolume {
+  readonly volumeId: string;
+  readonly path: string;
+}

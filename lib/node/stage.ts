@@ -1,0 +1,157 @@
+import { type AccessMode, type Capability, unmet } from "../core/access.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import type { Attached, Attacher } from "./attacher.ts";
+import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
+import { digest } from "./digest.ts";
+import { ensureFolder } from "./entries.ts";
+import { bindFlags, lackingFlags, otherFlags } from "./flags.ts";
+import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
+import { type Mounts, misfit } from "./mounts.ts";
+import { isOwn, refuseForeign } from "./ownership.ts";
+import { realPlace } from "./paths.ts";
+import { lastingContext, type Records, type StageRecord } from "./records.ts";
+import type { StageRequest, UnstageRequest } from "./requests.ts";
+
+const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
+
+/** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (N-04). */
+export const flagsOf = (capability: Capability): readonly string[] =>
+  bindFlags(readers.has(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
+
+/** Throws "failed-precondition" for a capability that volumes of this protocol do not have (CSI NodeStageVolume). */
+export function checkAccess(attacher: Attacher, capability: Capability, volumeId: string): void {
+  const reason = unmet(attacher.access, capability);
+  if (reason) throw new CsiError("failed-precondition", `volume "${volumeId}": ${reason}`);
+}
+
+/** What to remember of a staging. */
+export function stageRecord(request: StageRequest, protocol: string, attacher: Attacher, place: string): StageRecord {
+  const { volumeId, capability, context } = request;
+  const { kind, mode, fsType } = capability;
+  return {
+    volumeId,
+    stagingPath: place,
+    protocol,
+    context: lastingContext(context),
+    kind,
+    fsType: attacher.access.filesystems === "any" ? undefined : fsType || undefined,
+    mode,
+    flags: flagsOf(capability),
+    published: [],
+  };
+}
+
+const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord) => ({
+  stagingPath,
+  protocol,
+  kind,
+  fsType,
+  mode,
+  flags,
+});
+
+/** A record whose staging is still there; any other one is what an interrupted call or a reboot left. */
+const live = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
+  record && table.layers(record.stagingPath) > 0 ? record : undefined;
+
+/** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
+export class Staging {
+  readonly #attachers: Attachers;
+  readonly #mounts: Mounts;
+  readonly #records: Records;
+
+  constructor(attachers: Attachers, mounts: Mounts, records: Records) {
+    this.#attachers = attachers;
+    this.#mounts = mounts;
+    this.#records = records;
+  }
+
+  /** `stagingPath` is a checked path. The record is written first, so that a crash from there on can be undone. */
+  async stage(request: StageRequest, call: Call): Promise<void> {
+    const { volumeId, capability, context } = request;
+    const protocol = context[protocolKey] ?? "";
+    const attacher = attacherOf(this.#attachers, protocol, volumeId);
+    checkAccess(attacher, capability, volumeId);
+    const table = await this.#mounts.table();
+    const place = await realPlace(request.stagingPath, table, call.signal);
+    const before = await this.#records.find(volumeId, call.log);
+    const record = { ...stageRecord(request, protocol, attacher, place), published: before?.published ?? [] };
+    const repeated = before !== undefined && digest(terms(before)) === digest(terms(record));
+    const mounted = table.top(place) !== undefined;
+    if (mounted && before?.stagingPath === place && !repeated) {
+      throw new CsiError(
+        "already-exists",
+        `volume "${volumeId}" is staged at ${place} with another capability; unstage it first`,
+      );
+    }
+    if (!repeated || digest(before.context) !== digest(record.context)) await this.#records.save(record);
+    const left = otherFlags(capability.mountFlags);
+    if (left.length > 0)
+      call.log.debug("mount flags that a bind mount cannot carry were left out", { flags: left.length });
+    try {
+      const attached = await attacher.attach({ volumeId, context, capability }, table, call);
+      await this.#show(attached, record, table, repeated, call);
+    } catch (error) {
+      if (!mounted && isFinal(error)) await this.#forget(record, live(before, table), attacher, call);
+      throw error;
+    }
+  }
+
+  /** `stagingPath` is a checked path. Success when nothing is staged there. */
+  async unstage({ volumeId, stagingPath }: UnstageRequest, call: Call): Promise<void> {
+    const table = await this.#mounts.table();
+    const place = await realPlace(stagingPath, table, call.signal);
+    const record = await this.#records.find(volumeId, call.log);
+    if (!isOwn(record, place)) return refuseForeign(volumeId, place, table);
+    const recorded = record?.stagingPath === place ? record : undefined;
+    const used = recorded?.published.find(({ target }) => table.layers(target) > 0);
+    if (used)
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${volumeId}" is still published at ${used.target}; unpublish it first`,
+      );
+    await this.#mounts.unmount(place, call.signal);
+    if (!recorded) return;
+    await attacherOf(this.#attachers, recorded.protocol, volumeId).detach?.(recorded.context, call);
+    await this.#records.remove(volumeId);
+  }
+
+  /** Makes the attached volume visible at its staging path, where something may be mounted already. */
+  async #show(
+    attached: Attached,
+    record: StageRecord,
+    table: MountTable,
+    repeated: boolean,
+    call: Call,
+  ): Promise<void> {
+    const { stagingPath: at, flags } = record;
+    const source = attached.path;
+    if (isWithin(source, at) || isWithin(at, source)) {
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${record.volumeId}": ${source} and the staging path ${at} lie within each other`,
+      );
+    }
+    const top = table.top(at);
+    if (!top) {
+      await ensureFolder(at, call.signal);
+      return await this.#mounts.bind({ source, at, flags }, table, call.signal);
+    }
+    const identity = table.identity(source);
+    const wrong = misfit(top, identity, flags);
+    if (!wrong) return;
+    const unprotected = repeated && sameFolder(top, identity) && lackingFlags(flags, top.options).length > 0;
+    if (unprotected) return await this.#mounts.protect({ source, at, flags }, table, call.signal);
+    throw new CsiError(
+      "already-exists",
+      `${at} is mounted but not as volume "${record.volumeId}" needs it: ${wrong}; unmount it first`,
+    );
+  }
+
+  async #forget(record: StageRecord, before: StageRecord | undefined, attacher: Attacher, call: Call): Promise<void> {
+    await attacher.detach?.(record.context, call);
+    if (before) await this.#records.save(before);
+    else await this.#records.remove(record.volumeId);
+  }
+}

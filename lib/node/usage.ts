@@ -1,0 +1,96 @@
+import { statfs } from "node:fs/promises";
+import { CsiError } from "../core/errors.ts";
+import { commandFailure } from "../io/commands.ts";
+import type { CommandRunner } from "../io/runner.ts";
+import { bounded } from "./files.ts";
+import { isLocal, lookMs } from "./look.ts";
+import type { MountTable } from "./mount-table.ts";
+
+/** One line of NodeGetVolumeStats: bytes, or numbers of inodes. Never negative. */
+export interface Usage {
+  readonly unit: "bytes" | "inodes";
+  readonly total: bigint;
+  readonly available: bigint;
+  readonly used: bigint;
+}
+
+/** What statfs(2) tells; blocks are counted in `blockBytes`. */
+export interface Counts {
+  readonly blockBytes: bigint;
+  readonly blocks: bigint;
+  readonly blocksFree: bigint;
+  readonly blocksAvailable: bigint;
+  readonly files: bigint;
+  readonly filesFree: bigint;
+}
+
+const positive = (count: bigint): bigint => (count < 0n ? 0n : count);
+
+/** The usage from a file system's counters. Inodes are left out where the file system does not count them. */
+export function usageOf(counts: Counts): readonly Usage[] {
+  const { blockBytes, blocks, blocksFree, blocksAvailable, files, filesFree } = counts;
+  const bytes: Usage = {
+    unit: "bytes",
+    total: positive(blocks * blockBytes),
+    available: positive(blocksAvailable * blockBytes),
+    used: positive((blocks - blocksFree) * blockBytes),
+  };
+  if (files <= 0n) return [bytes];
+  return [bytes, { unit: "inodes", total: files, available: positive(filesFree), used: positive(files - filesFree) }];
+}
+
+/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer (N-17). */
+export class Usages {
+  readonly #runner: CommandRunner;
+  readonly #running = new Map<string, Promise<readonly Usage[]>>();
+
+  constructor(runner: CommandRunner) {
+    this.#runner = runner;
+  }
+
+  /** The file system mounted at a real place. Throws "deadline-exceeded" or "unavailable" when it does not answer. */
+  async measure(volumeId: string, place: string, table: MountTable, signal: AbortSignal): Promise<readonly Usage[]> {
+    const running = this.#running.get(volumeId);
+    if (running) return await running;
+    const work = isLocal(place, table) ? ask(place, signal) : this.#askProgram(place, signal);
+    const answer = work.then(usageOf);
+    this.#running.set(volumeId, answer);
+    try {
+      return await answer;
+    } finally {
+      this.#running.delete(volumeId);
+    }
+  }
+
+  async #askProgram(place: string, signal: AbortSignal): Promise<Counts> {
+    const task = `measuring ${place}`;
+    const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", place], timeoutMs: lookMs } as const;
+    const output = await this.#runner.run(command, signal).catch((error: unknown) => {
+      throw commandFailure(error, task);
+    });
+    const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
+    if (counts) return counts;
+    throw new CsiError(
+      "unavailable",
+      `${task} failed: ${output.stderr.trim().slice(0, 300) || "the answer of stat is unreadable"}`,
+    );
+  }
+}
+
+async function ask(place: string, signal: AbortSignal): Promise<Counts> {
+  const { bsize, blocks, bfree, bavail, files, ffree } = await bounded(
+    statfs(place, { bigint: true }),
+    `measuring ${place}`,
+    signal,
+  );
+  return { blockBytes: bsize, blocks, blocksFree: bfree, blocksAvailable: bavail, files, filesFree: ffree };
+}
+
+/** The six numbers of `stat -f -c "%S %b %f %a %c %d"` (stat(1)), or undefined when the text holds anything else. */
+export function parseCounts(text: string): Counts | undefined {
+  const words = text.trim().split(" ");
+  if (words.length !== 6 || !words.every(word => /^-?[0-9]{1,20}$/.test(word))) return undefined;
+  const [blockBytes = 0n, blocks = 0n, blocksFree = 0n, blocksAvailable = 0n, files = 0n, filesFree = 0n] =
+    words.map(BigInt);
+  return { blockBytes, blocks, blocksFree, blocksAvailable, files, filesFree };
+}

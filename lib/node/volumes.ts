@@ -1,0 +1,130 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { Locks } from "../core/locks.ts";
+import type { CommandRunner } from "../io/runner.ts";
+import { type Attachers, attacherOf, attachers } from "./attachers.ts";
+import { Mounts } from "./mounts.ts";
+import { isOwn } from "./ownership.ts";
+import { checkedPath, normalPath, realPlace } from "./paths.ts";
+import { Publishing } from "./publish.ts";
+import { Records, type StageRecord } from "./records.ts";
+import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, UnstageRequest } from "./requests.ts";
+import { Staging } from "./stage.ts";
+import { type Usage, Usages } from "./usage.ts";
+
+/** What the node side needs from outside. */
+export interface NodePorts {
+  readonly runner: CommandRunner;
+  /** The folder of the records; must survive restarts of the process. */
+  readonly records: string;
+  /** The mount table, `/proc/self/mountinfo` outside tests. */
+  readonly mountinfo: string;
+}
+
+/**
+ * The volumes of this node: the node RPCs of CSI in plain values. Every method may be repeated after any failure.
+ * All of them throw CsiError: "invalid-argument" for a missing or impossible argument, "aborted" while another operation on the
+ * volume or path runs, "unavailable" and "deadline-exceeded" when the outcome is not known or a mount is busy.
+ */
+export class NodeVolumes {
+  readonly #locks = new Locks();
+  readonly #attachers: Attachers;
+  readonly #mounts: Mounts;
+  readonly #records: Records;
+  readonly #staging: Staging;
+  readonly #publishing: Publishing;
+  readonly #usages: Usages;
+
+  /** Does no I/O. */
+  constructor({ runner, records, mountinfo }: NodePorts) {
+    this.#attachers = attachers(runner);
+    this.#mounts = new Mounts(runner, mountinfo);
+    this.#records = new Records(records);
+    this.#staging = new Staging(this.#attachers, this.#mounts, this.#records);
+    this.#publishing = new Publishing(this.#attachers, this.#mounts, this.#records);
+    this.#usages = new Usages(runner);
+  }
+
+  /** Also throws "already-exists", "failed-precondition" and "not-found" (CSI NodeStageVolume). */
+  async stage(request: StageRequest, call: Call): Promise<void> {
+    const stagingPath = checkedPath(request.stagingPath, "staging_target_path");
+    await this.#hold(request.volumeId, stagingPath, () => this.#staging.stage({ ...request, stagingPath }, call));
+  }
+
+  /** Success when nothing is staged. Also throws "failed-precondition" while the volume is published (CSI NodeUnstageVolume). */
+  async unstage(request: UnstageRequest, call: Call): Promise<void> {
+    const stagingPath = checkedPath(request.stagingPath, "staging_target_path");
+    await this.#hold(request.volumeId, stagingPath, () => this.#staging.unstage({ ...request, stagingPath }, call));
+  }
+
+  /** Also throws "already-exists" and "failed-precondition" (CSI NodePublishVolume). */
+  async publish(request: PublishRequest, call: Call): Promise<void> {
+    const targetPath = checkedPath(request.targetPath, "target_path");
+    if (!request.stagingPath) {
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${request.volumeId}": staging_target_path is missing; volumes are staged first`,
+      );
+    }
+    const stagingPath = checkedPath(request.stagingPath, "staging_target_path");
+    const checked = { ...request, targetPath, stagingPath };
+    await this.#hold(request.volumeId, targetPath, () => this.#publishing.publish(checked, call));
+  }
+
+  /** Success when nothing is there. Removes the empty folder or file at the target, never its content (CSI NodeUnpublishVolume). */
+  async unpublish(request: UnpublishRequest, call: Call): Promise<void> {
+    const targetPath = checkedPath(request.targetPath, "target_path");
+    await this.#hold(request.volumeId, targetPath, () => this.#publishing.unpublish({ ...request, targetPath }, call));
+  }
+
+  /** Takes no lock. Throws "not-found" when the volume is not mounted at the path (CSI NodeGetVolumeStats). */
+  async stats(request: PlacedVolume, call: Call): Promise<readonly Usage[]> {
+    required(request.volumeId, "volume_id");
+    const { place, table } = await this.#placed(request, call);
+    return await this.#usages.measure(request.volumeId, place, table, call.signal);
+  }
+
+  /**
+   * Makes the node use the whole of a grown volume, by what was recorded at staging, never by what is found mounted (N-02).
+   * Volumes that are folders have nothing to grow. Throws "not-found" when the volume is not mounted at the path, and
+   * "failed-precondition" when it was staged by somebody else.
+   */
+  async expand(request: PlacedVolume, call: Call): Promise<void> {
+    const path = normalPath(request.path) ?? request.path;
+    await this.#hold(request.volumeId, path, async () => {
+      const { record } = await this.#placed(request, call);
+      if (!record) {
+        throw new CsiError(
+          "failed-precondition",
+          `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`,
+        );
+      }
+      await attacherOf(this.#attachers, record.protocol, request.volumeId).grown?.(record.context, call);
+    });
+  }
+
+  async #placed({ volumeId, path }: PlacedVolume, call: Call) {
+    required(path, "volume_path");
+    const absent = new CsiError(
+      "not-found",
+      `volume "${volumeId}" is not mounted at ${JSON.stringify(path.slice(0, 200))}`,
+    );
+    const normal = normalPath(path);
+    if (normal === undefined) throw absent;
+    const table = await this.#mounts.table();
+    const place = await realPlace(normal, table, call.signal);
+    const record: StageRecord | undefined = await this.#records.find(volumeId, call.log);
+    if (!table.top(place) || !isOwn(record, place)) throw absent;
+    return { place, table, record };
+  }
+
+  async #hold(volumeId: string, path: string, work: () => Promise<void>): Promise<void> {
+    required(volumeId, "volume_id");
+    await this.#locks.hold([`volume ${volumeId}`, `path ${path}`], work);
+  }
+}
+
+/** Throws "invalid-argument". */
+function required(value: string, field: string): void {
+  if (value === "") throw new CsiError("invalid-argument", `${field} is missing`);
+}

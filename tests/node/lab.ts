@@ -1,0 +1,121 @@
+import { mkdir, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Capability } from "../../lib/core/access.ts";
+import type { Call, Log } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import type { Command, CommandRunner } from "../../lib/io/runner.ts";
+import { type Mount, parseMountinfo } from "../../lib/node/mountinfo.ts";
+import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
+import { NodeVolumes } from "../../lib/node/volumes.ts";
+
+/** Bind mounts need root. Without it these tests do not run, and that must be seen. */
+export const isRoot = process.getuid?.() === 0;
+if (!isRoot) process.stderr.write("\n*** NOT RUN: tests of real mounts need root ***\n\n");
+
+export const local = localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } });
+export const calm = new AbortController().signal;
+export const mountinfo = "/proc/self/mountinfo";
+
+/** A log that keeps its warnings. */
+export function keptLog(): { readonly log: Log; readonly warnings: string[] } {
+  const warnings: string[] = [];
+  const log: Log = { debug() {}, info() {}, warn: text => warnings.push(text), error() {}, with: () => log };
+  return { log, warnings };
+}
+
+export const callOf = (signal = calm, log = keptLog().log): Call => ({ id: "1", signal, log, secrets: {} });
+
+export const writer: Capability = {
+  kind: "mount",
+  fsType: undefined,
+  mountFlags: [],
+  mountGroup: undefined,
+  mode: "single-node-writer",
+};
+
+export const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  try {
+    await work;
+    return "ok";
+  } catch (error) {
+    if (error instanceof CsiError) return error.code;
+    throw error;
+  }
+};
+
+/** A runner that remembers what it ran and may act in place of the real one, given how many commands came before. */
+export function spying(
+  act?: (command: Command, count: number) => Promise<void> | undefined,
+): CommandRunner & { readonly ran: string[] } {
+  const ran: string[] = [];
+  return {
+    where: "local",
+    ran,
+    async run(command, signal) {
+      ran.push(command.argv.join(" "));
+      await act?.(command, ran.length);
+      return await local.run(command, signal);
+    },
+  };
+}
+
+/** A temporary node: sources, a kubelet-like folder, records; all mounts and files go away with `close`. */
+export class Lab {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  static async open(): Promise<Lab> {
+    return new Lab(await realpath(await mkdtemp(join(tmpdir(), "csimux-node-"))));
+  }
+
+  at(...parts: string[]): string {
+    return join(this.folder, ...parts);
+  }
+
+  node(runner: CommandRunner = local, table = mountinfo): NodeVolumes {
+    return new NodeVolumes({ runner, records: this.at("records"), mountinfo: table });
+  }
+
+  async source(name: string): Promise<string> {
+    await mkdir(this.at("base", name), { recursive: true });
+    return this.at("base", name);
+  }
+
+  stage(name: string, more: Partial<StageRequest> = {}): StageRequest {
+    const context = { node_attach_driver: "hostpath", path: this.at("base", name) };
+    return { volumeId: name, stagingPath: this.at("staging", name), capability: writer, context, ...more };
+  }
+
+  publish(name: string, more: Partial<PublishRequest> = {}): PublishRequest {
+    const targetPath = this.at("pods", name, "mount");
+    return { ...this.stage(name), targetPath, readonly: false, publishContext: {}, ...more };
+  }
+
+  async mounts(): Promise<readonly Mount[]> {
+    const all = parseMountinfo(await readFile(mountinfo, "utf8"));
+    return all.filter(mount => mount.at.startsWith(`${this.folder}/`));
+  }
+
+  /** The mount points below the folder, relative to it. */
+  async mounted(): Promise<readonly string[]> {
+    return (await this.mounts()).map(mount => mount.at.slice(this.folder.length + 1)).sort();
+  }
+
+  async bind(source: string, target: string): Promise<void> {
+    await mkdir(target, { recursive: true });
+    const { exitCode, stderr } = await local.run({ argv: ["mount", "--bind", source, target] }, calm);
+    if (exitCode !== 0) throw new Error(stderr);
+  }
+
+  async close(): Promise<void> {
+    for (const { at } of [...(await this.mounts())].reverse()) await local.run({ argv: ["umount", "-l", at] }, calm);
+    const left = await this.mounts();
+    if (left.length > 0) throw new Error(`mounts are left behind: ${left.map(({ at }) => at).join(", ")}`);
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
