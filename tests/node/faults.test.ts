@@ -1,0 +1,215 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readdir, readFile, writeFile } from "node:fs/promises";
+import type { Capability } from "../../lib/core/access.ts";
+import { type Command, CommandError, type CommandFailure } from "../../lib/io/runner.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, spying, writer } from "./lab.ts";
+
+let lab: Lab;
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(() => lab.close());
+
+const steps = (name: string, readonly: boolean): readonly ((node: NodeVolumes) => Promise<unknown>)[] => [
+  node => node.stage(lab.stage(name), callOf()),
+  node => node.publish(lab.publish(name, { readonly }), callOf()),
+  node => node.stats({ volumeId: name, path: lab.at("pods", name, "mount") }, callOf()),
+  node => node.unpublish({ volumeId: name, targetPath: lab.at("pods", name, "mount") }, callOf()),
+  node => node.unstage({ volumeId: name, stagingPath: lab.at("staging", name) }, callOf()),
+];
+
+const clean = async (): Promise<void> => {
+  expect(await lab.mounted()).toEqual([]);
+  expect(await readdir(lab.at("records"))).toEqual([]);
+};
+
+/** Breaks off a command before it runs, or after it ran while its caller does not learn that. */
+const breaking = (nth: number, after: boolean, failure: CommandFailure) =>
+  spying(async (command: Command, count: number) => {
+    if (count !== nth) return;
+    if (after) await local.run(command, calm);
+    throw new CommandError("local", command.argv[0], failure, "broken off");
+  });
+
+const breaks: [number, boolean, CommandFailure][] = [1, 2, 3, 4].flatMap(nth => [
+  [nth, false, "missing"],
+  [nth, false, "timeout"],
+  [nth, true, "timeout"],
+  [nth, true, "killed"],
+]);
+
+describe.skipIf(!isRoot)("a life that breaks off", () => {
+  test.each(breaks)(
+    "at command %d (done: %p, %s) is completed by a new process that repeats the step",
+    async (nth, after, failure) => {
+      const source = await lab.source("a");
+      await writeFile(`${source}/file`, "data");
+      let node = lab.node(breaking(nth, after, failure));
+      let broken = 0;
+      for (const step of steps("a", true)) {
+        const code = await codeOf(step(node));
+        if (code === "ok") continue;
+        broken++;
+        expect(code).toBe(
+          { missing: "failed-precondition", timeout: "deadline-exceeded" }[failure as string] ?? "unavailable",
+        );
+        node = lab.node();
+        await step(node);
+      }
+      expect(broken).toBe(1);
+      await clean();
+      expect(await readFile(`${source}/file`, "utf8")).toBe("data");
+    },
+  );
+
+  test.each(breaks)(
+    "at command %d (done: %p, %s) is undone by kubelet's clean-up in a new process",
+    async (nth, after, failure) => {
+      await lab.source("a");
+      const node = lab.node(breaking(nth, after, failure));
+      for (const step of steps("a", false)) if ((await codeOf(step(node))) !== "ok") break;
+      for (const step of steps("a", false).slice(3)) await step(lab.node());
+      await clean();
+    },
+  );
+
+  test("between the bind and its protection is protected by the repeated call, never left writable", async () => {
+    await lab.source("a");
+    const half = spying(async command => {
+      if (!command.argv.includes("bind,relatime,ro")) return;
+      await local.run({ argv: ["mount", "--bind", command.argv[4] ?? "", command.argv[5] ?? ""] }, calm);
+      throw new CommandError("local", "mount", "killed", "broken off");
+    });
+    const capability: Capability = { ...writer, mode: "multi-node-reader-only" };
+    const stage = () => lab.stage("a", { capability });
+    const publish = () => lab.publish("a", { capability });
+    expect(await codeOf(lab.node(half).stage(stage(), callOf()))).toBe("unavailable");
+    expect((await lab.mounts())[0]?.options).toContain("rw");
+    await lab.node().stage(stage(), callOf());
+    expect((await lab.mounts())[0]?.options).toContain("ro");
+    await lab.node().publish(publish(), callOf());
+    await local.run({ argv: ["mount", "-o", "remount,bind,rw", lab.at("pods", "a", "mount")] }, calm);
+    await lab.node().publish(publish(), callOf());
+    expect((await lab.mounts()).every(({ options }) => options.includes("ro"))).toBe(true);
+  });
+
+  test("because mount fails leaves nothing behind and may be tried again", async () => {
+    await lab.source("a");
+    const bad = spying();
+    const refusing = { ...bad, run: (command: Command) => bad.run({ ...command, argv: ["false"] }, calm) };
+    expect(await codeOf(lab.node(refusing).stage(lab.stage("a"), callOf()))).toBe("internal");
+    await clean();
+    await lab.node().stage(lab.stage("a"), callOf());
+    expect(await codeOf(lab.node(refusing).publish(lab.publish("a"), callOf()))).toBe("internal");
+    expect(await readdir(lab.at("pods", "a"))).toEqual([]);
+    expect(
+      await codeOf(lab.node(refusing).unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf())),
+    ).toBe("unavailable");
+    for (const step of steps("a", false)) await step(lab.node());
+    await clean();
+  });
+
+  test("because a mount says it worked and did not is not believed", async () => {
+    await lab.source("a");
+    const lying = { ...local, run: (command: Command) => local.run({ ...command, argv: ["true"] }, calm) };
+    expect(await codeOf(lab.node(lying).stage(lab.stage("a"), callOf()))).toBe("unavailable");
+    await lab.node().stage(lab.stage("a"), callOf());
+    expect(
+      await codeOf(lab.node(lying).unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf())),
+    ).toBe("unavailable");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+  });
+
+  test("because another folder was mounted than was meant is undone", async () => {
+    await lab.source("a");
+    await lab.source("b");
+    const astray = spying();
+    const other = lab.at("base", "b");
+    const run = ({ argv }: Command) => {
+      const [program, ...words] = argv;
+      return local.run({ argv: [program, ...words.map(word => (word === lab.at("base", "a") ? other : word))] }, calm);
+    };
+    expect(await codeOf(lab.node({ ...astray, run }).stage(lab.stage("a"), callOf()))).toBe("unavailable");
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("because the client went away leaves a state that the next call continues", async () => {
+    await lab.source("a");
+    const client = new AbortController();
+    const slow = spying(async () => client.abort());
+    expect(await codeOf(lab.node(slow).stage(lab.stage("a"), callOf(client.signal)))).toBe("unavailable");
+    for (const step of steps("a", false)) await step(lab.node());
+    await clean();
+  });
+});
+
+test.skipIf(!isRoot)("eight volumes at once do not disturb each other", async () => {
+  const names = [..."abcdefgh"];
+  for (const name of names) await lab.source(name);
+  const runner = spying();
+  const node = lab.node(runner);
+  for (let round = 0; round < 5; round++) {
+    await Promise.all(
+      names.map(async name => {
+        for (const step of steps(name, name > "d")) await step(node);
+      }),
+    );
+  }
+  await clean();
+  expect(runner.ran).toHaveLength(8 * 5 * 4);
+});
+
+describe.skipIf(!isRoot)("a mount that may never answer", () => {
+  /** The real table, with the type of the mounts in this lab replaced: to csimux they are network mounts. */
+  const asNetwork = async (): Promise<string> => {
+    const lines = (await readFile(mountinfo, "utf8")).split("\n");
+    const table = lines
+      .map(line => (line.includes(` ${lab.folder}/`) ? line.replace(/ - \S+ /, " - nfs4 ") : line))
+      .join("\n");
+    await writeFile(lab.at("table"), table);
+    return lab.at("table");
+  };
+
+  test("is measured by a program, with the same answer", async () => {
+    await lab.source("a");
+    await lab.node().stage(lab.stage("a"), callOf());
+    const placed = { volumeId: "a", path: lab.at("staging", "a") };
+    const runner = spying();
+    const [bytes] = await lab.node(runner, await asNetwork()).stats(placed, callOf());
+    const [expected] = await lab.node().stats(placed, callOf());
+    expect(runner.ran).toHaveLength(1);
+    expect(bytes?.total).toBe(expected?.total);
+  });
+
+  test("is measured once for all who ask meanwhile, and a hanging program ends with the call", async () => {
+    await lab.source("a");
+    await lab.node().stage(lab.stage("a"), callOf());
+    const placed = { volumeId: "a", path: lab.at("staging", "a") };
+    let count = 0;
+    const hanging = {
+      ...local,
+      run(_: Command, signal: AbortSignal) {
+        count++;
+        return local.run({ argv: ["sleep", "60"], timeoutMs: 300 }, signal);
+      },
+    };
+    const node = lab.node(hanging, await asNetwork());
+    const asked = [1, 2, 3].map(() => codeOf(node.stats(placed, callOf())));
+    expect(await Promise.all(asked)).toEqual(["deadline-exceeded", "deadline-exceeded", "deadline-exceeded"]);
+    expect(count).toBe(1);
+    const client = new AbortController();
+    const again = codeOf(node.stats(placed, callOf(client.signal)));
+    client.abort();
+    expect(await again).toBe("unavailable");
+  });
+
+  test("is looked at by a program before it is staged", async () => {
+    await lab.source("a");
+    await lab.bind(lab.at("base"), lab.at("base"));
+    const runner = spying();
+    const table = await asNetwork();
+    expect(await codeOf(lab.node(runner, table).stage(lab.stage("missing"), callOf()))).toBe("not-found");
+    expect(runner.ran).toEqual([`stat -c %F ${lab.at("base", "missing")}`]);
+  });
+});

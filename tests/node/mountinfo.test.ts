@@ -1,0 +1,181 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { CsiError } from "../../lib/core/errors.ts";
+import { bindFlags, bindOptions, otherFlags } from "../../lib/node/flags.ts";
+import { MountTable, readMountTable } from "../../lib/node/mount-table.ts";
+import { parseMountinfo } from "../../lib/node/mountinfo.ts";
+import { checkedPath, normalPath } from "../../lib/node/paths.ts";
+import { parseCounts, usageOf } from "../../lib/node/usage.ts";
+import { codeOf, Lab, mountinfo } from "./lab.ts";
+
+describe("a line of mountinfo", () => {
+  const line = (at: string, root = "/") =>
+    `36 35 98:0 ${root} ${at} rw,noatime master:1 - ext3 /dev/root rw,errors=continue`;
+
+  test("is read field by field", () => {
+    expect(parseMountinfo(`${line("/mnt2", "/mnt1")}\n`)).toEqual([
+      {
+        id: 36,
+        parent: 35,
+        device: "98:0",
+        root: "/mnt1",
+        at: "/mnt2",
+        options: ["rw", "noatime"],
+        fsType: "ext3",
+        source: "/dev/root",
+      },
+    ]);
+  });
+
+  test.each([
+    ["/a\\040b", "/a b"],
+    ["/a\\011b", "/a\tb"],
+    ["/a\\012b", "/a\nb"],
+    ["/a\\134b", "/a\\b"],
+    ["/a\\134040b", "/a\\040b"],
+    ["/\\043x", "/#x"],
+    ["/\u00fc\u4e2d", "/\u00fc\u4e2d"],
+  ])("names %s as %j", (written, meant) => {
+    expect(parseMountinfo(line(written))[0]?.at).toBe(meant);
+  });
+
+  test.each([
+    ["no optional field", "1 0 8:1 / / rw - ext4 /dev/sda1 rw"],
+    ["several optional fields", "1 0 8:1 / / rw shared:1 master:2 propagate_from:3 unbindable - ext4 /dev/sda1 rw"],
+    ["an empty source", "1 0 0:1 / / rw - tmpfs  rw"],
+    ["a file system with a subtype", "1 0 0:1 / / rw - fuse.sshfs me@host:/x rw"],
+  ])("may have %s", (_, text) => {
+    expect(parseMountinfo(text)).toHaveLength(1);
+  });
+
+  test.each([
+    "x",
+    "1 0 8:1 / / rw",
+    "1 0 8:1 / relative rw - ext4 x rw",
+    "a 0 8:1 / / rw - ext4 x rw",
+    "1 0 8 / / rw - ext4 x rw",
+    "1 0 8:1 / / rw -",
+  ])("is refused as %j, instead of counting as unmounted", text => {
+    expect(() => parseMountinfo(text)).toThrow("unknown form");
+  });
+});
+
+describe("the mount table", () => {
+  const table = new MountTable(
+    parseMountinfo(
+      [
+        "1 0 8:1 / / rw - ext4 /dev/a rw",
+        "2 1 8:2 / /a rw - ext4 /dev/b rw",
+        "3 2 8:3 / /a/b rw - ext4 /dev/c rw",
+        "4 2 8:1 /x /a rw - ext4 /dev/a rw",
+        "5 1 8:1 /srv/one /one ro - ext4 /dev/a rw",
+        "6 1 8:1 /srv/two /two rw - ext4 /dev/a rw",
+        "7 1 8:1 /gone//deleted /three rw - ext4 /dev/a rw",
+        "8 6 8:9 / /two rw - nfs4 host:/x rw",
+        "9 1 8:1 / /abc rw - ext4 /dev/a rw",
+      ].join("\n"),
+    ),
+  );
+
+  test.each([
+    ["/", 1],
+    ["/ab", 1],
+    ["/a", 4],
+    ["/a/b", 4],
+    ["/a/b/c", 4],
+    ["/abc/d", 9],
+    ["/two", 8],
+  ])("has for %s the mount %d that is seen there", (path, id) => {
+    expect(table.covering(path)?.id).toBe(id);
+  });
+
+  test("tells folders of one file system apart, by root and device", () => {
+    expect(table.identity("/one/sub")).toEqual({ device: "8:1", root: "/srv/one/sub" });
+    expect(table.identity("/a/sub")).toEqual({ device: "8:1", root: "/x/sub" });
+    expect(table.identity("/etc")).toEqual({ device: "8:1", root: "/etc" });
+    expect(table.identity("/three").root).toBe("/gone//deleted");
+  });
+
+  test("counts layers, also those below others, and no mount point has none", () => {
+    expect([table.layers("/a"), table.layers("/two"), table.layers("/a/b"), table.layers("/etc")]).toEqual([
+      2, 2, 1, 0,
+    ]);
+    expect(table.top("/a/b")).toBeUndefined();
+    expect(table.top("/one")?.id).toBe(5);
+  });
+
+  test("without a root mount proves nothing", () => {
+    expect(() => new MountTable([]).identity("/a")).toThrow(CsiError);
+  });
+});
+
+describe("reading the table", () => {
+  let lab: Lab;
+  beforeEach(async () => {
+    lab = await Lab.open();
+  });
+  afterEach(() => lab.close());
+
+  test("gives the mounts of this process", async () => {
+    expect((await readMountTable(mountinfo)).top("/proc")?.fsType).toBe("proc");
+  });
+
+  test.each([
+    ["missing", undefined],
+    ["nonsense", "nonsense\n"],
+  ])("from a file that is %s is unavailable", async (_, text) => {
+    if (text) await writeFile(lab.at("table"), text);
+    expect(await codeOf(readMountTable(lab.at("table")))).toBe("unavailable");
+  });
+});
+
+test.each<[string[], string[], string[]]>([
+  [[], [], []],
+  [["ro", "nosuid,nodev"], ["nodev", "nosuid", "ro"], []],
+  [["defaults", "rw", "noatime"], ["noatime"], []],
+  [["nfsvers=3", "suid", "exec", "context=a"], [], ["nfsvers=3", "suid", "exec", "context=a"]],
+  [[" ro ", "", "ro"], ["ro"], []],
+])("of the flags %j a bind mount carries %j and not %j", (flags, kept, left) => {
+  expect(bindFlags(flags)).toEqual(kept);
+  expect(otherFlags(flags)).toEqual(left);
+});
+
+test("the options of a bind mount never lose the protection of its source", () => {
+  expect(bindOptions(["ro"], ["rw", "nosuid", "relatime"])).toEqual(["nosuid", "relatime", "ro"]);
+  expect(bindOptions(["noatime"], ["nodev", "relatime"])).toEqual(["noatime", "nodev"]);
+});
+
+test.each([
+  ["/a/b", "/a/b"],
+  ["/a//b/", "/a/b"],
+  ["/a/./b", "/a/b"],
+  ["/a..b", "/a..b"],
+  ["/...", "/..."],
+  ["/a/..", undefined],
+  ["/.", undefined],
+  ["", undefined],
+  ["a", undefined],
+  ["/a\x7f", undefined],
+])("the path %j is %j", (path, normal) => {
+  expect(normalPath(path)).toBe(normal);
+  if (normal === undefined) expect(() => checkedPath(path, "target_path")).toThrow("target_path");
+});
+
+test("usage follows statfs: used counts what root reserved, negatives are zero, no inodes without a count", () => {
+  const counts = { blockBytes: 4096n, blocks: 100n, blocksFree: 40n, blocksAvailable: 30n, files: 10n, filesFree: 4n };
+  expect(usageOf(counts)).toEqual([
+    { unit: "bytes", total: 409600n, available: 122880n, used: 245760n },
+    { unit: "inodes", total: 10n, available: 4n, used: 6n },
+  ]);
+  expect(usageOf({ ...counts, files: 0n })).toHaveLength(1);
+  expect(usageOf({ ...counts, blocksAvailable: -1n, blocksFree: 200n })[0]).toMatchObject({ available: 0n, used: 0n });
+});
+
+test.each([
+  ["4096 1 2 3 4 5\n", true],
+  ["4096 1 2 3 4", false],
+  ["4096 1 2 3 4 ?", false],
+  ["", false],
+])("the answer %j of stat is readable: %p", (text, readable) => {
+  expect(parseCounts(text) !== undefined).toBe(readable);
+});
