@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { access, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { root, spawned, tool } from "./spawned.ts";
+import { train } from "./training.ts";
 
 /** The executable that `make build` makes. */
 export const executable = `${root}/dist/csimux`;
@@ -44,6 +45,32 @@ async function fingerprint(): Promise<string> {
 /** The compiler's argv without entry and output. Bytecode halves the start, so it is not a matter of taste. */
 const compile = ["build", "--compile", "--minify", "--bytecode", "--sourcemap"] as const;
 
+async function compileTo(outfile: string, ...more: readonly string[]): Promise<void> {
+  const result = await spawned([
+    tool("bun"),
+    ...compile,
+    ...more,
+    ...(await defines()),
+    `${root}/cmd/csimux.ts`,
+    "--outfile",
+    outfile,
+  ]);
+  if (result.code !== 0) throw new Error(`bun build failed:\n${result.stdout}${result.stderr}`);
+}
+
+/** Compiles twice: the second time in the order in which a run of the first needed the code. */
+async function compileTrained(folder: string): Promise<string> {
+  await compileTo(`${folder}/first`);
+  try {
+    await train(`${folder}/first`, `${folder}/order`);
+    await compileTo(`${folder}/second`, `--bytecode-order=${folder}/order`);
+    return `${folder}/second`;
+  } catch (error) {
+    console.error(`no trained build: ${error instanceof Error ? error.message : String(error)}`);
+    return `${folder}/first`;
+  }
+}
+
 /**
  * Makes dist/csimux unless it is current, and answers its path.
  * The file is replaced in one step, so that a running build never leaves half an executable behind.
@@ -60,16 +87,7 @@ export async function build(): Promise<string> {
   const folder = `${root}/dist/.build-${process.pid}`;
   await mkdir(folder, { recursive: true });
   try {
-    const result = await spawned([
-      tool("bun"),
-      ...compile,
-      ...(await defines()),
-      `${root}/cmd/csimux.ts`,
-      "--outfile",
-      `${folder}/csimux`,
-    ]);
-    if (result.code !== 0) throw new Error(`bun build failed:\n${result.stdout}${result.stderr}`);
-    await rename(`${folder}/csimux`, executable);
+    await rename(await compileTrained(folder), executable);
     await writeFile(stamp, wanted);
   } finally {
     await rm(folder, { recursive: true, force: true });
