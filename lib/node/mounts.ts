@@ -51,7 +51,7 @@ export class Mounts {
     const after = await this.table();
     const wrong = misfit(after.top(bind.at), wanted, bind.flags);
     if (output.exitCode === 0 && !wrong) return;
-    if (after.layers(bind.at) > before.layers(bind.at)) await this.unmount(bind.at, signal);
+    if (after.layers(bind.at) > before.layers(bind.at)) await this.unmount(bind.at, after, signal);
     throw exited(output, task, wrong);
   }
 
@@ -69,8 +69,8 @@ export class Mounts {
    * Removes every mount of a mount point. The table says whether it worked: umount(8) answers "busy" and "not mounted" with
    * one exit code (N-07). Throws "unavailable" while something holds the mount.
    */
-  async unmount(at: string, signal: AbortSignal): Promise<void> {
-    let layers = (await this.table()).layers(at);
+  async unmount(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
+    let layers = before.layers(at);
     for (let step = 0; layers > 0; step++) {
       const output = await this.#run(["umount", "-n", "-c", at], `unmounting ${at}`, signal);
       const left = (await this.table()).layers(at);

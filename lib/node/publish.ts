@@ -40,12 +40,6 @@ export class Publishing {
     }
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staging, target);
-    if (staged.flags.includes("ro") && !wanted.bind.flags.includes("ro")) {
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${staged.volumeId}" is staged read-only and cannot be published writable`,
-      );
-    }
     if (table.top(target)) return await this.#again(wanted, staged, table, call);
     refuseSecond(wanted, staged, table);
     await this.#mount(wanted, staged, table, call);
@@ -63,7 +57,7 @@ export class Publishing {
       );
     }
     if (!isOwn(record, target)) return refuseForeign(volumeId, target, table);
-    await this.#mounts.unmount(target, call.signal);
+    await this.#mounts.unmount(target, table, call.signal);
     await removeEntry(target, call.signal);
     if (record && isTarget(record, target)) await this.#records.save(without(record, target));
   }

@@ -111,7 +111,7 @@ export class Staging {
         "failed-precondition",
         `volume "${volumeId}" is still published at ${used.target}; unpublish it first`,
       );
-    await this.#mounts.unmount(place, call.signal);
+    await this.#mounts.unmount(place, table, call.signal);
     if (!recorded) return;
     await attacherOf(this.#attachers, recorded.protocol, volumeId).detach?.(recorded.context, call);
     await this.#records.remove(volumeId);

@@ -153,6 +153,18 @@ describe("a program that is ended", () => {
     await gone(Number(await readFile(path, "utf8")));
   });
 
+  test("may tidy up on SIGTERM, but its children that ignore it are killed with it", async () => {
+    const path = join(folder, "tidy");
+    const child = `trap '' TERM; echo $$ > ${path}.child; while :; do sleep 0.1; done`;
+    const argv = sh(`trap 'echo tidied > ${path}; exit 0' TERM; sh -c "$1" & wait`).concat(
+      "sh",
+      child,
+    ) as unknown as Argv;
+    expect((await failed(runner.run({ argv, timeoutMs: 300 }, calm))).failure).toBe("timeout");
+    expect(await readFile(path, "utf8")).toBe("tidied\n");
+    await gone(Number(await readFile(`${path}.child`, "utf8")));
+  });
+
   test("is cancelled by its signal", async () => {
     const call = new AbortController();
     const work = failed(runner.run({ argv: ["sleep", "60"] }, call.signal));

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, rmdir, writeFile } from "node:fs/promises";
 import type { Capability } from "../../lib/core/access.ts";
 import { type Command, CommandError, type CommandFailure } from "../../lib/io/runner.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -112,12 +112,20 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
 
   test("because a mount says it worked and did not is not believed", async () => {
     await lab.source("a");
-    const lying = { ...local, run: (command: Command) => local.run({ ...command, argv: ["true"] }, calm) };
+    let lies = 0;
+    const lying = {
+      ...local,
+      run(command: Command) {
+        lies++;
+        return local.run({ ...command, argv: ["true"] }, calm);
+      },
+    };
     expect(await codeOf(lab.node(lying).stage(lab.stage("a"), callOf()))).toBe("unavailable");
     await lab.node().stage(lab.stage("a"), callOf());
     expect(
       await codeOf(lab.node(lying).unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf())),
     ).toBe("unavailable");
+    expect(lies).toBe(2);
     expect(await lab.mounted()).toEqual(["staging/a"]);
   });
 
@@ -132,6 +140,17 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     };
     expect(await codeOf(lab.node({ ...astray, run }).stage(lab.stage("a"), callOf()))).toBe("unavailable");
     expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("and whose volume is deleted meanwhile leaves no record", async () => {
+    const source = await lab.source("a");
+    expect(await codeOf(lab.node(breaking(1, false, "timeout")).stage(lab.stage("a"), callOf()))).toBe(
+      "deadline-exceeded",
+    );
+    expect(await readdir(lab.at("records"))).toHaveLength(1);
+    await rmdir(source);
+    expect(await codeOf(lab.node().stage(lab.stage("a"), callOf()))).toBe("not-found");
+    await clean();
   });
 
   test("because the client went away leaves a state that the next call continues", async () => {

@@ -4,9 +4,9 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { bindFlags, bindOptions, otherFlags } from "../../lib/node/flags.ts";
 import { MountTable, readMountTable } from "../../lib/node/mount-table.ts";
 import { parseMountinfo } from "../../lib/node/mountinfo.ts";
-import { checkedPath, normalPath } from "../../lib/node/paths.ts";
+import { checkedPath, normalPath, realPlace } from "../../lib/node/paths.ts";
 import { parseCounts, usageOf } from "../../lib/node/usage.ts";
-import { codeOf, Lab, mountinfo } from "./lab.ts";
+import { calm, codeOf, Lab, mountinfo } from "./lab.ts";
 
 describe("a line of mountinfo", () => {
   const line = (at: string, root = "/") =>
@@ -159,6 +159,13 @@ test.each([
 ])("the path %j is %j", (path, normal) => {
   expect(normalPath(path)).toBe(normal);
   if (normal === undefined) expect(() => checkedPath(path, "target_path")).toThrow("target_path");
+});
+
+test("a path that the mount table names is not looked at any more", async () => {
+  const lines = ["1 0 8:1 / / rw - ext4 /dev/a rw", "2 1 0:9 / /dev/fd/nfs rw - nfs4 host:/x rw"].join("\n");
+  const table = new MountTable(parseMountinfo(lines));
+  expect(await realPlace("/dev/fd/nfs", table, calm)).toBe("/dev/fd/nfs");
+  expect(await realPlace("/dev/fd/other", table, calm)).toMatch(/^\/proc\/[0-9]+\/fd\/other$/);
 });
 
 test("usage follows statfs: used counts what root reserved, negatives are zero, no inodes without a count", () => {

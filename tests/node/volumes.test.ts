@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, readdir, readFile, rmdir, stat, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rmdir, stat, symlink, unlink, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { AccessMode, Capability } from "../../lib/core/access.ts";
 import { CommandError } from "../../lib/io/runner.ts";
@@ -405,6 +405,17 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await lab.mounted()).toEqual(["staging/a"]);
   });
 
+  test("removes an empty file at its target, and leaves a file with content", async () => {
+    const targetPath = lab.at("pods/1/volumes/kubernetes.io~csi/pv/mount");
+    await mkdir(dirname(targetPath), { recursive: true });
+    await writeFile(targetPath, "data");
+    expect(await codeOf(lab.node().unpublish({ volumeId: "a", targetPath }, callOf()))).toBe("failed-precondition");
+    expect(await readFile(targetPath, "utf8")).toBe("data");
+    await writeFile(targetPath, "");
+    expect(await codeOf(lab.node().unpublish({ volumeId: "a", targetPath }, callOf()))).toBe("ok");
+    expect(await readdir(dirname(targetPath))).toEqual([]);
+  });
+
   test("of what nobody mounted is done already", async () => {
     const node = lab.node();
     expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: lab.at("no", "such", "path") }, callOf()))).toBe(
@@ -515,6 +526,29 @@ describe.skipIf(!isRoot)("after a restart", () => {
       expect(await lab.mounted()).toEqual([]);
     },
   );
+
+  test("the record of another volume under this volume's name is no record of it", async () => {
+    await lab.source("a");
+    await lab.source("b");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    const [ofA = ""] = await readdir(lab.at("records"));
+    await node.stage(lab.stage("b"), callOf());
+    const ofB = (await readdir(lab.at("records"))).find(file => file !== ofA) ?? "";
+    await copyFile(lab.at("records", ofB), lab.at("records", ofA));
+    const { log, warnings } = keptLog();
+    await node.publish(lab.publish("a"), callOf(calm, log));
+    expect(warnings).toHaveLength(2);
+  });
+
+  test("without records a target that is mounted otherwise than asked is not taken for done", async () => {
+    await lab.source("a");
+    await lab.node().stage(lab.stage("a"), callOf());
+    await lab.node().publish(lab.publish("a"), callOf());
+    for (const file of await readdir(lab.at("records"))) await unlink(lab.at("records", file));
+    expect(await codeOf(lab.node().publish(lab.publish("a", { readonly: true }), callOf()))).toBe("already-exists");
+    expect(await codeOf(lab.node().publish(lab.publish("a"), callOf()))).toBe("ok");
+  });
 
   test("a folder of records that is none is no lost record", async () => {
     await lab.source("a");
