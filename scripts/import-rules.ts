@@ -26,7 +26,7 @@ const layers: readonly Layer[] = [
   { folder: "lib/drivers/[^/]+\\.ts$", lib: ["lib/core/"], types: ["lib/io/"], packages: ["valibot"] },
   {
     folder: "lib/drivers/[^/]+/",
-    lib: ["lib/core/", driverShared, "lib/config/(yaml|parts)\\.ts", "lib/io/"],
+    lib: ["lib/core/", driverShared, "lib/config/(yaml|parts|storage|connecting)\\.ts", "lib/io/"],
     packages: ["valibot"],
   },
   {

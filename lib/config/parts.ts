@@ -131,13 +131,20 @@ export const owner = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
+const placeholders: ReadonlySet<unknown> = new Set(["server address", "server[:port]", "tcp://server:port"]);
+
+/** Whether a value is what the original's published examples put where a real one belongs: warned of, not refused. */
+export const isPlaceholder = (value: unknown): boolean => placeholders.has(value);
+
+const hostShape = /^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[?[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]?)$/;
+
 /** A host name or an address, without scheme and port. */
 export const host = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
       v.string(),
-      v.regex(
-        /^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[?[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]?)$/,
+      v.check(
+        value => isPlaceholder(value) || hostShape.test(value),
         "must be a host name or an address, without scheme, port or path",
       ),
     ),
@@ -151,7 +158,10 @@ export const portal = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
       v.string(),
-      v.check(value => value === "" || portalShape.test(value), "must be host or host:port (IPv6 in brackets)"),
+      v.check(
+        value => value === "" || isPlaceholder(value) || portalShape.test(value),
+        "must be host or host:port (IPv6 in brackets)",
+      ),
     ),
     about,
   );

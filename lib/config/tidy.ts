@@ -1,6 +1,7 @@
 import type { GenericSchema } from "valibot";
 import { type Finding, failure, type Path, warning } from "./finding.ts";
 import { nearest } from "./nearest.ts";
+import { isPlaceholder } from "./parts.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 
 /** Where `${env:NAME}` and `<key>File` get their values. */
@@ -191,6 +192,10 @@ function whereElse(schema: GenericSchema, key: string, path = "", depth = 0): st
 
 function tidiedScalar(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
   if (typeof value !== "string") return retyped(schema, value, path, work, true);
+  if (isPlaceholder(value)) {
+    const message = `"${value}" stands in published examples where a real value belongs`;
+    work.findings.push(warning("placeholder-value", path, message, "write the real one"));
+  }
   if (aboutOf(schema).expand === false) return retyped(schema, value, path, work, true);
   const expanded = value.includes("$") ? expand(value, path, work) : value;
   return retyped(schema, expanded, path, work, expanded === value);

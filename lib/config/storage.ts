@@ -1,0 +1,114 @@
+import * as v from "valibot";
+import { type About, optional } from "./parts.ts";
+
+/** Values that several storage drivers have in their files. */
+
+const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
+  v.pipe(schema, v.metadata({ ...about }));
+
+const datasetPart = /^(?!\.{1,2}$)[A-Za-z0-9][A-Za-z0-9_.: -]*$/;
+
+/** A ZFS dataset below a pool or the pool itself, at most 200 bytes so that names below it stay within ZFS's 255; a trailing "/" is dropped. */
+export const dataset = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.string(),
+      v.transform(value => value.replace(/\/$/, "")),
+      v.minLength(1, "must not be empty"),
+      v.check(value => !value.startsWith("/"), 'must be a dataset such as tank/k8s, not a path: remove the first "/"'),
+      v.check(value => !/[@#]/.test(value), "must be a dataset, not a snapshot or bookmark"),
+      v.check(
+        value => value.startsWith("/") || /[@#]/.test(value) || value.split("/").every(part => datasetPart.test(part)),
+        'must be dataset names joined by single "/": letters, digits, "_", "-", ".", ":"',
+      ),
+      v.maxLength(200, "must be at most 200 characters, so that the names of volumes and snapshots below it fit"),
+    ),
+    about,
+  );
+
+/** Whether one dataset is the other or lies below it. */
+export const overlap = (one: string, other: string): boolean =>
+  `${one}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${one}/`);
+
+const blockSizes = ["512", "1K", "2K", "4K", "8K", "16K", "32K", "64K", "128K"] as const;
+const bytesOf = (size: string): string => String(size.endsWith("K") ? Number(size.slice(0, -1)) * 1024 : Number(size));
+
+/** `volblocksize`: a power of two from 512 to 128K, also in bytes; empty means 16K. The result is the short spelling, such as "16K". */
+export const blockSize = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.union([v.string(), v.number()], "must be a size such as 16K"),
+      v.transform(value =>
+        String(value)
+          .trim()
+          .toUpperCase()
+          .replace(/^$/, "16K")
+          .replace(/(\d)KI?B?$/, "$1K"),
+      ),
+      v.transform(value => blockSizes.find(size => size === value || bytesOf(size) === value) ?? value),
+      v.picklist(blockSizes, `must be one of ${blockSizes.join(", ")}`),
+    ),
+    about,
+  );
+
+/** What is wrong with the placeholders of a template, or undefined. Only lookups and if/else are understood. */
+function templateFault(value: string): string | undefined {
+  const rest = value.replace(/\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}/g, "");
+  if (/\{\{|\}\}/.test(rest)) return "has a placeholder that is not closed: write {{ name }}";
+  const tags = [...value.matchAll(/\{\{\{?\s*([^{}]*?)\s*\}?\}\}/g)].map(match => match[1] ?? "");
+  if (tags.includes("")) return "has an empty placeholder";
+  const opened = tags.filter(tag => tag.startsWith("#if ")).length;
+  if (opened !== tags.filter(tag => tag === "/if").length)
+    return "has an {{#if}} without {{/if}}, or the other way round";
+  const foreign = tags.find(tag => /^[#/^>!&]/.test(tag) && !tag.startsWith("#if ") && tag !== "/if");
+  return foreign === undefined
+    ? undefined
+    : "uses more than placeholders and {{#if}}, which csimux does not understand";
+}
+
+/** Text with `{{ name }}` and `{{ parameters.[key] }}`; `${env:NAME}` is not expanded in it. */
+export const templated = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.union([v.string(), v.number(), v.boolean()], "must be text"),
+      v.transform(String),
+      v.rawCheck(({ dataset: found, addIssue }) => {
+        const message = found.typed ? templateFault(found.value) : undefined;
+        if (message !== undefined) addIssue({ message });
+      }),
+    ),
+    { ...about, expand: false },
+  );
+
+/** A value out of text of a fixed form; `help` says which. */
+export const shaped = (pattern: RegExp, help: string, about: About): v.GenericSchema<unknown, string> =>
+  described(v.pipe(v.string(), v.regex(pattern, help)), about);
+
+/** Beginning of iSCSI names (RFC 3720, 3.2.6.3.1): iqn.YYYY-MM.reversed-domain[:text]. */
+export const iqnBase = (about: About): v.GenericSchema<unknown, string> =>
+  shaped(
+    /^iqn\.[0-9]{4}-(?:0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.:-]{0,150}$/,
+    'must look like iqn.2024-01.org.example:storage: a year and month, a domain backwards, letters, digits, ".", ":", "-"',
+    about,
+  );
+
+/** Beginning of NVMe names (NVMe Base Specification, "NVMe Qualified Names"): nqn.YYYY-MM.reversed-domain[:text]. */
+export const nqnBase = (about: About): v.GenericSchema<unknown, string> =>
+  shaped(
+    /^nqn\.[0-9]{4}-(?:0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9._:-]{0,150}$/,
+    'must look like nqn.2024-01.org.example:storage: a year and month, a domain backwards, letters, digits, ".", ":", "-", "_"',
+    about,
+  );
+
+/** How a target, share or subsystem is named after its volume. `allowed` is what prefix and suffix may consist of. */
+export const naming = (allowed: RegExp, help: string) => ({
+  nameTemplate: optional(
+    templated({
+      description: "the name, from `name` and `parameters`; must differ for every volume",
+      absent: "the name of the volume",
+      example: "{{ parameters.[csi.storage.k8s.io/pvc/namespace] }}-{{ parameters.[csi.storage.k8s.io/pvc/name] }}",
+    }),
+  ),
+  namePrefix: optional(shaped(allowed, help, { description: "put in front of every name", example: "csi-" }), ""),
+  nameSuffix: optional(shaped(allowed, help, { description: "put behind every name", example: "-clustera" }), ""),
+});
