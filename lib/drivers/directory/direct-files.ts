@@ -1,6 +1,6 @@
 import * as fs from "node:fs";
 import { promisify } from "node:util";
-import { type Files, pooledFiles, writeFlags } from "./files.ts";
+import { type Entry, type Files, pooledFiles, unless, writeFlags } from "./files.ts";
 
 const fsync = promisify(fs.fsync);
 
@@ -15,16 +15,18 @@ async function opened(path: string, flags: string, work: (fd: number) => void): 
   }
 }
 
+async function entry(path: string): Promise<Entry | undefined> {
+  const stats = fs.lstatSync(path, { throwIfNoEntry: false });
+  return stats && (stats.isDirectory() ? "folder" : "other");
+}
+
 /**
  * For a local disk: what touches one directory entry is done at once, what waits for the disk (fsync) or grows with the
  * number of entries goes to the thread pool. One such entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs of CPU.
  */
 export const directFiles: Files = {
   ...pooledFiles,
-  async entry(path) {
-    const stats = fs.lstatSync(path, { throwIfNoEntry: false });
-    return stats && (stats.isDirectory() ? "folder" : "other");
-  },
+  entry: path => unless(entry(path), "ENOTDIR"),
   makeFolder: async (path, mode) => void fs.mkdirSync(path, { mode }),
   removeFolder: async path => fs.rmdirSync(path),
   removeFile: async path => fs.unlinkSync(path),

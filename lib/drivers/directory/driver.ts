@@ -9,11 +9,15 @@ import { layoutOf } from "./layout.ts";
 import { dressOf } from "./owner.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 import { withSharedSync } from "./shared-sync.ts";
+import { slotsOf } from "./slots.ts";
 import { sameSnapshot, snapshotsOf } from "./snapshots.ts";
 import { present, type Space, stillWanted } from "./space.ts";
 import { checkTools } from "./tools.ts";
 import { treesOf } from "./trees.ts";
 import { type Volumes, volumesOf } from "./volumes.ts";
+
+/** Copies and removals of one connection that run at the same time: more of them only make a disk seek. */
+const toolsAtOnce = 4;
 
 type Guard = <T>(doing: string, call: Call, work: () => Promise<T>) => Promise<T>;
 
@@ -50,6 +54,7 @@ export function directoryDriver(
     files,
     layout: layoutOf(settings.controllerBasePath),
     runner: ports.local,
+    inTurn: slotsOf(toolsAtOnce),
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
   const guard = guardOf(space);

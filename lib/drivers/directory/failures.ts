@@ -15,6 +15,7 @@ const gone: Meaning = {
   code: "unavailable",
   text: "a folder disappeared during the work; check that the base folder is mounted",
 };
+const appeared: Meaning = { code: "aborted", text: "something appeared in its place meanwhile; repeat the call" };
 const broken: Meaning = {
   code: "unavailable",
   text: "the file system does not answer properly; check disk, server and mount",
@@ -29,7 +30,8 @@ const meanings: Readonly<Record<string, Meaning>> = {
   EPERM: denied,
   EROFS: readOnly,
   ENOENT: gone,
-  EEXIST: { code: "aborted", text: "it appeared meanwhile; repeat the call" },
+  EEXIST: appeared,
+  ENOTEMPTY: appeared,
   ENOTDIR: {
     code: "failed-precondition",
     text: "something that should be a folder is not one; look at the base folder",

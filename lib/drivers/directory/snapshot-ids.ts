@@ -59,13 +59,14 @@ export function parseSnapshotId(id: string): SnapshotPlace | undefined {
 const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 const usual = new RegExp(`^(.+-${uuid})-snapshot-${uuid}$`);
 
+/** The volume of an old folder that has the names Kubernetes gives, for example `pvc-<uuid>-snapshot-<uuid>`. */
+export const usualSource = (tree: string): string | undefined => usual.exec(tree)?.[1];
+
 /**
- * The volume that an old folder `<volume id>-<snapshot name>` was made from. The two parts cannot be told apart for sure, so:
- * Kubernetes' usual names first, then the longest existing volume that fits, then everything before the last dash.
+ * The volume of any other old folder `<volume id>-<snapshot name>`. The two parts cannot be told apart for sure: the longest
+ * existing volume that fits, else everything before the last dash.
  */
 export function oldSource(tree: string, volumeIds: readonly string[]): string {
-  const known = usual.exec(tree)?.[1];
-  if (known !== undefined) return known;
   const fits = volumeIds.filter(id => tree.startsWith(`${id}-`)).sort((a, b) => b.length - a.length);
   return fits[0] ?? tree.slice(0, tree.lastIndexOf("-"));
 }

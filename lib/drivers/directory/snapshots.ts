@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Context, Driver, Snapshot } from "../driver.ts";
+import { unless } from "./files.ts";
 import { isVolumeId } from "./layout.ts";
 import { copyFrom, make } from "./making.ts";
 import { pageOf } from "./pages.ts";
@@ -13,6 +14,7 @@ import {
   type SnapshotPlace,
   snapshotId,
   snapshotKey,
+  usualSource,
 } from "./snapshot-ids.ts";
 import { present, type Space, stillWanted } from "./space.ts";
 import type { Trees } from "./trees.ts";
@@ -60,16 +62,18 @@ export function snapshotsOf(space: Space, parts: SnapshotParts): Snapshots {
     ready: true,
   });
 
-  /** A snapshot that democratic-csi made; nothing is known but its folder. */
-  const toldOld = async (id: string, tree: string): Promise<Snapshot> => {
-    const { changedAt } = await files.facts(layout.tree("s", tree));
-    const volumeIds = (await parts.volumeTrees.names()).filter(isVolumeId);
-    return { id, volumeId: oldSource(tree, volumeIds), bytes: 0n, createdAt: changedAt, ready: true };
+  const volumeIds = async (): Promise<readonly string[]> => (await parts.volumeTrees.names()).filter(isVolumeId);
+
+  /** A snapshot that democratic-csi made: nothing is known but its folder. Undefined when that has just gone. */
+  const toldOld = async (id: string, tree: string, known: typeof volumeIds): Promise<Snapshot | undefined> => {
+    const facts = await unless(files.facts(layout.tree("s", tree)), "ENOENT");
+    const volumeId = usualSource(tree) ?? oldSource(tree, await known());
+    return facts && { id, volumeId, bytes: 0n, createdAt: facts.changedAt, ready: true };
   };
 
   /** Undefined when its record cannot be read. The tree exists. */
-  const load = async (id: string, place: SnapshotPlace): Promise<Snapshot | undefined> => {
-    if (place.key === undefined) return toldOld(id, place.tree);
+  const load = async (id: string, place: SnapshotPlace, known: typeof volumeIds): Promise<Snapshot | undefined> => {
+    if (place.key === undefined) return toldOld(id, place.tree, known);
     const record = await records.read(place.key);
     return record && told(id, record);
   };
@@ -131,23 +135,25 @@ export function snapshotsOf(space: Space, parts: SnapshotParts): Snapshots {
         await trees.alone(place.tree, () => trees.remove(place.tree, file, async () => undefined, call));
       },
       async get(id) {
-        const snapshot = await load(id, await known(id));
+        const snapshot = await load(id, await known(id), volumeIds);
         if (snapshot) return snapshot;
         throw new CsiError(
           "internal",
           `connection "${connection}": the record of snapshot "${id}" cannot be read; restore or delete it`,
         );
       },
-      list: async ({ volumeId }, page, call) =>
-        pageOf(await trees.names(), isTree, page, async name => {
+      async list({ volumeId }, page, call) {
+        let ids: Promise<readonly string[]> | undefined;
+        const idsOnce = () => (ids ??= volumeIds());
+        return pageOf(await trees.names(), isTree, page, async name => {
           stillWanted(space, call);
           const place = placeOfTree(name);
           if (place === undefined || !(await trees.isTree(name))) return undefined;
-          const snapshot = await load(snapshotId(place), place);
-          if (snapshot === undefined)
-            call.log.warn("the record of a snapshot cannot be read; it is not listed", { tree: name });
+          const snapshot = await load(snapshotId(place), place, idsOnce);
+          if (!snapshot) call.log.warn("a snapshot without a readable record is not listed", { tree: name });
           return volumeId === undefined || snapshot?.volumeId === volumeId ? snapshot : undefined;
-        }),
+        });
+      },
     },
   };
 }

@@ -10,6 +10,8 @@ export interface Space {
   readonly files: Files;
   readonly layout: Layout;
   readonly runner: CommandRunner;
+  /** Bounds how many tools work on this storage at once. */
+  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
   /** Magic numbers of the file systems that the base folder may be on; undefined allows all. */
   readonly mountTypes: readonly number[] | undefined;
 }

@@ -81,10 +81,19 @@ export function treesOf(space: Space, sort: Sort): Trees {
     if (record !== undefined) await unless(files.removeFile(record), "ENOENT", "ENOTDIR");
   };
 
-  const moveAway = async (name: string): Promise<string> => {
+  /** Takes the tree out of sight in one step. Returns where it is now: on a full disk, where it was. */
+  const moveAway = async (name: string, mark: () => Promise<unknown>): Promise<string> => {
+    const tree = layout.tree(sort, name);
     const away = layout.workTree(sort, name);
-    await withFolders(space, ownWork, () => files.rename(layout.tree(sort, name), away));
-    return away;
+    try {
+      await mark();
+      await withFolders(space, ownWork, () => files.rename(tree, away));
+      return away;
+    } catch (error) {
+      // Making space must not need any.
+      if (["ENOSPC", "EDQUOT"].includes(errnoOf(error) ?? "")) return tree;
+      throw error;
+    }
   };
 
   const has = async (name: string): Promise<boolean> => {
@@ -153,8 +162,7 @@ export function treesOf(space: Space, sort: Sort): Trees {
       }
       if (outcome === "full") {
         stillWanted(space, call);
-        await mark();
-        await discard(await moveAway(name), call);
+        await discard(await moveAway(name, mark), call);
       }
       await drop(record);
       const changed = await tidy();

@@ -1,0 +1,231 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import {
+  chmod,
+  link,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  writeFile,
+} from "node:fs/promises";
+import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+
+const call = callWith();
+const clone = (id = "origin") => volumeOf("clone", gib, { kind: "volume", id });
+
+let base = "";
+beforeEach(async () => {
+  base = await temporaryFolder();
+  await openOn(base).create(volumeOf("origin"), call);
+  await mkdir(`${base}/v/origin/sub`);
+  await writeFile(`${base}/v/origin/sub/file`, "content");
+});
+afterEach(() => rm(base, { recursive: true, force: true }));
+
+type Answer = (command: Command, signal: AbortSignal) => Promise<Output> | undefined;
+
+/** The real runner, except for the programs that have an answer here. */
+const runnerWith = (answers: Readonly<Record<string, Answer>>): CommandRunner => ({
+  where: "test",
+  run: async (command, signal) =>
+    (await answers[command.argv[0]]?.(command, signal)) ?? (await systemRunner.run(command, signal)),
+});
+
+const missing: Answer = async ({ argv }) => {
+  throw new CommandError("test", argv[0], "missing", "there is no such program");
+};
+const ends =
+  (exitCode: number, stderr: string): Answer =>
+  async () => ({ stdout: "", stderr, exitCode });
+
+test("a clone keeps modes, times, links, hard links and holes", async () => {
+  const from = `${base}/v/origin`;
+  await chmod(`${from}/sub/file`, 0o640);
+  await link(`${from}/sub/file`, `${from}/hard`);
+  await symlink("/etc/passwd", `${from}/link`);
+  await writeFile(`${from}/holes`, "");
+  await truncate(`${from}/holes`, 64 * 1024 * 1024);
+  await openOn(base).create(clone(), call);
+  const to = `${base}/v/clone`;
+  const [a, b] = [await stat(`${from}/sub/file`), await stat(`${to}/sub/file`)];
+  expect([b.mode, b.mtimeMs]).toEqual([a.mode, a.mtimeMs]);
+  expect((await stat(`${to}/hard`)).ino).toBe(b.ino);
+  expect(await readlink(`${to}/link`)).toBe("/etc/passwd");
+  expect((await stat(`${to}/holes`)).size).toBe(64 * 1024 * 1024);
+  expect((await stat(`${to}/holes`)).blocks).toBeLessThan(1000);
+});
+
+test("without GNU cp, rsync copies", async () => {
+  const argvs: (readonly string[])[] = [];
+  const rsync: Answer = ({ argv }, signal) => {
+    argvs.push(argv);
+    const [source = "", target = ""] = argv.slice(-2);
+    return systemRunner.run({ argv: ["cp", "-a", "--", `${source}.`, target] }, signal);
+  };
+  for (const cp of [missing, ends(1, "cp: unrecognized option '--reflink=auto'")]) {
+    const driver = openOn(base, { runner: runnerWith({ cp, rsync }) });
+    await driver.create(clone(), call);
+    expect(await readFile(`${base}/v/clone/sub/file`, "utf8")).toBe("content");
+    await driver.delete("clone", call);
+  }
+  expect(argvs[0]?.slice(0, -2)).toEqual(["rsync", "-aHAX", "--sparse", "--numeric-ids", "--"]);
+});
+
+test("files that vanish while rsync copies are no error, other partial copies are", async () => {
+  const driver = (code: number) =>
+    openOn(base, { runner: runnerWith({ cp: missing, rsync: ends(code, "rsync warning") }) });
+  expect(await codeOf(driver(24).create(clone(), call))).toBe("ok");
+  await driver(24).delete("clone", call);
+  expect(await codeOf(driver(23).create(clone(), call))).toBe("internal");
+  expect(await volumeIds(openOn(base))).toEqual(["origin"]);
+});
+
+test("without any copying tool nothing is made and the message names both", async () => {
+  const driver = openOn(base, { runner: runnerWith({ cp: missing, rsync: missing }) });
+  const before = await below(base);
+  const error = await driver.create(clone(), call).catch(reason => reason);
+  expect(error).toMatchObject({ code: "failed-precondition" });
+  expect(error.message).toContain("rsync");
+  expect((await below(base)).filter(name => !before.includes(name) && name !== ".csimux/work")).toEqual([]);
+  expect(await codeOf(driver.check?.(call) ?? Promise.resolve())).toBe("failed-precondition");
+});
+
+test("a check passes with the tools of this system and changes nothing", async () => {
+  const before = await below(base);
+  await openOn(base).check?.(call);
+  expect(await below(base)).toEqual(before);
+});
+
+test("a volume with content is not reported deleted while rm is missing", async () => {
+  const driver = openOn(base, { runner: runnerWith({ rm: missing }) });
+  expect(await codeOf(driver.delete("origin", call))).toBe("failed-precondition");
+  expect(await codeOf(driver.delete("origin", call))).toBe("failed-precondition");
+  await openOn(base).delete("origin", call);
+  expect(await below(base)).toEqual([]);
+});
+
+test("a copy that is cancelled halfway is deadline-exceeded, invisible, and made again by the repeat", async () => {
+  const controller = new AbortController();
+  const cp: Answer = async ({ argv }, signal) => {
+    await writeFile(`${argv.at(-1)}/half`, "");
+    controller.abort();
+    expect(signal.aborted).toBe(true);
+    throw new CommandError("test", "cp", "cancelled", "ended, because the call has ended");
+  };
+  const driver = openOn(base, { runner: runnerWith({ cp }) });
+  expect(await codeOf(driver.create(clone(), callWith(controller.signal)))).toBe("deadline-exceeded");
+  expect(await codeOf(snapshotsOf(driver).create("snap", "origin", {}, callWith(controller.signal)))).toBe(
+    "deadline-exceeded",
+  );
+  expect(await volumeIds(openOn(base))).toEqual(["origin"]);
+  await openOn(base).create(clone(), call);
+  expect(await readdir(`${base}/v/clone`)).toEqual(["sub"]);
+  expect(await readdir(`${base}/.csimux/work`)).toEqual([]);
+});
+
+test("a copy that a killed process left running cannot spoil the repeat", async () => {
+  const stop = new AbortController();
+  let orphan: Promise<unknown> = Promise.resolve();
+  const started = Promise.withResolvers<void>();
+  const cp: Answer = ({ argv }) => {
+    const target = String(argv.at(-1));
+    const script = 'i=0; while mkdir -p "$1/dir" 2>/dev/null && : > "$1/dir/$i"; do i=$((i+1)); done 2>/dev/null';
+    orphan = systemRunner.run({ argv: ["sh", "-c", script, "sh", target] }, stop.signal).catch(() => undefined);
+    started.resolve();
+    return new Promise(() => undefined);
+  };
+  void openOn(base, { runner: runnerWith({ cp }) }).create(clone(), call);
+  await started.promise;
+  try {
+    let code = "aborted";
+    const until = Date.now() + 10_000;
+    while (code === "aborted" && Date.now() < until) code = await codeOf(openOn(base).create(clone(), call));
+    expect(code).toBe("ok");
+    expect(await readdir(`${base}/v/clone`)).toEqual(["sub"]);
+  } finally {
+    stop.abort();
+    await orphan;
+  }
+});
+
+test("a copy whose source is deleted meanwhile is not complete", async () => {
+  const other = openOn(base);
+  const cp: Answer = async () => {
+    await other.delete("origin", call);
+    return { stdout: "", stderr: "", exitCode: 0 };
+  };
+  const driver = openOn(base, { runner: runnerWith({ cp }) });
+  expect(await codeOf(driver.create(clone(), call))).toBe("aborted");
+  expect(await codeOf(driver.create(clone(), call))).toBe("not-found");
+  expect(await below(base)).toEqual([]);
+});
+
+test("a copy whose source is replaced meanwhile is not complete", async () => {
+  const other = openOn(base);
+  const cp: Answer = async () => {
+    await other.delete("origin", call);
+    await other.create(volumeOf("origin"), call);
+    return { stdout: "", stderr: "", exitCode: 0 };
+  };
+  expect(await codeOf(openOn(base, { runner: runnerWith({ cp }) }).create(clone(), call))).toBe("aborted");
+});
+
+test("a delete that is cancelled in the middle is finished by its repeat, and the volume is out of sight meanwhile", async () => {
+  const controller = new AbortController();
+  const rm: Answer = async () => {
+    controller.abort();
+    throw new CommandError("test", "rm", "cancelled", "ended, because the call has ended");
+  };
+  const driver = openOn(base, { runner: runnerWith({ rm }) });
+  expect(await codeOf(driver.delete("origin", callWith(controller.signal)))).toBe("deadline-exceeded");
+  expect(await volumeIds(openOn(base))).toEqual([]);
+  await openOn(base).delete("origin", call);
+  expect(await below(base)).toEqual([]);
+});
+
+test("a delete never reaches through a link", async () => {
+  const outside = await temporaryFolder();
+  await writeFile(`${outside}/keep`, "kept");
+  await symlink(outside, `${base}/v/origin/out`);
+  await symlink(outside, `${base}/v/linked`);
+  const driver = openOn(base);
+  await driver.delete("origin", call);
+  expect(await codeOf(driver.delete("linked", call))).toBe("failed-precondition");
+  expect(await codeOf(driver.get("linked", call))).toBe("failed-precondition");
+  expect(await codeOf(driver.create(volumeOf("linked"), call))).toBe("failed-precondition");
+  expect(await volumeIds(driver)).toEqual([]);
+  expect((await lstat(`${base}/v/linked`)).isSymbolicLink()).toBe(true);
+  expect(await readFile(`${outside}/keep`, "utf8")).toBe("kept");
+  await rm(outside, { recursive: true });
+});
+
+test("no more than four tools work at once", async () => {
+  let now = 0;
+  let most = 0;
+  const sync: Answer = async () => {
+    most = Math.max(most, ++now);
+    await Promise.resolve();
+    now--;
+    return { stdout: "", stderr: "", exitCode: 0 };
+  };
+  const gate = Promise.withResolvers<void>();
+  const cp: Answer = async () => {
+    most = Math.max(most, ++now);
+    if (now === 4) gate.resolve();
+    await gate.promise;
+    now--;
+    return { stdout: "", stderr: "", exitCode: 0 };
+  };
+  const driver = openOn(base, { runner: runnerWith({ cp, sync }) });
+  const snap = (n: number) => snapshotsOf(driver).create(`snap-${n}`, "origin", {}, call);
+  await Promise.all(Array.from({ length: 12 }, (_, n) => snap(n)));
+  expect(most).toBe(4);
+});

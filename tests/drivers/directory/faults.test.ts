@@ -1,0 +1,236 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { getuid } from "node:process";
+import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
+import type { Files } from "../../../lib/drivers/directory/files.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+
+const call = callWith();
+const page = { token: undefined, max: 10 };
+const isRoot = getuid?.() === 0;
+
+let base = "";
+beforeEach(async () => {
+  base = await temporaryFolder();
+});
+afterEach(() => rm(base, { recursive: true, force: true }));
+
+describe("while the base folder is away", () => {
+  const operations = (driver: ReturnType<typeof openOn>): Readonly<Record<string, () => Promise<unknown>>> => ({
+    create: () => driver.create(volumeOf("b"), call),
+    clone: () => driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call),
+    delete: () => driver.delete("a", call),
+    get: () => driver.get("a", call),
+    find: () => driver.find("a", call),
+    expand: async () => driver.expand?.expand("a", { required: 1n, limit: undefined }, call),
+    list: async () => driver.inventory?.list(page, call),
+    capacity: async () => driver.capacity?.available({}, call),
+    check: async () => driver.check?.(call),
+    "create snapshot": () => snapshotsOf(driver).create("s", "a", {}, call),
+    "delete snapshot": () => snapshotsOf(driver).delete("f/s", call),
+    "get snapshot": () => snapshotsOf(driver).get("f/s", call),
+    "list snapshots": () => snapshotsOf(driver).list({ volumeId: undefined }, page, call),
+  });
+  const names = Object.keys(operations(openOn("/nowhere")));
+
+  test.each(names)("%s is unavailable and makes nothing", async name => {
+    const driver = openOn(base);
+    await driver.create(volumeOf("a"), call);
+    await rename(base, `${base}-away`);
+    try {
+      expect(await codeOf(operations(driver)[name]?.() ?? Promise.resolve())).toBe("unavailable");
+      expect(await stat(base).catch(() => "absent")).toBe("absent");
+    } finally {
+      await rename(`${base}-away`, base);
+    }
+    expect(await volumeIds(driver)).toEqual(["a"]);
+  });
+
+  test.each(names)("%s is unavailable where a share should be mounted and is not", async name => {
+    const driver = openOn(base, { kind: "nfs-client", settings: { shareHost: "nas" } });
+    expect(await codeOf(operations(driver)[name]?.() ?? Promise.resolve())).toBe("unavailable");
+    expect(await below(base)).toEqual([]);
+  });
+
+  test("a file in place of the base folder is no base folder", async () => {
+    await writeFile(`${base}/file`, "");
+    expect(await codeOf(openOn(`${base}/file`).create(volumeOf("a"), call))).toBe("unavailable");
+  });
+});
+
+test.each([
+  ["nfs-client", 0x6969],
+  ["smb-client", 0xfe534d42],
+  ["lustre-client", 0x0bd00bd0],
+] as const)("%s works on a file system of its type", async (kind, type) => {
+  const files: Files = { ...directFiles, statfs: async () => ({ type, availableBytes: 5n }) };
+  const driver = openOn(base, { kind, files, settings: { shareHost: "nas" } });
+  await driver.create(volumeOf("a"), call);
+  expect(await driver.capacity?.available({}, call)).toBe(5n);
+});
+
+test("the type of a file system is read as the kernel tells it", async () => {
+  const { type } = await directFiles.statfs("/proc");
+  expect(type).toBe(0x9fa0);
+});
+
+describe.skipIf(!isRoot)("on a full disk", () => {
+  const mounted = async (work: () => Promise<void>) => {
+    const signal = call.signal;
+    const argv = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", base] as const;
+    const { exitCode, stderr } = await systemRunner.run({ argv }, signal);
+    expect([exitCode, stderr]).toEqual([0, ""]);
+    try {
+      await work();
+    } finally {
+      await systemRunner.run({ argv: ["umount", base] }, signal);
+    }
+  };
+  const fill = async (path: string) => {
+    await writeFile(path, Buffer.alloc(1 << 20)).catch(error => expect(error.code).toBe("ENOSPC"));
+  };
+
+  test("a copy is resource-exhausted, leaves nothing, and works when there is space", () =>
+    mounted(async () => {
+      const driver = openOn(base);
+      await driver.create(volumeOf("a"), call);
+      await writeFile(`${base}/v/a/big`, Buffer.alloc(150 << 10, 1));
+      const before = await below(base);
+      const spec = volumeOf("b", gib, { kind: "volume", id: "a" });
+      expect(await codeOf(driver.create(spec, call))).toBe("resource-exhausted");
+      expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("resource-exhausted");
+      expect((await below(base)).filter(name => name !== ".csimux/work")).toEqual([...before]);
+      await truncate(`${base}/v/a/big`, 4096);
+      expect(await codeOf(driver.create(spec, call))).toBe("ok");
+      for (const id of ["a", "b"]) await driver.delete(id, call);
+      expect(await below(base)).toEqual([]);
+    }));
+
+  test("a create is resource-exhausted and leaves nothing, and volumes can still be deleted", () =>
+    mounted(async () => {
+      const driver = openOn(base);
+      await driver.create(volumeOf("a"), call);
+      await mkdir(`${base}/v/old`);
+      await fill(`${base}/v/old/big`);
+      const before = await below(base);
+      expect(await codeOf(driver.create(volumeOf("b"), call))).toBe("resource-exhausted");
+      expect(await below(base)).toEqual([...before]);
+      await driver.delete("old", call);
+      await driver.delete("a", call);
+      expect(await below(base)).toEqual([]);
+    }));
+});
+
+test("a full disk that takes not even a new folder does not keep a volume from being deleted", async () => {
+  const full = async () => {
+    throw Object.assign(new Error("full"), { code: "ENOSPC" });
+  };
+  const driver = openOn(base);
+  await driver.create(volumeOf("a"), call);
+  await writeFile(`${base}/v/a/file`, "x");
+  await openOn(base, { files: { ...directFiles, makeFolder: full, writeText: full } }).delete("a", call);
+  expect(await below(base)).toEqual([]);
+});
+
+test("a removal of an unrecorded volume that is interrupted leaves a trace for the next create of its name", async () => {
+  await mkdir(`${base}/v/old`, { recursive: true });
+  await writeFile(`${base}/v/old/file`, "x");
+  const dead = async () => {
+    throw new Error("killed");
+  };
+  const runner = { where: "test", run: dead };
+  expect(await codeOf(openOn(base, { runner }).delete("old", call))).toBe("internal");
+  const driver = openOn(base);
+  await driver.create(volumeOf("old"), call);
+  await driver.delete("old", call);
+  expect(await below(base)).toEqual([]);
+});
+
+test("half a line at the end of a record does not lose the line before it", async () => {
+  const driver = openOn(base);
+  await driver.create(volumeOf("a"), call);
+  const record = `${base}/.csimux/v.a.json`;
+  await writeFile(record, '\n{"name":"a","byt', { flag: "a" });
+  expect((await openOn(base).get("a", call)).bytes).toBe(gib);
+  await driver.expand?.expand("a", { required: 2n * gib, limit: undefined }, call);
+  expect((await openOn(base).get("a", call)).bytes).toBe(2n * gib);
+});
+
+test("a damaged record does not hide a volume, and one of a snapshot can be deleted", async () => {
+  const driver = openOn(base);
+  await driver.create(volumeOf("a"), call);
+  const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
+  for (const name of ["v.a", "s.s"]) await writeFile(`${base}/.csimux/${name}.json`, "\0\0{}\n[1]\n");
+  expect(await volumeIds(driver)).toEqual(["a"]);
+  expect((await driver.get("a", call)).bytes).toBe(0n);
+  expect(await codeOf(snapshotsOf(driver).get(id, call))).toBe("internal");
+  expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("already-exists");
+  await snapshotsOf(driver).delete(id, call);
+  await driver.delete("a", call);
+  expect(await below(base)).toEqual([]);
+});
+
+test("two names with one id are told apart by the record", async () => {
+  const driver = openOn(base);
+  await driver.create(volumeOf("a"), call);
+  await writeFile(
+    `${base}/.csimux/v.a.json`,
+    '{"name":"A","bytes":"1073741824","created":"2026-01-01T00:00:00Z","connection":"c1"}\n',
+  );
+  expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("already-exists");
+  expect(await driver.find("a", call)).toBeUndefined();
+});
+
+test("a delete of a snapshot that is being made waits for its end", async () => {
+  const driver = openOn(base);
+  await driver.create(volumeOf("a"), call);
+  const making = snapshotsOf(driver).create("s", "a", {}, call);
+  expect(await codeOf(snapshotsOf(driver).delete("f/s", call))).toBe("aborted");
+  const { id } = await making;
+  await snapshotsOf(driver).delete(id, call);
+});
+
+test.each(["restic", "kopia", "other"])("snapshots by %s are refused before anything is made", async method => {
+  const driver = openOn(base);
+  await driver.create(volumeOf("a"), call);
+  expect(await codeOf(snapshotsOf(driver).create("s", "a", { driver: method }, call))).toBe("invalid-argument");
+  const configured = openOn(base, { settings: { snapshotDriver: method } });
+  expect(await codeOf(snapshotsOf(configured).create("s", "a", {}, call))).toBe("invalid-argument");
+  expect(await codeOf(snapshotsOf(configured).create("s", "a", { driver: "filecopy" }, call))).toBe("ok");
+});
+
+describe("mode and owner", () => {
+  test.each([0o700, 0o777, 0o2770, 0o1777, 0o000])("mode %o is exact", async mode => {
+    await openOn(base, { settings: { mode } }).create(volumeOf("a"), call);
+    expect((await stat(`${base}/v/a`)).mode & 0o7777).toBe(mode);
+  });
+
+  test.skipIf(!isRoot)("0 is an owner, names are looked up, and each half stands alone", async () => {
+    await openOn(base, { settings: { user: 1234 } }).create(volumeOf("user"), call);
+    await openOn(base, { settings: { group: "4321" } }).create(volumeOf("group"), call);
+    await openOn(base, { settings: { user: "root", group: 0, mode: 0o750 } }).create(volumeOf("root"), call);
+    const owner = async (id: string) => {
+      const { uid, gid } = await stat(`${base}/v/${id}`);
+      return [uid, gid];
+    };
+    expect(await owner("user")).toEqual([1234, 0]);
+    expect(await owner("group")).toEqual([0, 4321]);
+    expect(await owner("root")).toEqual([0, 0]);
+  });
+
+  test("an unknown name makes nothing", async () => {
+    const driver = openOn(base, { settings: { user: "no-such-user-here" } });
+    expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("failed-precondition");
+    expect(await below(base)).toEqual([]);
+  });
+
+  test("a volume in use keeps what its owner has set since", async () => {
+    const driver = openOn(base, { settings: { mode: 0o770 } });
+    await driver.create(volumeOf("a"), call);
+    await chmod(`${base}/v/a`, 0o711);
+    await driver.create(volumeOf("a"), call);
+    expect((await stat(`${base}/v/a`)).mode & 0o777).toBe(0o711);
+  });
+});

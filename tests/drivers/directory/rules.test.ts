@@ -1,0 +1,185 @@
+import { describe, expect, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { failure, toolFailure } from "../../../lib/drivers/directory/failures.ts";
+import { isVolumeId, layoutOf } from "../../../lib/drivers/directory/layout.ts";
+import { pageOf } from "../../../lib/drivers/directory/pages.ts";
+import {
+  oldSource,
+  parseSnapshotId,
+  placeOfTree,
+  snapshotId,
+  snapshotKey,
+  usualSource,
+} from "../../../lib/drivers/directory/snapshot-ids.ts";
+import { onlyVanished } from "../../../lib/drivers/directory/tools.ts";
+import { sizeFrom } from "../../../lib/drivers/directory/volumes.ts";
+import { CommandError } from "../../../lib/io/runner.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+
+const volume = "pvc-01234567-89ab-cdef-0123-456789abcdef";
+const old = `${volume}-snapshot-fedcba98-7654-3210-fedc-ba9876543210`;
+
+describe("volume ids", () => {
+  test.each(["a", "0", "A_b-c", volume, "x".repeat(128)])("%p is one", id => expect(isVolumeId(id)).toBe(true));
+  test.each(["", ".", "..", "-a", "_a", "a/b", "a.b", "a b", "a\n", "ä", "a~b", "x".repeat(129)])("%p is none", id =>
+    expect(isVolumeId(id)).toBe(false),
+  );
+});
+
+describe("snapshot ids", () => {
+  test.each([
+    ["f/snap-1", "_snap-1", "snap-1"],
+    [old, old, undefined],
+    [`snapshot_driver=filecopy&snapshot_id=${old}`, old, undefined],
+    [`snapshot_id=${old}&snapshot_driver=filecopy`, old, undefined],
+    ["snapshot_driver=filecopy&snapshot_id=a-b%3A1%2B2", "a-b:1+2", undefined],
+    ["snapshot_driver=filecopy&snapshot_id=a-b+c", "a-b+c", undefined],
+  ])("%p is the folder %p", (id, tree, key) => expect(parseSnapshotId(id)).toEqual({ tree, key }));
+
+  test.each([
+    "",
+    "f/",
+    "f/_x",
+    "f/a/b",
+    "f/..",
+    "..",
+    "a-..",
+    "_snap",
+    "-a-b",
+    "nodash",
+    "a-b/c",
+    "snapshot_driver=filecopy&snapshot_id=../v/x-y",
+    "snapshot_driver=filecopy&snapshot_id=_snap",
+    "snapshot_driver=filecopy",
+    "snapshot_driver=other&snapshot_id=a-b",
+    "snapshot_id=a-b",
+  ])("%p is none", id => expect(parseSnapshotId(id)).toBeUndefined());
+
+  test.each(["restic", "kopia"])("one of %s is refused by name", async method => {
+    const read = async () => parseSnapshotId(`snapshot_driver=${method}&snapshot_id=0123456789abcdef`);
+    expect(await codeOf(read())).toBe("failed-precondition");
+  });
+
+  test("the folder of any snapshot name leads back to its id and is never one of democratic-csi", () => {
+    for (const name of ["a", old, "x".repeat(128), "../..", "_x", "ü", "f/a"]) {
+      const key = snapshotKey(name, 64);
+      const place = { tree: `_${key}`, key };
+      expect(placeOfTree(place.tree)).toEqual(place);
+      expect(parseSnapshotId(snapshotId(place))).toEqual(place);
+      expect(snapshotId(place).length).toBeLessThanOrEqual(64);
+    }
+    expect(placeOfTree(old)).toEqual({ tree: old, key: undefined });
+    expect(["lost+found", ".x", "_a.b", "a-..b"].map(placeOfTree)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test("the source of an old folder comes from the usual names, else from the volumes that exist", () => {
+    expect(usualSource(old)).toBe(volume);
+    expect(usualSource("a-snap")).toBeUndefined();
+    expect(oldSource("a-b-c-snap", ["a", "a-b", "x", "a-b-c-snapper"])).toBe("a-b");
+    expect(oldSource("a-b-snap", [])).toBe("a-b");
+  });
+});
+
+test.each([
+  ["as asked", { required: 5n, limit: undefined }, 3n, 5n],
+  ["the limit alone", { required: undefined, limit: 7n }, 3n, 7n],
+  ["the source when nothing is asked", { required: undefined, limit: undefined }, 1n << 40n, 1n << 40n],
+  ["anything for a source of unknown size", { required: 1n, limit: 1n }, 0n, 1n],
+])("the size of a copy is %s", (_, range, bytes, expected) => {
+  expect(sizeFrom(range, { path: "/x", bytes })).toBe(expected);
+});
+
+test("a copy smaller than its source is out of range", async () => {
+  const asked = async () => sizeFrom({ required: 2n, limit: undefined }, { path: "/x", bytes: 3n });
+  expect(await codeOf(asked())).toBe("out-of-range");
+});
+
+describe("a copy may leave out what vanished from its source", () => {
+  const gone = (path: string) => `cp: cannot stat '${path}': No such file or directory`;
+  test.each([
+    [gone("/b/v/x/a"), true],
+    [`${gone("/b/v/x/a")}\ncp: cannot open '/b/v/x/c' for reading: No such file or directory\n`, true],
+    [`cp: cannot stat "/b/v/x/it's": No such file or directory`, true],
+    ["", false],
+    [gone("/b/v/x"), false],
+    [gone("/b/v/xx/a"), false],
+    [`${gone("/b/v/x/a")}\n[70000 bytes left out]\n${gone("/b/v/x/b")}`, false],
+    [`${gone("/b/v/x/a")}\ncp: cannot open '/b/v/x/c' for reading: Permission denied`, false],
+    ["cp: cannot create regular file '/b/.csimux/work/y/a': No such file or directory", false],
+    [`cp: cannot create directory '/w/y' from '/b/v/x/a': No such file or directory`, false],
+  ])("%p → %p", (stderr, expected) => expect(onlyVanished(stderr, "/b/v/x")).toBe(expected));
+});
+
+describe("failures", () => {
+  const errno = (code: string) => Object.assign(new Error(`${code}: secret text`), { code });
+  test.each([
+    ["ENOSPC", "resource-exhausted"],
+    ["EDQUOT", "resource-exhausted"],
+    ["EACCES", "failed-precondition"],
+    ["EROFS", "failed-precondition"],
+    ["EPERM", "failed-precondition"],
+    ["EBUSY", "failed-precondition"],
+    ["ENOENT", "unavailable"],
+    ["ESTALE", "unavailable"],
+    ["EIO", "unavailable"],
+    ["EEXIST", "aborted"],
+    ["EXDEV", "internal"],
+  ] as const)("%s is %s and names the connection and the work", (name, code) => {
+    const error = failure(errno(name), "c1", 'create volume "a"');
+    expect(error.code).toBe(code);
+    expect(error.message).toStartWith('connection "c1": cannot create volume "a": ');
+    expect(error.message).toContain(name);
+    expect(error.message).not.toContain("secret");
+  });
+
+  test.each([
+    ["missing", "failed-precondition"],
+    ["denied", "failed-precondition"],
+    ["cancelled", "deadline-exceeded"],
+    ["timeout", "deadline-exceeded"],
+    ["killed", "unavailable"],
+    ["spawn", "unavailable"],
+  ] as const)("a command that is %s is %s", (kind, code) => {
+    expect(failure(new CommandError("local", "cp", kind, "reason"), "c1", "copy").code).toBe(code);
+  });
+
+  test("a failure on purpose stays as it is, an unknown one says nothing of its text", () => {
+    const own = new CsiError("not-found", "x");
+    expect(failure(own, "c1", "y")).toBe(own);
+    expect(failure(new Error("password=1"), "c1", "y").message).not.toContain("password");
+  });
+
+  test.each([
+    ["cp: error writing '/x': No space left on device", "resource-exhausted"],
+    ["cp: error writing '/x': Disk quota exceeded", "resource-exhausted"],
+    ["cp: cannot create regular file '/x': Read-only file system", "failed-precondition"],
+    ["cp: cannot open '/x' for reading: Permission denied", "failed-precondition"],
+    ["cp: error reading '/x': Input/output error", "unavailable"],
+    ["cp: strange", "internal"],
+    ["", "internal"],
+  ] as const)("the last words %p are %s", (stderr, code) => {
+    expect(toolFailure("c1", "copy", "cp", 1, stderr).code).toBe(code);
+  });
+});
+
+test("a page ends where the next begins, and only a full one names a next", async () => {
+  const load = async (name: string) => (name === "skip" ? undefined : name);
+  const page = (token: string | undefined, max: number) =>
+    pageOf(["c", "a", "skip", "b", "x/y"], isVolumeId, { token, max }, load);
+  expect(await page(undefined, 2)).toEqual({ items: ["a", "b"], next: ">b" });
+  expect(await page(">b", 2)).toEqual({ items: ["c"], next: undefined });
+  expect(await page(">bb", 1)).toEqual({ items: ["c"], next: undefined });
+  expect(await page(undefined, 3)).toEqual({ items: ["a", "b", "c"], next: undefined });
+});
+
+test("a base folder must be absolute", async () => {
+  for (const base of ["", "relative/x", "/"]) {
+    expect(await codeOf((async () => layoutOf(base))())).toBe("failed-precondition");
+  }
+  expect(layoutOf("/a//").tree("v", "x")).toBe("/a/v/x");
+});
