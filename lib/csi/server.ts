@@ -3,6 +3,7 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
 import { ActiveCalls } from "./active-calls.ts";
+import { Doorway } from "./doorway.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { mount } from "./mount.ts";
 import { placeSocket, type SocketFile } from "./socket-file.ts";
@@ -21,7 +22,8 @@ const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(r
 export class GrpcServer {
   readonly #server: Server;
   readonly #calls = new ActiveCalls();
-  readonly #sockets: SocketFile[] = [];
+  readonly #doorways: Doorway[] = [];
+  readonly #files: SocketFile[] = [];
   #stopped: Promise<{ cut: number }> | undefined;
 
   constructor(options: { readonly maxRequestBytes: number }) {
@@ -47,12 +49,12 @@ export class GrpcServer {
    */
   async listen(endpoint: Endpoint, socketMode = 0o600): Promise<string> {
     try {
-      if (endpoint.kind === "tcp") return `${endpoint.host}:${await this.#bind(`${endpoint.host}:${endpoint.port}`)}`;
-      const bind = async (path: string) => void (await this.#bind(`unix:${path}`));
-      this.#sockets.push(await placeSocket(endpoint.path, socketMode, bind));
+      if (endpoint.kind === "tcp") return `${endpoint.host}:${await this.#bindTcp(endpoint.host, endpoint.port)}`;
+      await this.#bindUnix(endpoint.path, socketMode);
       return `unix:${endpoint.path}`;
     } catch (error) {
       this.#server.forceShutdown();
+      for (const doorway of this.#doorways) void doorway.close();
       throw error;
     }
   }
@@ -70,21 +72,31 @@ export class GrpcServer {
   async #stop(limitMs: number): Promise<{ cut: number }> {
     this.#calls.close();
     // Calls back only when every peer has closed its connection, which a mute one never does: hence the limits.
-    const closed = new Promise<void>(resolve => this.#server.tryShutdown(() => resolve()));
+    const shutDown = new Promise<void>(resolve => this.#server.tryShutdown(() => resolve()));
+    // Both, because sessions count as closed before their last bytes have left.
+    const closed = Promise.all([shutDown, ...this.#doorways.map(doorway => doorway.close())]);
     await this.#calls.whenIdle(limitMs);
     const cut = this.#calls.size;
     this.#calls.abort(new CsiError("unavailable", "csimux is stopping"));
     await Promise.race([closed, pause(farewellMs)]);
     this.#server.forceShutdown();
-    for (const socket of this.#sockets) socket.release();
+    for (const file of this.#files) file.release();
     return { cut };
   }
 
-  #bind(address: string): Promise<number> {
+  async #bindUnix(path: string, mode: number): Promise<void> {
+    const injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+    const doorway = new Doorway(connection => injector.injectConnection(connection));
+    this.#doorways.push(doorway);
+    this.#files.push(await placeSocket(path, mode, own => doorway.listen(own)));
+  }
+
+  #bindTcp(host: string, port: number): Promise<number> {
+    const address = `${host}:${port}`;
     return new Promise((resolve, reject) => {
-      this.#server.bindAsync(address, ServerCredentials.createInsecure(), (error, port) => {
+      this.#server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
         if (error) reject(new CsiError("failed-precondition", `cannot listen on ${address}: ${error.message}`));
-        else resolve(port);
+        else resolve(bound);
       });
     });
   }

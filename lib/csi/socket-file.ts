@@ -91,7 +91,9 @@ export async function placeSocket(
   try {
     await removeStale(path);
     const own = `${folder}/s`;
-    await bind(own);
+    await bind(own).catch(error => {
+      throw refused(`cannot listen on a socket in ${dirname(path)}: ${codeOf(error)}`, error);
+    });
     chmodSync(own, mode);
     const placed = publish(own, path);
     return {

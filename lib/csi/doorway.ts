@@ -1,0 +1,150 @@
+import { createServer, type Server, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { hasOddAuthority } from "./authority.ts";
+import {
+  type Frame,
+  firstFrame,
+  flag,
+  frameLength,
+  frameType,
+  makeFrame,
+  maxPayloadBytes,
+  payloadOf,
+  preface,
+} from "./http2-frames.ts";
+import { tolerant } from "./tolerant.ts";
+
+const emptySettings = makeFrame(frameType.settings, 0, 0, new Uint8Array());
+
+const isAck = (frame: Frame, type: number): boolean => frame.type === type && (frame.flags & flag.ack) !== 0;
+
+/** More than any client sends before its first request; what exceeds it in bytes is left to the server to judge. */
+const maxOpeningBytes = 262_144;
+
+/** The beginning of a connection, up to its first request and the answer to our SETTINGS. */
+class Opening {
+  readonly #kept: Buffer[] = [];
+  #rest = Buffer.alloc(0);
+  #acknowledged = false;
+  #request: Frame | undefined;
+  #malformed = false;
+  #bytes = 0;
+
+  /** Takes bytes that follow the preface; returns what to answer at once. */
+  add(chunk: Buffer): Buffer[] {
+    this.#rest = Buffer.concat([this.#rest, chunk]);
+    this.#bytes += chunk.length;
+    const answers: Buffer[] = [];
+    while (!this.complete) {
+      this.#malformed = (frameLength(this.#rest) ?? 0) > maxPayloadBytes + 9;
+      const frame = firstFrame(this.#rest);
+      if (!frame) break;
+      this.#rest = this.#rest.subarray(frame.bytes.length);
+      if (frame.type === frameType.ping && !isAck(frame, frameType.ping)) {
+        answers.push(makeFrame(frameType.ping, flag.ack, 0, payloadOf(frame)));
+      } else if (!this.#acknowledged && isAck(frame, frameType.settings)) {
+        // It answers the SETTINGS sent here, which the server knows nothing of.
+        this.#acknowledged = true;
+      } else {
+        this.#kept.push(frame.bytes);
+        if (frame.type === frameType.headers) this.#request ??= frame;
+      }
+    }
+    return answers;
+  }
+
+  get complete(): boolean {
+    return this.#malformed || this.#bytes > maxOpeningBytes || (this.#acknowledged && this.#request !== undefined);
+  }
+
+  get odd(): boolean {
+    return this.#request !== undefined && hasOddAuthority(this.#request);
+  }
+
+  /** All bytes that the server has to see. */
+  get bytes(): Buffer {
+    return Buffer.concat([...this.#kept, this.#rest]);
+  }
+}
+
+/** Gives the socket to the server together with what was read from it. */
+function handOver(socket: Socket, read: Buffer, accept: (connection: Duplex) => void): void {
+  socket.pause();
+  socket.unshift(read);
+  accept(socket);
+  socket.resume();
+}
+
+/**
+ * Looks at the first request of an HTTP/2 client before the server does, and calls `accept` with the connection.
+ *
+ * Clients on Unix sockets send all kinds of `:authority`: kubelet up to 1.28 the path of the socket, other ones the
+ * percent-encoded path. The HTTP/2 server of the runtime resets requests with a path, as RFC 9113 section 8.3.1 allows.
+ * A client that says "localhost" gets the server itself, at no further cost; any other goes through a filter.
+ *
+ * Some clients hold back their first request until they have seen SETTINGS, so an empty one is sent from here. The server
+ * sends its own later, which HTTP/2 allows at any time, and never sees the answer to ours.
+ */
+export function admit(socket: Socket, accept: (connection: Duplex) => void): void {
+  const opening = new Opening();
+  let greeting = Buffer.alloc(0);
+  let greeted = false;
+
+  const leave = (hand: () => void) => {
+    socket.off("data", onData);
+    hand();
+  };
+  const onData = (chunk: Buffer) => {
+    let frames = chunk;
+    if (!greeted) {
+      greeting = Buffer.concat([greeting, chunk]);
+      const said = greeting.subarray(0, preface.length);
+      if (!preface.subarray(0, said.length).equals(said)) return leave(() => handOver(socket, greeting, accept));
+      if (said.length < preface.length) return;
+      greeted = true;
+      socket.write(emptySettings);
+      frames = greeting.subarray(preface.length);
+    }
+    for (const answer of opening.add(frames)) socket.write(answer);
+    if (!opening.complete) return;
+    leave(() =>
+      opening.odd
+        ? accept(tolerant(socket, preface, opening.bytes))
+        : handOver(socket, Buffer.concat([preface, opening.bytes]), accept),
+    );
+  };
+  socket.on("data", onData);
+}
+
+/** A listener on a Unix socket that admits connections one by one. */
+export class Doorway {
+  readonly #listener: Server;
+  readonly #waiting = new Set<Socket>();
+
+  constructor(accept: (connection: Duplex) => void) {
+    this.#listener = createServer(socket => {
+      this.#waiting.add(socket);
+      socket.on("error", () => socket.destroy());
+      socket.on("close", () => this.#waiting.delete(socket));
+      admit(socket, connection => {
+        this.#waiting.delete(socket);
+        accept(connection);
+      });
+    });
+  }
+
+  /** Listens on the path; rejects with the error of the system. */
+  listen(path: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#listener.once("error", reject);
+      this.#listener.listen({ path }, resolve);
+    });
+  }
+
+  /** Takes no more connections, drops those without a request; resolves when all others have closed too. */
+  close(): Promise<void> {
+    const closed = new Promise<void>(resolve => this.#listener.close(() => resolve()));
+    for (const socket of this.#waiting) socket.destroy();
+    return closed;
+  }
+}
