@@ -32,9 +32,6 @@ export interface ReadConnection {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** A main file that gives nothing. */
-export const noDefaults: Defaults = { values: {}, prefix: "org.democratic-csi.topology" };
-
 const commonKeys = [...keysOf(commonSchema)];
 
 /**

@@ -39,6 +39,9 @@ export interface Defaults {
   readonly prefix: string;
 }
 
+/** A main file that gives nothing. */
+export const noDefaults: Defaults = { values: {}, prefix: defaultPrefix };
+
 /** The main file. */
 export interface ProxyConfig {
   readonly configFolder: string;
@@ -178,8 +181,11 @@ export interface ReadProxy {
 }
 
 /** Reads the main file. Pure; never throws. `file` is only used in messages. */
-export function readProxyConfig(file: string, text: string, outside: Outside): ReadProxy {
-  const source = parseYaml(file, text);
+export const readProxyConfig = (file: string, text: string, outside: Outside): ReadProxy =>
+  readProxySource(parseYaml(file, text), outside);
+
+/** As readProxyConfig, for a document that has been parsed already. */
+export function readProxySource(source: Source, outside: Outside): ReadProxy {
   const refused = (findings: readonly Finding[], singleDriver?: string): ReadProxy => ({
     source,
     config: undefined,

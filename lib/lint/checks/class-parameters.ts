@@ -1,0 +1,135 @@
+import { type Finding, warning } from "../../config/finding.ts";
+import { nearest } from "../../config/nearest.ts";
+import { factsOf, filesystemsOf } from "../facts.ts";
+import { type ClassObject, type ConnectionFile, mappingAt, problem, textAt } from "../world.ts";
+
+const secretKinds = [
+  "provisioner",
+  "controller-publish",
+  "node-stage",
+  "node-publish",
+  "controller-expand",
+  "node-expand",
+  "controller-modify",
+  "snapshotter",
+  "snapshotter-list",
+];
+
+const common = [
+  ...secretKinds.flatMap(kind => [
+    `csi.storage.k8s.io/${kind}-secret-name`,
+    `csi.storage.k8s.io/${kind}-secret-namespace`,
+  ]),
+  "csi.storage.k8s.io/secret-name",
+  "csi.storage.k8s.io/secret-namespace",
+  "csi.storage.k8s.io/pvc/name",
+  "csi.storage.k8s.io/pvc/namespace",
+  "csi.storage.k8s.io/pv/name",
+  "connection",
+];
+
+const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
+  storage: [
+    ...common,
+    "fsType",
+    "csi.storage.k8s.io/fstype",
+    "detachedVolumesFromSnapshots",
+    "detachedVolumesFromVolumes",
+    "config",
+    "load-config-from-pvc",
+    "lunTemplate",
+    "targetTemplate",
+  ],
+  snapshot: [...common, "detachedSnapshots", "driver", "lunSnapshotTemplate"],
+};
+
+const booleans = new Set([
+  "detachedVolumesFromSnapshots",
+  "detachedVolumesFromVolumes",
+  "detachedSnapshots",
+  "load-config-from-pvc",
+]);
+
+/** `democratic-csi.org/<instance or driver>/key` and `democratic-csi.org/key` mean `key`. */
+const plainKey = (key: string): string => key.replace(/^democratic-csi\.org\/(?:[^/]+\/)?/, "");
+
+/** Rules about the parameters of one class. */
+export function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+  const all = mappingAt(each.value, "parameters");
+  for (const [key, value] of Object.entries(all)) {
+    const path = [...each.path, "parameters", key];
+    const plain = plainKey(key);
+    if (typeof value !== "string") {
+      const what = value === null ? "nothing" : typeof value === "object" ? "a structure" : `a ${typeof value}`;
+      yield problem(
+        "parameter-not-text",
+        path,
+        `Kubernetes accepts only text here, not ${what}`,
+        "put the value in quotes",
+      );
+    } else if (booleans.has(plain) && value !== "true" && value !== "false") {
+      yield problem("parameter-value", path, 'only "true" and "false" have a meaning here', 'write "true" or "false"');
+    }
+    if (!known[each.kind].includes(plain) && !usedInTemplate(plain, members))
+      yield unknown(each.kind, key, plain, path);
+  }
+  if (each.kind === "storage") yield* fsType(each, members);
+  else yield* snapshotDriver(each, members);
+}
+
+function unknown(kind: ClassObject["kind"], key: string, plain: string, path: readonly (string | number)[]): Finding {
+  const near = nearest(plain, known[kind]);
+  const message = `unknown parameter "${key}"`;
+  if (near) return problem("unknown-parameter", path, message, `did you mean "${near}"?`, "key");
+  return warning(
+    "unknown-parameter",
+    path,
+    message,
+    "only templates could use it, and no template of the connection does",
+    "key",
+  );
+}
+
+/** Templates in a connection may use any parameter. */
+const usedInTemplate = (key: string, members: readonly ConnectionFile[]): boolean =>
+  members.some(({ leaf }) => leaf.text.includes("{{") && leaf.text.includes(key));
+
+function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+  const keys = ["fsType", "csi.storage.k8s.io/fstype"].filter(
+    key => textAt(each.value, "parameters", key) !== undefined,
+  );
+  const [key, second] = keys;
+  if (key === undefined) return;
+  const path = [...each.path, "parameters", second ?? key];
+  if (second !== undefined) {
+    yield problem(
+      "fstype-given-twice",
+      path,
+      '"fsType" and "csi.storage.k8s.io/fstype" are two names of one parameter',
+      "remove one of the two",
+      "key",
+    );
+    return;
+  }
+  const wanted = textAt(each.value, "parameters", key) ?? "";
+  for (const { driver, name } of members) {
+    const possible = filesystemsOf(factsOf(driver));
+    if (wanted === "" || !possible || possible.includes(wanted)) continue;
+    const message = `connection "${name}" (${driver}) cannot make "${wanted}"`;
+    yield problem("fstype-impossible", path, message, `possible: ${possible.join(", ")}`);
+  }
+}
+
+function* snapshotDriver(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+  const path = [...each.path, "parameters", "driver"];
+  const value = textAt(each.value, "parameters", "driver");
+  if (value === undefined) return;
+  const methods = ["filecopy", "restic", "kopia"];
+  if (!methods.includes(value)) {
+    const near = nearest(value, methods);
+    yield problem("parameter-value", path, `must be one of ${methods.join(", ")}`, near && `did you mean "${near}"?`);
+  }
+  const other = members.find(({ driver }) => !factsOf(driver).directory);
+  if (other)
+    yield warning("parameter-without-effect", path, `${other.driver} does not read this parameter`, "remove it", "key");
+}

@@ -1,0 +1,52 @@
+import type { Finding } from "../../config/finding.ts";
+import { nearest } from "../../config/nearest.ts";
+import type { ProxyConfig } from "../../config/proxy.ts";
+import { type ClassObject, type ConnectionFile, problem, textAt, type World } from "../world.ts";
+import { membersOf } from "./groups.ts";
+
+/** Which connections a class leads to, and what is wrong with its `connection`. */
+export interface Target {
+  readonly members: readonly ConnectionFile[];
+  readonly finding: Finding | undefined;
+}
+
+/** Provisioner names that surely are csimux: of classes that name a connection, and of Helm values. */
+export function ownProvisioners({ classes, helm }: World): ReadonlySet<string> {
+  const byConnection = classes.filter(each => textAt(each.value, "parameters", "connection") !== undefined);
+  const names = [
+    ...byConnection.map(each => each.provisioner),
+    ...helm.map(each => textAt(each.value, "csiDriver", "name")),
+  ];
+  return new Set(names.filter(name => name !== undefined));
+}
+
+/** Whether a class is one of csimux; others are nobody's business here. */
+export const isOurs = (each: ClassObject, own: ReadonlySet<string>): boolean =>
+  each.ours ||
+  textAt(each.value, "parameters", "connection") !== undefined ||
+  (each.provisioner !== undefined && own.has(each.provisioner));
+
+/** Looks up the connection or group that a class names. */
+export function targetOf(each: ClassObject, world: World): Target {
+  const path = [...each.path, "parameters", "connection"];
+  const name = textAt(each.value, "parameters", "connection");
+  if (name === undefined || name === "") {
+    // A snapshot goes where its volume is.
+    if (each.kind === "snapshot") return { members: [], finding: undefined };
+    const fix = 'add "connection: <name of a connection file or group>"';
+    return { members: [], finding: problem("class-without-connection", path, "the class names no connection", fix) };
+  }
+  const direct = world.connections.filter(connection => connection.name === name);
+  if (direct.length > 0) return { members: direct, finding: undefined };
+  const config: ProxyConfig | undefined = world.main?.read.config;
+  const group = config?.groups.get(name);
+  if (group) return { members: membersOf(group, world.connections), finding: undefined };
+  if (world.connections.length === 0) return { members: [], finding: undefined };
+  const names = [...world.connections.map(connection => connection.name), ...(config?.groups.keys() ?? [])];
+  const near = nearest(name, names);
+  const fix = near ? `did you mean "${near}"?` : `add a file ${name}.yaml to the connections`;
+  return {
+    members: [],
+    finding: problem("class-connection-missing", path, `there is no connection or group "${name}"`, fix),
+  };
+}

@@ -1,0 +1,157 @@
+import { type Finding, warning } from "../../config/finding.ts";
+import type { ProxyConfig } from "../../config/proxy.ts";
+import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
+import { factsOf } from "../facts.ts";
+import type { Reported } from "../leaf.ts";
+import { type ClassObject, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
+import { parameters } from "./class-parameters.ts";
+import { isOurs, ownProvisioners, targetOf } from "./class-target.ts";
+import { reportsOf } from "./topology.ts";
+
+/** Rules about StorageClasses and VolumeSnapshotClasses that lead to csimux. */
+export function* classes(world: World): Iterable<Reported> {
+  const own = ownProvisioners(world);
+  for (const each of world.classes) {
+    if (!isOurs(each, own)) continue;
+    const { members, finding } = targetOf(each, world);
+    const config = world.main?.read.config;
+    const findings = [
+      ...(finding ? [finding] : []),
+      ...fields(each),
+      ...parameters(each, members),
+      ...(each.kind === "storage" ? storageClass(each, members, config) : []),
+    ];
+    for (const found of findings) yield { leaf: each.leaf, finding: found };
+  }
+}
+
+const words = {
+  storage: { volumeBindingMode: ["Immediate", "WaitForFirstConsumer"], reclaimPolicy: ["Delete", "Retain"] },
+  snapshot: { deletionPolicy: ["Delete", "Retain"] },
+} as const;
+
+function* fields(each: ClassObject): Iterable<Finding> {
+  for (const [key, allowed] of Object.entries(words[each.kind])) {
+    const value = textAt(each.value, key);
+    if (value !== undefined && !allowed.some(word => word === value)) {
+      yield problem("class-field", [...each.path, key], `must be ${allowed.join(" or ")}`);
+    }
+  }
+  if (each.kind === "snapshot" && !each.ours && textAt(each.value, "deletionPolicy") === undefined) {
+    yield problem(
+      "class-field",
+      [...each.path, "deletionPolicy"],
+      'a VolumeSnapshotClass needs "deletionPolicy"',
+      'add "deletionPolicy: Delete"',
+    );
+  }
+}
+
+function* storageClass(
+  each: ClassObject,
+  members: readonly ConnectionFile[],
+  config: ProxyConfig | undefined,
+): Iterable<Finding> {
+  const local = members.find(({ driver }) => factsOf(driver).local);
+  if (local && textAt(each.value, "volumeBindingMode") !== "WaitForFirstConsumer") {
+    const message = `${local.driver} volumes exist on one node, chosen before the pod is`;
+    yield warning(
+      "class-binding",
+      [...each.path, "volumeBindingMode"],
+      message,
+      'write "volumeBindingMode: WaitForFirstConsumer"',
+    );
+  }
+  const rigid = members.find(({ driver }) => !factsOf(driver).expands);
+  if (rigid && each.value["allowVolumeExpansion"] === true) {
+    const message = `connection "${rigid.name}" (${rigid.driver}) cannot expand volumes`;
+    yield problem("class-expansion", [...each.path, "allowVolumeExpansion"], message, "remove it");
+  }
+  yield* allowedTopologies(each, members, config);
+}
+
+type Term = Readonly<Record<string, string>>;
+
+/** Every combination of the values of one entry. */
+function termsOf(entry: unknown): readonly Term[] {
+  const expressions = listAt(entry, "matchLabelExpressions");
+  return expressions.reduce<readonly Term[]>(
+    (terms, expression) => {
+      const key = textAt(expression, "key") ?? "";
+      return terms
+        .flatMap(term => listAt(expression, "values").map(value => ({ ...term, [key]: String(value) })))
+        .slice(0, 1000);
+    },
+    [{}],
+  );
+}
+
+function* allowedTopologies(
+  each: ClassObject,
+  members: readonly ConnectionFile[],
+  config: ProxyConfig | undefined,
+): Iterable<Finding> {
+  const entries = listAt(each.value, "allowedTopologies");
+  if (entries.length === 0 || !config) return;
+  const path = [...each.path, "allowedTopologies"];
+  const topology = config.nodeTopology;
+  if (!topology) {
+    yield problem(
+      "class-topology",
+      path,
+      "the main file does not say what nodes report, so no node can fit",
+      'add "nodeTopology" to the main file',
+      "key",
+    );
+    return;
+  }
+  const { prefix } = topology;
+  const reports = [...reportsOf(topology).keys()].map(key => `${prefix}/${key}`);
+  const foreign = yield* keysOf(entries, path, reports, members);
+  if (foreign || members.length === 0) return;
+  const policy: PlacementPolicy = { prefix, match: config.topologyMatch, report: "all", honourPreferred: "never" };
+  const terms = entries.flatMap(termsOf);
+  const fitting = members.some(member => terms.some(term => fitsTerm(placesOf(member, prefix), term, policy)));
+  if (fitting) return;
+  const message = `no allowed place reaches ${members.map(({ name }) => `"${name}"`).join(", ")}`;
+  yield problem("class-topology", path, message, "compare with proxy.perDriver.topology of the connection", "key");
+}
+
+/** Reports keys that nothing produces; returns whether there were any. */
+function* keysOf(
+  entries: readonly unknown[],
+  path: readonly (string | number)[],
+  reports: readonly string[],
+  members: readonly ConnectionFile[],
+): Generator<Finding, boolean> {
+  const extra = members.flatMap(member => placesOf(member, "").flatMap(place => Object.keys(place.extra)));
+  let foreign = false;
+  for (const [index, entry] of entries.entries()) {
+    for (const [at, expression] of listAt(entry, "matchLabelExpressions").entries()) {
+      const key = textAt(expression, "key") ?? "";
+      if (reports.includes(key) || extra.includes(key)) continue;
+      foreign = true;
+      const message = `nodes do not report "${key}"`;
+      yield problem(
+        "class-topology",
+        [...path, index, "matchLabelExpressions", at, "key"],
+        message,
+        `they report: ${reports.join(", ")}`,
+      );
+    }
+  }
+  return foreign;
+}
+
+/** The places of a connection, keys with their prefix. */
+function placesOf({ read }: ConnectionFile, prefix: string): readonly Place[] {
+  const texts = (values: object): Term =>
+    Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
+  return listAt(read.tidied, "proxy", "perDriver", "topology").map(place => {
+    const requirements = Object.entries(texts(mappingAt(place, "requirements"))).map(([key, value]) => [
+      `${prefix}/${key}`,
+      value,
+    ]);
+    return { requirements: Object.fromEntries(requirements), extra: texts(mappingAt(place, "extra")) };
+  });
+}

@@ -1,0 +1,135 @@
+import { type Finding, warning } from "../../config/finding.ts";
+import { factsOf } from "../facts.ts";
+import type { Reported } from "../leaf.ts";
+import { at, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
+
+/** Rules about names and common keys of connections. */
+export function* connections({ connections: all }: World): Iterable<Reported> {
+  for (const connection of all) {
+    for (const finding of alone(connection)) yield { leaf: connection.leaf, finding };
+  }
+  yield* sameName(all);
+  yield* sameInstance(all);
+  yield* mixedDeployments(all);
+}
+
+function* alone(connection: ConnectionFile): Iterable<Finding> {
+  const { driver, name, read } = connection;
+  const raw = connection.leaf.source.value;
+  if (read.module && !read.module.open) {
+    yield warning(
+      "driver-not-ready",
+      ["driver"],
+      `this version of csimux checks ${driver} files but cannot open them yet`,
+      "keep this connection out of the folder until a version can",
+    );
+  }
+  if (factsOf(driver).zfs && name.length > longestForSnapshots) {
+    yield warning(
+      "long-connection-name",
+      [],
+      `the name has ${name.length} characters: snapshot ids would pass 128 bytes and are shortened with a hash`,
+      `use at most ${longestForSnapshots} characters`,
+    );
+  }
+  if (at(raw, "node") !== undefined) {
+    yield warning(
+      "node-block-in-connection",
+      ["node"],
+      "nodes never read connection files, so this has no effect",
+      "move it into the main file",
+      "key",
+    );
+  }
+  if (at(raw, "service") !== undefined) {
+    yield warning(
+      "ignored-key",
+      ["service"],
+      '"service" has no effect: csimux announces what its drivers can do',
+      "remove it",
+      "key",
+    );
+  }
+  for (const key of ["idTemplate", "idHash"]) {
+    const path = ["_private", "csi", "volume", key];
+    const value = at(raw, ...path);
+    if (value === undefined || value === null || textAt(value, "strategy") === "") continue;
+    yield warning(
+      "unsupported-setting",
+      path,
+      `"${key}" is not applied: new volumes are named after the request`,
+      "remove it; existing volumes stay in service",
+      "key",
+    );
+  }
+  for (const section of ["iscsi", "nvmeof"]) yield* portals(read.tidied, section);
+}
+
+/** `v:` or `s:`, the name, `/`, and 86 bytes of `pvc-<uuid>@snapshot-<uuid>` in 128. */
+const longestForSnapshots = 128 - 3 - 86;
+
+function* portals(tidied: unknown, section: string): Iterable<Finding> {
+  for (const key of ["targetPortals", "transports"]) {
+    const seen = new Set<string>();
+    for (const [index, portal] of listAt(tidied, section, key).entries()) {
+      const text = String(portal)
+        .toLowerCase()
+        .replace(/:3260$/, "");
+      if (seen.has(text))
+        yield warning(
+          "duplicate-portal",
+          [section, key, index],
+          `"${String(portal)}" stands in this list already`,
+          "remove it",
+        );
+      seen.add(text);
+    }
+  }
+}
+
+function* sameName(all: readonly ConnectionFile[]): Iterable<Reported> {
+  const byName = new Map<string, ConnectionFile>();
+  for (const connection of all) {
+    const { leaf, name } = connection;
+    const before = byName.get(name);
+    byName.set(name, before ?? connection);
+    if (!before) continue;
+    const message = `connection "${name}" is defined twice; the other one is ${before.leaf.inside || before.leaf.file}`;
+    yield { leaf, finding: problem("duplicate-connection", [], message, "rename or remove one of the two") };
+  }
+}
+
+function* sameInstance(all: readonly ConnectionFile[]): Iterable<Reported> {
+  const byId = new Map<string, string>();
+  for (const { leaf, name, read } of all) {
+    const id = textAt(read.tidied, "instance_id");
+    if (id === undefined || id === "") continue;
+    const before = byId.get(id);
+    byId.set(id, before ?? name);
+    if (before === undefined || before === name) continue;
+    const message = `connection "${before}" has the same instance_id, so parameters meant for one reach both`;
+    yield {
+      leaf,
+      finding: warning("duplicate-instance-id", ["instance_id"], message, "give each its own, or remove both"),
+    };
+  }
+}
+
+/** Local drivers need a controller on every node, the others one for all. */
+function* mixedDeployments(all: readonly ConnectionFile[]): Iterable<Reported> {
+  const known = all.filter(({ read }) => read.module);
+  const remote = known.find(({ driver }) => !factsOf(driver).local);
+  const local = known.find(({ driver }) => factsOf(driver).local);
+  if (!remote || !local) return;
+  const message = `${local.driver} needs a controller on every node, ${remote.driver} (connection "${remote.name}") one for all`;
+  yield {
+    leaf: local.leaf,
+    finding: warning("mixed-deployment", ["driver"], message, "deploy csimux twice, under two names"),
+  };
+}
+
+/** Labels of a connection as text. */
+export const labelsOf = ({ read }: ConnectionFile): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    Object.entries(mappingAt(read.tidied, "proxy", "perDriver", "labels")).map(([key, value]) => [key, String(value)]),
+  );

@@ -1,0 +1,63 @@
+import { type Finding, warning } from "../../config/finding.ts";
+import { nearest } from "../../config/nearest.ts";
+import type { GroupConfig } from "../../config/proxy.ts";
+import { selects } from "../../core/selector.ts";
+import { factsOf } from "../facts.ts";
+import type { Reported } from "../leaf.ts";
+import { type ConnectionFile, problem, type World } from "../world.ts";
+import { labelsOf } from "./connections.ts";
+
+/** Rules about groups and other names of connections in the main file. Without any connection file nothing can be said. */
+export function* groups({ main, connections }: World): Iterable<Reported> {
+  const config = main?.read.config;
+  if (!config || connections.length === 0) return;
+  const names = connections.map(({ name }) => name);
+  const { legacyConnection: legacy } = config;
+  if (legacy !== undefined && !names.includes(legacy)) {
+    yield {
+      leaf: main.leaf,
+      finding: absent("legacy-connection-missing", ["proxy", "legacyConnection"], legacy, names),
+    };
+  }
+  for (const [name, group] of config.groups) {
+    for (const finding of groupFindings(name, group, connections)) yield { leaf: main.leaf, finding };
+  }
+}
+
+function absent(rule: string, path: readonly (string | number)[], name: string, names: readonly string[]): Finding {
+  const near = nearest(name, names);
+  const fix = near ? `did you mean "${near}"?` : `add a file ${name}.yaml`;
+  return problem(rule, path, `there is no connection "${name}"`, fix);
+}
+
+function* groupFindings(name: string, group: GroupConfig, connections: readonly ConnectionFile[]): Iterable<Finding> {
+  const path = ["proxy", "groups", name];
+  const names = connections.map(each => each.name);
+  if (names.includes(name))
+    yield problem("group-name-taken", path, `a connection has the name "${name}" too`, "rename the group", "key");
+  if (group.from.kind === "members") {
+    for (const [index, member] of group.from.members.entries()) {
+      if (!names.includes(member)) yield absent("group-member-missing", [...path, "members", index], member, names);
+    }
+  }
+  const members = membersOf(group, connections);
+  if (group.from.kind === "selector" && members.length === 0) {
+    yield warning(
+      "group-empty",
+      [...path, "selector"],
+      "no connection has such labels",
+      'set "proxy.perDriver.labels" in the connection files',
+    );
+  }
+  const filesystems = new Set(members.map(({ driver }) => factsOf(driver).filesystem));
+  if (filesystems.size > 1) {
+    const message = `members make different kinds of volumes (${[...filesystems].join(", ")}), so one class cannot serve them all`;
+    yield warning("group-mixed", path, message, "group connections of one kind", "key");
+  }
+}
+
+/** The connections of a group, of those that were given. */
+export function membersOf({ from }: GroupConfig, connections: readonly ConnectionFile[]): readonly ConnectionFile[] {
+  if (from.kind === "members") return connections.filter(({ name }) => from.members.includes(name));
+  return connections.filter(connection => selects(from.selector, labelsOf(connection)));
+}

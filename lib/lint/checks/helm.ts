@@ -1,0 +1,111 @@
+import { type Finding, type Path, warning } from "../../config/finding.ts";
+import { factsOf } from "../facts.ts";
+import type { Reported } from "../leaf.ts";
+import { at, type HelmValues, listAt, problem, textAt, type World } from "../world.ts";
+
+/** Rules about values of the Helm chart: the flags of the sidecars that the configuration needs. */
+export function* helm(world: World): Iterable<Reported> {
+  for (const values of world.helm) {
+    for (const finding of findings(values, world)) yield { leaf: values.leaf, finding };
+  }
+}
+
+const provisionerArgs: Path = ["controller", "externalProvisioner", "extraArgs"];
+
+const argsOf = ({ value }: HelmValues): readonly string[] => listAt(value, ...provisionerArgs).map(String);
+
+function* findings(values: HelmValues, world: World): Iterable<Finding> {
+  const { value } = values;
+  if (textAt(value, "csiDriver", "name") === undefined) {
+    yield problem(
+      "helm-driver-name",
+      ["csiDriver", "name"],
+      "the chart needs the name of the driver",
+      'add "csiDriver.name: org.example.csimux"',
+      "key",
+    );
+  }
+  const driver = textAt(value, "driver", "config", "driver");
+  if (driver !== undefined && driver !== "proxy") {
+    yield problem(
+      "helm-not-proxy",
+      ["driver", "config", "driver"],
+      `csimux needs "driver: proxy" here, not "${driver}"`,
+      "move this configuration to a connection file",
+    );
+  }
+  yield* folder(values, world);
+  yield* topologyFlags(values, world);
+  yield* localFlags(values, world);
+}
+
+/** The controller must see the connection files where the main file says they are. */
+function* folder({ value }: HelmValues, { main }: World): Iterable<Finding> {
+  const configFolder = textAt(value, "driver", "config", "proxy", "configFolder") ?? main?.read.config?.configFolder;
+  if (configFolder === undefined) return;
+  const mounts = listAt(value, "controller", "driver", "extraVolumeMounts");
+  const paths = mounts.map(mount => (textAt(mount, "mountPath") ?? "").replace(/\/$/, ""));
+  if (paths.some(path => path !== "" && `${configFolder}/`.startsWith(`${path}/`))) return;
+  const path = ["controller", "driver", "extraVolumeMounts"];
+  yield problem(
+    "helm-folder-not-mounted",
+    path,
+    `nothing is mounted at ${configFolder}, where the connection files are expected`,
+    "mount the Secret with the connection files there",
+    "key",
+  );
+}
+
+function* topologyFlags(values: HelmValues, { main, connections }: World): Iterable<Finding> {
+  const config = main?.read.config;
+  const wanted = config?.nodeTopology ?? connections.some(({ read }) => read.config?.topology);
+  if (!wanted) return;
+  const args = argsOf(values);
+  const gate = args.some(arg => /^--feature-gates=(?:.*,)?Topology=true(?:,|$)/.test(arg));
+  if (gate || majorOf(values) >= 5) return;
+  const message =
+    "topology is configured, but this external-provisioner ignores it (its Topology gate is off before version 5)";
+  yield problem("helm-topology-gate", provisionerArgs, message, 'add "--feature-gates=Topology=true"', "key");
+}
+
+/** Major version of the image of external-provisioner; the chart's own is 3. */
+function majorOf({ value }: HelmValues): number {
+  const image = at(value, "controller", "externalProvisioner", "image");
+  const tag = typeof image === "string" ? image.split(":").at(-1) : textAt(image, "tag");
+  return Number(/^v?(\d+)/.exec(tag ?? "v3")?.[1] ?? 3);
+}
+
+const localArgs = ["--node-deployment=true", "--strict-topology=true"];
+
+function* localFlags(values: HelmValues, { connections }: World): Iterable<Finding> {
+  const local = connections.find(({ driver }) => factsOf(driver).local);
+  if (!local) return;
+  if (textAt(values.value, "controller", "strategy") !== "node") {
+    yield problem(
+      "helm-local-driver",
+      ["controller", "strategy"],
+      `${local.driver} needs a controller on every node`,
+      'write "controller.strategy: node"',
+    );
+  }
+  const args = argsOf(values);
+  for (const arg of localArgs.filter(each => !args.includes(each))) {
+    yield problem(
+      "helm-local-driver",
+      provisionerArgs,
+      `${local.driver} needs the argument ${arg} of external-provisioner`,
+      `add "${arg}"`,
+      "key",
+    );
+  }
+  const tracking = args.includes("--enable-capacity=true");
+  if (tracking !== (at(values.value, "csiDriver", "storageCapacity") === true)) {
+    yield warning(
+      "helm-capacity",
+      ["csiDriver", "storageCapacity"],
+      '"storageCapacity: true" and "--enable-capacity=true" only work together',
+      "set both or none",
+      "key",
+    );
+  }
+}

@@ -1,0 +1,12 @@
+import type { Check } from "../world.ts";
+import { classes } from "./classes.ts";
+import { connections } from "./connections.ts";
+import { groups } from "./groups.ts";
+import { helm } from "./helm.ts";
+import { mainFile } from "./main-file.ts";
+import { storage } from "./storage.ts";
+import { topology } from "./topology.ts";
+import { transport } from "./transport.ts";
+
+/** Every rule that looks at more than one key, one line for each theme. */
+export const checks: readonly Check[] = [mainFile, connections, topology, groups, storage, transport, classes, helm];

@@ -1,0 +1,106 @@
+import { type Finding, type Path, warning } from "../../config/finding.ts";
+import type { NodeTopology, TopologyRule } from "../../config/topology.ts";
+import type { Reported } from "../leaf.ts";
+import { listAt, type MainFile, mappingAt, problem, textAt, type World } from "../world.ts";
+
+/** Rules about the main file alone. */
+export function* mainFile({ main }: World): Iterable<Reported> {
+  if (!main) return;
+  const { leaf } = main;
+  const findings = [...spellings(main), ...idleRules(main), ...nodeIds(main), ...templates(main)];
+  for (const finding of findings) yield { leaf, finding };
+  const topology = main.read.config?.nodeTopology;
+  if (topology?.kind === "rules") for (const finding of gaps(main, topology)) yield { leaf, finding };
+}
+
+const pairs = [
+  ["topologyKey", "keySuffix"],
+  ["regex", "matchRegexp"],
+  ["template", "resultTemplate"],
+] as const;
+
+/** Where the list of rules stands, whichever way it is spelled. */
+const listName = (main: MainFile): "fromRegexp" | "customRules" =>
+  listAt(main.proxy, "nodeTopology", "fromRegexp").length > 0 ? "fromRegexp" : "customRules";
+
+const rulesOf = (main: MainFile): readonly (readonly [Path, unknown])[] => {
+  const name = listName(main);
+  return listAt(main.proxy, "nodeTopology", name).map((rule, index) => [["proxy", "nodeTopology", name, index], rule]);
+};
+
+/** Both spellings work; a file that mixes them was put together from two sources. */
+function* spellings(main: MainFile): Iterable<Finding> {
+  const rules = rulesOf(main);
+  const uses = (key: string) => rules.find(([, rule]) => textAt(rule, key) !== undefined);
+  const documented = pairs.map(([key]) => key).find(key => uses(key));
+  const example = pairs.map(([, key]) => key).find(key => uses(key));
+  if (documented === undefined || example === undefined) return;
+  const path = [...(uses(example)?.[0] ?? []), example];
+  yield warning(
+    "mixed-spellings",
+    path,
+    `"${example}" and "${documented}" belong to two spellings of the same rules`,
+    "use one of them throughout",
+    "key",
+  );
+}
+
+function* idleRules(main: MainFile): Iterable<Finding> {
+  const type = textAt(main.proxy, "nodeTopology", "type") ?? "cluster";
+  if (rulesOf(main).length === 0 || type === "zone" || type === "custom") return;
+  const path = ["proxy", "nodeTopology", listName(main)];
+  yield warning("rules-without-effect", path, `rules have no effect with type "${type}"`, 'write "type: zone"', "key");
+}
+
+function* nodeIds(main: MainFile): Iterable<Finding> {
+  for (const [part, list] of [
+    ["iqn", "iqnPrefix"],
+    ["nqn", "nqnPrefix"],
+  ] as const) {
+    const parts = mappingAt(main.proxy, "nodeId", "parts");
+    if (parts[part] !== true || listAt(main.proxy, "nodeId", list).length > 0) continue;
+    const message = `without "${list}" the whole ${part.toUpperCase()} goes into node ids, which may pass 256 bytes`;
+    yield warning(
+      "node-id-without-prefixes",
+      ["proxy", "nodeId", "parts", part],
+      message,
+      `add "nodeId.${list}"`,
+      "key",
+    );
+  }
+}
+
+/** Two forms of the placeholder are understood; anything else behind a "$" is taken literally. */
+function* templates(main: MainFile): Iterable<Finding> {
+  for (const [path, rule] of rulesOf(main)) {
+    for (const key of ["template", "resultTemplate"]) {
+      const template = textAt(rule, key);
+      const odd =
+        template === undefined
+          ? undefined
+          : /\$\{(?!match:[0-9]+\})[^}]*\}?|\{match:(?![0-9]+\})[^}]*\}?/.exec(template);
+      if (!odd) continue;
+      yield problem(
+        "unknown-placeholder",
+        [...path, key],
+        `"${odd[0]}" is no placeholder and would end up in the label`,
+        "write {match:1} for the first group of the pattern",
+      );
+    }
+  }
+}
+
+/** A key that some nodes report and others do not breaks scheduling on those that do not. */
+function* gaps(main: MainFile, topology: NodeTopology & { kind: "rules" }): Iterable<Finding> {
+  const always = new Set(topology.rules.filter(appliesAlways).map(({ key }) => key));
+  for (const [index, rule] of topology.rules.entries()) {
+    if (always.has(rule.key) || topology.rules.findIndex(({ key }) => key === rule.key) !== index) continue;
+    const message = `nodes to which no rule for "${rule.key}" applies report no such key, and volumes cannot be scheduled there`;
+    const path = ["proxy", "nodeTopology", listName(main), index];
+    yield warning("topology-gap", path, message, 'add "default: <value>" to one of its rules', "key");
+  }
+}
+
+const appliesAlways = (rule: TopologyRule): boolean =>
+  rule.fallback !== undefined ||
+  ((rule.source.kind === "nodeName" || rule.source.kind === "hostname") && /^\(?\.[*+]\)?$/.test(rule.pattern));

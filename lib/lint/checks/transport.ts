@@ -1,0 +1,57 @@
+import { type Finding, warning } from "../../config/finding.ts";
+import type { Reported } from "../leaf.ts";
+import { at, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
+
+/** Rules about how connections reach their systems. */
+export function* transport({ connections }: World): Iterable<Reported> {
+  for (const { leaf, read } of connections) {
+    for (const finding of [...http(read), ...ssh(read)]) yield { leaf, finding };
+  }
+}
+
+function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
+  const section = mappingAt(tidied, "httpConnection");
+  if (textAt(section, "host") === undefined) return;
+  if (isPlain(textAt(section, "protocol"), textAt(section, "port") ?? "")) {
+    const secret = ["apiKey", "password"].find(key => textAt(section, key));
+    const where = textAt(section, "protocol") === undefined ? [] : ["protocol"];
+    if (secret !== undefined) {
+      const message = `"${secret}" is sent unencrypted${secret === "apiKey" ? "; TrueNAS revokes API keys that it sees over http" : ""}`;
+      yield warning(
+        "credentials-over-http",
+        ["httpConnection", ...where],
+        message,
+        'write "protocol: https" and the port of https',
+      );
+    }
+  } else if (at(section, "allowInsecure") === true) {
+    const message = "the server's certificate is not checked, so anybody on the way can read the credentials";
+    yield warning(
+      "certificate-unchecked",
+      ["httpConnection", "allowInsecure"],
+      message,
+      "give the server a certificate that this host trusts (NODE_EXTRA_CA_CERTS) and remove the key",
+    );
+  }
+}
+
+/** Without `protocol` the original guesses from the port: "80" in it means http, then "443" https, else http. */
+const isPlain = (protocol: string | undefined, port: string): boolean =>
+  protocol ? protocol === "http" : port.includes("80") || !port.includes("443");
+
+function* ssh({ tidied, module }: ConnectionFile["read"]): Iterable<Finding> {
+  const section = mappingAt(tidied, "sshConnection");
+  if (textAt(section, "host") === undefined || !module) return;
+  const checked = ["hostKey", "knownHosts", "knownHostsFile", "hostKeyPolicy"].some(
+    key => at(section, key) !== undefined,
+  );
+  if (checked) return;
+  const message = "the host key of the server is not checked, so anybody on the way can take its place";
+  yield warning(
+    "host-key-unchecked",
+    ["sshConnection"],
+    message,
+    'add "hostKey" with a line of `ssh-keyscan <host>` that you have checked',
+    "key",
+  );
+}

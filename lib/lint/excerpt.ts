@@ -1,0 +1,86 @@
+import { isAlias, isMap, isScalar, isSeq } from "yaml";
+import type { Diagnostic, Path } from "../config/finding.ts";
+import type { Leaf } from "./leaf.ts";
+
+/** The offending line, without secrets, and the column of the caret in it (from 1). */
+export interface Excerpt {
+  readonly line: string;
+  readonly column: number;
+}
+
+type Range = readonly [start: number, end: number];
+
+const maxColumns = 160;
+const hidden = "***";
+
+/** Makes excerpts of one document; what must be hidden is worked out once, at the first use. */
+export function excerpts(leaf: Leaf): (diagnostic: Diagnostic) => Excerpt | undefined {
+  const body = leaf.text.startsWith("\uFEFF") ? leaf.text.slice(1) : leaf.text;
+  let lines: readonly string[] | undefined;
+  let starts: readonly number[] = [];
+  let secrets: readonly Range[] = [];
+  const broken = leaf.source.diagnostics.some(each => each.blocks);
+  return ({ line, column }) => {
+    if (!lines) {
+      lines = body.split("\n");
+      starts = startsOf(lines);
+      secrets = broken ? [] : secretRanges(leaf);
+    }
+    const text = lines[line - 1];
+    const start = starts[line - 1];
+    if (text === undefined || start === undefined) return undefined;
+    const shown = broken ? onlyKey(text) : masked(text, start, secrets);
+    const plain = withoutUserInfo(withoutComment(shown.replace(/\r$/, "")));
+    if (plain.trim() === "") return undefined;
+    // Control characters in a file must not reach a terminal.
+    const safe = [...plain.slice(0, maxColumns)].map(each => (each < " " || each === "\x7f" ? " " : each)).join("");
+    return { line: safe, column: Math.min(Math.max(column, 1), safe.length + 1) };
+  };
+}
+
+function startsOf(lines: readonly string[]): readonly number[] {
+  const starts: number[] = [];
+  let offset = 0;
+  for (const line of lines) {
+    starts.push(offset);
+    offset += line.length + 1;
+  }
+  return starts;
+}
+
+/** Where the text of secret values stands. */
+function secretRanges(leaf: Leaf): readonly Range[] {
+  const ranges: Range[] = [];
+  const walk = (node: unknown, path: Path): void => {
+    if (isMap(node))
+      for (const pair of node.items) walk(pair.value, [...path, isScalar(pair.key) ? String(pair.key.value) : ""]);
+    else if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index]);
+    else if ((isScalar(node) || isAlias(node)) && node.range && leaf.isSecret(path))
+      ranges.push([node.range[0], node.range[1]]);
+  };
+  walk(leaf.source.document.contents, []);
+  return ranges.sort((a, b) => a[0] - b[0]);
+}
+
+/** The line with every secret in it replaced; a line that begins inside a secret is hidden from there. */
+function masked(text: string, start: number, secrets: readonly Range[]): string {
+  let result = "";
+  let from = start;
+  for (const [first, last] of secrets) {
+    if (last <= start || first >= start + text.length) continue;
+    result += text.slice(from - start, Math.max(first - start, from - start)) + (last > first ? hidden : "");
+    from = Math.min(last, start + text.length);
+  }
+  return result + text.slice(from - start);
+}
+
+/** Of a file that cannot be parsed nobody knows what is secret: indentation and key only. */
+function onlyKey(text: string): string {
+  const match = /^([\t ]*(?:-[\t ]+)?["']?[A-Za-z_][\w.-]{0,60}["']?[\t ]*:)([\t ]+)?(.*)$/.exec(text);
+  if (match) return `${match[1]}${match[3]?.trim() ? ` ${hidden}` : ""}`;
+  return text.trim() === "" ? "" : `${/^[\t ]*/.exec(text)?.[0] ?? ""}${hidden}`;
+}
+
+const withoutComment = (text: string): string => text.replace(/(^|\s)#.*$/, "$1").trimEnd();
+
+const withoutUserInfo = (text: string): string => text.replace(/:\/\/[^/@\s"']+@/g, `://${hidden}@`);

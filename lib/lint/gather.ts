@@ -1,0 +1,236 @@
+import { readConnectionSource } from "../config/connection.ts";
+import type { Path } from "../config/finding.ts";
+import { failure } from "../config/finding.ts";
+import { type Defaults, noDefaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
+import { aboutOf, schemaAt } from "../config/shape.ts";
+import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
+import { type Position, parseYamlDocuments, type Source } from "../config/yaml.ts";
+import type { DriverModule } from "../drivers/module.ts";
+import { type Kind, kindOf, kindOfText } from "./kinds.ts";
+import { type Leaf, type Placed, type Reported, secretByName, secretName } from "./leaf.ts";
+import { secretFiles } from "./secret-files.ts";
+import {
+  at,
+  type ClassObject,
+  type ConnectionFile,
+  type HelmValues,
+  listAt,
+  type MainFile,
+  mappingAt,
+  textAt,
+  type World,
+} from "./world.ts";
+
+/** A text to be checked. */
+export interface Input {
+  /** As the user knows it; used in messages. */
+  readonly file: string;
+  readonly text: string;
+  /**
+   * What it is, where that is known: the main file was named as such, or the file lies in the connection folder.
+   * `given`: the user named this very file, so it must be something. `found`: met in a folder, may be anything.
+   */
+  readonly role: "main" | "connection" | "given" | "found";
+}
+
+/** Largest manifest in bytes. */
+const maxManifestBytes = 4 << 20;
+
+const origin: Position = { line: 1, column: 1 };
+
+/** Documents in which a connection or main file was found, before it is read. */
+interface Candidate {
+  readonly leaf: Leaf;
+  readonly name: string;
+  readonly role: "main" | "connection";
+}
+
+interface Gathered {
+  readonly candidates: Candidate[];
+  readonly classes: ClassObject[];
+  readonly helm: HelmValues[];
+  readonly reported: Reported[];
+  readonly placed: Placed[];
+  /** Inputs that hold something of ours. */
+  documents: number;
+}
+
+/** What was given, read and sorted; plus findings about what could not be sorted. */
+export interface Sorted {
+  readonly world: World;
+  readonly leaves: readonly Leaf[];
+  readonly reported: readonly Reported[];
+  readonly placed: readonly Placed[];
+}
+
+/** Reads all inputs. Pure; never throws. */
+export function gather(inputs: readonly Input[], modules: readonly DriverModule[], outside: Outside): Sorted {
+  const found: Gathered = { candidates: [], classes: [], helm: [], reported: [], placed: [], documents: 0 };
+  for (const input of inputs) addInput(input, found);
+  const mains = found.candidates.filter(({ role }) => role === "main").map(({ leaf }) => mainFile(leaf, outside));
+  const main = mains[0];
+  const defaults = main?.read.config?.defaults ?? noDefaults;
+  const connections = found.candidates
+    .filter(({ role }) => role === "connection")
+    .map(candidate => connectionFile(candidate, defaults, modules, outside));
+  for (const other of mains.slice(1)) {
+    const message = `another main file was read before: ${main?.leaf.file ?? ""}`;
+    found.reported.push({
+      leaf: other.leaf,
+      finding: failure("several-main-files", ["driver"], message, "check one deployment at a time", "key"),
+    });
+  }
+  const placed = [
+    ...found.placed,
+    ...[...mains, ...connections].flatMap(({ leaf, read }) =>
+      read.diagnostics.map(diagnostic => ({ leaf, diagnostic })),
+    ),
+  ];
+  const leaves = [...mains, ...connections, ...found.classes, ...found.helm].map(({ leaf }) => leaf);
+  const world = { main, connections, classes: found.classes, helm: found.helm, modules };
+  const others = [...found.reported, ...placed].map(({ leaf }) => leaf);
+  return { world, leaves: [...new Set([...leaves, ...others])], reported: found.reported, placed };
+}
+
+function addInput(input: Input, found: Gathered): void {
+  const { file, text, role } = input;
+  const sources = parseYamlDocuments(file, text, maxManifestBytes);
+  const before = found.candidates.length + found.classes.length + found.helm.length + found.documents;
+  for (const source of sources) addDocument(input, source, found);
+  const plain = sources.map(source => kindOf(source.value)).filter(kind => kind === "main" || kind === "connection");
+  const [first] = sources;
+  if (!first) return;
+  const leaf = fileLeaf(file, text, first);
+  if (plain.length > 1) {
+    const message = "the file holds several configurations; only the first would be read";
+    found.reported.push({ leaf, finding: failure("yaml-syntax", [], message, "put each into a file of its own") });
+  }
+  const after = found.candidates.length + found.classes.length + found.helm.length + found.documents;
+  if (role === "given" && after === before) {
+    const message = "this is no file that csimux knows: no configuration, no class, no Secret with connection files";
+    found.reported.push({
+      leaf,
+      finding: failure("nothing-to-check", [], message, 'a connection file begins with "driver: <name>"'),
+    });
+  }
+}
+
+const baseName = (file: string): string => (file.split("/").at(-1) ?? file).replace(/\.(?:ya?ml|json)$/, "");
+
+function addDocument(input: Input, source: Source, found: Gathered): void {
+  const { file, text, role } = input;
+  const leaf = fileLeaf(file, text, source);
+  const broken = source.diagnostics.some(each => each.blocks);
+  const guess = broken ? kindOfText(text) : kindOf(source.value);
+  if (role === "main" || role === "connection") {
+    found.candidates.push({
+      leaf,
+      name: baseName(file),
+      role: role === "connection" && guess === "main" ? "main" : role,
+    });
+  } else if (guess === "main" || guess === "connection") {
+    found.candidates.push({ leaf, name: baseName(file), role: guess });
+  } else if (broken && (guess !== "other" || role === "given")) {
+    found.documents++;
+    found.placed.push(...source.diagnostics.map(diagnostic => ({ leaf, diagnostic })));
+  } else if (isMapping(source.value)) addObject(leaf, guess, source.value, [], found);
+}
+
+function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, found: Gathered): void {
+  if (kind === "list") {
+    for (const [index, item] of listAt(value, "items").entries()) {
+      if (isMapping(item)) addObject(leaf, kindOf(item), item, [...path, "items", index], found);
+    }
+  }
+  if (kind === "secret") addSecret(leaf, value, path, found);
+  if (kind === "storage-class" || kind === "snapshot-class") found.classes.push(classObject(leaf, kind, value, path));
+  if (kind === "helm") addHelm(leaf, value, found);
+}
+
+function classObject(leaf: Leaf, kind: "storage-class" | "snapshot-class", value: Mapping, path: Path): ClassObject {
+  const storage = kind === "storage-class";
+  return {
+    leaf,
+    kind: storage ? "storage" : "snapshot",
+    path,
+    value,
+    provisioner: textAt(value, storage ? "provisioner" : "driver"),
+    ours: false,
+  };
+}
+
+/** Every class in the values is of this driver. A main file among the values is checked where it stands. */
+function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
+  found.helm.push({ leaf, value });
+  const provisioner = textAt(value, "csiDriver", "name");
+  for (const [key, kind] of [
+    ["storageClasses", "storage"],
+    ["volumeSnapshotClasses", "snapshot"],
+  ] as const) {
+    for (const [index, item] of listAt(value, key).entries()) {
+      if (isMapping(item)) found.classes.push({ leaf, kind, path: [key, index], value: item, provisioner, ours: true });
+    }
+  }
+  const config = mappingAt(value, "driver", "config");
+  if (config["driver"] !== "proxy" || Object.keys(config).length === 1) return;
+  const source: Source = {
+    ...leaf.source,
+    value: config,
+    position: (path, what) => leaf.source.position(["driver", "config", ...path], what),
+  };
+  found.candidates.push({ leaf: { ...leaf, source, isSecret: secretByName }, name: "proxy", role: "main" });
+}
+
+function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
+  for (const { name, text, start, outward } of secretFiles(leaf.source, leaf.text, secret, path)) {
+    const [source] = parseYamlDocuments(leaf.file, text, maxManifestBytes);
+    if (!source) continue;
+    const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(text) : kindOf(source.value);
+    if (kind !== "main" && kind !== "connection") continue;
+    const inner: Leaf = { file: leaf.file, text, source, inside: name, outward, start, isSecret: secretByName };
+    found.candidates.push({ leaf: inner, name: baseName(name), role: kind });
+  }
+}
+
+const fileLeaf = (file: string, text: string, source: Source): Leaf => ({
+  file,
+  text,
+  source,
+  inside: "",
+  outward: position => position,
+  start: origin,
+  isSecret: secretByName,
+});
+
+function mainFile(leaf: Leaf, outside: Outside): MainFile {
+  const read: ReadProxy = readProxySource(leaf.source, outside);
+  return { leaf, read, proxy: mappingAt(leaf.source.value, "proxy") };
+}
+
+function connectionFile(
+  { leaf, name }: Candidate,
+  defaults: Defaults,
+  modules: readonly DriverModule[],
+  outside: Outside,
+): ConnectionFile {
+  const read = readConnectionSource(name, leaf.source, defaults, outside, modules);
+  const driver = textAt(leaf.source.value, "driver") ?? "";
+  const schema = read.module?.schema(driver);
+  // What no schema describes may be a mistyped secret; what one describes is secret when it says so.
+  const isSecret = (path: Path): boolean => {
+    if (path.length === 0) return false;
+    const known = schema && schemaAt(schema, path);
+    if (known)
+      return aboutOf(known).secret === true || path.some((_, index) => isMarked(schema, path.slice(0, index + 1)));
+    return (
+      path.some(step => secretName.test(String(step))) ||
+      (schema !== undefined && at(read.tidied, ...path) === undefined)
+    );
+  };
+  return { leaf: { ...leaf, isSecret }, name, read, driver };
+}
+
+const isMarked = (schema: Parameters<typeof schemaAt>[0], path: Path): boolean => {
+  const here = schemaAt(schema, path);
+  return here !== undefined && aboutOf(here).secret === true;
+};

@@ -1,0 +1,52 @@
+import { isMapping, type Mapping } from "../config/tidy.ts";
+
+/** What a YAML document is, judged by its keys. */
+export type Kind = "main" | "connection" | "secret" | "storage-class" | "snapshot-class" | "list" | "helm" | "other";
+
+const objects: Readonly<Record<string, Kind>> = {
+  Secret: "secret",
+  StorageClass: "storage-class",
+  VolumeSnapshotClass: "snapshot-class",
+  List: "list",
+  SecretList: "list",
+  StorageClassList: "list",
+  VolumeSnapshotClassList: "list",
+};
+
+const sections = [
+  "httpConnection",
+  "sshConnection",
+  "zfs",
+  "nfs",
+  "smb",
+  "iscsi",
+  "nvmeof",
+  "lustre",
+  "local-hostpath",
+  "synology",
+];
+
+/** The kind of a document. Something with a section that only connection files have is one, even without `driver`. */
+export function kindOf(value: unknown): Kind {
+  if (!isMapping(value)) return "other";
+  if (typeof value["kind"] === "string" && value["apiVersion"] !== undefined) return objects[value["kind"]] ?? "other";
+  if (isHelm(value)) return "helm";
+  const { driver, proxy } = value;
+  if (driver === "proxy" || (driver === undefined && isMapping(proxy) && "configFolder" in proxy)) return "main";
+  if (typeof driver === "string") return "connection";
+  return sections.some(key => key in value) ? "connection" : "other";
+}
+
+const isHelm = (value: Mapping): boolean =>
+  isMapping(value["csiDriver"]) ||
+  (isMapping(value["driver"]) && ("config" in value["driver"] || "existingConfigSecret" in value["driver"]));
+
+/** A guess for a document that cannot be parsed. */
+export function kindOfText(text: string): Kind {
+  if (/^["']?apiVersion["']?:/m.test(text)) {
+    const kind = /^["']?kind["']?:\s*["']?(\w+)/m.exec(text)?.[1] ?? "";
+    return objects[kind] ?? "other";
+  }
+  if (/^["']?driver["']?\s*:/m.test(text)) return "connection";
+  return sections.some(key => new RegExp(`^${key}\\s*:`, "m").test(text)) ? "connection" : "other";
+}

@@ -1,0 +1,38 @@
+import type { Diagnostic, Finding, Path } from "../config/finding.ts";
+import type { Position, Source } from "../config/yaml.ts";
+
+/** One document to be checked: a file, a part of one, or a file inside a Secret manifest. */
+export interface Leaf {
+  /** The file that the user gave. */
+  readonly file: string;
+  /** The document's own text; positions of `source` count in it. */
+  readonly text: string;
+  readonly source: Source;
+  /** The file inside a Secret that this is, "" otherwise. */
+  readonly inside: string;
+  /** The same place in `file`, or undefined when the text stands there in base64. */
+  readonly outward: (position: Position) => Position | undefined;
+  /** The place in `file` of the whole document. */
+  readonly start: Position;
+  /** Whether the value at a path must not be printed. */
+  readonly isSecret: (path: Path) => boolean;
+}
+
+/** A finding and the document it is about. */
+export interface Reported {
+  readonly leaf: Leaf;
+  readonly finding: Finding;
+}
+
+/** The same with its place, counted in the document's own text. */
+export interface Placed {
+  readonly leaf: Leaf;
+  readonly diagnostic: Diagnostic;
+}
+
+/** Words in key names that mean secrecy, for keys that no schema describes. */
+export const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^user$|^key$/i;
+
+/** Every key of that name, and what is below it. */
+export const secretByName = (path: Path): boolean =>
+  path.some(step => typeof step === "string" && secretName.test(step));

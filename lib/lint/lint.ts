@@ -1,0 +1,102 @@
+import type { Diagnostic } from "../config/finding.ts";
+import type { Outside } from "../config/tidy.ts";
+import { placed } from "../config/yaml.ts";
+import type { DriverModule } from "../drivers/module.ts";
+import { checks } from "./checks/index.ts";
+import { type Excerpt, excerpts } from "./excerpt.ts";
+import { gather, type Input } from "./gather.ts";
+import type { Leaf, Placed } from "./leaf.ts";
+import { rules } from "./rules.ts";
+import { suppressed } from "./suppress.ts";
+import type { World } from "./world.ts";
+
+/** A diagnostic in the coordinates of the file that the user gave, with the line to show. */
+export interface Problem extends Diagnostic {
+  readonly excerpt: Excerpt | undefined;
+}
+
+/** What linting gave, in the order of the inputs, then by line. */
+export interface Linted {
+  readonly problems: readonly Problem[];
+  readonly world: World;
+}
+
+const ruleIds: ReadonlySet<string> = new Set(rules.map(({ id }) => id));
+
+/** These depend on where csimux runs, not on the files; `outside` decides whether they can be known here. */
+const environmental: ReadonlySet<string> = new Set(["unset-variable", "unreadable-file"]);
+
+/**
+ * Checks all inputs together. Pure; never throws.
+ * `atHome`: this machine has the environment and the files that csimux will have; otherwise references to them pass.
+ */
+export function lint(
+  inputs: readonly Input[],
+  modules: readonly DriverModule[],
+  outside: Outside,
+  atHome: boolean,
+): Linted {
+  const { world, leaves, reported, placed: found } = gather(inputs, modules, outside);
+  const more = checks.flatMap(check => [...check(world)]);
+  const all = [
+    ...found,
+    ...[...reported, ...more].map(each => ({ leaf: each.leaf, diagnostic: placed(each.leaf.source, each.finding) })),
+  ];
+  const relevant = atHome ? all : all.filter(({ diagnostic }) => !environmental.has(diagnostic.rule));
+  const order = new Map(inputs.map(({ file }, index) => [file, index]));
+  const problems = byDocument(leaves, relevant).flatMap(outwards);
+  problems.sort(
+    (a, b) =>
+      (order.get(a.file) ?? 0) - (order.get(b.file) ?? 0) ||
+      a.line - b.line ||
+      a.column - b.column ||
+      compare(a.rule, b.rule),
+  );
+  return { problems: withoutRepeats(problems), world };
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+interface Group {
+  /** The first document; a file inside a Secret has only one. */
+  readonly leaf: Leaf;
+  readonly placed: Placed[];
+}
+
+/** Documents of one file share their text, so their comments are looked at together. */
+function byDocument(leaves: readonly Leaf[], all: readonly Placed[]): readonly Group[] {
+  const groups = new Map<string, Group>();
+  const group = (leaf: Leaf): Group => {
+    const key = `${leaf.file}\0${leaf.inside}`;
+    const known = groups.get(key) ?? { leaf, placed: [] };
+    groups.set(key, known);
+    return known;
+  };
+  for (const leaf of leaves) group(leaf);
+  for (const each of all) group(each.leaf).placed.push(each);
+  return [...groups.values()];
+}
+
+function outwards({ leaf: first, placed: found }: Group): readonly Problem[] {
+  const leafOf = new Map(found.map(({ leaf, diagnostic }) => [diagnostic, leaf]));
+  const excerptOf = new Map<Leaf, ReturnType<typeof excerpts>>();
+  return suppressed(first.file, first.text, [...leafOf.keys()], ruleIds).map(diagnostic => {
+    const leaf = leafOf.get(diagnostic) ?? first;
+    const excerpt = excerptOf.get(leaf) ?? excerpts(leaf);
+    excerptOf.set(leaf, excerpt);
+    const { line, column, message } = diagnostic;
+    const outer = leaf.outward({ line, column });
+    const inside = leaf.inside === "" ? "" : outer ? `${leaf.inside}: ` : `${leaf.inside}:${line}:${column}: `;
+    return { ...diagnostic, ...(outer ?? leaf.start), message: inside + message, excerpt: excerpt(diagnostic) };
+  });
+}
+
+function withoutRepeats(problems: readonly Problem[]): readonly Problem[] {
+  const seen = new Set<string>();
+  return problems.filter(({ file, line, column, rule, path, message }) => {
+    const key = JSON.stringify([file, line, column, rule, path, message]);
+    if (seen.has(key)) return false;
+    seen.add(key);
+    return true;
+  });
+}

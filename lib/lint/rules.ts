@@ -1,0 +1,8 @@
+import { cluster } from "./rules/cluster.ts";
+import { deployment } from "./rules/deployment.ts";
+import { mainFile } from "./rules/main-file.ts";
+import { reading } from "./rules/reading.ts";
+import type { Rule } from "./rules/rule.ts";
+
+/** Every rule that validation knows, in the order of the documentation. */
+export const rules: readonly Rule[] = [...reading, ...mainFile, ...deployment, ...cluster];

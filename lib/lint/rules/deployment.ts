@@ -1,0 +1,222 @@
+import { hostpath, inZone, iscsi, main, nfs, type Rule, smb, truenas, zfs, zones } from "./rule.ts";
+
+const rule = (text: string): string => `  nodeTopology:\n    type: zone\n    fromRegexp:\n${text}`;
+
+/** Rules about connections, and about what they and the main file must agree on. */
+export const deployment: readonly Rule[] = [
+  {
+    id: "duplicate-connection",
+    severity: "error",
+    title: "Connection names are unique",
+    why: "c1.yaml and c1.yml both claim the name; csimux refuses to choose.",
+    bad: { "c1.yaml": nfs(), "c1.yml": nfs("", "other.example.org") },
+    good: { "c1.yaml": nfs(), "c2.yaml": nfs("", "other.example.org") },
+  },
+  {
+    id: "duplicate-instance-id",
+    severity: "warning",
+    title: "instance_id is unique",
+    why: "Parameters of the form democratic-csi.org/<instance_id>/key reach every connection with that id.",
+    bad: { "c1.yaml": nfs("instance_id: a\n"), "c2.yaml": nfs("instance_id: a\n", "other.example.org") },
+    good: { "c1.yaml": nfs("instance_id: a\n"), "c2.yaml": nfs("instance_id: b\n", "other.example.org") },
+  },
+  {
+    id: "duplicate-portal",
+    severity: "warning",
+    title: "Portals are listed once",
+    why: "The same portal twice looks like a second path, but is none.",
+    bad: { "c1.yaml": iscsi("[nas.example.org, 'nas.example.org:3260']") },
+    good: { "c1.yaml": iscsi("[nas.example.org, nas2.example.org]") },
+  },
+  {
+    id: "driver-not-ready",
+    severity: "warning",
+    title: "The driver can be opened",
+    why: "This version checks the file but cannot serve the connection yet.",
+    bad: { "c1.yaml": "driver: node-manual\n" },
+    good: { "c1.yaml": nfs() },
+  },
+  {
+    id: "long-connection-name",
+    severity: "warning",
+    title: "Names leave room for snapshots",
+    why: "CSI allows 128 bytes for an id, and the connection's name is part of it. Longer snapshot names are shortened with a hash, which is harder to recognise.",
+    bad: {
+      [`${"n".repeat(45)}.yaml`]: truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n"),
+    },
+    good: { "nas.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+  },
+  {
+    id: "node-block-in-connection",
+    severity: "warning",
+    title: "Node settings stand in the main file",
+    why: "Nodes never read connection files: credentials stay off them.",
+    bad: { "c1.yaml": nfs("node: { mount: { mount_flags: noatime } }\n") },
+    good: { "c1.yaml": nfs(), "proxy.yaml": `${main()}node: { mount: { mount_flags: noatime } }\n` },
+  },
+  {
+    id: "unsupported-setting",
+    severity: "warning",
+    title: "No settings that csimux does not apply",
+    why: "Volume ids are made from the request's name; existing volumes keep theirs.",
+    bad: { "c1.yaml": nfs("_private: { csi: { volume: { idHash: { strategy: md5 } } } }\n") },
+    good: { "c1.yaml": nfs() },
+  },
+  {
+    id: "extra-collides",
+    severity: "error",
+    title: "Extra labels do not use the prefix of topology keys",
+    why: "Two values for one label can never hold at once, so no node would fit.",
+    bad: {
+      "c1.yaml": nfs(
+        "proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n        extra: { org.democratic-csi.topology/zone: z2 }\n",
+      ),
+    },
+    good: { "c1.yaml": inZone("z1") },
+  },
+  {
+    id: "repeated-place",
+    severity: "warning",
+    title: "Places differ",
+    why: "The same place twice means nothing; one of the two was probably meant to be another.",
+    bad: {
+      "c1.yaml": nfs(
+        "proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n      - requirements: { zone: z1 }\n",
+      ),
+    },
+    good: {
+      "c1.yaml": nfs(
+        "proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n      - requirements: { zone: z2 }\n",
+      ),
+    },
+  },
+  {
+    id: "topology-not-configured",
+    severity: "error",
+    title: "Places need nodes that report them",
+    why: "Without nodeTopology in the main file no node reports any key, and the volumes of this connection fit nowhere.",
+    bad: { "proxy.yaml": main(), "c1.yaml": inZone("z1") },
+    good: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1") },
+  },
+  {
+    id: "topology-key-unknown",
+    severity: "error",
+    title: "Places use keys that nodes report",
+    why: "No node can ever fit.",
+    bad: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1", "zoen") },
+    good: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1") },
+  },
+  {
+    id: "topology-value-unknown",
+    severity: "error",
+    title: "Places use values that nodes report",
+    why: "All rules for this key give fixed values, and this is none of them.",
+    bad: {
+      "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName, template: z1 }\n")),
+      "c1.yaml": inZone("z2"),
+    },
+    good: {
+      "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName, template: z1 }\n")),
+      "c1.yaml": inZone("z1"),
+    },
+  },
+  {
+    id: "local-needs-node-topology",
+    severity: "error",
+    title: "Local drivers need nodeTopology type node",
+    why: "A volume on one node must be tied to it; otherwise pods are scheduled where it does not exist.",
+    bad: { "proxy.yaml": main(), "c1.yaml": hostpath },
+    good: { "proxy.yaml": main("  nodeTopology: { type: node }\n"), "c1.yaml": hostpath },
+  },
+  {
+    id: "mixed-deployment",
+    severity: "warning",
+    title: "Local and remote drivers are deployed apart",
+    why: "Local drivers need a controller on every node, the others one for all; one deployment cannot be both.",
+    bad: { "c1.yaml": nfs(), "c2.yaml": hostpath },
+    good: { "c1.yaml": nfs() },
+  },
+  {
+    id: "legacy-connection-missing",
+    severity: "error",
+    title: "legacyConnection exists",
+    why: "Existing volumes could neither be expanded nor deleted.",
+    bad: { "proxy.yaml": main("  legacyConnection: old\n"), "c1.yaml": nfs() },
+    good: { "proxy.yaml": main("  legacyConnection: c1\n"), "c1.yaml": nfs() },
+  },
+  {
+    id: "group-member-missing",
+    severity: "error",
+    title: "Members of groups exist",
+    why: "Creating a volume in the group fails while one member cannot be asked.",
+    bad: { "proxy.yaml": main("  groups: { all: { members: [c1, c3] } }\n"), "c1.yaml": nfs() },
+    good: { "proxy.yaml": main("  groups: { all: { members: [c1] } }\n"), "c1.yaml": nfs() },
+  },
+  {
+    id: "group-name-taken",
+    severity: "error",
+    title: "Groups and connections have different names",
+    why: "A class that names it could mean either.",
+    bad: { "proxy.yaml": main("  groups: { c1: { members: [c1] } }\n"), "c1.yaml": nfs() },
+    good: { "proxy.yaml": main("  groups: { all: { members: [c1] } }\n"), "c1.yaml": nfs() },
+  },
+  {
+    id: "group-empty",
+    severity: "warning",
+    title: "Selectors select something",
+    why: "A group without members cannot make a volume.",
+    bad: { "proxy.yaml": main("  groups: { fast: { selector: tier=fast } }\n"), "c1.yaml": nfs() },
+    good: {
+      "proxy.yaml": main("  groups: { fast: { selector: tier=fast } }\n"),
+      "c1.yaml": nfs("proxy: { perDriver: { labels: { tier: fast } } }\n"),
+    },
+  },
+  {
+    id: "group-mixed",
+    severity: "warning",
+    title: "Members of a group make the same kind of volume",
+    why: "A class asks for one file system; a member that makes another refuses.",
+    bad: { "proxy.yaml": main("  groups: { all: { members: [c1, c2] } }\n"), "c1.yaml": nfs(), "c2.yaml": smb },
+    good: { "proxy.yaml": main("  groups: { all: { members: [c1] } }\n"), "c1.yaml": nfs(), "c2.yaml": smb },
+  },
+  {
+    id: "shared-storage",
+    severity: "error",
+    title: "Every connection has its own dataset or folder",
+    why: "Two connections on one tree list, adopt and delete each other's volumes.",
+    bad: { "c1.yaml": nfs(), "c2.yaml": nfs("", "nas.example.org", "/export/k8s/more") },
+    good: { "c1.yaml": nfs(), "c2.yaml": nfs("", "nas.example.org", "/export/more") },
+  },
+  {
+    id: "credentials-over-http",
+    severity: "warning",
+    title: "Credentials travel encrypted",
+    why: "Anybody on the way can read them; newer TrueNAS revokes an API key that it sees over http.",
+    bad: { "c1.yaml": truenas("  protocol: http\n  host: nas.example.org\n  port: 80\n  apiKey: 1-abc\n") },
+    good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+  },
+  {
+    id: "certificate-unchecked",
+    severity: "warning",
+    title: "Certificates are checked",
+    why: "Without the check anybody on the way can pose as the server and read the credentials.",
+    bad: {
+      "c1.yaml": truenas(
+        "  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n  allowInsecure: true\n",
+      ),
+    },
+    good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+  },
+  {
+    id: "host-key-unchecked",
+    severity: "warning",
+    title: "SSH host keys are checked",
+    why: "Without the check anybody on the way can take the server's place.",
+    bad: { "c1.yaml": zfs("") },
+    good: {
+      "c1.yaml": zfs(
+        "  hostKey: nas.example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R\n",
+      ),
+    },
+  },
+];

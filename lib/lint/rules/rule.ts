@@ -1,0 +1,71 @@
+/** Files by name, small enough to be read at a glance. */
+export type Example = Readonly<Record<string, string>>;
+
+/** One rule: what documentation, `--list-rules` and SARIF say about it, with examples that the tests run. */
+export interface Rule {
+  /** Stable; used in suppression comments and machine-readable output. */
+  readonly id: string;
+  readonly severity: "error" | "warning";
+  readonly title: string;
+  /** What goes wrong otherwise. */
+  readonly why: string;
+  /** Breaks the rule. */
+  readonly bad: Example;
+  /** The same without any finding. */
+  readonly good: Example;
+}
+
+/** A connection of nfs-client; `more` goes below `nfs:`, indented by two. */
+export const nfs = (more = "", host = "nas.example.org", folder = "/export/k8s"): string =>
+  `driver: nfs-client\nnfs:\n  shareHost: ${host}\n  shareBasePath: ${folder}\n  controllerBasePath: /storage\n${more}`;
+
+/** A connection of local-hostpath. */
+export const hostpath =
+  "driver: local-hostpath\nlocal-hostpath:\n  shareBasePath: /data\n  controllerBasePath: /data\n";
+
+/** A main file; `more` goes below `proxy:`, indented by two. */
+export const main = (more = ""): string => `driver: proxy\nproxy:\n  configFolder: /connections\n${more}`;
+
+/** `proxy.nodeTopology` with one rule that always applies. */
+export const zones = `  nodeTopology:
+    type: zone
+    fromRegexp:
+      - topologyKey: zone
+        source: env
+        envName: ZONE
+        default: z1
+`;
+
+/** A connection that is reachable from one zone. */
+export const inZone = (zone: string, key = "zone"): string =>
+  nfs(`proxy:\n  perDriver:\n    topology:\n      - requirements: { ${key}: ${zone} }\n`);
+
+/** A StorageClass; `more` are further top-level lines. */
+export const storageClass = (parameters: string, more = ""): string =>
+  `apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: fast }\nprovisioner: org.example.csimux\nparameters:\n${parameters}${more}`;
+
+/** A VolumeSnapshotClass. */
+export const snapshotClass = (parameters: string): string =>
+  `apiVersion: snapshot.storage.k8s.io/v1\nkind: VolumeSnapshotClass\nmetadata: { name: snap }\ndriver: org.example.csimux\ndeletionPolicy: Delete\nparameters:\n${parameters}`;
+
+/** Helm values. */
+export const values = (controller: string, more = ""): string =>
+  `csiDriver:\n  name: org.example.csimux\n${more}controller:\n${controller}  driver:\n    extraVolumeMounts:\n      - { name: connections, mountPath: /connections }\n`;
+
+/** A connection to TrueNAS over its API. */
+export const truenas = (connection: string): string =>
+  `driver: freenas-api-nfs\nhttpConnection:\n${connection}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\nnfs:\n  shareHost: nas.example.org\n  shareAllowedHosts: []\n`;
+
+/** A connection to TrueNAS with iSCSI. */
+export function iscsi(portals: string): string {
+  return `driver: freenas-api-iscsi\nhttpConnection:\n  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\nzfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\niscsi:\n  targetPortals: ${portals}\n  targetGroups:\n    - { targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1, targetGroupAuthType: None }\n`;
+}
+
+/** A connection to a ZFS host over SSH. */
+export function zfs(ssh: string): string {
+  return `driver: zfs-generic-nfs\nsshConnection:\n  host: nas.example.org\n  username: root\n  password: secret\n${ssh}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\nnfs:\n  shareHost: nas.example.org\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties:\n    properties: { sharenfs: "on" }\n`;
+}
+
+/** A connection of smb-client. */
+export const smb =
+  "driver: smb-client\nsmb:\n  shareHost: nas.example.org\n  shareBasePath: /k8s\n  controllerBasePath: /storage\n";

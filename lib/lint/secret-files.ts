@@ -1,0 +1,57 @@
+import { isScalar, Scalar } from "yaml";
+import type { Path } from "../config/finding.ts";
+import type { Mapping } from "../config/tidy.ts";
+import type { Position, Source } from "../config/yaml.ts";
+import { mappingAt } from "./world.ts";
+
+/** A file that a Secret manifest holds. */
+export interface SecretFile {
+  readonly name: string;
+  readonly text: string;
+  readonly start: Position;
+  readonly outward: (position: Position) => Position | undefined;
+}
+
+/** The YAML files in `data` and `stringData` of a Secret that stands at `path` of a manifest. */
+export function secretFiles(source: Source, manifestText: string, secret: Mapping, path: Path): readonly SecretFile[] {
+  const plain = Object.entries(mappingAt(secret, "stringData")).flatMap(([name, text]) =>
+    typeof text === "string" ? [inPlain(source, manifestText, name, text, [...path, "stringData", name])] : [],
+  );
+  const encoded = Object.entries(mappingAt(secret, "data")).flatMap(([name, value]) => {
+    const text = typeof value === "string" ? decoded(value) : undefined;
+    if (text === undefined) return [];
+    const start = source.position([...path, "data", name], "key");
+    return [{ name, text, start, outward: () => undefined }];
+  });
+  return [...plain, ...encoded].filter(({ name }) => /\.ya?ml$/.test(name));
+}
+
+/** UTF-8 text in base64, or undefined. */
+function decoded(value: string): string | undefined {
+  const compact = value.replace(/\s+/g, "");
+  if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(compact, "base64"));
+  } catch {
+    return undefined;
+  }
+}
+
+function inPlain(source: Source, manifestText: string, name: string, text: string, path: Path): SecretFile {
+  const start = source.position(path, "key");
+  const node: unknown = source.document.getIn(path, true);
+  const block = isScalar(node) && node.type === Scalar.BLOCK_LITERAL ? node.range : undefined;
+  if (!block) return { name, text, start, outward: () => undefined };
+  const header = source.position(path, "value");
+  return { name, text, start, outward: inBlock(manifestText, header, text) };
+}
+
+/** Lines of a literal block stand below its "|" in the same order, all indented by the same number of columns. */
+function inBlock(manifestText: string, header: Position, text: string): (position: Position) => Position {
+  const lines = manifestText.split("\n");
+  const inner = text.split("\n");
+  const first = inner.findIndex(line => line.trim() !== "");
+  const margin = (line: string | undefined): number => (line ?? "").search(/\S|$/);
+  const indent = first < 0 ? 0 : margin(lines[header.line + first]) - margin(inner[first]);
+  return ({ line, column }) => ({ line: header.line + line, column: column + Math.max(indent, 0) });
+}

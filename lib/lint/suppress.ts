@@ -1,0 +1,59 @@
+import { type Diagnostic, warning } from "../config/finding.ts";
+import { nearest } from "../config/nearest.ts";
+
+const comment = /(?:^|\s)#\s*csimux-ignore\b([^#]*)/;
+
+interface Suppression {
+  readonly line: number;
+  readonly column: number;
+  /** The line whose findings are meant. */
+  readonly target: number;
+  readonly rule: string;
+}
+
+/** `# csimux-ignore rule, rule` behind a line means that line; on a line of its own, the next line with content. */
+function suppressions(text: string): readonly Suppression[] {
+  if (!text.includes("csimux-ignore")) return [];
+  const lines = text.split("\n");
+  return lines.flatMap((content, index) => {
+    const match = comment.exec(content);
+    if (!match) return [];
+    const alone = content.slice(0, match.index).trim() === "" && /^\s*#/.test(content);
+    const next = lines.findIndex((line, at) => at > index && line.trim() !== "" && !/^\s*#/.test(line));
+    const target = (alone ? next : index) + 1;
+    const rules = (match[1] ?? "").split(/[\s,]+/).filter(each => each !== "");
+    const place = { line: index + 1, column: content.indexOf("#", match.index) + 1, target };
+    return rules.length === 0 ? [{ ...place, rule: "" }] : rules.map(rule => ({ ...place, rule }));
+  });
+}
+
+/** The findings of one document that no comment takes back, and a warning for each comment that takes back nothing. */
+export function suppressed(
+  file: string,
+  text: string,
+  diagnostics: readonly Diagnostic[],
+  ruleIds: ReadonlySet<string>,
+): readonly Diagnostic[] {
+  const all = suppressions(text);
+  if (all.length === 0) return diagnostics;
+  const used = new Set<Suppression>();
+  const kept = diagnostics.filter(diagnostic => {
+    const match = all.find(each => each.target === diagnostic.line && each.rule === diagnostic.rule);
+    if (match) for (const each of all) if (each.target === match.target && each.rule === match.rule) used.add(each);
+    return !match;
+  });
+  const idle = all.filter(each => !used.has(each)).map(each => idleDiagnostic(file, each, ruleIds));
+  return [...kept, ...idle];
+}
+
+function idleDiagnostic(file: string, { line, column, rule }: Suppression, ruleIds: ReadonlySet<string>): Diagnostic {
+  const near = nearest(rule, ruleIds);
+  const [message, fix] =
+    rule === ""
+      ? ["this comment does not name a rule", "write # csimux-ignore <rule>"]
+      : ruleIds.has(rule)
+        ? [`nothing on this line breaks the rule "${rule}"`, "remove the comment"]
+        : [`there is no rule "${rule}"`, near ? `did you mean "${near}"?` : "csimux validate --list-rules names them"];
+  const { severity, rule: id, blocks } = warning("unused-suppression", [], message, fix);
+  return { file, line, column, severity, rule: id, path: "", message, fix, blocks };
+}

@@ -1,0 +1,97 @@
+import type { ReadConnection } from "../config/connection.ts";
+import type { Finding, Path } from "../config/finding.ts";
+import type { ReadProxy } from "../config/proxy.ts";
+import { isMapping, type Mapping } from "../config/tidy.ts";
+import type { DriverModule } from "../drivers/module.ts";
+import type { Leaf, Reported } from "./leaf.ts";
+
+/** The main file, as given. */
+export interface MainFile {
+  readonly leaf: Leaf;
+  readonly read: ReadProxy;
+  /** The `proxy:` block as written. */
+  readonly proxy: Mapping;
+}
+
+/** One connection file. */
+export interface ConnectionFile {
+  readonly leaf: Leaf;
+  readonly name: string;
+  readonly read: ReadConnection;
+  /** The value of `driver:`, "" when there is none. */
+  readonly driver: string;
+}
+
+/** A StorageClass, a VolumeSnapshotClass, or a class in Helm values. */
+export interface ClassObject {
+  readonly leaf: Leaf;
+  readonly kind: "storage" | "snapshot";
+  /** Where the object stands in its document. */
+  readonly path: Path;
+  readonly value: Mapping;
+  /** `provisioner` or `driver`. */
+  readonly provisioner: string | undefined;
+  /** Whether it is a class of this driver for certain. */
+  readonly ours: boolean;
+}
+
+/** Values of the Helm chart. */
+export interface HelmValues {
+  readonly leaf: Leaf;
+  readonly value: Mapping;
+}
+
+/** Everything that was given, read. */
+export interface World {
+  readonly main: MainFile | undefined;
+  readonly connections: readonly ConnectionFile[];
+  readonly classes: readonly ClassObject[];
+  readonly helm: readonly HelmValues[];
+  readonly modules: readonly DriverModule[];
+}
+
+/** A rule that looks at more than one key. */
+export type Check = (world: World) => Iterable<Reported>;
+
+/** The value at a path, undefined where there is none. */
+export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
+  let here = value;
+  for (const step of path) {
+    if (Array.isArray(here)) here = here[Number(step)];
+    else if (isMapping(here) && Object.hasOwn(here, step)) here = here[step];
+    else return undefined;
+  }
+  return here;
+}
+
+export const textAt = (value: unknown, ...path: readonly (string | number)[]): string | undefined => {
+  const found = at(value, ...path);
+  return typeof found === "string" || typeof found === "number" ? String(found) : undefined;
+};
+
+export const mappingAt = (value: unknown, ...path: readonly (string | number)[]): Mapping => {
+  const found = at(value, ...path);
+  return isMapping(found) ? found : {};
+};
+
+export const listAt = (value: unknown, ...path: readonly (string | number)[]): readonly unknown[] => {
+  const found = at(value, ...path);
+  return Array.isArray(found) ? found : [];
+};
+
+/** An error that does not keep the file from being used. */
+export const problem = (
+  rule: string,
+  path: Path,
+  message: string,
+  fix?: string,
+  where: Finding["at"] = "value",
+): Finding => ({
+  severity: "error",
+  rule,
+  path,
+  at: where,
+  message,
+  fix,
+  blocks: false,
+});
