@@ -14,9 +14,11 @@ export interface Sandbox {
   remove(): Promise<readonly string[]>;
 }
 
-const topologies = {
+/** What the main file adds to its folder of connections. */
+const settings = {
   off: [],
   node: ["  nodeTopology:", "    type: node"],
+  group: ["  groups:", "    pool:", "      members: [one, two]", "      policy: spread"],
   zone: [
     "  nodeTopology:",
     "    type: zone",
@@ -29,7 +31,8 @@ const topologies = {
   ],
 } as const;
 
-export type Topology = keyof typeof topologies;
+/** The kinds of sandbox: topology off, by node, by zone; or off with both connections in the group "pool". */
+export type Topology = keyof typeof settings;
 
 /** The environment that the zone rule of a sandbox reads. */
 export const zoneEnvironment = { CSIMUX_ZONE: "zone-1" } as const;
@@ -37,18 +40,19 @@ export const zoneEnvironment = { CSIMUX_ZONE: "zone-1" } as const;
 const placed: Readonly<Record<Topology, readonly string[]>> = {
   off: [],
   node: [],
+  group: [],
   zone: ["proxy:", "  perDriver:", "    topology:", "      - requirements:", "          zone: zone-1"],
 };
 
 /** The text of a local-hostpath connection whose volumes lie below `base`. */
-export const connectionFile = (base: string, topology: Topology): string =>
+export const connectionFile = (base: string, kind: Topology): string =>
   [
     "driver: local-hostpath",
     "local-hostpath:",
     `  shareBasePath: ${base}`,
     `  controllerBasePath: ${base}`,
     '  dirPermissionsMode: "0777"',
-    ...placed[topology],
+    ...placed[kind],
     "",
   ].join("\n");
 
@@ -71,7 +75,7 @@ async function remove(folder: string): Promise<readonly string[]> {
 }
 
 /** Makes a sandbox in a new folder below the system's folder for temporary files. */
-export async function makeSandbox(topology: Topology, names: readonly string[] = ["one", "two"]): Promise<Sandbox> {
+export async function makeSandbox(kind: Topology, names: readonly string[] = ["one", "two"]): Promise<Sandbox> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-"));
   const connections = join(folder, "connections");
   const stateDir = join(folder, "state");
@@ -80,12 +84,12 @@ export async function makeSandbox(topology: Topology, names: readonly string[] =
   for (const name of names) {
     const base = join(folder, "storage", name);
     await mkdir(base, { recursive: true });
-    await writeFile(join(connections, `${name}.yaml`), connectionFile(base, topology));
+    await writeFile(join(connections, `${name}.yaml`), connectionFile(base, kind));
   }
   const config = join(folder, "proxy.yaml");
   await writeFile(
     config,
-    ["driver: proxy", "proxy:", `  configFolder: ${connections}`, ...topologies[topology], ""].join("\n"),
+    ["driver: proxy", "proxy:", `  configFolder: ${connections}`, ...settings[kind], ""].join("\n"),
   );
   return { folder, socket: join(folder, "csi.sock"), config, connections, stateDir, remove: () => remove(folder) };
 }

@@ -14,15 +14,16 @@ const module = `github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v${version}
 /** One run of the suite. */
 interface Variant {
   readonly name: string;
-  readonly topology: Topology;
+  readonly kind: Topology;
   /** Parameters of every CreateVolume. */
   readonly parameters: Readonly<Record<string, string>>;
 }
 
 const variants: readonly Variant[] = [
-  { name: "two connections", topology: "off", parameters: { connection: "one" } },
-  { name: "topology by zone", topology: "zone", parameters: { connection: "one" } },
-  { name: "topology by node", topology: "node", parameters: { connection: "two" } },
+  { name: "two connections", kind: "off", parameters: { connection: "one" } },
+  { name: "topology by zone", kind: "zone", parameters: { connection: "one" } },
+  { name: "topology by node", kind: "node", parameters: { connection: "two" } },
+  { name: "a group of connections", kind: "group", parameters: { connection: "pool" } },
 ];
 
 /** Reasons for which the suite itself skips, and why csimux accepts them. Anything else that is skipped is a failure. */
@@ -120,7 +121,7 @@ async function runAgainstDaemon(program: string, command: string, variant: Varia
 
 async function runVariant(program: string, command: string, variant: Variant): Promise<Tally> {
   console.log(`csi-sanity ${version}: ${variant.name}`);
-  const sandbox = await makeSandbox(variant.topology);
+  const sandbox = await makeSandbox(variant.kind);
   const tally = await runAgainstDaemon(program, command, variant, sandbox).catch(error => oneFailure(String(error)));
   const left = await sandbox.remove();
   return left.length === 0 ? tally : plus(tally, oneFailure(`still mounted at the end: ${left.join(", ")}`));
