@@ -19,10 +19,16 @@ import { opener } from "./open.ts";
 import { toolEnvironment } from "./tools.ts";
 
 /** Builds the controller half by hand: files → connections → routing. */
-export function openController(host: Host, main: MainFile, outside: Outside, ownNode: Segments | undefined, log: Log) {
+export function openController(
+  host: Host,
+  main: MainFile,
+  outside: Outside,
+  ownPlace: (() => Segments) | undefined,
+  log: Log,
+) {
   const folder = new ConnectionFolder(main.config.configFolder);
   const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
-  const open = opener({ main: () => main.config, outside, ports, ownNode, log });
+  const open = opener({ main: () => main.config, outside, ports, ownPlace, log });
   const files = {
     names: () => folder.names(),
     read: async (name: string) => {

@@ -28,13 +28,13 @@ export interface OpenOptions {
   readonly main: () => ProxyConfig;
   readonly outside: Outside;
   readonly ports: Ports;
-  /** This node's segment under topology type "node"; volumes of drivers that live on one node are pinned to it. */
-  readonly ownNode: Segments | undefined;
+  /** Under topology type "node": this node's place, to which volumes of drivers that live on one node are pinned. Throws. */
+  readonly ownPlace: (() => Segments) | undefined;
   readonly log: Log;
 }
 
 /** Text of a connection file → open connection, without I/O but for `…File` keys. Throws "failed-precondition". */
-export function opener({ main, outside, ports, ownNode, log }: OpenOptions) {
+export function opener({ main, outside, ports, ownPlace, log }: OpenOptions) {
   return (name: string, text: string): Connection => {
     const { defaults } = main();
     const read = readConnection(name, `${name}.yaml`, text, defaults, outside, modules);
@@ -47,13 +47,13 @@ export function opener({ main, outside, ports, ownNode, log }: OpenOptions) {
       requirements: prefixed(defaults.prefix, requirements),
       extra,
     }));
-    const own = driver.local && ownNode ? [{ requirements: ownNode, extra: {} }] : [];
+    const own = () => (driver.local && ownPlace ? [{ requirements: ownPlace(), extra: {} }] : []);
     return {
       name,
       driverName: config.driver,
       family: `${config.module.names[0]}:${driver.protocol}`,
       driver: restricted(driver, config),
-      places: alternatives ?? own,
+      places: alternatives ?? own(),
       labels: config.labels,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",

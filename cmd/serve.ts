@@ -11,6 +11,7 @@ import type { Host } from "./host.ts";
 import { openLog } from "./logging.ts";
 import { MainFile } from "./main-file.ts";
 import { openNode } from "./node.ts";
+import { ownNode } from "./node-info.ts";
 import { outsideOf } from "./open.ts";
 import type { ServeOptions } from "./serve-options.ts";
 import { commit, version } from "./version.ts";
@@ -47,8 +48,9 @@ async function start(options: ServeOptions, host: Host, log: Parameters<typeof i
   const { modes } = options;
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
-  const node = openNode(options, host, main);
-  const controller = openController(host, main, outside, node.ownNode, log);
+  const own = await ownNode(main.config, options.nodeName, host);
+  const node = openNode(options, host, own);
+  const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });
   const ready = async () => {
     if (modes.has("controller")) await controller.ready();

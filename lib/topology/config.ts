@@ -1,0 +1,34 @@
+/** Where a rule takes its input from. */
+export type RuleSource =
+  | { readonly kind: "nodeName" | "hostname" }
+  | { readonly kind: "env" | "file" | "nodeLabel"; readonly name: string };
+
+/** One rule that derives a topology value of a node. */
+export interface RuleConfig {
+  /** Without prefix. */
+  readonly key: string;
+  readonly source: RuleSource;
+  /** RE2 syntax; must match the whole input. */
+  readonly pattern: string;
+  /** `{match:N}` and `${match:N}` stand for groups of the pattern. */
+  readonly template: string;
+  /** The value where no rule for the key matches, so that all nodes report the same keys. */
+  readonly fallback: string | undefined;
+}
+
+/** What nodes report as their topology. */
+export type TopologyConfig =
+  | { readonly kind: "cluster" | "node"; readonly prefix: string }
+  | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly RuleConfig[] };
+
+/** Beginnings of a name, each with a short name that stands for it in node ids. */
+export type Prefixes = readonly { readonly shortName: string; readonly prefix: string }[];
+
+/** How node ids are made. */
+export interface NodeIdConfig {
+  readonly parts: Readonly<Record<"nodeName" | "hostname" | "iqn" | "nqn", boolean>>;
+  readonly iqnPrefixes: Prefixes;
+  readonly nqnPrefixes: Prefixes;
+  /** Without the node's name in the cluster the host name stands in for it. */
+  readonly allowHostnameFallback: boolean;
+}

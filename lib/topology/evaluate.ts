@@ -1,0 +1,135 @@
+import { CsiError } from "../core/errors.ts";
+import type { Segments } from "../core/topology.ts";
+import type { RuleSource } from "./config.ts";
+import { type NodeFacts, nodeNameOf } from "./facts.ts";
+import { isLabelValue, quoted, whyNoValue } from "./labels.ts";
+import type { Rule, Topology } from "./rules.ts";
+import { filled } from "./template.ts";
+
+/** What became of one rule on one node. */
+export interface RuleOutcome {
+  readonly rule: Rule;
+  /** What the pattern was matched against; undefined when there was nothing. */
+  readonly input: string | undefined;
+  /** Whether the pattern matched. */
+  readonly applied: boolean;
+  /** The value that the rule gives, its default included. */
+  readonly value: string | undefined;
+  /** For people. */
+  readonly reason: string;
+}
+
+/** What a node reports, and why. */
+export interface Evaluation {
+  /** Empty when `failure` is set. */
+  readonly segments: Segments;
+  /** In the order of the rules; empty without rules. */
+  readonly outcomes: readonly RuleOutcome[];
+  /** Why the node cannot register. */
+  readonly failure: CsiError | undefined;
+}
+
+/** Inputs longer than this are refused, so that one match takes milliseconds; in UTF-16 units. */
+const maxInput = 64 * 1024;
+
+/** Evaluates the topology of one node. Never rejects with a CsiError: that is in `failure`, beside the rules so far. */
+export async function evaluate(topology: Topology, facts: NodeFacts): Promise<Evaluation> {
+  const outcomes: RuleOutcome[] = [];
+  try {
+    const segments = await segmentsFor(topology, facts, outcomes);
+    return { segments, outcomes, failure: undefined };
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    return { segments: {}, outcomes, failure: error };
+  }
+}
+
+/** The segments of NodeGetInfo. Throws the CsiError that says why there are none. */
+export async function nodeSegments(topology: Topology, facts: NodeFacts): Promise<Segments> {
+  const { segments, failure } = await evaluate(topology, facts);
+  if (failure) throw failure;
+  return segments;
+}
+
+async function segmentsFor(topology: Topology, facts: NodeFacts, outcomes: RuleOutcome[]): Promise<Segments> {
+  const { prefix } = topology;
+  if (topology.kind !== "rules") {
+    const own = topology.kind === "cluster" ? "local" : ownValue(nodeNameOf(facts));
+    return { [`${prefix}/${topology.kind}`]: own };
+  }
+  for (const rule of topology.rules) outcomes.push(await outcome(rule, facts));
+  return collected(prefix, outcomes);
+}
+
+function ownValue(nodeName: string): string {
+  if (isLabelValue(nodeName)) return nodeName;
+  throw new CsiError(
+    "failed-precondition",
+    `the node's name cannot be its topology: ${whyNoValue(nodeName)}; use type zone with a rule that shortens it`,
+  );
+}
+
+async function outcome(rule: Rule, facts: NodeFacts): Promise<RuleOutcome> {
+  const input = await inputOf(rule.source, facts);
+  if (input === undefined) return ignored(rule, undefined, `${sourceInWords(rule.source)} is not there`);
+  if (input.length > maxInput)
+    throw refused(
+      rule,
+      `${sourceInWords(rule.source)} has ${input.length} characters; at most ${maxInput} are looked at`,
+    );
+  const groups = rule.compiled.match(input);
+  if (!groups) return ignored(rule, input, `${quoted(input)} does not match ${rule.pattern}`);
+  const value = filled(rule.template, groups);
+  // The Downward API writes an empty text for a label that is not there.
+  if (value === "" && rule.fallback !== undefined)
+    return ignored(rule, input, `the value of ${sourceInWords(rule.source)} is empty`);
+  if (!isLabelValue(value)) throw refused(rule, whyNoValue(value));
+  return { rule, input, applied: true, value, reason: "matched" };
+}
+
+async function inputOf(source: RuleSource, facts: NodeFacts): Promise<string | undefined> {
+  if (!("name" in source)) return source.kind === "nodeName" ? nodeNameOf(facts) : facts.hostname;
+  if (source.kind === "env") return facts.env(source.name);
+  if (source.kind === "nodeLabel") return facts.label(source.name);
+  return (await facts.file(source.name))?.replace(/[ \t\r\n]+$/, "");
+}
+
+/** A source as people call it. */
+export function sourceInWords(source: RuleSource): string {
+  if (!("name" in source)) return source.kind === "nodeName" ? "the node's name" : "the host name";
+  const words = { env: "variable", file: "file", nodeLabel: "node label" } as const;
+  return `${words[source.kind]} ${source.name}`;
+}
+
+const ignored = (rule: Rule, input: string | undefined, why: string): RuleOutcome => ({
+  rule,
+  input,
+  applied: false,
+  value: rule.fallback,
+  reason: rule.fallback === undefined ? why : `${why}; the default stands in`,
+});
+
+const refused = (rule: Rule, why: string): CsiError =>
+  new CsiError("failed-precondition", `topology rule ${rule.index + 1} (key "${rule.key}"): ${why}`);
+
+/** The last rule that matched gives a key its value; where none did, the last default. */
+function collected(prefix: string, outcomes: readonly RuleOutcome[]): Segments {
+  const values = new Map<string, string>();
+  for (const applied of [false, true]) {
+    for (const { rule, value } of outcomes.filter(each => each.applied === applied)) {
+      if (value !== undefined) values.set(rule.key, value);
+    }
+  }
+  for (const { rule, input } of outcomes) {
+    // Labels are often set after the node has joined, and a node that registered without a key keeps lacking it.
+    if (rule.source.kind === "nodeLabel" && input === undefined && !values.has(rule.key))
+      throw refused(rule, `this node has no label ${rule.source.name} yet; label the node, or give the rule a default`);
+  }
+  if (values.size === 0) throw new CsiError("failed-precondition", nothing(outcomes));
+  return Object.fromEntries(
+    outcomes.flatMap(({ rule: { key } }) => (values.has(key) ? [[`${prefix}/${key}`, values.get(key) ?? ""]] : [])),
+  );
+}
+
+const nothing = (outcomes: readonly RuleOutcome[]): string =>
+  `no topology rule applies to this node: ${outcomes.map(({ rule, reason }) => `${rule.key}: ${reason}`).join("; ")}`;

@@ -1,0 +1,69 @@
+import { CsiError } from "../core/errors.ts";
+import type { RuleConfig, TopologyConfig } from "./config.ts";
+import { type Pattern, type PatternCompiler, patternCompiler } from "./pattern.ts";
+import { groupsIn } from "./template.ts";
+
+/** A rule with its pattern compiled. */
+export interface Rule extends RuleConfig {
+  /** Place in the list, from 0. */
+  readonly index: number;
+  readonly compiled: Pattern;
+}
+
+/** The topology that nodes report, ready to be evaluated. */
+export type Topology =
+  | { readonly kind: "cluster" | "node"; readonly prefix: string }
+  | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly Rule[] };
+
+/** What is wrong with one rule. */
+export interface RuleProblem {
+  /** Place in the list, from 0. */
+  readonly rule: number;
+  readonly field: "pattern" | "template";
+  readonly message: string;
+}
+
+/** Compiles all rules and lists everything that is wrong with them; `rules` holds those that can be used. */
+export function compileRules(
+  rules: readonly RuleConfig[],
+  compile: PatternCompiler,
+): { readonly rules: readonly Rule[]; readonly problems: readonly RuleProblem[] } {
+  const problems: RuleProblem[] = [];
+  const usable: Rule[] = [];
+  for (const [index, rule] of rules.entries()) {
+    const found = compileRule(rule, index, compile);
+    if ("compiled" in found) usable.push(found);
+    else problems.push(found);
+  }
+  return { rules: usable, problems };
+}
+
+function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler): Rule | RuleProblem {
+  let compiled: Pattern;
+  try {
+    compiled = compile(rule.pattern);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.replace(/^error parsing regexp: /, "") : String(error);
+    return { rule: index, field: "pattern", message: `the pattern cannot be used: ${reason} (syntax: RE2)` };
+  }
+  const wrong = templateProblem(rule.template, compiled.groups);
+  return wrong === undefined ? { ...rule, index, compiled } : { rule: index, field: "template", message: wrong };
+}
+
+function templateProblem(template: string, groups: number): string | undefined {
+  const missing = groupsIn(template).find(group => group > groups);
+  if (missing === undefined) return undefined;
+  return `the template names group ${missing}, but the pattern has ${groups === 0 ? "no groups" : `only ${groups}`}`;
+}
+
+/**
+ * The topology of a main file, compiled. Loads the pattern engine only for rules.
+ * Throws "failed-precondition" that lists every wrong rule.
+ */
+export async function compileTopology(config: TopologyConfig): Promise<Topology> {
+  if (config.kind !== "rules") return config;
+  const { rules, problems } = compileRules(config.rules, await patternCompiler());
+  if (problems.length === 0) return { kind: "rules", prefix: config.prefix, rules };
+  const lines = problems.map(({ rule, message }) => `rule ${rule + 1} (key "${config.rules[rule]?.key}"): ${message}`);
+  throw new CsiError("failed-precondition", `proxy.nodeTopology cannot be used: ${lines.join("; ")}`);
+}
