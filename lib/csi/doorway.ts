@@ -67,12 +67,15 @@ class Opening {
   }
 }
 
-/** Gives the socket to the server together with what was read from it. */
+/**
+ * Gives the socket to the server together with what was read from it. Bun's server reads the rest as events and needs the
+ * socket to flow; that of Node takes what is buffered and then the descriptor, and loses bytes when the socket flows.
+ */
 function handOver(socket: Socket, read: Buffer, accept: (connection: Duplex) => void): void {
   socket.pause();
   socket.unshift(read);
   accept(socket);
-  socket.resume();
+  if (socket.listenerCount("data") > 0) socket.resume();
 }
 
 /**

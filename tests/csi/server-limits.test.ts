@@ -67,15 +67,6 @@ describe("sizes", () => {
   });
 });
 
-describe("authority", () => {
-  for (const host of ["%2Fcsi%2Fcsi.sock", "%2fvar%2flib%2fcsi.sock:0", "localhost", "[::1]:1"]) {
-    test(`"${host}" is accepted`, async () => {
-      const { client } = await serve();
-      expect((await call(client(), probe, {}, { host })).code).toBe(0);
-    });
-  }
-});
-
 /** Sends bytes on a new connection and resolves when the server hangs up, or after a moment. */
 async function send(path: string, bytes: Buffer): Promise<void> {
   const socket: Socket = connect({ path });
