@@ -9,6 +9,9 @@ export interface Identity {
   readonly root: string;
 }
 
+/** What the kernel appends to the root of a mount whose folder was removed. */
+const removed = "//deleted";
+
 /** Whether two places show the same folder of the same file system. */
 export const sameFolder = (a: Identity, b: Identity): boolean => a.device === b.device && a.root === b.root;
 
@@ -36,6 +39,13 @@ export class MountTable {
   /** How many mounts lie on top of each other at this mount point. */
   layers(path: string): number {
     return this.#mounts.filter(mount => mount.at === path).length;
+  }
+
+  /** Whether one of the mounts at this mount point shows this folder, be it removed meanwhile. */
+  shows(path: string, wanted: Identity): boolean {
+    const kept = (root: string): string => (root.endsWith(removed) ? root.slice(0, -removed.length) : root);
+    const here = this.#mounts.filter(mount => mount.at === path && mount.device === wanted.device);
+    return here.some(mount => kept(mount.root) === kept(wanted.root));
   }
 
   /** The mount that is seen at this mount point, or undefined when the path is none. */

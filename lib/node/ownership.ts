@@ -1,17 +1,28 @@
 import { CsiError } from "../core/errors.ts";
 import type { MountTable } from "./mount-table.ts";
-import type { StageRecord } from "./records.ts";
+import { claims, type Records, type StageRecord } from "./records.ts";
 
 /** Where a kubelet puts what CSI drivers mount; nobody else mounts there. */
 const ofKubelet = /\/(?:pods\/[^/]+\/volumes\/kubernetes\.io~csi\/[^/]+\/mount|plugins\/kubernetes\.io\/csi\/.+)$/;
 
-/** Whether a real place is known to be this volume's: by its record, or as a kubelet's path when the record was lost. */
-export const isOwn = (record: StageRecord | undefined, place: string): boolean =>
-  record?.stagingPath === place || isTarget(record, place) || ofKubelet.test(place);
-
-/** Whether the record says that the volume was published at this real place. */
-export const isTarget = (record: StageRecord | undefined, place: string): boolean =>
-  record?.published.some(published => published.target === place) ?? false;
+/**
+ * Whether a real place is this volume's to unmount. Its record must name the place, and where the mount there is not what was
+ * recorded (a source can be renamed), no other record may name it: an interrupted call leaves a claim on a place that
+ * another volume can have taken since. Without a record a kubelet's path will do, if no other record names it.
+ */
+export async function isOwn(
+  volumeId: string,
+  record: StageRecord | undefined,
+  place: string,
+  table: MountTable,
+  records: Records,
+): Promise<boolean> {
+  if (claims(record, place)) {
+    if (table.layers(place) === 0) return true;
+    if (record?.shows && table.shows(place, record.shows)) return true;
+  } else if (!ofKubelet.test(place)) return false;
+  return !(await records.claimedByOther(place, volumeId));
+}
 
 /** Throws "failed-precondition" when something is mounted at a place that is not known to be this volume's: it stays. */
 export function refuseForeign(volumeId: string, place: string, table: MountTable): void {

@@ -6,9 +6,9 @@ import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindFlags, lackingFlags } from "./flags.ts";
 import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Bind, type Mounts, misfit } from "./mounts.ts";
-import { isOwn, isTarget, refuseForeign } from "./ownership.ts";
+import { isOwn, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
-import { lastingContext, type Published, type Records, type StageRecord } from "./records.ts";
+import { isTarget, lastingContext, type Published, type Records, type StageRecord } from "./records.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, stageRecord } from "./stage.ts";
 
@@ -56,7 +56,8 @@ export class Publishing {
         `${target} is the staging path of volume "${volumeId}", not a target path`,
       );
     }
-    if (!isOwn(record, target)) return refuseForeign(volumeId, target, table);
+    const own = await isOwn(volumeId, record, target, table, this.#records);
+    if (!own) return refuseForeign(volumeId, target, table);
     await this.#mounts.unmount(target, table, call.signal);
     await removeEntry(target, call.signal);
     if (record && isTarget(record, target)) await this.#records.save(without(record, target));
@@ -76,7 +77,7 @@ export class Publishing {
     if (!record) {
       call.log.warn("a staged volume has no record; it is made again", { volumeId, stagingPath: staging });
       const made = stageRecord({ volumeId, stagingPath: staging, capability, context }, protocol, attacher, staging);
-      return { ...made, flags: bindFlags(top.options) };
+      return { ...made, flags: bindFlags(top.options), shows: { device: top.device, root: top.root } };
     }
     if (record.kind === capability.kind) return record;
     throw new CsiError(

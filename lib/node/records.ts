@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { mkdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { AccessMode } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { errno, fileFailure } from "./files.ts";
+import type { Identity } from "./mount-table.ts";
 
 type Context = Readonly<Record<string, string>>;
 
@@ -30,10 +31,22 @@ export interface StageRecord {
   readonly mode: AccessMode;
   /** Flags of the staged mount. */
   readonly flags: readonly string[];
+  /** What the mounts of this volume show; undefined until it is attached. */
+  readonly shows: Identity | undefined;
   readonly published: readonly Published[];
 }
 
 const version = 1;
+
+const ending = ".json";
+
+/** Whether a record names this real place, as staging path or target. */
+export const claims = (record: StageRecord | undefined, place: string): boolean =>
+  record?.stagingPath === place || isTarget(record, place);
+
+/** Whether the record says that the volume was, or was about to be, published at this real place. */
+export const isTarget = (record: StageRecord | undefined, place: string): boolean =>
+  record?.published.some(published => published.target === place) ?? false;
 
 /** Keys that the kubelet adds for each pod; service account tokens are among them, so none is kept. */
 const ofPods = "csi.storage.k8s.io/";
@@ -75,6 +88,17 @@ export class Records {
     return undefined;
   }
 
+  /** Whether the record of another volume claims this real place, as staging path or target. Reads all records. */
+  async claimedByOther(place: string, volumeId: string): Promise<boolean> {
+    const files = await readdir(this.#folder).catch(() => []);
+    const read = async (file: string): Promise<boolean> => {
+      const record = parse(await readFile(join(this.#folder, file), "utf8").catch(() => ""));
+      return record !== undefined && record.volumeId !== volumeId && claims(record, place);
+    };
+    const answers = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
+    return answers.includes(true);
+  }
+
   /** Throws "resource-exhausted" when the disk is full, "unavailable" and "failed-precondition" for other failures. */
   async save(record: StageRecord): Promise<void> {
     const file = this.#file(record.volumeId);
@@ -104,7 +128,7 @@ export class Records {
   }
 
   #file(volumeId: string): string {
-    return join(this.#folder, `${createHash("sha256").update(volumeId).digest("hex")}.json`);
+    return join(this.#folder, `${createHash("sha256").update(volumeId).digest("hex")}${ending}`);
   }
 }
 
@@ -143,8 +167,12 @@ const isRecord = (value: Fields): value is Fields & StageRecord =>
   modes.has(value["mode"]) &&
   Array.isArray(value["flags"]) &&
   value["flags"].every(isText) &&
+  (value["shows"] === undefined || isIdentity(value["shows"])) &&
   Array.isArray(value["published"]) &&
   value["published"].every(isPublished);
+
+const isIdentity = (value: unknown): value is Identity =>
+  isFields(value) && isText(value["device"]) && isText(value["root"]);
 
 const isPublished = (value: unknown): value is Published =>
   isFields(value) &&

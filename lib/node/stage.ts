@@ -38,6 +38,7 @@ export function stageRecord(request: StageRequest, protocol: string, attacher: A
     fsType: attacher.access.filesystems === "any" ? undefined : fsType || undefined,
     mode,
     flags: flagsOf(capability),
+    shows: undefined,
     published: [],
   };
 }
@@ -51,9 +52,32 @@ const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord
   flags,
 });
 
+const isRepeated = (before: StageRecord | undefined, record: StageRecord): boolean =>
+  before !== undefined && digest(terms(before)) === digest(terms(record));
+
+const isSame = (a: StageRecord, b: StageRecord): boolean =>
+  isRepeated(a, b) && digest({ ...a.shows }) === digest({ ...b.shows }) && digest(a.context) === digest(b.context);
+
 /** A record whose staging is still there; any other one is what an interrupted call or a reboot left. */
 const live = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
   record && table.layers(record.stagingPath) > 0 ? record : undefined;
+
+/** A volume has one staging path and, while it is staged, one capability (CSI NodeStageVolume). */
+function refuseSecond(record: StageRecord, before: StageRecord | undefined, table: MountTable): void {
+  const earlier = live(before, table);
+  if (!earlier || isRepeated(earlier, record)) return;
+  const { volumeId, stagingPath } = earlier;
+  if (stagingPath !== record.stagingPath) {
+    throw new CsiError(
+      "failed-precondition",
+      `volume "${volumeId}" is staged at ${stagingPath} already; unstage it there first`,
+    );
+  }
+  throw new CsiError(
+    "already-exists",
+    `volume "${volumeId}" is staged at ${stagingPath} with another capability; unstage it first`,
+  );
+}
 
 /** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
 export class Staging {
@@ -67,7 +91,7 @@ export class Staging {
     this.#records = records;
   }
 
-  /** `stagingPath` is a checked path. The record is written first, so that a crash from there on can be undone. */
+  /** `stagingPath` is a checked path. The record is written before anything is done, so that a crash can be undone. */
   async stage(request: StageRequest, call: Call): Promise<void> {
     const { volumeId, capability, context } = request;
     const protocol = context[protocolKey] ?? "";
@@ -77,23 +101,16 @@ export class Staging {
     const place = await realPlace(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
     const record = { ...stageRecord(request, protocol, attacher, place), published: before?.published ?? [] };
-    const repeated = before !== undefined && digest(terms(before)) === digest(terms(record));
-    const mounted = table.top(place) !== undefined;
-    if (mounted && before?.stagingPath === place && !repeated) {
-      throw new CsiError(
-        "already-exists",
-        `volume "${volumeId}" is staged at ${place} with another capability; unstage it first`,
-      );
-    }
-    if (!repeated || digest(before.context) !== digest(record.context)) await this.#records.save(record);
+    refuseSecond(record, before, table);
     const left = otherFlags(capability.mountFlags);
     if (left.length > 0)
       call.log.debug("mount flags that a bind mount cannot carry were left out", { flags: left.length });
     try {
+      if (attacher.detach) await this.#save(record, before);
       const attached = await attacher.attach({ volumeId, context, capability }, table, call);
-      await this.#show(attached, record, table, repeated, call);
+      await this.#show(attached, record, before, table, call);
     } catch (error) {
-      if (!mounted && isFinal(error)) await this.#forget(record, live(before, table), attacher, call);
+      if (isFinal(error)) await this.#forget(record, live(before, table), attacher, call);
       throw error;
     }
   }
@@ -103,7 +120,8 @@ export class Staging {
     const table = await this.#mounts.table();
     const place = await realPlace(stagingPath, table, call.signal);
     const record = await this.#records.find(volumeId, call.log);
-    if (!isOwn(record, place)) return refuseForeign(volumeId, place, table);
+    const own = await isOwn(volumeId, record, place, table, this.#records);
+    if (!own) return refuseForeign(volumeId, place, table);
     const recorded = record?.stagingPath === place ? record : undefined;
     const used = recorded?.published.find(({ target }) => table.layers(target) > 0);
     if (used)
@@ -120,38 +138,46 @@ export class Staging {
   /** Makes the attached volume visible at its staging path, where something may be mounted already. */
   async #show(
     attached: Attached,
-    record: StageRecord,
+    claim: StageRecord,
+    before: StageRecord | undefined,
     table: MountTable,
-    repeated: boolean,
     call: Call,
   ): Promise<void> {
-    const { stagingPath: at, flags } = record;
+    const { stagingPath: at, flags, volumeId } = claim;
     const source = attached.path;
     if (isWithin(source, at) || isWithin(at, source)) {
       throw new CsiError(
         "failed-precondition",
-        `volume "${record.volumeId}": ${source} and the staging path ${at} lie within each other`,
+        `volume "${volumeId}": ${source} and the staging path ${at} lie within each other`,
       );
     }
+    const record = { ...claim, shows: table.identity(source) };
     const top = table.top(at);
     if (!top) {
+      await this.#save(record, before);
       await ensureFolder(at, call.signal);
       return await this.#mounts.bind({ source, at, flags }, table, call.signal);
     }
-    const identity = table.identity(source);
-    const wrong = misfit(top, identity, flags);
-    if (!wrong) return;
-    const unprotected = repeated && sameFolder(top, identity) && lackingFlags(flags, top.options).length > 0;
-    if (unprotected) return await this.#mounts.protect({ source, at, flags }, table, call.signal);
-    throw new CsiError(
-      "already-exists",
-      `${at} is mounted but not as volume "${record.volumeId}" needs it: ${wrong}; unmount it first`,
-    );
+    const wrong = misfit(top, record.shows, flags);
+    const unprotected = sameFolder(top, record.shows) && lackingFlags(flags, top.options).length > 0;
+    if (wrong && !(unprotected && isRepeated(before, record))) {
+      throw new CsiError(
+        "already-exists",
+        `${at} is mounted but not as volume "${volumeId}" needs it: ${wrong}; unmount it first`,
+      );
+    }
+    await this.#save(record, before);
+    if (unprotected) await this.#mounts.protect({ source, at, flags }, table, call.signal);
   }
 
-  async #forget(record: StageRecord, before: StageRecord | undefined, attacher: Attacher, call: Call): Promise<void> {
+  async #save(record: StageRecord, before: StageRecord | undefined): Promise<void> {
+    if (!before || !isSame(record, before)) await this.#records.save(record);
+  }
+
+  /** After a failed call that mounted nothing: what was staged before stays staged. */
+  async #forget(record: StageRecord, staged: StageRecord | undefined, attacher: Attacher, call: Call): Promise<void> {
+    if (staged) return await this.#save(staged, record);
     await attacher.detach?.(record.context, call);
-    if (before) await this.#records.save(before);
-    else await this.#records.remove(record.volumeId);
+    await this.#records.remove(record.volumeId);
   }
 }

@@ -114,7 +114,7 @@ export class NodeVolumes {
     const table = await this.#mounts.table();
     const place = await realPlace(normal, table, call.signal);
     const record: StageRecord | undefined = await this.#records.find(volumeId, call.log);
-    if (!table.top(place) || !isOwn(record, place)) throw absent;
+    if (!table.top(place) || !(await isOwn(volumeId, record, place, table, this.#records))) throw absent;
     return { place, table, record };
   }
 

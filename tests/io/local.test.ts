@@ -88,6 +88,11 @@ describe("a program that ends by itself", () => {
     expect(stdout).toBe("x".repeat(131_072));
   });
 
+  test("keeps a character whole that lies across the first 64 KiB", async () => {
+    const script = "head -c 65535 /dev/zero | tr '\\0' x; printf '\\303\\274'";
+    expect((await runner.run({ argv: sh(script) }, calm)).stdout).toBe(`${"x".repeat(65_535)}\u00fc`);
+  });
+
   test("is finished although a child of it keeps the pipes open", async () => {
     const begun = Date.now();
     const { stdout, exitCode } = await runner.run({ argv: sh("sleep 30 & echo $!") }, calm);

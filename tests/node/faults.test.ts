@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { readdir, readFile, rmdir, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rmdir, writeFile } from "node:fs/promises";
 import type { Capability } from "../../lib/core/access.ts";
 import { type Command, CommandError, type CommandFailure } from "../../lib/io/runner.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -159,6 +159,45 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     const slow = spying(async () => client.abort());
     expect(await codeOf(lab.node(slow).stage(lab.stage("a"), callOf(client.signal)))).toBe("unavailable");
     for (const step of steps("a", false)) await step(lab.node());
+    await clean();
+  });
+});
+
+describe.skipIf(!isRoot)("a claim that an interrupted call left", () => {
+  test("on a staging path does not entitle to unmount the volume that was staged there since", async () => {
+    await lab.source("a");
+    await lab.source("b");
+    const stagingPath = lab.at("staging", "a");
+    expect(await codeOf(lab.node(breaking(1, false, "timeout")).stage(lab.stage("b", { stagingPath }), callOf()))).toBe(
+      "deadline-exceeded",
+    );
+    await lab.node().stage(lab.stage("a"), callOf());
+    expect(await codeOf(lab.node().unstage({ volumeId: "b", stagingPath }, callOf()))).toBe("failed-precondition");
+    expect(await codeOf(lab.node().stats({ volumeId: "b", path: stagingPath }, callOf()))).toBe("not-found");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    await lab.node().unstage({ volumeId: "a", stagingPath }, callOf());
+    await lab.node().unstage({ volumeId: "b", stagingPath }, callOf());
+    await clean();
+  });
+
+  test("on a target neither", async () => {
+    await lab.source("a");
+    await lab.source("b");
+    await lab.node().stage(lab.stage("a"), callOf());
+    await lab.node().stage(lab.stage("b"), callOf());
+    const targetPath = lab.at("pods", "a", "mount");
+    const publish = lab.node(breaking(1, false, "timeout")).publish(lab.publish("b", { targetPath }), callOf());
+    expect(await codeOf(publish)).toBe("deadline-exceeded");
+    await lab.node().publish(lab.publish("a"), callOf());
+    expect(await codeOf(lab.node().unpublish({ volumeId: "b", targetPath }, callOf()))).toBe("failed-precondition");
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a", "staging/b"]);
+  });
+
+  test("does not stand in the way of a volume whose folder was renamed meanwhile", async () => {
+    const source = await lab.source("a");
+    for (const step of steps("a", false).slice(0, 2)) await step(lab.node());
+    await rename(source, `${source}-moved`);
+    for (const step of steps("a", false).slice(3)) await step(lab.node());
     await clean();
   });
 });

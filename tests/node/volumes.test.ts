@@ -324,6 +324,17 @@ describe.skipIf(!isRoot)("a second call with other arguments", () => {
     expect(await codeOf(node.stage(lab.stage("a", { capability }), callOf()))).toBe("ok");
   });
 
+  test("of stage at a second path answers failed-precondition until the first is free", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    expect(await codeOf(node.stage(lab.stage("a", { stagingPath: lab.at("s2") }), callOf()))).toBe(
+      "failed-precondition",
+    );
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await codeOf(node.stage(lab.stage("a", { stagingPath: lab.at("s2") }), callOf()))).toBe("ok");
+  });
+
   test("never stacks another folder of the same file system on a staging path or target", async () => {
     await lab.source("a");
     await lab.source("b");
