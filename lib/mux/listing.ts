@@ -87,7 +87,8 @@ export class Listing {
     const names = (await this.#connections.names()).filter(name => !start || name >= start.connection);
     const items: T[] = [];
     for (let from = 0; from < names.length; from += width) {
-      const wanted = max - items.length;
+      // A full page still has to know whether anything follows.
+      const wanted = Math.max(1, max - items.length);
       const chunk = names.slice(from, from + width);
       const pages = await Promise.all(
         chunk.map(name => {

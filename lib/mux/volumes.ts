@@ -10,7 +10,7 @@ import type { Source, Volume } from "../drivers/driver.ts";
 import { place, segmentsOf } from "../topology/place.ts";
 import { ability, translated, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections } from "./connections.ts";
+import type { Connections, Origin } from "./connections.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
@@ -55,9 +55,9 @@ export class Volumes {
     return this.#jobs.run(`create ${wanted}/${request.name}`, fingerprint(request), call, own =>
       this.#groups.has(wanted)
         ? this.#groups.create(wanted, request, source, own, (member, found) =>
-            this.#make(member, request, source, found, own),
+            this.#make(member, "handle", request, source, found, own),
           )
-        : this.#make(wanted, request, source, false, own),
+        : this.#make(wanted, "class", request, source, false, own),
     );
   }
 
@@ -115,15 +115,17 @@ export class Volumes {
     );
   }
 
+  /** A member of a group was there a moment ago, so its file is treated as that of an existing volume: repeat. */
   #make(
     name: string,
+    origin: Origin,
     request: CreateRequest,
     source: Handle | undefined,
     found: boolean,
     call: Call,
   ): Promise<PlacedVolume> {
     const lock = lockKey({ kind: "volume", connection: name, id: backendName(request.name, idBytes(name)) });
-    return this.#connections.use(name, "class", connection => {
+    return this.#connections.use(name, origin, connection => {
       refuseUnmet(connection, request.capabilities);
       const inner = source && inside(connection, source);
       const work = async (): Promise<PlacedVolume> => {

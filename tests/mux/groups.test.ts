@@ -1,0 +1,141 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Group } from "../../lib/mux/groups.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld, request } from "./world.ts";
+
+const call = testCall();
+const members = (names: readonly string[], policy: Group["policy"] = "ordered"): Group => ({
+  from: { kind: "members", members: names },
+  policy,
+});
+const zone = (name: string) => ({ "t.example/zone": name });
+const at = (name: string) => ({ requirements: zone(name), extra: {} });
+
+function grouped(policy: Group["policy"] = "ordered", names = ["a", "b", "c"]) {
+  const world = muxWorld(names);
+  world.groups.set("g", members(names, policy));
+  return world;
+}
+
+test("the handle carries the real connection, and a repeat finds the volume wherever it is", async () => {
+  const world = grouped();
+  expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:a/v");
+  world.groups.set("g", members(["c", "b", "a"]));
+  expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:a/v");
+});
+
+test("two equal creates at once make one volume", async () => {
+  const world = grouped("spread");
+  const made = await Promise.all([1, 2, 3].map(() => world.volumes.create(request("v", "g"), call)));
+  expect(new Set(made.map(volume => volume.id)).size).toBe(1);
+  expect([...world.memories.values()].reduce((sum, memory) => sum + memory.volumes.size, 0)).toBe(1);
+});
+
+test("a member that cannot say whether it has the volume stops the creation, unless it is suspended", async () => {
+  const world = grouped();
+  world.memory("b").fail.find = new CsiError("unavailable", "down");
+  expect((await failure(world.volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+  world.traits.set("b", { suspended: true });
+  expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:a/v");
+});
+
+test("a member without file stops the creation, because the volume may be there", async () => {
+  const world = grouped();
+  world.up.delete("c");
+  expect((await failure(world.volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+});
+
+test("the next member is tried after RESOURCE_EXHAUSTED and after nothing else", async () => {
+  const full = grouped();
+  full.memory("a").fail.create = new CsiError("resource-exhausted", "pool full");
+  expect((await full.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+  const unclear = grouped();
+  unclear.memory("a").fail.create = new CsiError("unavailable", "connection lost");
+  expect((await failure(unclear.volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+  expect(unclear.memory("b").volumes.size).toBe(0);
+});
+
+test("members are filtered by topology and walked in the order of preference", async () => {
+  const world = grouped();
+  for (const [name, place] of [
+    ["a", "z1"],
+    ["b", "z2"],
+    ["c", "z3"],
+  ] as const)
+    world.traits.set(name, { places: [at(place)] });
+  const demand = { requisite: [zone("z2"), zone("z3")], preferred: [zone("z3"), zone("z2")] };
+  expect(await world.volumes.create(request("v", "g", { demand }), call)).toMatchObject({
+    id: "v:c/v",
+    places: [zone("z3")],
+  });
+  const nowhere = { requisite: [zone("z9")], preferred: [] };
+  expect((await failure(world.volumes.create(request("w", "g", { demand: nowhere }), call)))?.code).toBe(
+    "resource-exhausted",
+  );
+});
+
+test("most-free takes the emptiest, spread reaches every member, capacity is the largest member's", async () => {
+  const free = grouped("most-free");
+  for (const [name, bytes] of [
+    ["a", 5n],
+    ["b", 9n],
+    ["c", 7n],
+  ] as const)
+    free.memory(name).free = bytes << 30n;
+  expect((await free.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+  const capacity = { capabilities: [], parameters: { connection: "g" }, segment: undefined };
+  expect(await free.capacity.available(capacity, call)).toBe(9n << 30n);
+  expect(
+    (await failure(free.volumes.create(request("w", "g", { range: { required: 1n << 40n, limit: undefined } }), call)))
+      ?.code,
+  ).toBe("resource-exhausted");
+  const spread = grouped("spread");
+  for (let i = 0; i < 60; i++) await spread.volumes.create(request(`v${i}`, "g"), call);
+  for (const memory of spread.memories.values()) expect(memory.volumes.size).toBeGreaterThan(8);
+});
+
+test("a source pins its connection, which must be a member", async () => {
+  const world = grouped("ordered", ["a", "b", "x"]);
+  world.groups.set("g", members(["a", "b"]));
+  for (const name of ["b", "x"]) await world.volumes.create(request("src", name), call);
+  const from = (id: string) => ({ source: { kind: "volume" as const, id } });
+  expect((await world.volumes.create(request("v", "g", from("v:b/src")), call)).id).toBe("v:b/v");
+  expect((await failure(world.volumes.create(request("w", "g", from("v:x/src")), call)))?.code).toBe(
+    "invalid-argument",
+  );
+});
+
+test("a group by selector follows the labels", async () => {
+  const world = grouped();
+  world.traits.set("b", { labels: { tier: "fast" } });
+  world.groups.set("fast", {
+    from: { kind: "selector", selector: [{ key: "tier", operator: "in", values: ["fast"] }] },
+    policy: "ordered",
+  });
+  expect((await world.volumes.create(request("v", "fast"), call)).id).toBe("v:b/v");
+});
+
+test("500 creates, interrupted by lost answers and members that come and go, end as 500 volumes", async () => {
+  const world = grouped("spread", ["a", "b", "c", "d"]);
+  let seed = 7;
+  const random = () => {
+    seed = (seed * 1103515245 + 12345) % 2 ** 31;
+    return seed / 2 ** 31;
+  };
+  const names = Array.from({ length: 500 }, (_, i) => `v${i}`);
+  const make = async (name: string): Promise<void> => {
+    for (;;) {
+      const client = new AbortController();
+      if (random() < 0.3) queueMicrotask(() => client.abort());
+      if (random() < 0.1) world.up.delete("d");
+      else world.up.add("d");
+      const error = await failure(world.volumes.create(request(name, "g"), testCall(client.signal)));
+      if (!error) return;
+      expect(["unavailable", "deadline-exceeded", "aborted"]).toContain(error.code);
+    }
+  };
+  for (let i = 0; i < 500; i += 25) await Promise.all(names.slice(i, i + 25).map(make));
+  const all = [...world.memories.values()].flatMap(memory => [...memory.volumes.keys()]);
+  expect(all.sort()).toEqual([...names].sort());
+});

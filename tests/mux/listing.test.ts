@@ -1,0 +1,96 @@
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { CsiError } from "../../lib/core/errors.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld } from "./world.ts";
+
+const call = testCall();
+const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
+
+test("pages of any size show every volume of every connection once, in one order", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.nat({ max: 5 }), { maxLength: 40 }),
+      fc.integer({ min: 1, max: 9 }),
+      async (counts, max) => {
+        const names = counts.map((_, i) => `c${String(i).padStart(3, "0")}`);
+        const world = muxWorld(names);
+        const expected = names.flatMap((name, i) =>
+          Array.from({ length: counts[i] ?? 0 }, (_, n) => {
+            world.memory(name).volumes.set(`v${n}`, volume(`v${n}`));
+            return `v:${name}/v${n}`;
+          }),
+        );
+        const seen: string[] = [];
+        let token = "";
+        for (let pages = 0; pages < 300; pages++) {
+          const page = await world.listing.volumes({ max, token }, call);
+          expect(page.items.length).toBeLessThanOrEqual(max);
+          seen.push(...page.items.map(item => item.id));
+          if (page.next === undefined) break;
+          token = page.next;
+        }
+        expect(seen).toEqual(expected);
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
+
+test("a thousand connections are listed in order, and a page may end anywhere between them", async () => {
+  const names = Array.from({ length: 1000 }, (_, i) => `c${String(i).padStart(4, "0")}`);
+  const world = muxWorld(names);
+  for (const name of names) world.memory(name).volumes.set("v", volume("v"));
+  const first = await world.listing.volumes({ max: 0, token: "" }, call);
+  const rest = await world.listing.volumes({ max: 0, token: first.next ?? "" }, call);
+  expect([...first.items, ...rest.items].map(item => item.id)).toEqual(names.map(name => `v:${name}/v`));
+  expect(rest.next).toBeUndefined();
+});
+
+test("a connection that does not answer fails the listing with its name, unless partial lists are asked for", async () => {
+  const world = muxWorld(["a", "b"]);
+  world.memory("a").volumes.set("v", volume("v"));
+  world.memory("b").fail.list = new CsiError("unavailable", "no route to host");
+  const error = await failure(world.listing.volumes({ max: 0, token: "" }, call));
+  expect(error?.code).toBe("unavailable");
+  expect(error?.message).toContain('"b"');
+  world.settings.listing = "partial";
+  expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
+});
+
+test.each(["invalid-token", "../x/y", "/", "a b/c"])("the token %p is ABORTED", async token => {
+  expect((await failure(muxWorld(["a"]).listing.volumes({ max: 0, token }, call)))?.code).toBe("aborted");
+});
+
+test("a listing goes on behind a connection that vanished between two pages", async () => {
+  const world = muxWorld(["a", "b", "c"]);
+  for (const name of ["a", "b", "c"]) for (const id of ["1", "2"]) world.memory(name).volumes.set(id, volume(id));
+  const first = await world.listing.volumes({ max: 3, token: "" }, call);
+  expect(first.items.map(item => item.id)).toEqual(["v:a/1", "v:a/2", "v:b/1"]);
+  world.up.delete("b");
+  const rest = await world.listing.volumes({ max: 0, token: first.next ?? "" }, call);
+  expect(rest.items.map(item => item.id)).toEqual(["v:c/1", "v:c/2"]);
+});
+
+test("filters touch only their own connection, and unknown ids list nothing", async () => {
+  const world = muxWorld(["a", "b"]);
+  world.memory("b").fail.list = new CsiError("unavailable", "down");
+  world.memory("a").volumes.set("v", volume("v"));
+  await world.snapshots.create("s1", "v:a/v", {}, call);
+  await world.snapshots.create("s2", "v:a/v", {}, call);
+  const list = async (snapshot: string, of: string) =>
+    (await world.listing.snapshots({ max: 0, token: "" }, { snapshot, volume: of }, call)).items.map(item => item.id);
+  expect(await list("s:a/s1", "")).toEqual(["s:a/s1"]);
+  expect(await list("", "v:a/v")).toEqual(["s:a/s1", "s:a/s2"]);
+  expect(await list("s:a/s1", "v:a/other")).toEqual([]);
+  expect(await list("none-exist-id", "")).toEqual([]);
+  expect(await list("s:a/none", "")).toEqual([]);
+  expect(await list("", "fake-vol-id")).toEqual([]);
+  const page = await world.listing.snapshots({ max: 1, token: "" }, { snapshot: "", volume: "v:a/v" }, call);
+  const next = await world.listing.snapshots(
+    { max: 1, token: page.next ?? "" },
+    { snapshot: "", volume: "v:a/v" },
+    call,
+  );
+  expect([page, next].flatMap(each => each.items.map(item => item.id))).toEqual(["s:a/s1", "s:a/s2"]);
+});

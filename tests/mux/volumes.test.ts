@@ -1,0 +1,93 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld, request } from "./world.ts";
+
+const call = testCall();
+const zone = (name: string) => ({ "t.example/zone": name });
+const at = (name: string) => ({ requirements: zone(name), extra: {} });
+
+test("topology is decided before anything is made", async () => {
+  const world = muxWorld(["c"]);
+  world.traits.set("c", { places: [at("z1")] });
+  const elsewhere = request("v", "c", { demand: { requisite: [zone("z2")], preferred: [] } });
+  expect((await failure(world.volumes.create(elsewhere, call)))?.code).toBe("resource-exhausted");
+  expect(world.memory("c").volumes.size).toBe(0);
+  const here = request("v", "c", { demand: { requisite: [zone("z2"), zone("z1")], preferred: [] } });
+  expect(await world.volumes.create(here, call)).toMatchObject({ id: "v:c/v", places: [zone("z1")] });
+});
+
+test("a volume that exists out of reach of the request is ALREADY_EXISTS, not a reason to look elsewhere", async () => {
+  const world = muxWorld(["c"]);
+  world.traits.set("c", { places: [at("z1")] });
+  await world.volumes.create(request("v", "c"), call);
+  const elsewhere = request("v", "c", { demand: { requisite: [zone("z2")], preferred: [] } });
+  expect((await failure(world.volumes.create(elsewhere, call)))?.code).toBe("already-exists");
+});
+
+test("a suspended connection refuses new volumes only", async () => {
+  const world = muxWorld(["c"]);
+  await world.volumes.create(request("old", "c"), call);
+  world.traits.set("c", { suspended: true });
+  expect((await failure(world.volumes.create(request("new", "c"), call)))?.code).toBe("resource-exhausted");
+  expect((await world.volumes.create(request("old", "c"), call)).id).toBe("v:c/old");
+  expect((await world.snapshots.create("s", "v:c/old", {}, call)).id).toBe("s:c/s");
+  await world.volumes.delete("v:c/old", call);
+  expect(world.memory("c").volumes.size).toBe(0);
+});
+
+test("deleteStrategy retain succeeds and leaves the volume", async () => {
+  const world = muxWorld(["c"]);
+  world.traits.set("c", { retain: true });
+  await world.volumes.create(request("v", "c"), call);
+  await world.volumes.delete("v:c/v", call);
+  expect(world.memory("c").volumes.has("v")).toBe(true);
+});
+
+test("an ability that a connection lacks is INVALID_ARGUMENT with its name, and so is a driver's UNIMPLEMENTED", async () => {
+  const world = muxWorld(["c"]);
+  await world.volumes.create(request("v", "c"), call);
+  const error = await failure(world.volumes.expand("v:c/v", { required: 2n, limit: undefined }, call));
+  expect(error).toMatchObject({ code: "invalid-argument" });
+  expect(error?.message).toContain('"c"');
+  world.memory("c").fail.delete = new CsiError("unimplemented", "not here");
+  expect((await failure(world.volumes.delete("v:c/v", call)))?.code).toBe("invalid-argument");
+});
+
+test("a volume is not deleted while it is being copied, nor copied while it is being made", async () => {
+  const world = muxWorld(["c"]);
+  await world.volumes.create(request("v", "c"), call);
+  const gate = Promise.withResolvers<void>();
+  world.memory("c").gate = gate.promise;
+  const copy = (name: string) =>
+    world.volumes.create(request(name, "c", { source: { kind: "volume", id: "v:c/v" } }), call);
+  const clones = [copy("a"), copy("b")];
+  await Bun.sleep(0);
+  expect((await failure(world.volumes.delete("v:c/v", call)))?.code).toBe("aborted");
+  gate.resolve();
+  expect((await Promise.all(clones)).map(clone => clone.source)).toEqual([
+    { kind: "volume", id: "v:c/v" },
+    { kind: "volume", id: "v:c/v" },
+  ]);
+  await world.volumes.delete("v:c/v", call);
+});
+
+test("ids without prefix belong to the legacy connection where one is named", async () => {
+  const world = muxWorld(["old"]);
+  await world.volumes.create(request("pvc-1", "old"), call);
+  expect((await failure(world.volumes.get("pvc-1", call)))?.code).toBe("not-found");
+  world.settings.legacyConnection = "old";
+  expect((await world.volumes.get("pvc-1", call)).id).toBe("v:old/pvc-1");
+  await world.volumes.delete("pvc-1", call);
+  expect(world.memory("old").volumes.size).toBe(0);
+});
+
+test("impossible ranges and capabilities are refused before the connection is asked", async () => {
+  const world = muxWorld(["c"]);
+  const create = (more: object) => failure(world.volumes.create(request("v", "c", more), call));
+  expect((await create({ range: { required: 10737418240n, limit: 9663676416n } }))?.code).toBe("out-of-range");
+  expect((await create({ range: { required: -1n, limit: undefined } }))?.code).toBe("out-of-range");
+  const block = { kind: "block", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" };
+  expect((await create({ capabilities: [block] }))?.code).toBe("invalid-argument");
+  expect(world.memory("c").volumes.size).toBe(0);
+});

@@ -1,0 +1,77 @@
+import { CsiError } from "../../lib/core/errors.ts";
+import { Locks } from "../../lib/core/locks.ts";
+import { Capacity } from "../../lib/mux/capacity.ts";
+import type { Connection } from "../../lib/mux/connection.ts";
+import { Connections } from "../../lib/mux/connections.ts";
+import { type Group, Groups } from "../../lib/mux/groups.ts";
+import { Handles } from "../../lib/mux/handles.ts";
+import { Jobs } from "../../lib/mux/jobs.ts";
+import { Listing } from "../../lib/mux/listing.ts";
+import type { CreateRequest, MuxSettings } from "../../lib/mux/placed.ts";
+import { Snapshots } from "../../lib/mux/snapshots.ts";
+import { Volumes } from "../../lib/mux/volumes.ts";
+import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
+
+/** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
+export function muxWorld(names: readonly string[]) {
+  const memories = new Map(names.map(name => [name, new MemoryDriver()]));
+  const traits = new Map<string, Partial<Connection>>();
+  const up = new Set(names);
+  const groups = new Map<string, Group>();
+  const settings: { -readonly [K in keyof MuxSettings]: MuxSettings[K] } = {
+    policy: { match: "lenient", report: "all", honourPreferred: "never", prefix: "t.example" },
+    legacyConnection: undefined,
+    listing: "complete",
+  };
+  const open = (name: string): Connection => {
+    const memory = memories.get(name);
+    if (!memory) throw new CsiError("failed-precondition", "no such storage");
+    const plain = { name, driverName: "memory", family: "memory", driver: memory.driver() };
+    return { ...plain, places: [], labels: {}, suspended: false, retain: false, ...traits.get(name) };
+  };
+  const files = {
+    names: async () => [...up].sort(),
+    read: async (name: string) => (up.has(name) ? "text" : undefined),
+  };
+  const { log } = testCall();
+  const connections = new Connections(files, open, () => settings, { kind: "none" }, log);
+  const [locks, jobs, handles] = [new Locks(), new Jobs(), new Handles(() => settings.legacyConnection)];
+  const all = new Groups(
+    connections,
+    locks,
+    () => groups,
+    () => settings,
+  );
+  return {
+    memories,
+    traits,
+    up,
+    groups,
+    settings,
+    memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
+    volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
+    snapshots: new Snapshots(connections, handles, locks, jobs),
+    listing: new Listing(connections, handles, () => settings),
+    capacity: new Capacity(connections, all),
+  };
+}
+
+/** A plain request for a volume of a class. */
+export const request = (name: string, connection: string, more: Partial<CreateRequest> = {}): CreateRequest => ({
+  name,
+  range: { required: 1n << 20n, limit: undefined },
+  capabilities: [
+    { kind: "mount", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
+  ],
+  parameters: { connection },
+  source: undefined,
+  demand: { requisite: [], preferred: [] },
+  ...more,
+});
+
+/** The failure of a call, or undefined; awaited with catch, because a matcher would hold up the event loop. */
+export const failure = (call: Promise<unknown>): Promise<{ code: string; message: string } | undefined> =>
+  call.then(
+    () => undefined,
+    (error: { code: string; message: string }) => error,
+  );
