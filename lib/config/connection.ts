@@ -91,6 +91,20 @@ type Found =
   | { readonly finding: Finding }
   | { readonly module: DriverModule; readonly driver: string; readonly file: Mapping };
 
+const onlyIscsi = 'use "synology-iscsi", or "nfs-client" and "smb-client" with a mounted share';
+
+/** Drivers that exist elsewhere and will not come: what is the matter, and what to do instead. */
+const refused: ReadonlyMap<unknown, readonly [string, string]> = new Map([
+  ["proxy", ["a connection cannot be a proxy itself", "name the driver of the storage"]],
+  ["synology-nfs", ['"synology-nfs" answers no call in democratic-csi either', onlyIscsi]],
+  ["synology-smb", ['"synology-smb" answers no call in democratic-csi either', onlyIscsi]],
+  [
+    "containerd-oci-ephemeral-inline",
+    ["csimux does not serve inline volumes of container images", "use image volumes of Kubernetes (1.31 and newer)"],
+  ],
+  ["vhd-ephemeral-inline", ["csimux does not run on Windows nodes", "keep democratic-csi for these volumes"]],
+]);
+
 function findModule(name: string, raw: unknown, modules: readonly DriverModule[]): Found {
   if (!isMapping(raw) || raw["driver"] === undefined || raw["driver"] === null) {
     const fix = 'add "driver: <name>" with the name of a driver';
@@ -101,8 +115,8 @@ function findModule(name: string, raw: unknown, modules: readonly DriverModule[]
   if (module && typeof driver === "string") return { module, driver, file: raw };
   const names = modules.flatMap(each => each.names);
   const near = nearest(String(driver), names);
-  const fix = near ? `did you mean "${near}"?` : `known drivers: ${names.join(", ")}`;
-  const message = driver === "proxy" ? "a connection cannot be a proxy itself" : `unknown driver "${String(driver)}"`;
+  const known = near ? `did you mean "${near}"?` : `known drivers: ${names.join(", ")}`;
+  const [message, fix] = refused.get(driver) ?? [`unknown driver "${String(driver)}"`, known];
   return { finding: failure("unknown-driver", ["driver"], message, fix) };
 }
 

@@ -55,7 +55,7 @@ export const blockSize = (about: About): v.GenericSchema<unknown, string> =>
 function templateFault(value: string): string | undefined {
   const rest = value.replace(/\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}/g, "");
   if (/\{\{|\}\}/.test(rest)) return "has a placeholder that is not closed: write {{ name }}";
-  const tags = [...value.matchAll(/\{\{\{?\s*([^{}]*?)\s*\}?\}\}/g)].map(match => match[1] ?? "");
+  const tags = [...value.matchAll(/\{\{([^{}]*)\}\}/g)].map(match => (match[1] ?? "").trim());
   if (tags.includes("")) return "has an empty placeholder";
   const opened = tags.filter(tag => tag.startsWith("#if ")).length;
   if (opened !== tags.filter(tag => tag === "/if").length)
@@ -83,6 +83,31 @@ export const templated = (about: About): v.GenericSchema<unknown, string> =>
 /** A value out of text of a fixed form; `help` says which. */
 export const shaped = (pattern: RegExp, help: string, about: About): v.GenericSchema<unknown, string> =>
   described(v.pipe(v.string(), v.regex(pattern, help)), about);
+
+/** The folder of an SMB share: the name of the share and a path in it, without "..". */
+export const shareFolder = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.string(),
+      v.check(value => /[^/]/.test(value), 'must be the name of a share, with a folder in it behind a "/"'),
+      v.check(value => !/[\0\r\n]/.test(value), "must not hold line breaks or NUL"),
+      v.check(value => !value.includes("\\"), 'must use "/", not "\\"'),
+      v.check(value => !value.split("/").includes(".."), 'must not hold ".."'),
+      v.transform(value => value.replace(/(.)\/$/, "$1")),
+    ),
+    about,
+  );
+
+/** A user or group of a system that takes numbers only; 0 counts as given. */
+export const numericOwner = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      v.union([v.string(), v.number()], "must be a number"),
+      v.transform(String),
+      v.regex(/^[0-9]{1,10}$/, "must be the number of a user or group: this system does not take names here"),
+    ),
+    about,
+  );
 
 /** Beginning of iSCSI names (RFC 3720, 3.2.6.3.1): iqn.YYYY-MM.reversed-domain[:text]. */
 export const iqnBase = (about: About): v.GenericSchema<unknown, string> =>

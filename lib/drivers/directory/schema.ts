@@ -13,6 +13,7 @@ import {
   secret,
   text,
 } from "../../config/parts.ts";
+import { shareFolder } from "../../config/storage.ts";
 
 const environment = mapOf(scalar({ description: "value of the variable", secret: true }), {
   description: "environment of the tool: repository, credentials, cache folder",
@@ -104,7 +105,18 @@ const aliases = {
 };
 
 export const nfsClientSchema = record({ nfs: record(shared, { description: "an NFS export", aliases }) });
-export const smbClientSchema = record({ smb: record(shared, { description: "an SMB share", aliases }) });
+export const smbClientSchema = record({
+  smb: record(
+    {
+      ...shared,
+      shareBasePath: shareFolder({
+        description: "the share and the folder of the volumes in it",
+        example: "k8s/volumes",
+      }),
+    },
+    { description: "an SMB share", aliases },
+  ),
+});
 export const lustreClientSchema = record({ lustre: record(shared, { description: "a Lustre file system", aliases }) });
 export const localHostpathSchema = record({
   "local-hostpath": record(common, {
