@@ -121,7 +121,7 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "driver-schemas-only-use-valibot",
     severity: error,
-    from: { path: "^lib/drivers/[^/]+/", pathNot: "/(schema|module)\\.ts$" },
+    from: { path: "^lib/drivers/[^/]+/", pathNot: "/(schema|sections|shares|module)\\.ts$" },
     to: { path: "^node_modules/valibot(/|$)" },
   },
   {

@@ -1,0 +1,33 @@
+import { consistent, flag, mapOf, optional, record, scalar } from "../../config/parts.ts";
+import { shaped } from "../../config/storage.ts";
+
+const environment = consistent(
+  mapOf(scalar({ description: "value of the variable", secret: true }), {
+    description:
+      "environment of mount.objectivefs: OBJECTSTORE, OBJECTIVEFS_LICENSE with the admin key, ENDPOINT, ACCESS_KEY, SECRET_KEY, OBJECTIVEFS_PASSPHRASE (never change it)",
+    example: { OBJECTSTORE: "minio://", ENDPOINT: "https://s3.example.org" },
+  }),
+  function* (value) {
+    if (!value["OBJECTSTORE"])
+      yield [["OBJECTSTORE"], 'required key "OBJECTSTORE" is missing: which object store it is'];
+  },
+);
+
+export const objectivefsSchema = record({
+  objectivefs: record(
+    {
+      pool: shaped(/^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/, 'must be a bucket: letters, digits, ".", "_", "-"', {
+        description: "the bucket that holds every volume; use it for nothing else",
+        example: "csi-volumes",
+      }),
+      cli: optional(
+        record(
+          { sudoEnabled: optional(flag({ description: "run mount.objectivefs through sudo" }), false) },
+          { description: "how mount.objectivefs is run" },
+        ),
+      ),
+      env: environment,
+    },
+    { description: "file systems in an object store" },
+  ),
+});

@@ -1,0 +1,7 @@
+import { type DriverModule, driverModule } from "../module.ts";
+import { synologyIscsiSchema } from "./schema.ts";
+
+/** LUNs of a Synology system. Files are checked; nothing can be opened yet. */
+export const synology: readonly DriverModule[] = [
+  driverModule({ names: ["synology-iscsi"], schema: () => synologyIscsiSchema }),
+];

@@ -1,0 +1,64 @@
+import * as v from "valibot";
+import { httpAddress, sshConnection } from "../../config/connecting.ts";
+import { consistent, isPlaceholder, optional, record, text } from "../../config/parts.ts";
+import { numericOwner } from "../../config/storage.ts";
+import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
+import { iscsi, nfs, nvmeof, smb } from "./shares.ts";
+
+const http = consistent(
+  record(
+    {
+      ...httpAddress,
+      apiKey: optional(
+        text({ description: "API key, <number>-<secret>; wins over username and password", secret: true }),
+      ),
+      username: optional(text({ description: "account that may manage datasets and shares", example: "csi" })),
+      password: optional(text({ description: "password of the account", secret: true })),
+      apiVersion: optional(
+        v.pipe(
+          v.picklist([1, 2], "must be 1 or 2"),
+          v.metadata({
+            description: "version of the REST interface of old systems; leave it out",
+            absent: "found out",
+          }),
+        ),
+      ),
+    },
+    {
+      description: "the management interface of the TrueNAS system",
+      aliases: { apikey: "apiKey", api_key: "apiKey", user: "username", insecure: "allowInsecure" },
+    },
+  ),
+  function* (value) {
+    if (value.apiKey || isPlaceholder(value.host)) return;
+    if (!value.username && !value.password) yield [["apiKey"], 'give "apiKey", or "username" and "password"'];
+    else if (!value.password) yield [["password"], '"username" is given without "password"'];
+    else if (!value.username) yield [["username"], '"password" is given without "username"'];
+  },
+);
+
+const overApi = {
+  cli: "everything goes through the API; no program is run on the system",
+  datasetPermissionsAcls: "the API drivers do not set access control lists",
+  datasetPermissionsAclsBinary: "the API drivers do not set access control lists",
+};
+
+const owners = permissions(numericOwner);
+const ssh = { httpConnection: http, sshConnection };
+const api = { httpConnection: http };
+
+const sshDatasets = apart(record({ ...parents, cli, ...quotas, ...owners, ...acls }, datasetSection()));
+const sshVolumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
+const apiDatasets = apart(record({ ...parents, ...quotas, ...owners }, datasetSection(overApi)));
+const apiVolumes = apart(record({ ...parents, ...zvols }, zvolSection(overApi)));
+
+const apiOnly = { ignored: { sshConnection: "this driver uses the API only; freenas-nfs and its like use SSH" } };
+
+export const freenasNfsSchema = record({ ...ssh, zfs: sshDatasets, nfs });
+export const freenasSmbSchema = record({ ...ssh, zfs: sshDatasets, smb });
+export const freenasIscsiSchema = record({ ...ssh, zfs: sshVolumes, iscsi });
+export const freenasNvmeofSchema = record({ ...ssh, zfs: sshVolumes, nvmeof });
+export const freenasApiNfsSchema = record({ ...api, zfs: apiDatasets, nfs }, apiOnly);
+export const freenasApiSmbSchema = record({ ...api, zfs: apiDatasets, smb }, apiOnly);
+export const freenasApiIscsiSchema = record({ ...api, zfs: apiVolumes, iscsi }, apiOnly);
+export const freenasApiNvmeofSchema = record({ ...api, zfs: apiVolumes, nvmeof }, apiOnly);

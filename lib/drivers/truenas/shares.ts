@@ -1,0 +1,192 @@
+import * as v from "valibot";
+import { portals, somePortal, someTransport, transports } from "../../config/connecting.ts";
+import {
+  anything,
+  consistent,
+  filled,
+  flag,
+  host,
+  list,
+  mapOf,
+  oneOf,
+  optional,
+  record,
+  text,
+  whole,
+} from "../../config/parts.ts";
+import { naming, shaped, templated } from "../../config/storage.ts";
+
+/** How TrueNAS shares volumes: the blocks `nfs:`, `smb:`, `iscsi:`, `nvmeof:`. */
+
+const shareHost = host({ description: "the system as nodes reach it", example: "nas.example.org" });
+
+const hosts = (description: string) =>
+  optional(list(filled({ description: "host name, address or pattern" }), { description, example: ["10.0.0.11"] }), []);
+
+const network = shaped(
+  /^(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}\/(?:[0-9]|[12][0-9]|3[0-2])|[0-9A-Fa-f:]+:[0-9A-Fa-f:.]*\/(?:[0-9]{1,2}|1[01][0-9]|12[0-8]))$/,
+  "must be a network such as 10.0.0.0/24",
+  { description: "network with its prefix length" },
+);
+
+const mapped = (description: string) => optional(text({ description, absent: "not mapped", example: "root" }), "");
+
+export const nfs = record(
+  {
+    shareHost,
+    shareCommentTemplate: optional(
+      templated({
+        description: "comment of every share, from `name`, `parameters`, `csi.name`, `csi.version`, `zfs.datasetName`",
+        absent: "names the driver and the dataset",
+      }),
+    ),
+    shareAlldirs: optional(flag({ description: "nodes may mount folders below the share; only before 22.12" })),
+    shareAllowedHosts: hosts("hosts that may mount; empty allows all"),
+    shareAllowedNetworks: optional(
+      list(network, { description: "networks that may mount; empty allows all", example: ["10.0.0.0/24"] }),
+      [],
+    ),
+    shareMaprootUser: mapped("user that root of a node becomes"),
+    shareMaprootGroup: mapped("group that root of a node becomes: wheel on CORE, root on SCALE"),
+    shareMapallUser: mapped("user that everybody becomes"),
+    shareMapallGroup: mapped("group that everybody becomes"),
+  },
+  { description: "sharing over NFS", aliases: { shareAllDirs: "shareAlldirs" } },
+);
+
+const shareName = /^[^%<>*?|/\\+=;:",[\]\s]*$/;
+
+const option = (description: string) =>
+  optional(flag({ description, absent: "not sent: the system's own default holds" }));
+
+export const smb = record(
+  {
+    shareHost,
+    ...naming(shareName, 'must not hold spaces or any of % < > * ? | / \\ + = ; : " , [ ]'),
+    shareAuxiliaryConfigurationTemplate: optional(
+      templated({ description: "lines of smb.conf for every share, from `name` and `parameters`" }),
+    ),
+    shareHome: option("share the home folders of users"),
+    shareAllowedHosts: optional(
+      list(filled({ description: "host or network" }), { description: "who may connect; empty allows all" }),
+    ),
+    shareDeniedHosts: optional(
+      list(filled({ description: "host or network" }), { description: "who may not connect" }),
+    ),
+    shareDefaultPermissions: option("reset permissions when a share is made; refused by 25.04 and newer"),
+    shareGuestOk: option("connect without a password"),
+    shareGuestOnly: option("connect as guest only; refused by 25.04 and newer"),
+    shareShowHiddenFiles: option("show hidden files; refused by 25.04 and newer"),
+    shareRecycleBin: option("keep deleted files in a recycle bin"),
+    shareBrowsable: option("show the share in listings"),
+    shareAccessBasedEnumeration: option("show users only what they may read"),
+    shareTimeMachine: option("offer the share to Apple's Time Machine"),
+    shareStorageTask: optional(whole({ description: "id of a storage task; refused by 25.04 and newer" })),
+  },
+  { description: "sharing over SMB", aliases: { shareBrowseable: "shareBrowsable" } },
+);
+
+const authTypes = ["None", "CHAP", "CHAP Mutual", "NONE", "CHAP_MUTUAL", ""] as const;
+
+const targetGroup = consistent(
+  record(
+    {
+      targetGroupPortalGroup: whole(
+        { description: "id of the portal, as the API says it, not the number in the web interface", example: 1 },
+        1,
+      ),
+      targetGroupInitiatorGroup: optional(
+        whole({ description: "id of the initiator group", absent: "any initiator may log in", example: 1 }, 1),
+      ),
+      targetGroupAuthType: optional(
+        oneOf(authTypes, { description: "how initiators prove themselves", example: "CHAP" }),
+        "None",
+      ),
+      targetGroupAuthGroup: optional(
+        whole({ description: "number of the authorized access entry; needed for CHAP", example: 1 }),
+      ),
+    },
+    { description: "one way to the targets" },
+  ),
+  function* (value) {
+    if (value.targetGroupAuthType.startsWith("CHAP") && !value.targetGroupAuthGroup)
+      yield [["targetGroupAuthGroup"], `${value.targetGroupAuthType} needs the number of an authorized access entry`];
+  },
+);
+
+const sectors = [512, 1024, 2048, 4096] as const;
+const speeds = ["SSD", "UNKNOWN", "Unknown", "5400", "7200", "10000", "15000", ""] as const;
+
+const extent = {
+  extentCommentTemplate: optional(
+    templated({ description: "comment of every extent, from `name` and `parameters`", absent: "none" }),
+  ),
+  extentInsecureTpc: optional(flag({ description: "let initiators copy between extents without checks" }), true),
+  extentXenCompat: optional(flag({ description: "compatibility with Xen initiators" }), false),
+  extentDisablePhysicalBlocksize: optional(
+    flag({ description: "do not tell initiators the size of the physical blocks" }),
+    true,
+  ),
+  extentBlocksize: optional(
+    v.pipe(
+      v.picklist(sectors, `must be one of ${sectors.join(", ")}`),
+      v.metadata({ description: "size of the logical blocks that initiators see", unit: "bytes", example: 512 }),
+    ),
+    512,
+  ),
+  extentRpm: optional(
+    oneOf(speeds, { description: "what initiators are told about the medium; empty leaves it to the system" }),
+    "SSD",
+  ),
+  extentAvailThreshold: optional(
+    whole({ description: "warn below this much free space; 0 never warns", unit: "percent" }, 0, 99),
+    0,
+  ),
+};
+
+export const iscsi = consistent(
+  record(
+    {
+      ...portals,
+      ...naming(/^[A-Za-z0-9.:-]*$/, 'must consist of letters, digits, ".", ":" and "-"'),
+      targetGroups: list(targetGroup, {
+        description: "the portals that targets are reachable through, and who may log in",
+        example: [{ targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1, targetGroupAuthType: "None" }],
+      }),
+      ...extent,
+    },
+    { description: "sharing over iSCSI" },
+  ),
+  function* (value) {
+    yield* somePortal(value);
+    if (value.targetGroups.length === 0)
+      yield [["targetGroups"], "must hold at least one group, or no node can log in"];
+  },
+);
+
+const fields = (of: string) =>
+  optional(
+    mapOf(anything({ description: "value of the field" }), {
+      description: `fields of the API for every ${of}, handed on as they are`,
+    }),
+  );
+
+export const nvmeof = consistent(
+  record(
+    {
+      ...transports,
+      ...naming(/^[A-Za-z0-9._:-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"'),
+      ports: list(whole({ description: "id of an NVMe-oF port, as the API says it" }, 1), {
+        description: "ports, made beforehand, that volumes are reachable through",
+        example: [1],
+      }),
+      subsystemTemplate: fields("subsystem"),
+      namespaceTemplate: fields("namespace"),
+    },
+    { description: "sharing over NVMe over fabrics; TrueNAS 25.10 and newer" },
+  ),
+  function* (value) {
+    yield* someTransport(value);
+    if (value.ports.length === 0) yield [["ports"], "must name at least one port, or no node can reach a volume"];
+  },
+);

@@ -1,0 +1,72 @@
+import { sshConnection } from "../../config/connecting.ts";
+import { flag, mapOf, optional, owner, path, record, scalar } from "../../config/parts.ts";
+import { dataset } from "../../config/storage.ts";
+import {
+  acls,
+  apart,
+  cli,
+  datasetSection,
+  localCli,
+  parents,
+  permissions,
+  quotas,
+  zvolSection,
+  zvols,
+} from "./sections.ts";
+import { iscsi, nfs, nvmeof, smb } from "./shares.ts";
+
+const datasets = apart(record({ ...parents, cli, ...quotas, ...permissions(owner), ...acls }, datasetSection()));
+const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
+
+/** Without it everything runs where the controller runs, for a controller on the storage host. */
+const host = optional(sshConnection);
+
+export const zfsGenericNfsSchema = record({ sshConnection: host, zfs: datasets, nfs });
+export const zfsGenericSmbSchema = record({ sshConnection: host, zfs: datasets, smb });
+export const zfsGenericIscsiSchema = record({ sshConnection: host, zfs: volumes, iscsi });
+export const zfsGenericNvmeofSchema = record({ sshConnection: host, zfs: volumes, nvmeof });
+
+const local = { ignored: { sshConnection: "local drivers run zfs on the node itself" } };
+
+export const zfsLocalDatasetSchema = record(
+  { zfs: apart(record({ ...parents, cli: localCli, ...quotas, ...permissions(owner), ...acls }, datasetSection())) },
+  local,
+);
+export const zfsLocalZvolSchema = record(
+  { zfs: apart(record({ ...parents, cli: localCli, ...zvols }, zvolSection())) },
+  local,
+);
+
+const inlineProperty = record(
+  {
+    value: scalar({ description: "value of the property", example: "10M" }),
+    allowOverride: optional(flag({ description: "whether a pod may set the property itself" }), true),
+  },
+  { description: "a ZFS property" },
+);
+
+export const zfsInlineSchema = record(
+  {
+    zfs: record(
+      {
+        datasetParentName: dataset({
+          description: "volumes are made below its child `v`",
+          example: "tank/k8s/inline",
+        }),
+        chroot: optional(path({ description: "folder of the node's own root, to run zfs there", example: "/host" })),
+        properties: optional(
+          mapOf(inlineProperty, {
+            description: "ZFS properties of every inline volume",
+            example: { refquota: { value: "10M", allowOverride: false } },
+          }),
+        ),
+        cli,
+      },
+      {
+        description: "the dataset of inline volumes",
+        ignored: { detachedSnapshotsDatasetParentName: "inline volumes have no snapshots" },
+      },
+    ),
+  },
+  local,
+);
