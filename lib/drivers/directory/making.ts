@@ -7,6 +7,13 @@ import type { Space } from "./space.ts";
 import { copyTree } from "./tools.ts";
 import type { Trees } from "./trees.ts";
 
+/** A tree that others can be made from. */
+export interface Origin {
+  readonly path: string;
+  /** The smallest volume in bytes that may be made from it; 0 when unknown. */
+  readonly bytes: bigint;
+}
+
 /** A tree with its record. */
 export interface Subject<R> {
   readonly trees: Trees;

@@ -76,7 +76,7 @@ function lastOf<R>(content: string, read: (fields: Fields) => R | undefined): R 
 }
 
 const line = (record: VolumeRecord | SnapshotRecord): string =>
-  `${JSON.stringify(record, (_key, value) => (typeof value === "bigint" ? value.toString() : value))}\n`;
+  `${JSON.stringify({ ...record, bytes: record.bytes.toString() })}\n`;
 
 /** How one sort of record is read and written. */
 export interface Records<R> {

@@ -4,19 +4,12 @@ import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { Context, Page, PageRequest, Source, Volume, VolumeSpec } from "../driver.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyFrom, make } from "./making.ts";
+import { copyFrom, make, type Origin, type Plan } from "./making.ts";
 import type { Dress } from "./owner.ts";
 import { pageOf } from "./pages.ts";
-import { type VolumeRecord, volumeRecords } from "./records.ts";
+import { type Records, type VolumeRecord, volumeRecords } from "./records.ts";
 import { present, type Space, stillWanted } from "./space.ts";
 import type { Trees } from "./trees.ts";
-
-/** A tree that a volume can be made from. */
-export interface Origin {
-  readonly path: string;
-  /** The smallest volume in bytes that may be made from it; 0 when unknown. */
-  readonly bytes: bigint;
-}
 
 /** What the volumes of a connection are made with. */
 export interface VolumeParts {
@@ -30,150 +23,151 @@ export interface VolumeParts {
   sameSource(a: Source, b: Source): boolean;
 }
 
-export interface Volumes {
-  create(spec: VolumeSpec, call: Call): Promise<Volume>;
-  delete(id: string, call: Call): Promise<void>;
-  get(id: string): Promise<Volume>;
-  find(name: string): Promise<Volume | undefined>;
-  /** The tree of an existing volume. Throws "not-found". */
-  origin(id: string): Promise<Origin>;
-  /** Returns the new size in bytes. */
-  expand(id: string, range: CapacityRange): Promise<bigint>;
-  list(page: PageRequest, call: Call): Promise<Page<Volume>>;
-}
-
 /** The size in bytes of a volume made from `origin`: as asked, else at least as large as the origin. Throws "out-of-range". */
 export function sizeFrom(range: CapacityRange, origin: Origin | undefined): bigint {
   const wanted = wantedBytes(range);
   const least = origin?.bytes ?? 0n;
   if (wanted >= least) return wanted;
   if (range.required === undefined && range.limit === undefined) return least;
-  throw new CsiError(
-    "out-of-range",
-    `${wanted} bytes are less than the ${least} bytes of the source; ask for at least those`,
-  );
+  throw new CsiError("out-of-range", `${wanted} bytes are less than the source's ${least}; ask for at least those`);
 }
 
 /** Volumes as folders: create, find, resize and remove them. */
-export function volumesOf(space: Space, parts: VolumeParts): Volumes {
-  const { connection, layout } = space;
-  const { trees } = parts;
-  const records = volumeRecords(space);
-  const taken = (name: string, why: string) =>
-    new CsiError("already-exists", `connection "${connection}": volume "${name}" exists ${why}`);
+export class Volumes {
+  readonly #space: Space;
+  readonly #parts: VolumeParts;
+  readonly #records: Records<VolumeRecord>;
 
-  const volume = (id: string, record: VolumeRecord | undefined): Volume => ({
-    id,
-    bytes: record?.bytes ?? 0n,
-    context: parts.context(id),
-    source: record?.source,
-  });
+  constructor(space: Space, parts: VolumeParts) {
+    this.#space = space;
+    this.#parts = parts;
+    this.#records = volumeRecords(space);
+  }
 
-  const fresh = (name: string | undefined, bytes: bigint, source: Source | undefined): VolumeRecord => ({
-    name,
-    bytes,
-    source,
-    created: new Date(),
-    connection,
-  });
+  /** As Driver.create. */
+  create(spec: VolumeSpec, call: Call): Promise<Volume> {
+    const { trees, maxIdBytes } = this.#parts;
+    const id = backendName(spec.name, maxIdBytes);
+    return trees.alone(id, async () => {
+      if (await trees.has(id)) return this.#existing(id, spec);
+      await present(this.#space);
+      const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
+      return this.#volume(id, await make(this.#space, subject, () => this.#plan(spec, call), call));
+    });
+  }
 
-  const has = async (id: string) => isVolumeId(id) && (await trees.has(id));
+  /** As Driver.delete. */
+  async delete(id: string, call: Call): Promise<void> {
+    if (!isVolumeId(id)) return;
+    const { trees } = this.#parts;
+    // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
+    const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
+    await trees.alone(id, () => trees.remove(id, this.#file(id), mark, call));
+  }
+
+  /** As Driver.get. */
+  async get(id: string): Promise<Volume> {
+    return this.#volume(id, await this.#known(id));
+  }
+
+  /** As Driver.find. */
+  async find(name: string): Promise<Volume | undefined> {
+    const id = backendName(name, this.#parts.maxIdBytes);
+    if (!(await this.#parts.trees.has(id))) {
+      await present(this.#space);
+      return undefined;
+    }
+    const record = await this.#records.read(id);
+    return record?.name === undefined || record.name === name ? this.#volume(id, record) : undefined;
+  }
+
+  /** The tree of an existing volume. Throws "not-found". */
+  async origin(id: string): Promise<Origin> {
+    const record = await this.#known(id);
+    return { path: this.#space.layout.tree("v", id), bytes: record?.bytes ?? 0n };
+  }
+
+  /** Returns the new size in bytes. There is no quota, so only the record grows. */
+  expand(id: string, range: CapacityRange): Promise<bigint> {
+    return this.#parts.trees.alone(id, async () => {
+      const record = await this.#known(id);
+      const wanted = wantedBytes(range);
+      const current = record?.bytes ?? 0n;
+      if (range.limit !== undefined && current > range.limit) {
+        throw new CsiError("out-of-range", `volume "${id}" has ${current} bytes already and never shrinks`);
+      }
+      if (current >= wanted || (current > 0n && range.required === undefined)) return current;
+      await this.#records.amend(id, { ...(record ?? this.#record(undefined, 0n, undefined)), bytes: wanted });
+      return wanted;
+    });
+  }
+
+  /** As Driver.inventory.list. */
+  async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
+    const { trees } = this.#parts;
+    return pageOf(await trees.names(), isVolumeId, page, async id => {
+      stillWanted(this.#space, call);
+      return (await trees.isTree(id)) ? this.#volume(id, await this.#records.read(id)) : undefined;
+    });
+  }
+
+  #file(id: string): string {
+    return this.#space.layout.record("v", id);
+  }
+
+  #volume(id: string, record: VolumeRecord | undefined): Volume {
+    return { id, bytes: record?.bytes ?? 0n, context: this.#parts.context(id), source: record?.source };
+  }
+
+  #record(name: string | undefined, bytes: bigint, source: Source | undefined): VolumeRecord {
+    return { name, bytes, source, created: new Date(), connection: this.#space.connection };
+  }
 
   /** The record of a volume that must exist; undefined for one that csimux did not make. */
-  const known = async (id: string): Promise<VolumeRecord | undefined> => {
-    if (await has(id)) return records.read(id);
-    await present(space);
+  async #known(id: string): Promise<VolumeRecord | undefined> {
+    if (isVolumeId(id) && (await this.#parts.trees.has(id))) return this.#records.read(id);
+    await present(this.#space);
+    const { connection } = this.#space;
     throw new CsiError("not-found", `connection "${connection}": volume "${id.slice(0, 128)}" does not exist`);
-  };
-
-  const origin = async (id: string): Promise<Origin> => {
-    const record = await known(id);
-    return { path: layout.tree("v", id), bytes: record?.bytes ?? 0n };
-  };
-
-  /** Throws "already-exists" when a volume of this id cannot be the answer to `spec`. */
-  const compare = (spec: VolumeSpec, record: VolumeRecord | undefined): void => {
-    const { name, source, range } = spec;
-    if (record?.name !== undefined && record.name !== name) throw taken(name, `with this id as "${record.name}"`);
-    const equal = source && record?.source ? parts.sameSource(source, record.source) : source === record?.source;
-    if (!equal) throw taken(name, "with another source, or with one that nothing proves; delete it first");
-    if (record && record.bytes > 0n && !insideRange(record.bytes, range)) {
-      throw taken(name, `with ${record.bytes} bytes, which is outside the range asked for`);
-    }
-  };
+  }
 
   /** Answers a create whose tree is there already. A tree of unknown name or size takes those that are asked for. */
-  const existing = async (id: string, spec: VolumeSpec): Promise<Volume> => {
-    const record = await records.read(id);
-    compare(spec, record);
+  async #existing(id: string, spec: VolumeSpec): Promise<Volume> {
+    const record = await this.#records.read(id);
+    this.#compare(spec, record);
     // The call that made it may have ended before this step.
-    await trees.sync();
-    if (record?.name !== undefined && record.bytes > 0n) return volume(id, record);
+    await this.#parts.trees.sync();
+    if (record?.name !== undefined && record.bytes > 0n) return this.#volume(id, record);
     const bytes = record && record.bytes > 0n ? record.bytes : wantedBytes(spec.range);
-    const adopted = { ...fresh(spec.name, bytes, record?.source), ...(record && { created: record.created }) };
-    await records.amend(id, adopted);
-    return volume(id, adopted);
-  };
+    const taken = this.#record(spec.name, bytes, record?.source);
+    const adopted = { ...taken, created: record?.created ?? taken.created };
+    await this.#records.amend(id, adopted);
+    return this.#volume(id, adopted);
+  }
 
-  const plan = async (spec: VolumeSpec, call: Call) => {
-    const { source } = spec;
-    const from = source && (source.kind === "volume" ? await origin(source.id) : await parts.snapshot(source.id));
-    const fill = async (folder: string) => {
-      if (from) await copyFrom(space, from.path, folder, call);
-      await parts.dress?.(folder);
-      stillWanted(space, call);
-    };
-    return {
-      record: fresh(spec.name, sizeFrom(spec.range, from), source),
-      fill: from || parts.dress ? fill : undefined,
-    };
-  };
-
-  const expand = async (id: string, range: CapacityRange): Promise<bigint> => {
-    const record = await known(id);
-    const wanted = wantedBytes(range);
-    const current = record?.bytes ?? 0n;
-    if (range.limit !== undefined && current > range.limit) {
-      const text = `volume "${id}" has ${current} bytes already and never shrinks`;
-      throw new CsiError("out-of-range", `connection "${connection}": ${text}`);
+  /** Throws "already-exists" when the volume of this record cannot be the answer to `spec`. */
+  #compare(spec: VolumeSpec, record: VolumeRecord | undefined): void {
+    const { name, source, range } = spec;
+    const exists = (why: string) =>
+      new CsiError("already-exists", `connection "${this.#space.connection}": volume "${name}" exists ${why}`);
+    if (record?.name !== undefined && record.name !== name) throw exists(`with this id as "${record.name}"`);
+    const equal = source && record?.source ? this.#parts.sameSource(source, record.source) : source === record?.source;
+    if (!equal) throw exists("with another source, or with one that nothing proves; delete it first");
+    if (record && record.bytes > 0n && !insideRange(record.bytes, range)) {
+      throw exists(`with ${record.bytes} bytes, which is outside the range asked for`);
     }
-    if (current >= wanted || (current > 0n && range.required === undefined)) return current;
-    await records.amend(id, { ...(record ?? fresh(undefined, 0n, undefined)), bytes: wanted });
-    return wanted;
-  };
+  }
 
-  return {
-    origin,
-    async create(spec, call) {
-      const id = backendName(spec.name, parts.maxIdBytes);
-      return trees.alone(id, async () => {
-        if (await trees.has(id)) return existing(id, spec);
-        await present(space);
-        const subject = { trees, tree: id, records, key: id, file: layout.record("v", id) };
-        return volume(id, await make(space, subject, () => plan(spec, call), call));
-      });
-    },
-    async delete(id, call) {
-      if (!isVolumeId(id)) return;
-      // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
-      const mark = () => records.start(id, fresh(undefined, 0n, undefined));
-      await trees.alone(id, () => trees.remove(id, layout.record("v", id), mark, call));
-    },
-    get: async id => volume(id, await known(id)),
-    async find(name) {
-      const id = backendName(name, parts.maxIdBytes);
-      if (!(await has(id))) {
-        await present(space);
-        return undefined;
-      }
-      const record = await records.read(id);
-      return record?.name === undefined || record.name === name ? volume(id, record) : undefined;
-    },
-    expand: (id, range) => trees.alone(id, () => expand(id, range)),
-    list: async (page, call) =>
-      pageOf(await trees.names(), isVolumeId, page, async id => {
-        stillWanted(space, call);
-        return (await trees.isTree(id)) ? volume(id, await records.read(id)) : undefined;
-      }),
-  };
+  async #plan(spec: VolumeSpec, call: Call): Promise<Plan<VolumeRecord>> {
+    const { dress, snapshot } = this.#parts;
+    const { source } = spec;
+    const from = source && (source.kind === "volume" ? await this.origin(source.id) : await snapshot(source.id));
+    const fill = async (folder: string) => {
+      if (from) await copyFrom(this.#space, from.path, folder, call);
+      await dress?.(folder);
+      stillWanted(this.#space, call);
+    };
+    const record = this.#record(spec.name, sizeFrom(spec.range, from), source);
+    return { record, fill: from || dress ? fill : undefined };
+  }
 }
