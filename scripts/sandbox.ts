@@ -67,9 +67,15 @@ export async function mountsBelow(folder: string): Promise<readonly string[]> {
   return points.filter(point => point === folder || point.startsWith(`${folder}/`)).reverse();
 }
 
-async function remove(folder: string): Promise<readonly string[]> {
+/** Unmounts everything at or below a folder; answers what it found mounted. */
+export async function unmountBelow(folder: string): Promise<readonly string[]> {
   const left = await mountsBelow(folder);
   for (const point of left) execFileSync("umount", ["--lazy", point]);
+  return left;
+}
+
+async function remove(folder: string): Promise<readonly string[]> {
+  const left = await unmountBelow(folder);
   await rm(folder, { recursive: true, force: true });
   return left;
 }

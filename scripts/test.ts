@@ -1,8 +1,9 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "./build.ts";
 import { portable } from "./portable.ts";
+import { unmountBelow } from "./sandbox.ts";
 import { sanity } from "./sanity.ts";
 import { spawned, tool } from "./spawned.ts";
 import { junitTally, nothing, plus, type Tally, tallyLine } from "./tally.ts";
@@ -32,6 +33,16 @@ async function run(name: string, part: (executable: string) => Promise<Tally>, e
   return tally;
 }
 
+/** Every temporary file of the tests lies below one folder; whatever is still there at the end is a failure. */
+async function leftovers(folder: string): Promise<Tally> {
+  const mounted = await unmountBelow(folder);
+  const files = await readdir(folder);
+  await rm(folder, { recursive: true, force: true });
+  if (mounted.length + files.length === 0) return { ...nothing, passed: 1 };
+  console.log(`\nFAILED: the tests left behind: ${[...mounted.map(point => `mount ${point}`), ...files].join(", ")}`);
+  return { ...nothing, failed: 1 };
+}
+
 async function main(wanted: readonly string[]): Promise<number> {
   const unknown = wanted.find(name => parts[name] === undefined);
   if (unknown !== undefined) {
@@ -39,9 +50,12 @@ async function main(wanted: readonly string[]): Promise<number> {
     return 2;
   }
   const executable = await build();
+  const folder = await mkdtemp(join(tmpdir(), "csimux-test-"));
+  process.env["TMPDIR"] = folder;
   let total = nothing;
   for (const [name, part] of Object.entries(parts))
     if (wanted.length === 0 || wanted.includes(name)) total = plus(total, await run(name, part, executable));
+  total = plus(total, await leftovers(folder));
   console.log(`\n${tallyLine(total)}`);
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
