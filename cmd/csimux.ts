@@ -3,6 +3,7 @@ import { realHost } from "./host.ts";
 import { addId } from "./id.ts";
 import { addProbe } from "./probe.ts";
 import { addServe } from "./serve-command.ts";
+import { addValidate } from "./validate-command.ts";
 import { version } from "./version.ts";
 
 /** Wires the subcommands. Each loads what it needs only when it is chosen, so that the small ones start at once. */
@@ -14,6 +15,7 @@ async function main(): Promise<void> {
     .showHelpAfterError("run csimux --help or csimux <command> --help")
     .exitOverride();
   addServe(program, host);
+  addValidate(program, host);
   addId(program, host);
   addProbe(program, host);
   await program.parseAsync(process.argv);

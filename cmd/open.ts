@@ -25,7 +25,7 @@ export const outsideOf = (env: Readonly<Record<string, string | undefined>>): Ou
 });
 
 export interface OpenOptions {
-  readonly main: () => ProxyConfig;
+  readonly main: () => Pick<ProxyConfig, "defaults">;
   readonly outside: Outside;
   readonly ports: Ports;
   /** Under topology type "node": this node's place, to which volumes of drivers that live on one node are pinned. Throws. */

@@ -6,6 +6,7 @@ import { aboutOf, schemaAt } from "../config/shape.ts";
 import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
 import { type Position, parseYamlDocuments, type Source } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
+import type { PatternCompiler } from "../topology/pattern.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName, secretName } from "./leaf.ts";
 import { secretFiles } from "./secret-files.ts";
@@ -64,7 +65,12 @@ export interface Sorted {
 }
 
 /** Reads all inputs. Pure; never throws. */
-export function gather(inputs: readonly Input[], modules: readonly DriverModule[], outside: Outside): Sorted {
+export function gather(
+  inputs: readonly Input[],
+  modules: readonly DriverModule[],
+  outside: Outside,
+  compile: PatternCompiler,
+): Sorted {
   const found: Gathered = { candidates: [], classes: [], helm: [], reported: [], placed: [], documents: 0 };
   for (const input of inputs) addInput(input, found);
   const mains = found.candidates.filter(({ role }) => role === "main").map(({ leaf }) => mainFile(leaf, outside));
@@ -87,7 +93,7 @@ export function gather(inputs: readonly Input[], modules: readonly DriverModule[
     ),
   ];
   const leaves = [...mains, ...connections, ...found.classes, ...found.helm].map(({ leaf }) => leaf);
-  const world = { main, connections, classes: found.classes, helm: found.helm, modules };
+  const world = { main, connections, classes: found.classes, helm: found.helm, modules, compile };
   const others = [...found.reported, ...placed].map(({ leaf }) => leaf);
   return { world, leaves: [...new Set([...leaves, ...others])], reported: found.reported, placed };
 }

@@ -2,6 +2,7 @@ import type { Diagnostic } from "../config/finding.ts";
 import type { Outside } from "../config/tidy.ts";
 import { placed } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
+import type { PatternCompiler } from "../topology/pattern.ts";
 import { checks } from "./checks/index.ts";
 import { type Excerpt, excerpts } from "./excerpt.ts";
 import { gather, type Input } from "./gather.ts";
@@ -26,17 +27,20 @@ const ruleIds: ReadonlySet<string> = new Set(rules.map(({ id }) => id));
 /** These depend on where csimux runs, not on the files; `outside` decides whether they can be known here. */
 const environmental: ReadonlySet<string> = new Set(["unset-variable", "unreadable-file"]);
 
-/**
- * Checks all inputs together. Pure; never throws.
- * `atHome`: this machine has the environment and the files that csimux will have; otherwise references to them pass.
- */
-export function lint(
-  inputs: readonly Input[],
-  modules: readonly DriverModule[],
-  outside: Outside,
-  atHome: boolean,
-): Linted {
-  const { world, leaves, reported, placed: found } = gather(inputs, modules, outside);
+/** What linting needs besides the files. */
+export interface LintSettings {
+  readonly modules: readonly DriverModule[];
+  readonly outside: Outside;
+  /** This machine has the environment and the files that csimux will have; otherwise references to them pass. */
+  readonly atHome: boolean;
+  /** Compiles patterns of topology rules. */
+  readonly compile: PatternCompiler;
+}
+
+/** Checks all inputs together. Pure; never throws. */
+export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
+  const { modules, outside, atHome, compile } = settings;
+  const { world, leaves, reported, placed: found } = gather(inputs, modules, outside, compile);
   const more = checks.flatMap(check => [...check(world)]);
   const all = [
     ...found,

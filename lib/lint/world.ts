@@ -3,6 +3,7 @@ import type { Finding, Path } from "../config/finding.ts";
 import type { ReadProxy } from "../config/proxy.ts";
 import { isMapping, type Mapping } from "../config/tidy.ts";
 import type { DriverModule } from "../drivers/module.ts";
+import type { PatternCompiler } from "../topology/pattern.ts";
 import type { Leaf, Reported } from "./leaf.ts";
 
 /** The main file, as given. */
@@ -48,6 +49,8 @@ export interface World {
   readonly classes: readonly ClassObject[];
   readonly helm: readonly HelmValues[];
   readonly modules: readonly DriverModule[];
+  /** Compiles patterns of topology rules. */
+  readonly compile: PatternCompiler;
 }
 
 /** A rule that looks at more than one key. */

@@ -4,7 +4,9 @@ import type { Input } from "../../lib/lint/gather.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import type { Example, Rule } from "../../lib/lint/rules/rule.ts";
 import { rules } from "../../lib/lint/rules.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
 
+const compile = await patternCompiler();
 const world = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
 const environmental = new Set(["unset-variable", "unreadable-file"]);
 
@@ -12,7 +14,7 @@ const run = (example: Example, { id }: Rule) => {
   const inputs = Object.entries(example).map(
     ([file, text]): Input => ({ file, text, role: file === "proxy.yaml" ? "main" : "given" }),
   );
-  return lint(inputs, modules, world, environmental.has(id)).problems;
+  return lint(inputs, { modules, outside: world, atHome: environmental.has(id), compile }).problems;
 };
 
 const words = (problems: ReturnType<typeof run>) =>

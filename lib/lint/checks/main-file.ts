@@ -1,16 +1,19 @@
-import { type Finding, type Path, warning } from "../../config/finding.ts";
+import { type Finding, failure, type Path, warning } from "../../config/finding.ts";
 import type { NodeTopology, TopologyRule } from "../../config/topology.ts";
+import type { PatternCompiler } from "../../topology/pattern.ts";
+import { compileRules } from "../../topology/rules.ts";
 import type { Reported } from "../leaf.ts";
 import { listAt, type MainFile, mappingAt, problem, textAt, type World } from "../world.ts";
 
 /** Rules about the main file alone. */
-export function* mainFile({ main }: World): Iterable<Reported> {
+export function* mainFile({ main, compile }: World): Iterable<Reported> {
   if (!main) return;
   const { leaf } = main;
   const findings = [...spellings(main), ...idleRules(main), ...nodeIds(main), ...templates(main)];
   for (const finding of findings) yield { leaf, finding };
   const topology = main.read.config?.nodeTopology;
-  if (topology?.kind === "rules") for (const finding of gaps(main, topology)) yield { leaf, finding };
+  if (topology?.kind !== "rules") return;
+  for (const finding of [...gaps(main, topology), ...patterns(main, topology, compile)]) yield { leaf, finding };
 }
 
 const pairs = [
@@ -98,6 +101,20 @@ function* gaps(main: MainFile, topology: NodeTopology & { kind: "rules" }): Iter
     const message = `nodes to which no rule for "${rule.key}" applies report no such key, and volumes cannot be scheduled there`;
     const path = ["proxy", "nodeTopology", listName(main), index];
     yield warning("topology-gap", path, message, 'add "default: <value>" to one of its rules', "key");
+  }
+}
+
+/** What the topology code itself says about its rules. */
+function* patterns(
+  main: MainFile,
+  topology: NodeTopology & { kind: "rules" },
+  compile: PatternCompiler,
+): Iterable<Finding> {
+  const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
+  for (const { rule, field, message } of compileRules(topology.rules, compile).problems) {
+    const path = ["proxy", "nodeTopology", listName(main), rule];
+    const key = keys[field].find(each => textAt(main.proxy, ...path.slice(1), each) !== undefined);
+    yield failure("topology-pattern", key === undefined ? path : [...path, key], message);
   }
 }
 

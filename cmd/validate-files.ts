@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { glob } from "node:fs/promises";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { noDefaults, readProxyConfig } from "../lib/config/proxy.ts";
+import type { Input } from "../lib/lint/gather.ts";
+import type { Host } from "./host.ts";
+import type { ValidateOptions } from "./validate-options.ts";
+
+/** An input that cannot be read; exit code 2. */
+export class InputError extends Error {
+  override readonly name = "InputError";
+}
+
+const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
+const isCandidate = (name: string): boolean => isYaml(name) || name.endsWith(".json");
+
+/** Everything that the command line names, read. Throws InputError. */
+export async function readInputs({ inputs, config }: ValidateOptions, host: Host): Promise<readonly Input[]> {
+  const all = new Map<string, Input>();
+  const add = (input: Input): void => {
+    if (!all.has(input.file)) all.set(input.file, input);
+  };
+  if (config !== undefined) add({ file: config, text: textOf(config), role: "main" });
+  for (const input of inputs) for (const found of await expand(input, host)) add(found);
+  if (config !== undefined && inputs.length === 0)
+    for (const found of folderOf(config, textOf(config), host)) add(found);
+  return [...all.values()];
+}
+
+async function expand(input: string, host: Host): Promise<readonly Input[]> {
+  if (input === "-") return [{ file: "-", text: await host.stdin(), role: "given" }];
+  const stat = statSync(input, { throwIfNoEntry: false });
+  if (stat?.isDirectory()) {
+    const found = walk(input, new Set());
+    if (found.length === 0) throw new InputError(`${input}: no YAML or JSON file in this folder`);
+    return found.map(file => ({ file, text: textOf(file), role: "found" }));
+  }
+  if (stat) return [{ file: input, text: textOf(input), role: "given" }];
+  if (!/[*?[{]/.test(input)) throw new InputError(`${input}: no such file or folder`);
+  const matches: string[] = [];
+  for await (const match of glob(input)) if (isCandidate(match) && statSync(match).isFile()) matches.push(match);
+  if (matches.length === 0) throw new InputError(`${input}: no file matches`);
+  return matches.sort().map(file => ({ file, text: textOf(file), role: "found" }));
+}
+
+/** Files below a folder in stable order. Hidden entries are left out: Secret volumes keep their data behind such links. */
+function walk(folder: string, seen: Set<string>): readonly string[] {
+  const real = realpathSync(folder);
+  if (seen.has(real)) return [];
+  seen.add(real);
+  return readdirSync(folder)
+    .filter(name => !name.startsWith(".") && name !== "node_modules")
+    .sort()
+    .flatMap(name => {
+      const path = join(folder, name);
+      const stat = statSync(path, { throwIfNoEntry: false });
+      if (stat?.isDirectory()) return walk(path, seen);
+      return stat?.isFile() && isCandidate(name) ? [path] : [];
+    });
+}
+
+/** The connection folder that the main file names, if it is on this machine. */
+function folderOf(config: string, text: string, host: Host): readonly Input[] {
+  const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).config;
+  if (!known || known.defaults === noDefaults) return [];
+  const { configFolder } = known;
+  const places = isAbsolute(configFolder)
+    ? [configFolder]
+    : [resolve(configFolder), resolve(dirname(config), configFolder)];
+  const folder = places.find(place => statSync(place, { throwIfNoEntry: false })?.isDirectory());
+  if (folder === undefined) {
+    host.err(
+      `csimux: the folder ${configFolder} is not on this machine; name the connection files to have them checked\n`,
+    );
+    return [];
+  }
+  const files = readdirSync(folder).filter(name => isYaml(name) && !name.startsWith("."));
+  return files.sort().map(name => {
+    const path = join(folder, name);
+    const shown = isAbsolute(configFolder) ? path : relative(".", path);
+    return { file: shown, text: textOf(path), role: "connection" };
+  });
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+    throw new InputError(`${file}: cannot be read (${code})`);
+  }
+}

@@ -1,0 +1,88 @@
+import { noDefaults } from "../lib/config/proxy.ts";
+import type { Call } from "../lib/core/call.ts";
+import { leveledLog } from "../lib/core/log.ts";
+import { localRunner } from "../lib/io/local.ts";
+import type { Problem } from "../lib/lint/lint.ts";
+import type { ConnectionFile, World } from "../lib/lint/world.ts";
+import type { Host } from "./host.ts";
+import { opener, outsideOf } from "./open.ts";
+import { toolEnvironment } from "./tools.ts";
+
+/** How many systems are asked at once. */
+const parallel = 8;
+
+/** How long one system may take, in milliseconds. */
+const limitMs = 20_000;
+
+/** Opens one connection and asks its driver's check. Rejects with what is wrong. */
+export type CheckConnection = (connection: ConnectionFile, signal: AbortSignal) => Promise<void>;
+
+/** Asks every connection whose file is right, some at a time; each failure is a problem of its file. */
+export async function online(
+  world: World,
+  host: Host,
+  check: CheckConnection = opening(world, host),
+): Promise<readonly Problem[]> {
+  const waiting = world.connections.filter(({ read }) => read.config?.module.open);
+  const total = waiting.length;
+  const problems: Problem[] = [];
+  let done = 0;
+  const worker = async (): Promise<void> => {
+    for (let next = waiting.shift(); next; next = waiting.shift()) {
+      const problem = await checked(next, check);
+      if (problem) problems.push(problem);
+      done++;
+      if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(parallel, total) }, worker));
+  if (host.colour && total > 0) host.err("\r\x1b[K");
+  return problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
+}
+
+async function checked(connection: ConnectionFile, check: CheckConnection): Promise<Problem | undefined> {
+  const { leaf, name } = connection;
+  const signal = AbortSignal.timeout(limitMs);
+  try {
+    await Promise.race([check(connection, signal), aborted(signal)]);
+    return undefined;
+  } catch (error) {
+    const reason = signal.aborted
+      ? `no answer within ${limitMs / 1000} s`
+      : error instanceof Error
+        ? error.message
+        : String(error);
+    return {
+      file: leaf.file,
+      ...(leaf.outward({ line: 1, column: 1 }) ?? leaf.start),
+      severity: "error",
+      rule: "online",
+      path: "",
+      message: `connection "${name}": ${reason}`,
+      fix: undefined,
+      blocks: false,
+      excerpt: undefined,
+    };
+  }
+}
+
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
+
+/** The real thing: opens the driver as `serve` would. */
+function opening(world: World, host: Host): CheckConnection {
+  const main = world.main?.read.config;
+  const log = leveledLog("error", () => {});
+  const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
+  const defaults = main?.defaults ?? noDefaults;
+  const open = opener({ main: () => ({ defaults }), outside: outsideOf(host.env), ports, ownPlace: undefined, log });
+  return async ({ name, leaf }, signal) => {
+    const { driver } = open(name, leaf.text);
+    const call: Call = { id: "validate", signal, log, secrets: {} };
+    try {
+      await driver.check?.(call);
+    } finally {
+      await driver.close?.();
+    }
+  };
+}

@@ -1,0 +1,15 @@
+export const formats = ["text", "json", "sarif", "github", "junit"] as const;
+export type Format = (typeof formats)[number];
+
+/** The command line of `csimux validate`. */
+export interface ValidateOptions {
+  readonly inputs: readonly string[];
+  readonly config: string | undefined;
+  readonly format: Format;
+  /** Errors only. */
+  readonly quiet: boolean;
+  /** Warnings fail too. */
+  readonly strict: boolean;
+  /** Also connect to each storage system. */
+  readonly online: boolean;
+}

@@ -1,0 +1,73 @@
+import { modules } from "../lib/drivers/index.ts";
+import { github } from "../lib/lint/format/github.ts";
+import { json } from "../lib/lint/format/json.ts";
+import { junit } from "../lib/lint/format/junit.ts";
+import { sarif } from "../lib/lint/format/sarif.ts";
+import { paint, problemText, summary } from "../lib/lint/format/text.ts";
+import type { Input } from "../lib/lint/gather.ts";
+import { type Linted, lint, type Problem } from "../lib/lint/lint.ts";
+import { rules } from "../lib/lint/rules.ts";
+import { patternCompiler } from "../lib/topology/pattern.ts";
+import type { Host } from "./host.ts";
+import { outsideOf } from "./open.ts";
+import { InputError, readInputs } from "./validate-files.ts";
+import type { Format, ValidateOptions } from "./validate-options.ts";
+import { version } from "./version.ts";
+
+/** Checks everything in one run. Returns the exit code: 0 clean, 1 problems, 2 unreadable input. */
+export async function validate(options: ValidateOptions, host: Host): Promise<number> {
+  let inputs: readonly Input[];
+  try {
+    inputs = await readInputs(options, host);
+  } catch (error) {
+    if (!(error instanceof InputError)) throw error;
+    host.err(`csimux: ${error.message}\n`);
+    return 2;
+  }
+  if (inputs.length === 0) {
+    host.err("csimux: nothing to check; name files or folders, or the main file with --config\n");
+    return 2;
+  }
+  const linted = await linting(inputs, options, host);
+  const online = options.online ? await (await import("./validate-online.ts")).online(linted.world, host) : [];
+  const all = [...linted.problems, ...online];
+  const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
+  host.out(printed(shown, options.format, inputs, options.quiet, host.colour));
+  const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
+  return failing.length > 0 ? 1 : 0;
+}
+
+async function linting(inputs: readonly Input[], { online }: ValidateOptions, host: Host): Promise<Linted> {
+  const compile = await patternCompiler();
+  return lint(inputs, { modules, outside: outsideOf(host.env), atHome: online, compile });
+}
+
+function printed(
+  problems: readonly Problem[],
+  format: Format,
+  inputs: readonly Input[],
+  quiet: boolean,
+  colour: boolean,
+): string {
+  const files = inputs.map(({ file }) => file);
+  if (format === "json") return json(problems);
+  if (format === "sarif") return sarif(problems, rules, version);
+  if (format === "github") return github(problems);
+  if (format === "junit") return junit(problems, files);
+  const text = problems.map(problem => problemText(problem, paint(colour))).join("");
+  return quiet && problems.length === 0 ? "" : text + summary(problems, files.length);
+}
+
+/** Prints what rules there are, as text or as JSON. */
+export function listRules(format: Format, host: Host): number {
+  if (format === "json") {
+    const list = rules.map(({ id, severity, title, why }) => ({ id, severity, title, why }));
+    host.out(`${JSON.stringify({ rules: list }, undefined, 2)}\n`);
+    return 0;
+  }
+  const { error, warning, strong } = paint(host.colour);
+  for (const { id, severity, title, why } of rules) {
+    host.out(`${strong(id)} (${severity === "error" ? error(severity) : warning(severity)}): ${title}\n    ${why}\n`);
+  }
+  return 0;
+}

@@ -1,0 +1,13 @@
+import type { Problem } from "../lint.ts";
+
+const data = (text: string): string => text.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
+const property = (text: string): string => data(text).replace(/:/g, "%3A").replace(/,/g, "%2C");
+
+/** Workflow commands that GitHub shows as annotations of the lines. */
+export function github(problems: readonly Problem[]): string {
+  const lines = problems.map(({ file, line, column, severity, rule, path, message, fix }) => {
+    const text = `${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
+    return `::${severity} file=${property(file)},line=${line},col=${column},title=${property(rule)}::${data(text)}\n`;
+  });
+  return lines.join("");
+}

@@ -1,0 +1,29 @@
+import type { Problem } from "../lint.ts";
+
+/** Text for XML 1.0: characters that it does not allow become a question mark. */
+const xml = (text: string): string =>
+  [...text]
+    .map(each => (/[\t\n\r\x20-\uD7FF\uE000-\uFFFD]/.test(each) || each.length === 2 ? each : "?"))
+    .join("")
+    .replace(/&/g, "&amp;")
+    .replace(/</g, "&lt;")
+    .replace(/>/g, "&gt;")
+    .replace(/"/g, "&quot;")
+    .replace(/[\n\r]/g, " ");
+
+/** JUnit's report: one test case for each file, one failure for each problem of it. */
+export function junit(problems: readonly Problem[], files: readonly string[]): string {
+  const byFile = Map.groupBy(problems, ({ file }) => file);
+  const all = [...new Set([...files, ...byFile.keys()])];
+  const failed = all.filter(file => byFile.has(file)).length;
+  const cases = all.map(file => {
+    const failures = (byFile.get(file) ?? []).map(failure).join("");
+    return `    <testcase classname="csimux.validate" name="${xml(file)}">${failures === "" ? "" : `\n${failures}    `}</testcase>\n`;
+  });
+  return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n  <testsuite name="csimux validate" tests="${all.length}" failures="${failed}">\n${cases.join("")}  </testsuite>\n</testsuites>\n`;
+}
+
+function failure({ file, line, column, severity, rule, path, message, fix }: Problem): string {
+  const text = `${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
+  return `      <failure type="${xml(rule)}" message="${xml(`${severity}: ${text}`)}">${xml(`${file}:${line}:${column}`)}</failure>\n`;
+}
