@@ -1,6 +1,6 @@
 import { CsiError } from "../lib/core/errors.ts";
 import { readSmallFile } from "../lib/io/small-file.ts";
-import type { NodeFacts } from "../lib/topology/facts.ts";
+import { type NodeFacts, nodeNameOf } from "../lib/topology/facts.ts";
 import { hostNqn, initiatorName } from "../lib/topology/initiator.ts";
 import type { NodeIdentity } from "../lib/topology/node-id.ts";
 import type { Host } from "./host.ts";
@@ -10,15 +10,34 @@ const maxFileBytes = 64 * 1024;
 
 /** The facts of this machine. Labels come from the cluster, asked for at the first rule that wants one. */
 export function realFacts(nodeName: string | undefined, host: Host): NodeFacts {
+  let labels: Promise<Readonly<Record<string, string>>> | undefined;
   return {
     nodeName,
     hostname: host.hostname,
     env: name => host.env[name],
     file: path => readSmallFile(path, maxFileBytes),
-    label: async () => {
-      throw new CsiError("unavailable", "labels are not read yet");
+    label: async name => {
+      labels ??= ownLabels(nodeNameOf({ nodeName }), host);
+      return (await labels)[name];
     },
   };
+}
+
+/** Kubelet waits longer than this for NodeGetInfo and then asks again; in milliseconds. */
+const apiTimeoutMs = 5_000;
+
+async function ownLabels(nodeName: string, { env }: Host): Promise<Readonly<Record<string, string>>> {
+  const host = env["KUBERNETES_SERVICE_HOST"];
+  const port = Number(env["KUBERNETES_SERVICE_PORT"] ?? "443");
+  if (!host || !(port > 0 && port < 65_536)) {
+    throw new CsiError(
+      "failed-precondition",
+      "node labels come from the cluster's API, but this is no pod: KUBERNETES_SERVICE_HOST is not set",
+    );
+  }
+  // TLS is loaded only where a rule asks for a label.
+  const { nodeLabels, serviceAccountFolder } = await import("../lib/io/kube.ts");
+  return nodeLabels(nodeName, { host, port, folder: serviceAccountFolder, timeoutMs: apiTimeoutMs });
 }
 
 /** The host's root as the existing chart mounts it, then the container's own. */

@@ -1,0 +1,117 @@
+import type { IncomingMessage } from "node:http";
+import { request } from "node:https";
+import { CsiError } from "../core/errors.ts";
+import { readSmallFile } from "./small-file.ts";
+
+/** How a pod reaches the cluster's API with its service account. */
+export interface ClusterAccess {
+  /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. */
+  readonly host: string;
+  readonly port: number;
+  /** Folder with `ca.crt` and `token`; kubelet replaces the token every hour, so both are read at each call. */
+  readonly folder: string;
+  /** For the whole request, in milliseconds. */
+  readonly timeoutMs: number;
+}
+
+/** Where kubelet mounts the service account of a pod. */
+export const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+const maxCredentialBytes = 256 * 1024;
+const maxAnswerBytes = 4 << 20;
+
+/** Object names as the API takes them (RFC 1123 subdomain); anything else would be another path. */
+const isNodeName = (name: string): boolean => name.length <= 253 && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(name);
+
+/**
+ * The labels of a node. Throws "unavailable" when the API cannot be reached or is not well, "failed-precondition" when
+ * the service account is missing or may not read nodes, or when there is no such node.
+ */
+export async function nodeLabels(name: string, access: ClusterAccess): Promise<Readonly<Record<string, string>>> {
+  if (!isNodeName(name))
+    throw new CsiError("failed-precondition", `${JSON.stringify(name.slice(0, 253))} cannot be the name of a node`);
+  const [ca, token] = await Promise.all([credential(access, "ca.crt"), credential(access, "token")]);
+  const { status, body } = await get(`/api/v1/nodes/${name}`, ca, token, access);
+  if (status === 200) return labelsIn(body, name);
+  throw refusal(status, name);
+}
+
+async function credential({ folder }: ClusterAccess, file: string): Promise<string> {
+  const text = (await readSmallFile(`${folder}/${file}`, maxCredentialBytes))?.trim();
+  if (text) return text;
+  throw new CsiError(
+    "failed-precondition",
+    `${folder}/${file} is missing: reading node labels needs the pod's service account (automountServiceAccountToken)`,
+  );
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+}
+
+function get(path: string, ca: string, token: string, { host, port, timeoutMs }: ClusterAccess): Promise<Answer> {
+  const headers = {
+    Authorization: `Bearer ${token}`,
+    // Labels only; the whole object lists every image on the node.
+    Accept: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
+  };
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(timeoutMs);
+    const failed = (cause: unknown) => {
+      const why = signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(cause);
+      reject(new CsiError("unavailable", `the cluster's API at ${host}:${port} cannot be used: ${why}`, { cause }));
+    };
+    // Aborting ends the request, but a body that stalls is only noticed here in every runtime.
+    signal.addEventListener("abort", failed, { once: true });
+    const sent = request({ host, port, path, ca, headers, signal, agent: false }, response => {
+      collected(response).then(body => resolve({ status: response.statusCode ?? 0, body }), failed);
+    });
+    sent.on("error", failed);
+    sent.end();
+  });
+}
+
+async function collected(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of response) {
+    chunks.push(Buffer.from(chunk));
+    bytes += chunk.length;
+    if (bytes > maxAnswerBytes) {
+      response.destroy();
+      throw new Error(`the answer is longer than ${maxAnswerBytes} bytes`);
+    }
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+const reasonOf = (cause: unknown): string => (cause instanceof Error ? cause.message : "the connection failed");
+
+function labelsIn(body: string, name: string): Readonly<Record<string, string>> {
+  try {
+    const node: unknown = JSON.parse(body);
+    const labels = member(member(node, "metadata"), "labels") ?? {};
+    if (member(member(node, "metadata"), "name") === name && typeof labels === "object")
+      return Object.fromEntries(Object.entries(labels).filter(isText));
+  } catch {
+    // Not JSON; said below.
+  }
+  throw new CsiError("unavailable", `the cluster's API did not answer with node "${name}"`);
+}
+
+const member = (value: unknown, key: string): unknown =>
+  typeof value === "object" && value !== null && key in value ? (value as Record<string, unknown>)[key] : undefined;
+
+const isText = (entry: [string, unknown]): entry is [string, string] => typeof entry[1] === "string";
+
+function refusal(status: number, name: string): CsiError {
+  if (status === 401 || status === 403)
+    return new CsiError(
+      "failed-precondition",
+      `the service account may not read node "${name}" (HTTP ${status}); its ClusterRole needs { apiGroups: [""], resources: [nodes], verbs: [get] }`,
+    );
+  if (status === 404)
+    return new CsiError("failed-precondition", `the cluster has no node "${name}"; CSI_NODE_ID must be spec.nodeName`);
+  return new CsiError("unavailable", `the cluster's API answered HTTP ${status} for node "${name}"`);
+}
