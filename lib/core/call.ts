@@ -1,6 +1,7 @@
 /** Structured log lines; `with` returns a log whose lines all carry the given fields. */
 export interface Log {
-  debug(message: string, fields?: object): void;
+  /** Fields may be given as a function, which is called only when the line is written. */
+  debug(message: string, fields?: object | (() => object)): void;
   info(message: string, fields?: object): void;
   warn(message: string, fields?: object): void;
   error(message: string, fields?: object): void;

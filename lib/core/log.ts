@@ -12,24 +12,44 @@ export interface LogLine {
 }
 
 /** A log that hands every line of at least `least` to `write`. */
-export function leveledLog(
-  least: Level,
-  write: (line: LogLine) => void,
-  common: Readonly<Record<string, unknown>> = {},
-): Log {
-  const from = levels.indexOf(least);
-  const at = (level: Level) => {
-    if (levels.indexOf(level) < from) return () => {};
-    return (message: string, fields?: object) =>
-      write({ time: new Date().toISOString(), level, message, fields: { ...common, ...fields } });
-  };
-  return {
-    debug: at("debug"),
-    info: at("info"),
-    warn: at("warn"),
-    error: at("error"),
-    with: fields => leveledLog(least, write, { ...common, ...fields }),
-  };
+export function leveledLog(least: Level, write: (line: LogLine) => void): Log {
+  return new LeveledLog(levels.indexOf(least), write, {});
+}
+
+class LeveledLog implements Log {
+  readonly #from: number;
+  readonly #write: (line: LogLine) => void;
+  readonly #common: object;
+
+  constructor(from: number, write: (line: LogLine) => void, common: object) {
+    this.#from = from;
+    this.#write = write;
+    this.#common = common;
+  }
+
+  debug(message: string, fields?: object | (() => object)): void {
+    if (this.#from === 0) this.#line("debug", message, typeof fields === "function" ? fields() : fields);
+  }
+
+  info(message: string, fields?: object): void {
+    if (this.#from <= 1) this.#line("info", message, fields);
+  }
+
+  warn(message: string, fields?: object): void {
+    if (this.#from <= 2) this.#line("warn", message, fields);
+  }
+
+  error(message: string, fields?: object): void {
+    this.#line("error", message, fields);
+  }
+
+  with(fields: object): Log {
+    return new LeveledLog(this.#from, this.#write, { ...this.#common, ...fields });
+  }
+
+  #line(level: Level, message: string, fields: object | undefined): void {
+    this.#write({ time: new Date().toISOString(), level, message, fields: { ...this.#common, ...fields } });
+  }
 }
 
 /** One JSON object on one line. Values that JSON cannot hold become text. */

@@ -48,45 +48,58 @@ const boot = randomBytes(3).toString("hex");
 let calls = 0;
 
 function observed(method: DescMethod, run: Method, log: Log) {
-  const normal = quiet.has(method.name) ? "debug" : "info";
+  const quietly = quiet.has(method.name);
   return async (request: Message & Fields, context: HandlerContext) => {
     const call = new RequestCall(request, context, log);
     const start = performance.now();
-    const end = (level: "debug" | "info" | "warn" | "error", code: string, answer: Fields | undefined, more?: object) =>
-      call.log[level](method.name, { connection: connectionOf(request, answer), code, ms: rounded(start), ...more });
-    log.debug(`${method.name} request`, { id: call.id, request: withoutSecrets(method.input, request) });
+    const facts = (code: string, answer?: Fields) => ({
+      connection: connectionOf(request, answer),
+      code,
+      ms: since(start),
+    });
+    log.debug(`${method.name} request`, () => ({ id: call.id, request: withoutSecrets(method.input, request) }));
     try {
       const answer = await run(request, call);
-      end(normal, "ok", answer);
+      if (quietly) log.debug(method.name, () => ({ id: call.id, ...facts("ok", answer) }));
+      else call.log.info(method.name, facts("ok", answer));
       return answer;
     } catch (error) {
-      if (error instanceof CsiError) {
-        end(error.code === "internal" ? "error" : "warn", error.code, undefined, {
-          reason: error.message,
-          cause: causeOf(error),
+      if (!(error instanceof CsiError)) {
+        call.log.error(method.name, {
+          ...facts("internal"),
+          reason: error instanceof Error ? error.stack : String(error),
         });
-        throw error;
+        throw new CsiError("internal", `internal error; the log of csimux has the details of request ${call.id}`);
       }
-      end("error", "internal", undefined, { reason: error instanceof Error ? error.stack : String(error) });
-      throw new ConnectError(
-        `internal error; the log of csimux has the details of request ${call.id}`,
-        Status.Internal,
-      );
+      const line = { ...facts(error.code), reason: error.message, cause: causeOf(error) };
+      if (error.code === "internal") call.log.error(method.name, line);
+      else call.log.warn(method.name, line);
+      throw error;
     }
   };
 }
 
-/** The signal comes into being only when somebody asks for it. */
+/** Made for every call, so it makes nothing that most calls do not use: the log and the signal come when asked for. */
 class RequestCall implements Call {
   readonly id = `${boot}-${(++calls).toString(36)}`;
-  readonly log: Log;
-  readonly secrets: Readonly<Record<string, string>>;
+  readonly #request: Fields;
   readonly #context: HandlerContext;
+  readonly #log: Log;
+  #own: Log | undefined;
 
   constructor(request: Fields, context: HandlerContext, log: Log) {
-    this.log = log.with({ id: this.id });
-    this.secrets = (request["secrets"] as Readonly<Record<string, string>> | undefined) ?? {};
+    this.#request = request;
     this.#context = context;
+    this.#log = log;
+  }
+
+  get log(): Log {
+    this.#own ??= this.#log.with({ id: this.id });
+    return this.#own;
+  }
+
+  get secrets(): Readonly<Record<string, string>> {
+    return (this.#request["secrets"] as Readonly<Record<string, string>> | undefined) ?? {};
   }
 
   get signal(): AbortSignal {
@@ -105,7 +118,7 @@ function connectionOf(request: Fields, answer: Fields | undefined): string | und
   return (request["parameters"] as Fields | undefined)?.["connection"] as string | undefined;
 }
 
-const rounded = (start: number): number => Math.round((performance.now() - start) * 100) / 100;
+const since = (start: number): number => Math.round((performance.now() - start) * 100) / 100;
 
 /** What lies behind a failure, for the log only. */
 const causeOf = ({ cause }: Error): string | undefined =>
