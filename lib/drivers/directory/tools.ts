@@ -20,6 +20,8 @@ async function run({ runner, inTurn }: Space, argv: Argv, call: Call): Promise<O
 /** How cp, rm and sync of other makers refuse the options of GNU. */
 const unknownOption = /(unrecognized|unrecognised|invalid|illegal|unknown) option/;
 
+const noCopyTool = "neither GNU cp nor rsync";
+
 const missing = (space: Space, tools: string): CsiError =>
   new CsiError(
     "failed-precondition",
@@ -60,7 +62,7 @@ export async function copyTree(space: Space, source: string, target: string, cal
 async function copyWithRsync(space: Space, source: string, target: string, call: Call): Promise<void> {
   const argv: Argv = ["rsync", "-aHAX", "--sparse", "--numeric-ids", "--", `${source}/`, `${target}/`];
   const output = await run(space, argv, call);
-  if (output === undefined) throw missing(space, "neither GNU cp nor rsync; one of them");
+  if (output === undefined) throw missing(space, noCopyTool);
   // 24: some source files vanished before they could be transferred (rsync(1), "EXIT VALUES").
   if (output.exitCode === 0 || output.exitCode === 24) return;
   throw toolFailure(space.connection, "copy", "rsync", output.exitCode, output.stderr);
@@ -84,9 +86,16 @@ export async function removeTree(space: Space, path: string, call: Call): Promis
   throw new CsiError("aborted", `connection "${space.connection}": ${path} is still being written to; repeat the call`);
 }
 
-/** Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed. */
+/** Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed or not GNU's. */
 export async function checkTools(space: Space, call: Call): Promise<void> {
-  const found = async (name: string) => (await run(space, [name, "--version"], call)) !== undefined;
-  if (!(await found("cp")) && !(await found("rsync"))) throw missing(space, "neither GNU cp nor rsync; one of them");
-  for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(space, `${name} (coreutils)`);
+  const found = async (name: string): Promise<boolean> => {
+    try {
+      return (await space.runner.run({ argv: [name, "--version"] }, call.signal)).exitCode === 0;
+    } catch (error) {
+      if (error instanceof CommandError && error.failure === "missing") return false;
+      throw error;
+    }
+  };
+  if (!(await found("cp")) && !(await found("rsync"))) throw missing(space, noCopyTool);
+  for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(space, `GNU ${name} (coreutils)`);
 }

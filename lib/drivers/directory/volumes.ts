@@ -94,7 +94,7 @@ export class Volumes {
       const wanted = wantedBytes(range);
       const current = record?.bytes ?? 0n;
       if (range.limit !== undefined && current > range.limit) {
-        throw new CsiError("out-of-range", `volume "${id}" has ${current} bytes already and never shrinks`);
+        throw this.#error("out-of-range", `volume "${id}" has ${current} bytes already and never shrinks`);
       }
       if (current >= wanted || (current > 0n && range.required === undefined)) return current;
       await this.#records.amend(id, { ...(record ?? this.#record(undefined, 0n, undefined)), bytes: wanted });
@@ -109,6 +109,10 @@ export class Volumes {
       stillWanted(this.#space, call);
       return (await trees.isTree(id)) ? this.#volume(id, await this.#records.read(id)) : undefined;
     });
+  }
+
+  #error(code: CsiError["code"], text: string): CsiError {
+    return new CsiError(code, `connection "${this.#space.connection}": ${text}`);
   }
 
   #file(id: string): string {
@@ -127,8 +131,7 @@ export class Volumes {
   async #known(id: string): Promise<VolumeRecord | undefined> {
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) return this.#records.read(id);
     await present(this.#space);
-    const { connection } = this.#space;
-    throw new CsiError("not-found", `connection "${connection}": volume "${id.slice(0, 128)}" does not exist`);
+    throw this.#error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
   }
 
   /** Answers a create whose tree is there already. A tree of unknown name or size takes those that are asked for. */
@@ -148,8 +151,7 @@ export class Volumes {
   /** Throws "already-exists" when the volume of this record cannot be the answer to `spec`. */
   #compare(spec: VolumeSpec, record: VolumeRecord | undefined): void {
     const { name, source, range } = spec;
-    const exists = (why: string) =>
-      new CsiError("already-exists", `connection "${this.#space.connection}": volume "${name}" exists ${why}`);
+    const exists = (why: string) => this.#error("already-exists", `volume "${name}" exists ${why}`);
     if (record?.name !== undefined && record.name !== name) throw exists(`with this id as "${record.name}"`);
     const equal = source && record?.source ? this.#parts.sameSource(source, record.source) : source === record?.source;
     if (!equal) throw exists("with another source, or with one that nothing proves; delete it first");

@@ -1,0 +1,71 @@
+import { expect, test } from "bun:test";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { array, assert, asyncProperty, constantFrom, oneof, string } from "fast-check";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { below, openOn, temporaryFolder } from "./directory-rig.ts";
+
+const call = callWith();
+
+/** Texts near to ids and paths of this layout. */
+const nearIds = array(
+  oneof(
+    string({ maxLength: 4 }),
+    string({ unit: "binary", maxLength: 3 }),
+    constantFrom(
+      "..",
+      "/",
+      "./",
+      "f/",
+      "v",
+      "s",
+      "_",
+      "-",
+      "keep",
+      ".csimux",
+      "work",
+      "~",
+      "\0",
+      "%2f",
+      "snapshot_id=",
+      "snapshot_driver=filecopy&",
+    ),
+  ),
+  { maxLength: 6 },
+).map(parts => parts.join(""));
+
+const allowed = new Set(["ok", "not-found", "failed-precondition", "already-exists"]);
+
+test("whatever ids and names say, nothing outside their own tree changes", async () => {
+  const outer = await temporaryFolder();
+  const base = `${outer}/base`;
+  try {
+    await mkdir(base);
+    await writeFile(`${outer}/outside`, "x");
+    const driver = openOn(base);
+    await driver.create(volumeOf("Kept-Volume"), call);
+    await writeFile(`${base}/v/Kept-Volume/file`, "x");
+    await snapshotsOf(driver).create("Kept-Snapshot", "Kept-Volume", {}, call);
+    const before = (await below(outer)).filter(name => name !== "base/.csimux/work");
+    const property = asyncProperty(nearIds, async text => {
+      const codes = [
+        await codeOf(driver.delete(text, call)),
+        await codeOf(driver.get(text, call)),
+        await codeOf(driver.expand?.expand(text, { required: gib, limit: undefined }, call) ?? Promise.resolve()),
+        await codeOf(snapshotsOf(driver).delete(text, call)),
+        await codeOf(snapshotsOf(driver).get(text, call)),
+        await codeOf(snapshotsOf(driver).create("x", text, {}, call)),
+        await codeOf(driver.create(volumeOf("x", gib, { kind: "snapshot", id: text }), call)),
+        await codeOf(driver.create(volumeOf("x", gib, { kind: "volume", id: text }), call)),
+      ];
+      expect(codes.filter(code => !allowed.has(code))).toEqual([]);
+      const { id } = await driver.create(volumeOf(text), call);
+      expect((await driver.find(text, call))?.id).toBe(id);
+      await driver.delete(id, call);
+      expect((await below(outer)).filter(name => name !== "base/.csimux/work")).toEqual(before);
+    });
+    await assert(property, { numRuns: 300 });
+  } finally {
+    await rm(outer, { recursive: true, force: true });
+  }
+});
