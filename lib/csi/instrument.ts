@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { DescMethod, DescService, Message } from "@bufbuild/protobuf";
-import { ConnectError, type HandlerContext, type ServiceImpl, Code as Status } from "@connectrpc/connect";
+import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { parseHandle } from "../core/handle.ts";
