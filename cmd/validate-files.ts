@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
-import { noDefaults, readProxyConfig } from "../lib/config/proxy.ts";
+import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
 import type { Input } from "../lib/lint/gather.ts";
 import type { Host } from "./host.ts";
 import type { ValidateOptions } from "./validate-options.ts";
@@ -61,8 +61,8 @@ function walk(folder: string, seen: Set<string>): readonly string[] {
 
 /** The connection folder that the main file names, if it is on this machine. */
 function folderOf(config: string, text: string, host: Host): readonly Input[] {
-  const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).config;
-  if (!known || known.defaults === noDefaults) return [];
+  const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).partial;
+  if (!known || known.configFolder === unknownFolder) return [];
   const { configFolder } = known;
   const places = isAbsolute(configFolder)
     ? [configFolder]

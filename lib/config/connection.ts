@@ -3,7 +3,7 @@ import { isConnectionName } from "../core/handle.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { type Applied, apply } from "./apply.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
-import { type Diagnostic, type Finding, failure } from "./finding.ts";
+import { type Diagnostic, type Finding, failure, type Path } from "./finding.ts";
 import { inheritable, merge } from "./merge.ts";
 import { nearest } from "./nearest.ts";
 import type { Defaults } from "./proxy.ts";
@@ -72,13 +72,14 @@ export function readConnectionSource(
   });
   if (source.diagnostics.some(each => each.blocks)) return result({}, []);
   const raw = source.value;
-  const found = findModule(name, raw, modules);
-  if ("finding" in found) return result(isMapping(raw) ? raw : {}, [found.finding]);
-  const { module, driver, file } = found;
+  const chosen = findModule(name, raw, modules);
+  if ("finding" in chosen) return result(isMapping(raw) ? raw : {}, [chosen.finding]);
+  const { module, driver, file } = chosen;
   const schema = module.schema(driver);
   const own = apply(schema, sectionsOf(schema, driver, file, defaults), outside, commonKeys);
   const common = apply(commonSchema, commonOf(file, defaults), outside);
-  const findings = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];
+  const found = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];
+  const findings = found.map(finding => fromDefaults(finding, file, defaults));
   const tidied = { ...mapping(own.tidied), ...mapping(common.tidied) };
   if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined) {
     return result(tidied, findings, { module });
@@ -118,6 +119,19 @@ function findModule(name: string, raw: unknown, modules: readonly DriverModule[]
   const known = near ? `did you mean "${near}"?` : `known drivers: ${names.join(", ")}`;
   const [message, fix] = refused.get(driver) ?? [`unknown driver "${String(driver)}"`, known];
   return { finding: failure("unknown-driver", ["driver"], message, fix) };
+}
+
+const has = (value: unknown, path: Path): boolean => {
+  const [step, ...rest] = path;
+  if (step === undefined) return true;
+  if (Array.isArray(value)) return Number(step) < value.length && has(value[Number(step)], rest);
+  return isMapping(value) && Object.hasOwn(value, step) && has(value[step], rest);
+};
+
+/** A finding about a value that the file does not hold, but the main file does, says so. */
+function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): Finding {
+  if (has(file, finding.path) || !has(values, finding.path)) return finding;
+  return { ...finding, message: `${finding.message} (inherited from the main file)` };
 }
 
 function nameFindings(name: string): readonly Finding[] {

@@ -1,4 +1,5 @@
 import type { GenericSchema } from "valibot";
+import type { Path } from "./finding.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 import { isMapping, type Mapping } from "./tidy.ts";
 
@@ -25,4 +26,25 @@ export function inheritable(schema: GenericSchema, values: Mapping): Mapping {
     else if (key.endsWith("File") && shape.keys.has(key.slice(0, -4))) result[key] = value;
   }
   return result;
+}
+
+/** A key of defaults that no driver inherits, and the keys that stand beside it in the schemas. */
+export interface Stranger {
+  readonly path: Path;
+  readonly known: readonly string[];
+}
+
+/** Keys of `values` that none of the schemas knows. */
+export function strangers(schemas: readonly GenericSchema[], values: Mapping, path: Path = []): readonly Stranger[] {
+  const shapes = schemas.map(shapeOf);
+  // Where a schema takes any key, nothing is strange.
+  if (shapes.length === 0 || shapes.some(({ kind }) => kind !== "mapping")) return [];
+  const mappings = shapes.flatMap(shape => (shape.kind === "mapping" ? [shape] : []));
+  return Object.entries(values).flatMap(([key, value]) => {
+    const inner = mappings.flatMap(({ keys }) => keys.get(key) ?? []);
+    const here = [...path, key];
+    if (inner.length > 0) return isMapping(value) ? strangers(inner, value, here) : [];
+    if (schemas.some(schema => Object.keys(inheritable(schema, { [key]: value })).length > 0)) return [];
+    return [{ path: here, known: [...new Set(mappings.flatMap(({ keys }) => [...keys.keys()]))] }];
+  });
 }

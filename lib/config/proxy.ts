@@ -168,13 +168,15 @@ const mainSchema = record(
 );
 
 /** Top-level keys of the main file that connections do not inherit (defect D24). */
-const ownKeys = new Set(["driver", "proxy", "service", "instance_id"]);
+export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
 
 /** What reading the main file gave. */
 export interface ReadProxy {
   readonly source: Source;
   /** Undefined when a diagnostic blocks. */
   readonly config: ProxyConfig | undefined;
+  /** The same without the parts that are wrong, for rules that look further; undefined when nothing is left. */
+  readonly partial: ProxyConfig | undefined;
   /** The `driver:` of a file that configures a single driver of the original instead of csimux. */
   readonly singleDriver: string | undefined;
   readonly diagnostics: readonly Diagnostic[];
@@ -189,6 +191,7 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   const refused = (findings: readonly Finding[], singleDriver?: string): ReadProxy => ({
     source,
     config: undefined,
+    partial: undefined,
     singleDriver,
     diagnostics: [...source.diagnostics, ...findings.map(finding => placed(source, finding))],
   });
@@ -198,11 +201,29 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   const driver = raw["driver"];
   if (typeof driver === "string" && driver !== "proxy") return refused([notProxy(driver)], driver);
   const { driver: _, proxy, node, ...rest } = raw;
-  const { value, findings } = apply(mainSchema, { driver, proxy, node }, outside);
+  const parts = { driver, proxy, node };
+  const { value, findings } = apply(mainSchema, parts, outside);
   const diagnostics = [...source.diagnostics, ...findings.map(finding => placed(source, finding))];
-  if (value === undefined) return { source, config: undefined, singleDriver: undefined, diagnostics };
   const inherited = Object.entries({ ...rest, node }).filter(([key]) => !ownKeys.has(key));
-  return { source, config: settled(value, Object.fromEntries(inherited)), singleDriver: undefined, diagnostics };
+  const config = value && settled(value, Object.fromEntries(inherited));
+  const right = config ? undefined : apply(mainSchema, withoutFaults(parts, findings), outside).value;
+  const partial = config ?? (right && settled(right, Object.fromEntries(inherited)));
+  return { source, config, partial, singleDriver: undefined, diagnostics };
+}
+
+/** The folder of a partial configuration whose own is wrong. */
+export const unknownFolder = "?";
+
+/** The main file without each key of `proxy:` that something is wrong with, and without a wrong `node:`. */
+function withoutFaults({ proxy, node }: Mapping, findings: readonly Finding[]): Mapping {
+  const faults = findings.filter(({ blocks }) => blocks).map(({ path }) => path);
+  const wrong = new Set(faults.filter(([first]) => first === "proxy").map(([, second]) => second));
+  const kept = Object.entries(isMapping(proxy) ? proxy : {}).filter(([key]) => !wrong.has(key));
+  return {
+    driver: "proxy",
+    proxy: { configFolder: unknownFolder, ...Object.fromEntries(kept) },
+    node: faults.some(([first]) => first === "node") ? undefined : node,
+  };
 }
 
 const emptyMain = failure(

@@ -75,7 +75,7 @@ export function gather(
   for (const input of inputs) addInput(input, found);
   const mains = found.candidates.filter(({ role }) => role === "main").map(({ leaf }) => mainFile(leaf, outside));
   const main = mains[0];
-  const defaults = main?.read.config?.defaults ?? noDefaults;
+  const defaults = main?.read.partial?.defaults ?? noDefaults;
   const connections = found.candidates
     .filter(({ role }) => role === "connection")
     .map(candidate => connectionFile(candidate, defaults, modules, outside));

@@ -38,7 +38,7 @@ export function targetOf(each: ClassObject, world: World): Target {
   }
   const direct = world.connections.filter(connection => connection.name === name);
   if (direct.length > 0) return { members: direct, finding: undefined };
-  const config: ProxyConfig | undefined = world.main?.read.config;
+  const config: ProxyConfig | undefined = world.main?.read.partial;
   const group = config?.groups.get(name);
   if (group) return { members: membersOf(group, world.connections), finding: undefined };
   if (world.connections.length === 0) return { members: [], finding: undefined };

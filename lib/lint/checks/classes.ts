@@ -14,7 +14,7 @@ export function* classes(world: World): Iterable<Reported> {
   for (const each of world.classes) {
     if (!isOurs(each, own)) continue;
     const { members, finding } = targetOf(each, world);
-    const config = world.main?.read.config;
+    const config = world.main?.read.partial;
     const findings = [
       ...(finding ? [finding] : []),
       ...fields(each),

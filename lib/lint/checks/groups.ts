@@ -9,7 +9,7 @@ import { labelsOf } from "./connections.ts";
 
 /** Rules about groups and other names of connections in the main file. Without any connection file nothing can be said. */
 export function* groups({ main, connections }: World): Iterable<Reported> {
-  const config = main?.read.config;
+  const config = main?.read.partial;
   if (!config || connections.length === 0) return;
   const names = connections.map(({ name }) => name);
   const { legacyConnection: legacy } = config;

@@ -1,4 +1,5 @@
 import { type Finding, type Path, warning } from "../../config/finding.ts";
+import { unknownFolder } from "../../config/proxy.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type HelmValues, listAt, problem, textAt, type World } from "../world.ts";
@@ -41,8 +42,8 @@ function* findings(values: HelmValues, world: World): Iterable<Finding> {
 
 /** The controller must see the connection files where the main file says they are. */
 function* folder({ value }: HelmValues, { main }: World): Iterable<Finding> {
-  const configFolder = textAt(value, "driver", "config", "proxy", "configFolder") ?? main?.read.config?.configFolder;
-  if (configFolder === undefined) return;
+  const configFolder = textAt(value, "driver", "config", "proxy", "configFolder") ?? main?.read.partial?.configFolder;
+  if (configFolder === undefined || configFolder === unknownFolder) return;
   const mounts = listAt(value, "controller", "driver", "extraVolumeMounts");
   const paths = mounts.map(mount => (textAt(mount, "mountPath") ?? "").replace(/\/$/, ""));
   if (paths.some(path => path !== "" && `${configFolder}/`.startsWith(`${path}/`))) return;
@@ -57,7 +58,7 @@ function* folder({ value }: HelmValues, { main }: World): Iterable<Finding> {
 }
 
 function* topologyFlags(values: HelmValues, { main, connections }: World): Iterable<Finding> {
-  const config = main?.read.config;
+  const config = main?.read.partial;
   const wanted = config?.nodeTopology ?? connections.some(({ read }) => read.config?.topology);
   if (!wanted) return;
   const args = argsOf(values);

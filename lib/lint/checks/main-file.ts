@@ -1,4 +1,8 @@
+import { commonSchema } from "../../config/common.ts";
 import { type Finding, failure, type Path, warning } from "../../config/finding.ts";
+import { strangers } from "../../config/merge.ts";
+import { nearest } from "../../config/nearest.ts";
+import { ownKeys } from "../../config/proxy.ts";
 import type { NodeTopology, TopologyRule } from "../../config/topology.ts";
 import type { PatternCompiler } from "../../topology/pattern.ts";
 import { compileRules } from "../../topology/rules.ts";
@@ -6,14 +10,32 @@ import type { Reported } from "../leaf.ts";
 import { listAt, type MainFile, mappingAt, problem, textAt, type World } from "../world.ts";
 
 /** Rules about the main file alone. */
-export function* mainFile({ main, compile }: World): Iterable<Reported> {
+export function* mainFile({ main, compile, modules }: World): Iterable<Reported> {
   if (!main) return;
   const { leaf } = main;
-  const findings = [...spellings(main), ...idleRules(main), ...nodeIds(main), ...templates(main)];
+  const findings = [
+    ...spellings(main),
+    ...idleRules(main),
+    ...nodeIds(main),
+    ...templates(main),
+    ...defaults(main, modules),
+  ];
   for (const finding of findings) yield { leaf, finding };
-  const topology = main.read.config?.nodeTopology;
+  const topology = main.read.partial?.nodeTopology;
   if (topology?.kind !== "rules") return;
   for (const finding of [...gaps(main, topology), ...patterns(main, topology, compile)]) yield { leaf, finding };
+}
+
+/** Keys outside `proxy:` are defaults for connections; one that no driver has is a mistake. */
+function* defaults(main: MainFile, modules: World["modules"]): Iterable<Finding> {
+  const values = Object.entries(mappingAt(main.leaf.source.value)).filter(([key]) => !ownKeys.has(key));
+  const schemas = [commonSchema, ...modules.flatMap(({ names, schema }) => names.map(name => schema(name)))];
+  for (const { path, known } of strangers(schemas, Object.fromEntries(values))) {
+    const key = String(path.at(-1));
+    const near = nearest(key, known);
+    const fix = near ? `did you mean "${near}"?` : "remove it";
+    yield problem("unknown-key", path, `unknown key "${key}": no driver could inherit it`, fix, "key");
+  }
 }
 
 const pairs = [

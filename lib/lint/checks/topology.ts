@@ -26,7 +26,7 @@ export function reportsOf(topology: NodeTopology): Reports {
 /** Rules about the places of connections and what nodes report. */
 export function* topology(world: World): Iterable<Reported> {
   const { main, connections } = world;
-  const config = main?.read.config;
+  const config = main?.read.partial;
   for (const connection of connections) {
     const { leaf } = connection;
     for (const finding of repeated(connection)) yield { leaf, finding };
