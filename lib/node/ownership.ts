@@ -24,6 +24,16 @@ export async function isOwn(
   return !(await records.claimedByOther(place, volumeId));
 }
 
+/** The record when its volume is staged in truth; otherwise it is what an interrupted call or a reboot left. */
+export async function live(
+  record: StageRecord | undefined,
+  table: MountTable,
+  records: Records,
+): Promise<StageRecord | undefined> {
+  if (!record || table.layers(record.stagingPath) === 0) return undefined;
+  return (await isOwn(record.volumeId, record, record.stagingPath, table, records)) ? record : undefined;
+}
+
 /** Throws "failed-precondition" when something is mounted at a place that is not known to be this volume's: it stays. */
 export function refuseForeign(volumeId: string, place: string, table: MountTable): void {
   if (table.layers(place) === 0) return;

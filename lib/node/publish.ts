@@ -71,7 +71,8 @@ export class Publishing {
     const attacher = attacherOf(this.#attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
     const top = table.top(staging);
-    if (!top || (record && record.stagingPath !== staging)) {
+    const own = await isOwn(volumeId, record, staging, table, this.#records);
+    if (!top || !own || (record && record.stagingPath !== staging)) {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
     if (!record) {

@@ -8,7 +8,7 @@ import { ensureFolder } from "./entries.ts";
 import { bindFlags, lackingFlags, otherFlags } from "./flags.ts";
 import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Mounts, misfit } from "./mounts.ts";
-import { isOwn, refuseForeign } from "./ownership.ts";
+import { isOwn, live, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
 import { lastingContext, type Records, type StageRecord } from "./records.ts";
 import type { StageRequest, UnstageRequest } from "./requests.ts";
@@ -58,13 +58,8 @@ const isRepeated = (before: StageRecord | undefined, record: StageRecord): boole
 const isSame = (a: StageRecord, b: StageRecord): boolean =>
   isRepeated(a, b) && digest({ ...a.shows }) === digest({ ...b.shows }) && digest(a.context) === digest(b.context);
 
-/** A record whose staging is still there; any other one is what an interrupted call or a reboot left. */
-const live = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
-  record && table.layers(record.stagingPath) > 0 ? record : undefined;
-
 /** A volume has one staging path and, while it is staged, one capability (CSI NodeStageVolume). */
-function refuseSecond(record: StageRecord, before: StageRecord | undefined, table: MountTable): void {
-  const earlier = live(before, table);
+function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {
   if (!earlier || isRepeated(earlier, record)) return;
   const { volumeId, stagingPath } = earlier;
   if (stagingPath !== record.stagingPath) {
@@ -101,7 +96,8 @@ export class Staging {
     const place = await realPlace(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
     const record = { ...stageRecord(request, protocol, attacher, place), published: before?.published ?? [] };
-    refuseSecond(record, before, table);
+    const staged = await live(before, table, this.#records);
+    refuseSecond(record, staged);
     const left = otherFlags(capability.mountFlags);
     if (left.length > 0)
       call.log.debug("mount flags that a bind mount cannot carry were left out", { flags: left.length });
@@ -110,7 +106,7 @@ export class Staging {
       const attached = await attacher.attach({ volumeId, context, capability }, table, call);
       await this.#show(attached, record, before, table, call);
     } catch (error) {
-      if (isFinal(error)) await this.#forget(record, live(before, table), attacher, call);
+      if (isFinal(error)) await this.#forget(record, staged, attacher, call);
       throw error;
     }
   }

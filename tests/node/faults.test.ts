@@ -153,6 +153,15 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     await clean();
   });
 
+  test("does not make a mount of other hands read-only", async () => {
+    const source = await lab.source("a");
+    await lab.bind(source, lab.at("staging", "a"));
+    const capability: Capability = { ...writer, mode: "multi-node-reader-only" };
+    expect(await codeOf(lab.node().stage(lab.stage("a", { capability }), callOf()))).toBe("already-exists");
+    expect((await lab.mounts())[0]?.options).toContain("rw");
+    expect(await codeOf(lab.node().stage(lab.stage("a"), callOf()))).toBe("ok");
+  });
+
   test("because the client went away leaves a state that the next call continues", async () => {
     await lab.source("a");
     const client = new AbortController();
@@ -175,8 +184,9 @@ describe.skipIf(!isRoot)("a claim that an interrupted call left", () => {
     expect(await codeOf(lab.node().unstage({ volumeId: "b", stagingPath }, callOf()))).toBe("failed-precondition");
     expect(await codeOf(lab.node().stats({ volumeId: "b", path: stagingPath }, callOf()))).toBe("not-found");
     expect(await lab.mounted()).toEqual(["staging/a"]);
+    await lab.node().stage(lab.stage("b"), callOf());
     await lab.node().unstage({ volumeId: "a", stagingPath }, callOf());
-    await lab.node().unstage({ volumeId: "b", stagingPath }, callOf());
+    await lab.node().unstage({ volumeId: "b", stagingPath: lab.at("staging", "b") }, callOf());
     await clean();
   });
 

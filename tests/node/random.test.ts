@@ -65,16 +65,22 @@ test.skipIf(!isRoot)(
         let node = lab.node();
         for (const one of steps) {
           if (one.restart || one.fault !== "none") node = lab.node(faulty(one.fault));
+          const before = await lab.mounts();
           expect(allowed).toContain(await codeOf(perform(lab, node, one)));
-          const mounted = await lab.mounted();
-          expect(new Set(mounted).size).toBe(mounted.length);
+          const after = await lab.mounts();
+          expect(new Set(after.map(({ at }) => at)).size).toBe(after.length);
+          const gone = before.filter(({ id }) => !after.some(mount => mount.id === id));
+          const come = after.filter(({ id }) => !before.some(mount => mount.id === id));
+          for (const { root } of [...gone, ...come]) expect(root).toEndWith(`/base/${one.volume}`);
         }
         const last = lab.node();
-        for (const volumeId of ["a", "b"]) {
+        // Twice: a claim on a place that another volume took stays until that one is gone.
+        for (const volumeId of ["a", "b", "a", "b"]) {
           for (const at of ["t1", "t2", "s1"])
             await codeOf(last.unpublish({ volumeId, targetPath: lab.at(at) }, callOf()));
         }
-        for (const volumeId of ["a", "b"]) {
+        // Twice: a claim on a place that another volume took stays until that one is gone.
+        for (const volumeId of ["a", "b", "a", "b"]) {
           for (const at of ["s1", "s2"]) await codeOf(last.unstage({ volumeId, stagingPath: lab.at(at) }, callOf()));
           expect(await readFile(lab.at("base", volumeId, "data"), "utf8")).toBe(volumeId);
         }
