@@ -71,6 +71,23 @@ async function compileTrained(folder: string): Promise<string> {
   }
 }
 
+const alive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+/** Removes what builds left that were killed; each is as large as the executable. */
+async function removeAbandoned(): Promise<void> {
+  const names = await readdir(`${root}/dist`).catch(() => []);
+  for (const name of names) {
+    const pid = /^\.build-(\d+)$/.exec(name)?.[1];
+    if (pid !== undefined && !alive(Number(pid))) await rm(`${root}/dist/${name}`, { recursive: true, force: true });
+  }
+}
+
 /**
  * Makes dist/csimux unless it is current, and answers its path.
  * The file is replaced in one step, so that a running build never leaves half an executable behind.
@@ -84,6 +101,7 @@ export async function build(): Promise<string> {
     () => false,
   );
   if (exists && current === wanted) return executable;
+  await removeAbandoned();
   const folder = `${root}/dist/.build-${process.pid}`;
   await mkdir(folder, { recursive: true });
   try {

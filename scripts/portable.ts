@@ -105,7 +105,7 @@ async function denoCommand(): Promise<Argv | undefined> {
 }
 
 async function smoke(runtime: string, command: Argv): Promise<Tally> {
-  const sandbox = await makeSandbox("off");
+  const sandbox = await makeSandbox("node");
   let total = nothing;
   for (const [title, run] of steps(command, sandbox)) {
     const problem = await run().then(

@@ -1,5 +1,5 @@
 import { Controller, Identity, VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
-import { csiClient } from "./client.ts";
+import { type CsiClient, csiClient } from "./client.ts";
 import { quickstart } from "./run.ts";
 
 const volumeCapabilities = [
@@ -9,30 +9,37 @@ const volumeCapabilities = [
   },
 ];
 
-/** A walk through the quick start: what a cluster asks of csimux in a volume's life, printed call by call. */
+const said = (call: string, answer: string): void => console.log(`${call.padEnd(42)} ${answer}`);
+
+async function make(
+  client: CsiClient,
+  connection: string,
+): Promise<{ readonly volumeId: string; readonly snapshotId: string }> {
+  const { volume } = await client.call(Controller.method.createVolume, {
+    name: "try-volume",
+    parameters: { connection },
+    capacityRange: { requiredBytes: 1n << 30n },
+    volumeCapabilities,
+  });
+  const volumeId = volume?.volumeId ?? "";
+  said(`CreateVolume connection=${connection}`, `${volumeId}, ${volume?.capacityBytes} bytes`);
+  const request = { name: "try-snapshot", sourceVolumeId: volumeId };
+  const { snapshot } = await client.call(Controller.method.createSnapshot, request);
+  const snapshotId = snapshot?.snapshotId ?? "";
+  said(`CreateSnapshot of ${volumeId}`, snapshotId);
+  return { volumeId, snapshotId };
+}
+
+/** A walk through the quick start: what a cluster asks of csimux in the life of volumes, printed call by call. */
 async function walk(socket: string): Promise<void> {
   const client = csiClient(socket);
-  const said = (call: string, answer: string) => console.log(`${call.padEnd(42)} ${answer}`);
   try {
     const plugin = await client.call(Identity.method.getPluginInfo, {}, 5000);
     said("GetPluginInfo", `${plugin.name} ${plugin.vendorVersion}`);
-    for (const connection of ["fast", "archive"]) {
-      const created = await client.call(Controller.method.createVolume, {
-        name: "try-volume",
-        parameters: { connection },
-        capacityRange: { requiredBytes: 1n << 30n },
-        volumeCapabilities,
-      });
-      const volumeId = created.volume?.volumeId ?? "";
-      said(`CreateVolume connection=${connection}`, `${volumeId}, ${created.volume?.capacityBytes} bytes`);
-      const snapped = await client.call(Controller.method.createSnapshot, {
-        name: "try-snapshot",
-        sourceVolumeId: volumeId,
-      });
-      const snapshotId = snapped.snapshot?.snapshotId ?? "";
-      said(`CreateSnapshot of ${volumeId}`, snapshotId);
-      const { entries } = await client.call(Controller.method.listVolumes, {});
-      said("ListVolumes, all connections", entries.map(entry => entry.volume?.volumeId).join(", "));
+    const made = [await make(client, "fast"), await make(client, "archive")];
+    const { entries } = await client.call(Controller.method.listVolumes, {});
+    said("ListVolumes", entries.map(entry => entry.volume?.volumeId).join(", "));
+    for (const { volumeId, snapshotId } of made) {
       await client.call(Controller.method.deleteSnapshot, { snapshotId });
       said(`DeleteSnapshot ${snapshotId}`, "gone");
       await client.call(Controller.method.deleteVolume, { volumeId });
