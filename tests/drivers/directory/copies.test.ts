@@ -156,6 +156,25 @@ test("a copy that a killed process left running cannot spoil the repeat", async 
   }
 });
 
+test("who sweeps a tree takes it over first, so that its builder cannot finish it while it is being removed", async () => {
+  const copied = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const sync: Answer = async () => {
+    copied.resolve();
+    await goOn.promise;
+    return { stdout: "", stderr: "", exitCode: 0 };
+  };
+  const first = codeOf(openOn(base, { runner: runnerWith({ sync }) }).create(clone(), call));
+  await copied.promise;
+  const rm: Answer = async ({ argv }, signal) => {
+    goOn.resolve();
+    expect(await first).toBe("unavailable");
+    return systemRunner.run({ argv }, signal);
+  };
+  expect(await codeOf(openOn(base, { runner: runnerWith({ rm }) }).create(clone(), call))).toBe("ok");
+  expect(await readFile(`${base}/v/clone/sub/file`, "utf8")).toBe("content");
+});
+
 test("a copy whose source is deleted meanwhile is not complete", async () => {
   const other = openOn(base);
   const cp: Answer = async () => {
