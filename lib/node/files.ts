@@ -29,8 +29,10 @@ export const fileFailure = (cause: unknown, task: string): CsiError =>
  * Throws "unavailable" when the call ends first, and fileFailure's error when the operation fails.
  */
 export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSignal): Promise<T> {
-  const { promise: ended, reject } = Promise.withResolvers<never>();
-  const end = (): void => reject(new CsiError("unavailable", `${task} did not finish before the call ended`));
+  let end = (): void => {};
+  const ended = new Promise<never>((_, reject) => {
+    end = () => reject(new CsiError("unavailable", `${task} did not finish before the call ended`));
+  });
   if (signal.aborted) end();
   signal.addEventListener("abort", end, { once: true });
   try {

@@ -1,0 +1,149 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import type { AccessMode, Capability } from "../../lib/core/access.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, spying, writer } from "./lab.ts";
+
+let lab: Lab;
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(() => lab.close());
+
+const errno = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => "written",
+    (error: NodeJS.ErrnoException) => error.code,
+  );
+
+describe.skipIf(!isRoot)("one volume", () => {
+  test("goes through its life with four programs, and nothing is left", async () => {
+    const source = await lab.source("a");
+    const runner = spying();
+    const node = lab.node(runner);
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    await writeFile(lab.at("pods", "a", "mount", "file"), "text");
+    expect(await readFile(`${source}/file`, "utf8")).toBe("text");
+    const [bytes, inodes] = await node.stats({ volumeId: "a", path: lab.at("pods", "a", "mount") }, callOf());
+    expect(bytes?.unit).toBe("bytes");
+    expect(bytes?.total).toBeGreaterThan(0n);
+    expect(inodes === undefined || inodes.used > 0n).toBe(true);
+    await node.expand({ volumeId: "a", path: lab.at("pods", "a", "mount") }, callOf());
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+    expect(await readdir(lab.at("pods", "a"))).toEqual([]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+    expect(await readFile(`${source}/file`, "utf8")).toBe("text");
+    expect(runner.ran.map(line => line.split(" ")[0])).toEqual(["mount", "mount", "umount", "umount"]);
+  });
+
+  test("may be asked for every step again and again without another mount", async () => {
+    await lab.source("a");
+    const runner = spying();
+    const node = lab.node(runner);
+    for (let i = 0; i < 5; i++) await node.stage(lab.stage("a"), callOf());
+    for (let i = 0; i < 5; i++) await node.publish(lab.publish("a"), callOf());
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+    for (let i = 0; i < 3; i++)
+      await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+    for (let i = 0; i < 3; i++) await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(runner.ran).toHaveLength(4);
+  });
+
+  test("is published read-only in truth, and staged writable", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a", { readonly: true }), callOf());
+    expect(await errno(writeFile(lab.at("pods", "a", "mount", "file"), ""))).toBe("EROFS");
+    expect(await errno(writeFile(lab.at("staging", "a", "file"), ""))).toBe("written");
+  });
+
+  test.each<AccessMode>(["single-node-reader-only", "multi-node-reader-only"])(
+    "with mode %s is staged read-only",
+    async mode => {
+      await lab.source("a");
+      const node = lab.node();
+      const capability: Capability = { ...writer, mode };
+      await node.stage(lab.stage("a", { capability }), callOf());
+      expect(await errno(writeFile(lab.at("staging", "a", "file"), ""))).toBe("EROFS");
+      expect(await codeOf(node.publish(lab.publish("a"), callOf()))).toBe("failed-precondition");
+      await node.publish(lab.publish("a", { capability }), callOf());
+      expect(await errno(writeFile(lab.at("pods", "a", "mount", "file"), ""))).toBe("EROFS");
+    },
+  );
+
+  test("gets the flags that a bind mount can carry, keeps those of its source, and no others", async () => {
+    await lab.source("a");
+    await lab.bind(lab.at("base"), lab.at("base"));
+    await local.run({ argv: ["mount", "-o", "remount,bind,nodev", lab.at("base")] }, calm);
+    const capability = { ...writer, mountFlags: ["nfsvers=3", "nosuid,noatime", "context=x", "exec"] };
+    const node = lab.node();
+    await node.stage(lab.stage("a", { capability }), callOf());
+    await node.publish(lab.publish("a", { capability, readonly: true }), callOf());
+    const mounts = await lab.mounts();
+    expect(mounts.find(({ at }) => at.endsWith("/staging/a"))?.options.toSorted()).toEqual([
+      "noatime",
+      "nodev",
+      "nosuid",
+      "rw",
+    ]);
+    expect(mounts.find(({ at }) => at.endsWith("/mount"))?.options.toSorted()).toEqual([
+      "noatime",
+      "nodev",
+      "nosuid",
+      "ro",
+    ]);
+  });
+
+  test("cannot be staged writable from a read-only mount", async () => {
+    await lab.source("a");
+    await lab.bind(lab.at("base"), lab.at("base"));
+    await local.run({ argv: ["mount", "-o", "remount,bind,ro", lab.at("base")] }, calm);
+    expect(await codeOf(lab.node().stage(lab.stage("a"), callOf()))).toBe("failed-precondition");
+    expect(await lab.mounted()).toEqual(["base"]);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+  });
+
+  test("is published at a target that an old kubelet made, and without its parents", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await mkdir(lab.at("pods", "a", "mount"), { recursive: true });
+    await node.publish(lab.publish("a"), callOf());
+    await node.publish(lab.publish("a", { targetPath: lab.at("x", "y", "z") }), callOf());
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a", "x/y/z"]);
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("x", "y", "z") }, callOf());
+    expect(await readdir(lab.at("x"))).toEqual(["y"]);
+    expect((await stat(lab.at("x", "y"))).mode & 0o777).toBe(0o750);
+  });
+
+  test("survives names with spaces, tabs, backslashes and letters of the world", async () => {
+    const name = "a b\\040#\u00fc\u4e2d";
+    await lab.source(name);
+    const node = lab.node();
+    await node.stage(lab.stage(name), callOf());
+    await node.stage(lab.stage(name), callOf());
+    await node.publish(lab.publish(name), callOf());
+    await node.unpublish({ volumeId: name, targetPath: lab.at("pods", name, "mount") }, callOf());
+    await node.unstage({ volumeId: name, stagingPath: lab.at("staging", name) }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("is found through a symbolic link among the parents of its paths", async () => {
+    await lab.source("a");
+    await mkdir(lab.at("real"));
+    await symlink(lab.at("real"), lab.at("kubelet"));
+    const node = lab.node();
+    const stagingPath = lab.at("kubelet", "s");
+    const targetPath = lab.at("kubelet", "pod", "t");
+    for (let i = 0; i < 2; i++) await node.stage(lab.stage("a", { stagingPath }), callOf());
+    for (let i = 0; i < 2; i++) await node.publish(lab.publish("a", { stagingPath, targetPath }), callOf());
+    expect(await lab.mounted()).toEqual(["real/pod/t", "real/s"]);
+    await node.stats({ volumeId: "a", path: targetPath }, callOf());
+    await node.unpublish({ volumeId: "a", targetPath }, callOf());
+    await node.unstage({ volumeId: "a", stagingPath }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  });
+});

@@ -1,0 +1,128 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { CommandError } from "../../lib/io/runner.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local } from "./lab.ts";
+
+let lab: Lab;
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(() => lab.close());
+
+describe.skipIf(!isRoot)("an unmount", () => {
+  const holding = async (folder: string, work: () => Promise<void>): Promise<void> => {
+    const call = new AbortController();
+    const holder = local.run(
+      { argv: ["sh", "-c", 'cd "$1" && echo ready > /proc/self/fd/1; exec sleep 60', "sh", folder] },
+      call.signal,
+    );
+    const ended = holder.catch((error: unknown) => error);
+    const deadline = Date.now() + 5_000;
+    const isInside = async (): Promise<boolean> =>
+      (
+        await local.run({ argv: ["sh", "-c", 'for p in /proc/[0-9]*/cwd; do readlink "$p"; done'] }, calm)
+      ).stdout.includes(folder);
+    while (!(await isInside())) if (Date.now() > deadline) throw new Error("the holder did not start");
+    try {
+      await work();
+    } finally {
+      call.abort();
+      expect(await ended).toBeInstanceOf(CommandError);
+    }
+  };
+
+  test("of a busy target or staging path says so, and works once it is free", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    const target = { volumeId: "a", targetPath: lab.at("pods", "a", "mount") };
+    const staging = { volumeId: "a", stagingPath: lab.at("staging", "a") };
+    await holding(target.targetPath, async () => {
+      expect(await codeOf(node.unpublish(target, callOf()))).toBe("unavailable");
+      expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+    });
+    await node.unpublish(target, callOf());
+    await holding(staging.stagingPath, async () => {
+      expect(await codeOf(node.unstage(staging, callOf()))).toBe("unavailable");
+      expect(await readdir(lab.at("records"))).toHaveLength(1);
+    });
+    await node.unstage(staging, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("takes every layer", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    for (let i = 0; i < 3; i++) await lab.bind(lab.at("staging", "a"), lab.at("pods", "a", "mount"));
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+  });
+
+  test("removes an empty file at its target, and leaves a file with content", async () => {
+    const targetPath = lab.at("pods/1/volumes/kubernetes.io~csi/pv/mount");
+    await mkdir(dirname(targetPath), { recursive: true });
+    await writeFile(targetPath, "data");
+    expect(await codeOf(lab.node().unpublish({ volumeId: "a", targetPath }, callOf()))).toBe("failed-precondition");
+    expect(await readFile(targetPath, "utf8")).toBe("data");
+    await writeFile(targetPath, "");
+    expect(await codeOf(lab.node().unpublish({ volumeId: "a", targetPath }, callOf()))).toBe("ok");
+    expect(await readdir(dirname(targetPath))).toEqual([]);
+  });
+
+  test("of what nobody mounted is done already", async () => {
+    const node = lab.node();
+    expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: lab.at("no", "such", "path") }, callOf()))).toBe(
+      "ok",
+    );
+    expect(await codeOf(node.unstage({ volumeId: "a", stagingPath: lab.at("no", "such", "path") }, callOf()))).toBe(
+      "ok",
+    );
+    await writeFile(lab.at("file"), "data");
+    expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: lab.at("file", "below") }, callOf()))).toBe("ok");
+  });
+
+  test("of a mount that csimux did not make is refused", async () => {
+    await lab.bind(await lab.source("a"), lab.at("foreign"));
+    const node = lab.node();
+    expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: lab.at("foreign") }, callOf()))).toBe(
+      "failed-precondition",
+    );
+    expect(await codeOf(node.unstage({ volumeId: "a", stagingPath: lab.at("foreign") }, callOf()))).toBe(
+      "failed-precondition",
+    );
+    expect(await lab.mounted()).toEqual(["foreign"]);
+  });
+
+  test("leaves folders and files that hold something, or are not ours", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    const target = { volumeId: "a", targetPath: lab.at("pods", "a", "mount") };
+    await mkdir(target.targetPath, { recursive: true });
+    await writeFile(`${target.targetPath}/kept`, "data");
+    await node.publish(lab.publish("a"), callOf());
+    expect(await codeOf(node.unpublish(target, callOf()))).toBe("failed-precondition");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    expect(await readFile(`${target.targetPath}/kept`, "utf8")).toBe("data");
+    await mkdir(lab.at("empty"));
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("empty") }, callOf());
+    expect(await readdir(lab.folder)).toContain("empty");
+  });
+
+  test("of a staging path waits for the targets", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    const staging = { volumeId: "a", stagingPath: lab.at("staging", "a") };
+    expect(await codeOf(node.unstage(staging, callOf()))).toBe("failed-precondition");
+    expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: staging.stagingPath }, callOf()))).toBe(
+      "invalid-argument",
+    );
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+  });
+});
