@@ -1,113 +1,65 @@
 import { describe, expect, test } from "bun:test";
-import { CsiError } from "../../lib/core/errors.ts";
 import { place } from "../../lib/topology/place.ts";
-import {
-  type ClusterNode,
-  flatten,
-  rotation,
-  type SidecarRequest,
-  sidecarRequest,
-} from "../../lib/topology/sidecar.ts";
-import { type SidecarVector, statusName, vectors } from "../vectors/vectors.ts";
+import { type Claim, type SidecarStep, sidecarStep } from "../../lib/topology/sidecar.ts";
+import { type SidecarVector, vectors } from "../vectors/vectors.ts";
 
 const { sidecar } = vectors();
+const nodes = Object.entries(sidecar.nodes).map(([name, segments]) => ({ name, segments }));
 
-const nodes: readonly ClusterNode[] = Object.entries(sidecar.nodes).map(([name, labels]) => ({
-  name,
-  keys: Object.keys(labels),
-  labels,
-}));
-
-function requestOf({
-  strict = false,
-  immediate = true,
-  selected,
-  allowed,
-  pvc = "data",
-}: SidecarVector): SidecarRequest {
-  return sidecarRequest(
-    nodes,
-    { strict, immediate },
-    {
-      name: pvc,
-      allowed: allowed === undefined ? [] : [sidecar.allowed_sets[allowed] ?? []],
-      selected: nodes.find(({ name }) => name === selected),
-    },
-  );
+function stepOf({ allowed, binding, selected = "", pvc = "data", strict, immediate }: SidecarVector): SidecarStep {
+  const set = allowed === undefined ? undefined : sidecar.allowed_sets[allowed];
+  const claim: Claim = {
+    name: pvc,
+    allowed: set && [set],
+    binding: binding === "Immediate" ? { mode: binding } : { mode: binding, selected },
+  };
+  return sidecarStep(nodes, claim, { strict: strict === true, immediate: immediate !== false });
 }
 
-describe("what external-provisioner sends", () => {
-  test.each(sidecar.cases.map(each => [each.id, each] as const))("%s", (_, vector) => {
-    const request = requestOf(vector);
-    expect("refusal" in request).toBe(vector.error !== undefined);
-    if ("refusal" in request) return;
-    expect(request.demand?.requisite ?? null).toEqual(vector.requisite ?? null);
-    expect(request.demand?.preferred ?? null).toEqual(vector.preferred ?? null);
+describe("the request of external-provisioner", () => {
+  test.each(sidecar.cases.map(each => [each.id, each] as const))("is as published in %s", (_, vector) => {
+    const { error, requisite, preferred } = vector;
+    const demand = requisite && preferred ? { requisite, preferred } : undefined;
+    expect(stepOf(vector)).toEqual(
+      error === undefined ? { kind: "calls", demand } : { kind: "refuses", reason: error },
+    );
   });
 
-  const policy = { prefix: "t.example", match: "lenient", report: "all", honourPreferred: "never" } as const;
-  const z1 = [{ requirements: { "t.example/zone": "z1" }, extra: {} }];
-
-  test.each(Object.entries(sidecar.connection_z1))("%s on a connection in z1: %s", (id, outcome) => {
+  test.each(Object.entries(sidecar.connection_z1))("in %s has the published outcome for storage in z1", (id, want) => {
     const vector = sidecar.cases.find(each => each.id === id);
-    const request = vector && requestOf(vector);
-    if (!request || "refusal" in request) throw new Error(`no request in case ${id}`);
-    const { demand = { requisite: [], preferred: [] } } = request;
-    if (outcome === "accept") return expect(place(z1, demand, policy)).toEqual([{ "t.example/zone": "z1" }]);
-    try {
-      place(z1, demand, policy);
-    } catch (error) {
-      expect(error instanceof CsiError && statusName(error.code)).toBe(outcome);
-      return;
-    }
-    throw new Error("the volume was placed");
+    const step = vector && stepOf(vector);
+    if (step?.kind !== "calls") throw new Error(`${id} calls nothing`);
+    const z1 = { requirements: { "t.example/zone": "z1" }, extra: {} };
+    const policy = { prefix: "t.example", match: "lenient", report: "all", honourPreferred: "never" } as const;
+    const answer = () => place([z1], step.demand ?? { requisite: [], preferred: [] }, policy);
+    if (want === "accept") expect(answer()).toEqual([{ "t.example/zone": "z1" }]);
+    else expect(answer).toThrow("reachable from t.example/zone=z1");
   });
 
-  test("a node without registered keys, or without the label of one, stops a claim that waits for it", () => {
-    const [first] = nodes;
-    const without: ClusterNode = { name: "n9", keys: [], labels: {} };
-    const unlabelled: ClusterNode = { name: "n9", keys: ["t.example/zone"], labels: {} };
-    for (const selected of [without, unlabelled]) {
-      for (const strict of [true, false]) {
-        const request = sidecarRequest(
-          first ? [first] : [],
-          { strict, immediate: true },
-          { name: "c", allowed: [], selected },
-        );
-        expect(request).toHaveProperty("refusal");
-      }
-    }
+  const immediate: Claim = { name: "c", allowed: undefined, binding: { mode: "Immediate" } };
+
+  test("names no place when allowedTopologies holds no expressions", () => {
+    const step = sidecarStep(nodes, { ...immediate, allowed: [[]] }, { strict: false, immediate: true });
+    expect(step).toEqual({ kind: "calls", demand: undefined });
   });
 
-  test("nobody registered: an immediate claim fails, or is sent without topology, by the flag", () => {
-    const claim = { name: "c", allowed: [], selected: undefined };
-    expect(sidecarRequest([], { strict: false, immediate: true }, claim)).toHaveProperty("refusal");
-    expect(sidecarRequest([], { strict: false, immediate: false }, claim)).toEqual({ demand: undefined });
+  test("does not come when no node has registered topology keys", () => {
+    const bare = nodes.map(({ name }) => ({ name, segments: {} }));
+    expect(sidecarStep(bare, immediate, { strict: false, immediate: true }).kind).toBe("refuses");
   });
 
-  test("allowedTopologies without expressions count as none", () => {
-    const claim = { name: "c", allowed: [[]], selected: undefined };
-    expect(sidecarRequest(nodes, { strict: false, immediate: true }, claim)).toEqual({ demand: undefined });
+  test("leaves out nodes that lack a key of the node that was looked at", () => {
+    const mixed = [...nodes, { name: "n5", segments: { "t.example/region": "r9" } }];
+    const step = sidecarStep(mixed, immediate, { strict: false, immediate: true });
+    expect(step.kind === "calls" && step.demand?.requisite.length).toBe(3);
   });
 
-  test("every combination of allowed values is one term, and the terms of all entries are alternatives", () => {
-    const terms = flatten([
-      [
-        { key: "zone", values: ["a", "b"] },
-        { key: "rack", values: ["1", "2"] },
-      ],
-      [{ key: "zone", values: ["c"] }],
-    ]);
-    expect(terms).toHaveLength(5);
-    expect(terms).toContainEqual({ zone: "b", rack: "2" });
-    expect(terms).toContainEqual({ zone: "c" });
-  });
-
-  test("the claims of one StatefulSet member begin in the same zone, those of the next member one further", () => {
-    for (const terms of [2, 3, 7]) {
-      const start = rotation("data-web-0", terms);
-      expect(rotation("logs-web-0", terms)).toBe(start);
-      expect(rotation("data-web-1", terms)).toBe((start + 1) % terms);
-    }
+  test("begins at the same place for all claims of one member of a StatefulSet", () => {
+    const first = (name: string) => {
+      const step = sidecarStep(nodes, { ...immediate, name }, { strict: false, immediate: true });
+      return step.kind === "calls" ? step.demand?.preferred[0] : undefined;
+    };
+    expect(first("logs-web-1")).toEqual(first("data-web-1"));
+    expect(first("data-web-2")).not.toEqual(first("data-web-1"));
   });
 });
