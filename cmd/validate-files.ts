@@ -1,5 +1,4 @@
 import { readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
-import { glob } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
 import type { Input } from "../lib/lint/gather.ts";
@@ -37,6 +36,8 @@ async function expand(input: string, host: Host): Promise<readonly Input[]> {
   }
   if (stat) return [{ file: input, text: textOf(input), role: "given" }];
   if (!/[*?[{]/.test(input)) throw new InputError(`${input}: no such file or folder`);
+  // Looked up only here, because Node 20 has no glob and needs none for anything else.
+  const { glob } = await import("node:fs/promises");
   const matches: string[] = [];
   for await (const match of glob(input)) if (isCandidate(match) && statSync(match).isFile()) matches.push(match);
   if (matches.length === 0) throw new InputError(`${input}: no file matches`);
