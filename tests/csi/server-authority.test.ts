@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { connect } from "node:net";
 import { create } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
 import * as fc from "fast-check";
 import { hasOddAuthority, replaceAuthority } from "../../lib/csi/authority.ts";
 import { Identity, ProbeRequestSchema, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import { firstFrame, flag, frameType, makeFrame, preface } from "../../lib/csi/http2-frames.ts";
+import { flag, frameType, makeFrame } from "../../lib/csi/http2-frames.ts";
 import { authorityFilter } from "../../lib/csi/tolerant.ts";
+import { frameOf, headers, kubelet } from "./raw.ts";
 import { call, connectTo, gate, type Rig, startRig, stream, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
@@ -31,9 +31,6 @@ async function serve(): Promise<Rig> {
   );
   return rig;
 }
-
-/** What kubelet up to 1.28 sends: the path of the socket. */
-const kubelet = "/var/lib/kubelet/plugins/org.example.csi/csi.sock";
 
 const clientWith = (path: string, authority: string) =>
   connectTo(`unix:${path}`, { "grpc.default_authority": authority });
@@ -112,33 +109,6 @@ describe("the authority of a client", () => {
   });
 });
 
-/** A literal header field with a name of the static table (RFC 7541, section 6.2.1), value not Huffman-coded. */
-const literal = (index: number, value: string): Buffer =>
-  Buffer.concat([Buffer.from([0x40 | index, value.length]), Buffer.from(value)]);
-
-/** A literal header field with its name spelled out. */
-const named = (name: string, value: string): Buffer =>
-  Buffer.concat([Buffer.from([0x40, name.length]), Buffer.from(name), Buffer.from([value.length]), Buffer.from(value)]);
-
-/** The header block of a Probe request; 0x83 and 0x86 are ":method: POST" and ":scheme: http". */
-const block = (authority: string): Buffer =>
-  Buffer.concat([
-    Buffer.from([0x83, 0x86]),
-    literal(4, "/csi.v1.Identity/Probe"),
-    literal(1, authority),
-    named("content-type", "application/grpc"),
-    named("te", "trailers"),
-  ]);
-
-const headers = (authority: string, flags = 0, before = Buffer.alloc(0), after = Buffer.alloc(0)): Buffer =>
-  makeFrame(frameType.headers, flag.endHeaders | flags, 1, Buffer.concat([before, block(authority), after]));
-
-function frameOf(bytes: Buffer) {
-  const frame = firstFrame(bytes);
-  if (!frame) throw new Error("no whole frame");
-  return frame;
-}
-
 describe("a HEADERS frame", () => {
   test("with an odd authority gets a harmless one, the rest is untouched", () => {
     expect(replaceAuthority(frameOf(headers("/csi/csi.sock")))).toEqual(headers("c"));
@@ -208,102 +178,5 @@ describe("the filter of a connection", () => {
         expect(Buffer.concat(out).equals(expected)).toBe(true);
       }),
     );
-  });
-});
-
-describe("a client that", () => {
-  const settings = makeFrame(frameType.settings, 0, 0, Buffer.alloc(0));
-  const acknowledge = makeFrame(frameType.settings, flag.ack, 0, Buffer.alloc(0));
-  const body = makeFrame(0, 1, 1, Buffer.alloc(5));
-  const ping = makeFrame(frameType.ping, 0, 0, Buffer.from("12345678"));
-
-  /** A raw connection that collects what the server sends. */
-  async function raw(path: string) {
-    const socket = connect({ path });
-    let got = Buffer.alloc(0);
-    socket.on("data", (chunk: Buffer) => {
-      got = Buffer.concat([got, chunk]);
-    });
-    await new Promise<void>(resolve => socket.once("connect", () => resolve()));
-    const types = (): string[] => {
-      const found: string[] = [];
-      for (let rest = got; ; ) {
-        const frame = firstFrame(rest);
-        if (!frame) return found;
-        found.push(`${frame.type}/${frame.flags}`);
-        rest = rest.subarray(frame.bytes.length);
-      }
-    };
-    return { socket, types };
-  }
-
-  const answered = (types: string[]): boolean => types.includes("1/5");
-
-  for (const authority of ["localhost", "/csi/csi.sock"]) {
-    test(`sends its request byte by byte is served (${authority})`, async () => {
-      const { path } = await serve();
-      const { socket, types } = await raw(path);
-      for (const byte of Buffer.concat([preface, settings, headers(authority), acknowledge, body])) {
-        socket.write(Buffer.from([byte]));
-        if (byte % 16 === 0) await new Promise(resolve => setImmediate(resolve));
-      }
-      await until(() => answered(types()), "the answer");
-      expect(types().filter(type => type === "3/0" || type === "7/0")).toEqual([]);
-      socket.destroy();
-    });
-
-    test(`waits for SETTINGS before its request, and pings meanwhile, is served (${authority})`, async () => {
-      const { path } = await serve();
-      const { socket, types } = await raw(path);
-      socket.write(Buffer.concat([preface, settings]));
-      await until(() => types().includes("4/0"), "the SETTINGS of the server");
-      socket.write(Buffer.concat([acknowledge, ping]));
-      await until(() => types().includes("6/1"), "the answer to the ping");
-      socket.write(Buffer.concat([headers(authority), body]));
-      await until(() => answered(types()), "the answer");
-      expect(types().filter(type => type === "6/1")).toHaveLength(1);
-      expect(types().filter(type => type === "3/0" || type === "7/0")).toEqual([]);
-      socket.destroy();
-    });
-  }
-
-  test("goes away aborts the signal of its call, path or not", async () => {
-    let reason: unknown;
-    rig = await startRig({
-      probe: (_request, { signal }) =>
-        new Promise(resolve => {
-          signal.addEventListener("abort", () => {
-            reason = signal.reason;
-            resolve({});
-          });
-        }),
-    });
-    const { server, path } = rig;
-    const { socket } = await raw(path);
-    socket.write(Buffer.concat([preface, settings, acknowledge, headers(kubelet), body]));
-    await until(() => server.inFlight === 1, "the call");
-    socket.destroy();
-    await until(() => server.inFlight === 0, "the handler to end");
-    expect(reason).toMatchObject({ name: "CsiError", code: "aborted" });
-  });
-
-  test("never makes a request does not hold the stop, and its connection is closed", async () => {
-    const { path, server } = await serve();
-    const { socket } = await raw(path);
-    const closed = new Promise<void>(resolve => socket.once("close", () => resolve()));
-    socket.write(Buffer.concat([preface, settings]));
-    const start = performance.now();
-    await server.stop(10_000);
-    expect(performance.now() - start).toBeLessThan(300);
-    await closed;
-  });
-
-  test("pings without end before its first request is handed to the server", async () => {
-    const { path, client } = await serve();
-    const { socket } = await raw(path);
-    socket.on("error", () => {});
-    socket.write(Buffer.concat([preface, settings, ...Array.from({ length: 20_000 }, () => ping)]));
-    expect((await call(client(), probe, {})).code).toBe(0);
-    socket.destroy();
   });
 });
