@@ -58,6 +58,10 @@ const isRepeated = (before: StageRecord | undefined, record: StageRecord): boole
 const isSame = (a: StageRecord, b: StageRecord): boolean =>
   isRepeated(a, b) && digest({ ...a.shows }) === digest({ ...b.shows }) && digest(a.context) === digest(b.context);
 
+/** The record when the volume is still published, although its staging is gone. */
+const published = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
+  record?.published.some(({ target }) => table.layers(target) > 0) ? record : undefined;
+
 /** A volume has one staging path and, while it is staged, one capability (CSI NodeStageVolume). */
 function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {
   if (!earlier || isRepeated(earlier, record)) return;
@@ -106,7 +110,7 @@ export class Staging {
       const attached = await attacher.attach({ volumeId, context, capability }, table, call);
       await this.#show(attached, record, before, table, call);
     } catch (error) {
-      if (isFinal(error)) await this.#forget(record, staged, attacher, call);
+      if (isFinal(error)) await this.#forget(record, staged ?? published(before, table), attacher, call);
       throw error;
     }
   }
@@ -170,9 +174,9 @@ export class Staging {
     if (!before || !isSame(record, before)) await this.#records.save(record);
   }
 
-  /** After a failed call that mounted nothing: what was staged before stays staged. */
-  async #forget(record: StageRecord, staged: StageRecord | undefined, attacher: Attacher, call: Call): Promise<void> {
-    if (staged) return await this.#save(staged, record);
+  /** After a failed call that mounted nothing: what was staged or published before stays so. */
+  async #forget(record: StageRecord, kept: StageRecord | undefined, attacher: Attacher, call: Call): Promise<void> {
+    if (kept) return await this.#save(kept, record);
     await attacher.detach?.(record.context, call);
     await this.#records.remove(record.volumeId);
   }

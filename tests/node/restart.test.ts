@@ -111,6 +111,18 @@ describe.skipIf(!isRoot)("after a restart", () => {
   });
 });
 
+test.skipIf(!isRoot)("a failed stage forgets no target that is still mounted", async () => {
+  const source = await lab.source("a");
+  const node = lab.node();
+  await node.stage(lab.stage("a"), callOf());
+  await node.publish(lab.publish("a"), callOf());
+  await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
+  await rmdir(source);
+  expect(await codeOf(node.stage(lab.stage("a"), callOf()))).toBe("not-found");
+  await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+  expect(await lab.mounted()).toEqual([]);
+});
+
 describe.skipIf(!isRoot)("a source that went away", () => {
   test("can still be unpublished and unstaged", async () => {
     const source = await lab.source("a");
