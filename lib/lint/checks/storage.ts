@@ -1,3 +1,4 @@
+import { groupBy } from "../../core/group-by.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { type ConnectionFile, problem, textAt, type World } from "../world.ts";
@@ -14,7 +15,7 @@ interface Territory {
 
 /** Two connections that regard the same storage as theirs list, adopt and delete each other's volumes. */
 export function* storage({ connections }: World): Iterable<Reported> {
-  const bySystem = Map.groupBy(connections.flatMap(territories), ({ system }) => system);
+  const bySystem = groupBy(connections.flatMap(territories), ({ system }) => system);
   for (const all of bySystem.values()) yield* overlaps(all);
 }
 

@@ -1,3 +1,4 @@
+import { groupBy } from "../../core/group-by.ts";
 import type { Problem } from "../lint.ts";
 
 /** Text for XML 1.0: characters that it does not allow become a question mark. */
@@ -13,7 +14,7 @@ const xml = (text: string): string =>
 
 /** JUnit's report: one test case for each file, one failure for each problem of it. */
 export function junit(problems: readonly Problem[], files: readonly string[]): string {
-  const byFile = Map.groupBy(problems, ({ file }) => file);
+  const byFile = groupBy(problems, ({ file }) => file);
   const all = [...new Set([...files, ...byFile.keys()])];
   const failed = all.filter(file => byFile.has(file)).length;
   const cases = all.map(file => {
