@@ -88,7 +88,8 @@ function stopSignal(): Promise<string> {
   return new Promise(resolve => {
     const on = (name: NodeJS.Signals) => {
       process.once(name, () => {
-        process.on(name, () => process.exit(1));
+        // Later, because Deno calls a listener that is added here for this very signal.
+        setImmediate(() => process.on(name, () => process.exit(1)));
         resolve(name);
       });
     };
