@@ -1,0 +1,146 @@
+import type { GenericSchema } from "valibot";
+import { commonSchema } from "../lib/config/common.ts";
+import { nodeSchema } from "../lib/config/node.ts";
+import { proxySchema } from "../lib/config/proxy.ts";
+import { aboutOf, fallbackOf, isOptional, shapeOf } from "../lib/config/shape.ts";
+import { modules } from "../lib/drivers/index.ts";
+import type { Generated } from "./committed.ts";
+
+/** One line of a table. */
+interface Row {
+  readonly key: string;
+  readonly schema: GenericSchema;
+}
+
+/** Every key below a mapping, with its dotted path. */
+function rowsOf(schema: GenericSchema, path: string): readonly Row[] {
+  const shape = shapeOf(schema);
+  if (shape.kind === "mapping") {
+    return [...shape.keys].flatMap(([name, inner]) => {
+      const key = path === "" ? name : `${path}.${name}`;
+      return [{ key, schema: inner }, ...rowsOf(inner, key)];
+    });
+  }
+  if (shape.kind === "list") return rowsOf(shape.item, `${path}[]`);
+  if (shape.kind === "free-mapping") return rowsOf(shape.value, `${path}.<name>`);
+  return [];
+}
+
+const code = (value: unknown): string =>
+  `\`${(typeof value === "string" ? value : JSON.stringify(value)).replaceAll("|", "\\|")}\``;
+
+/** Defaults that are empty say so in words. */
+const literal = (value: unknown): string => (value === "" ? "empty" : code(value));
+
+function kindOf(schema: GenericSchema): string {
+  const shape = shapeOf(schema);
+  const words: Readonly<Record<string, string>> = {
+    mapping: "mapping",
+    "free-mapping": "mapping",
+    flag: "true or false",
+  };
+  if (shape.kind === "words") return shape.words.map(literal).join(", ");
+  if (shape.kind === "list") return `list: ${kindOf(shape.item)}`;
+  if (shape.kind === "either") return [...new Set(shape.options.map(kindOf))].join(" or ");
+  return words[shape.kind] ?? shape.kind;
+}
+
+function absence(schema: GenericSchema): string {
+  if (!isOptional(schema)) return "**required**";
+  const fallback = fallbackOf(schema);
+  if (fallback !== undefined) return literal(fallback);
+  return aboutOf(schema).absent ?? "-";
+}
+
+function meaning(schema: GenericSchema): string {
+  const { description = "", unit, secret, example, aliases, ignored } = aboutOf(schema);
+  const parts = [
+    description,
+    unit && `Unit: ${unit}.`,
+    secret && "Secret: never printed; may be given as a file, with `File` behind the name of the key.",
+    example !== undefined && `Example: ${code(example)}`,
+    aliases &&
+      `Also understood: ${Object.entries(aliases)
+        .map(([other, key]) => `${code(other)} for ${code(key)}`)
+        .join(", ")}.`,
+    ignored && Object.keys(ignored).length > 0 && `Without effect: ${Object.keys(ignored).map(code).join(", ")}.`,
+  ];
+  return parts
+    .filter(part => part)
+    .join(" ")
+    .replaceAll("\n", " ");
+}
+
+const table = (rows: readonly Row[]): readonly string[] =>
+  rows.length === 0
+    ? []
+    : [
+        "",
+        "| Key | Values | When absent | Meaning |",
+        "| --- | --- | --- | --- |",
+        ...rows.map(
+          ({ key, schema }) => `| ${code(key)} | ${kindOf(schema)} | ${absence(schema)} | ${meaning(schema)} |`,
+        ),
+      ];
+
+const unwrapped = (schema: GenericSchema): object => {
+  const { wrapped } = schema as unknown as { readonly wrapped?: GenericSchema };
+  return wrapped ?? schema;
+};
+
+/** The sections of one driver; one that another driver has too is described there. */
+function driverPart(names: readonly string[], schema: GenericSchema, told: Map<object, string>): readonly string[] {
+  const [name = ""] = names;
+  const title = names.join(", ");
+  const shape = shapeOf(schema);
+  const sections = shape.kind === "mapping" ? [...shape.keys] : [];
+  const lines = ["", `## ${title}`];
+  if (sections.length === 0) lines.push("", "No keys of its own.");
+  const ignored = Object.entries(aboutOf(schema).ignored ?? {});
+  for (const [key, reason] of ignored) lines.push("", `${code(key)} has no effect: ${reason}.`);
+  for (const [key, section] of sections) {
+    const before = told.get(unwrapped(section));
+    const need = isOptional(section) ? "may be absent" : "required";
+    if (before !== undefined) {
+      lines.push("", `${code(key)} (${need}): as for [${before}](#${anchor(before)}).`);
+      continue;
+    }
+    told.set(unwrapped(section), title);
+    lines.push("", `${code(key)} (${need}): ${meaning(section)}`, ...table(rowsOf(section, key)));
+  }
+  return name === "" ? [] : lines;
+}
+
+/** How GitHub names the heading. */
+const anchor = (title: string): string =>
+  title
+    .toLowerCase()
+    .replace(/[^a-z0-9 -]/g, "")
+    .replaceAll(" ", "-");
+
+const head = `# Every key
+
+Made by \`scripts/reference.ts\` from the schemas that load the files: do not edit.
+
+- A key with an empty value (\`key:\`) counts as absent.
+- \`\${env:NAME}\` in a text stands for an environment variable of csimux, except in templates and patterns.
+- A secret key may be given as a file: \`passwordFile: /run/secrets/nas\` in place of \`password\`.
+- Keys outside \`proxy:\` and \`driver:\` in the main file are defaults for every connection.`;
+
+/** examples/reference.md. */
+export function keyReference(): Generated {
+  const told = new Map<object, string>();
+  const lines = [
+    head,
+    "",
+    "## Main file",
+    ...table(rowsOf(proxySchema, "proxy")),
+    ...table(rowsOf(nodeSchema, "node")),
+    "",
+    "## Every connection",
+    ...table(rowsOf(commonSchema, "").filter(({ key }) => !key.startsWith("node."))),
+    ...modules.flatMap(module => driverPart(module.names, module.schema(module.names[0] ?? ""), told)),
+    "",
+  ];
+  return { files: new Map([["examples/reference.md", lines.join("\n")]]) };
+}
