@@ -112,7 +112,7 @@ function addInput(input: Input, found: Gathered): void {
     found.reported.push({ leaf, finding: failure("yaml-syntax", [], message, "put each into a file of its own") });
   }
   const after = found.candidates.length + found.classes.length + found.helm.length + found.documents;
-  if (role === "given" && after === before) {
+  if (role === "given" && after === before && !sources.every(({ value }) => isOtherObject(value))) {
     const message = "this is no file that csimux knows: no configuration, no class, no Secret with connection files";
     found.reported.push({
       leaf,
@@ -120,6 +120,10 @@ function addInput(input: Input, found: Gathered): void {
     });
   }
 }
+
+/** A Kubernetes object of a kind that has nothing to do with csimux: a deployment, a role. */
+const isOtherObject = (value: unknown): boolean =>
+  isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && kindOf(value) === "other";
 
 const baseName = (file: string): string => (file.split("/").at(-1) ?? file).replace(/\.(?:ya?ml|json)$/, "");
 
