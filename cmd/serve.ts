@@ -1,11 +1,12 @@
 import { CsiError } from "../lib/core/errors.ts";
 import { controllerService } from "../lib/csi/controller.ts";
 import { parseEndpoint } from "../lib/csi/endpoint.ts";
-import { Controller, Identity, Node } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+
 import { identityService } from "../lib/csi/identity.ts";
 import { instrument } from "../lib/csi/instrument.ts";
 import { nodeService } from "../lib/csi/node.ts";
 import { GrpcServer } from "../lib/csi/server.ts";
+import { Controller, Identity, Node } from "../lib/csi/services.ts";
 import { openController } from "./controller.ts";
 import type { Host } from "./host.ts";
 import { openLog } from "./logging.ts";
