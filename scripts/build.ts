@@ -45,29 +45,24 @@ async function fingerprint(): Promise<string> {
 /** The compiler's argv without entry and output. Bytecode halves the start, so it is not a matter of taste. */
 const compile = ["build", "--compile", "--minify", "--bytecode", "--sourcemap"] as const;
 
-async function compileTo(outfile: string, ...more: readonly string[]): Promise<void> {
-  const result = await spawned([
-    tool("bun"),
-    ...compile,
-    ...more,
-    ...(await defines()),
-    `${root}/cmd/csimux.ts`,
-    "--outfile",
-    outfile,
-  ]);
+/** Compiles inside `folder`, because bun leaves a file of its own in the current folder when it is killed. */
+async function compileTo(folder: string, name: string, ...more: readonly string[]): Promise<string> {
+  const outfile = `${folder}/${name}`;
+  const argv = [...compile, ...more, ...(await defines()), `${root}/cmd/csimux.ts`, "--outfile", outfile] as const;
+  const result = await spawned([tool("bun"), ...argv], { cwd: folder });
   if (result.code !== 0) throw new Error(`bun build failed:\n${result.stdout}${result.stderr}`);
+  return outfile;
 }
 
 /** Compiles twice: the second time in the order in which a run of the first needed the code. */
 async function compileTrained(folder: string): Promise<string> {
-  await compileTo(`${folder}/first`);
+  const first = await compileTo(folder, "first");
   try {
-    await train(`${folder}/first`, `${folder}/order`);
-    await compileTo(`${folder}/second`, `--bytecode-order=${folder}/order`);
-    return `${folder}/second`;
+    await train(first, `${folder}/order`);
+    return await compileTo(folder, "second", `--bytecode-order=${folder}/order`);
   } catch (error) {
     console.error(`no trained build: ${error instanceof Error ? error.message : String(error)}`);
-    return `${folder}/first`;
+    return first;
   }
 }
 

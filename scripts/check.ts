@@ -48,7 +48,9 @@ async function checks(): Promise<readonly Check[]> {
 }
 
 async function report(check: Check): Promise<Tally> {
-  const problems = await check.run();
+  const problems = await check
+    .run()
+    .catch((error: unknown) => [error instanceof Error ? error.message : String(error)]);
   console.log(`${problems.length === 0 ? "ok  " : "FAIL"} ${check.title}`);
   for (const problem of problems) console.log(`     ${problem.replaceAll("\n", "\n     ")}`);
   return problems.length === 0 ? { ...nothing, passed: 1 } : { ...nothing, failed: 1 };

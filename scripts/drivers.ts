@@ -1,5 +1,5 @@
 import { access, readdir, readFile } from "node:fs/promises";
-import { parse } from "yaml";
+import { parseAllDocuments } from "yaml";
 import { root } from "./spawned.ts";
 
 /** What this check needs to know of a driver module. */
@@ -23,9 +23,8 @@ async function registered(): Promise<readonly Registered[]> {
 async function exampleDrivers(): Promise<ReadonlySet<string>> {
   const files = (await filesBelow("examples")).filter(file => /\.ya?ml$/.test(file));
   const texts = await Promise.all(files.map(file => readFile(file, "utf8")));
-  const drivers = texts
-    .filter(text => /^driver:/m.test(text))
-    .map(text => (parse(text) as { driver?: unknown }).driver);
+  const documents = texts.flatMap(text => [...parseAllDocuments(text)]);
+  const drivers = documents.map(document => document.get("driver"));
   return new Set(drivers.filter(driver => typeof driver === "string"));
 }
 
