@@ -1,0 +1,95 @@
+import { CsiError } from "../core/errors.ts";
+import { isMapping } from "./tidy.ts";
+import { parseYamlDocuments } from "./yaml.ts";
+
+type Texts = Readonly<Record<string, string>>;
+
+/** One node of a list that a person gives. */
+export interface ListedNode {
+  readonly name: string;
+  readonly hostname: string | undefined;
+  /** Undefined where the list does not speak of labels. */
+  readonly labels: Texts | undefined;
+  readonly env: Texts;
+  readonly files: Texts;
+}
+
+/** Node objects of a large cluster, with the images of every node. */
+const maxBytes = 64 << 20;
+
+/** Names of nodes are DNS subdomains (Kubernetes "Object Names and IDs"). */
+const nameShape = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
+
+/**
+ * Reads a list of nodes in one of these forms, as YAML or JSON: what `kubectl get nodes` prints with `-o json` or `-o yaml`, one Node,
+ * or a list of names or of mappings with `name`, `hostname`, `labels`, `env`, `files`; or names, one a line, as `-o name` or the plain table
+ * give them. Throws "invalid-argument" when it is none of them.
+ */
+export function readNodeList(file: string, text: string): readonly ListedNode[] {
+  const value = contentOf(file, text);
+  const nodes = typeof value === "string" ? lines(text) : items(value);
+  if (!nodes || nodes.length === 0) throw bad(file, "no nodes were found in it");
+  const read = nodes.map((node, index) => listedNode(file, node, index));
+  const twice = read.find(({ name }, index) => read.findIndex(other => other.name === name) < index);
+  if (twice) throw bad(file, `node "${twice.name}" stands twice`);
+  return read;
+}
+
+function contentOf(file: string, text: string): unknown {
+  if (/^\s*[[{]/.test(text)) {
+    try {
+      return JSON.parse(text);
+    } catch {
+      // YAML in flow style begins like JSON.
+    }
+  }
+  const sources = parseYamlDocuments(file, text, maxBytes);
+  const broken = sources.flatMap(({ diagnostics }) => diagnostics).find(({ blocks }) => blocks);
+  if (broken) throw bad(`${file}:${broken.line}:${broken.column}`, broken.message);
+  return sources.length === 1 ? sources[0]?.value : sources.map(({ value }) => value);
+}
+
+/** Names as kubectl prints them: the first word of each line, without the header and without "node/". */
+const lines = (text: string): readonly unknown[] =>
+  text
+    .split(/\r?\n/)
+    .map(line => (line.trim().split(/\s+/)[0] ?? "").replace(/^nodes?\//, ""))
+    .filter(word => word !== "" && word !== "NAME");
+
+function items(value: unknown): readonly unknown[] | undefined {
+  if (Array.isArray(value)) return value;
+  if (!isMapping(value)) return undefined;
+  if (Array.isArray(value["items"])) return value["items"];
+  return value["kind"] === "Node" || value["name"] !== undefined ? [value] : undefined;
+}
+
+function listedNode(file: string, node: unknown, index: number): ListedNode {
+  const entry = isMapping(node) ? node : { name: node };
+  const metadata = isMapping(entry["metadata"]) ? entry["metadata"] : undefined;
+  const name = metadata ? metadata["name"] : entry["name"];
+  if (typeof name !== "string" || !nameShape.test(name))
+    throw bad(file, `entry ${index + 1} does not name a node (a DNS name)`);
+  const labels = metadata ? (metadata["labels"] ?? {}) : entry["labels"];
+  const hostname = metadata ? hostnameOf(entry["status"]) : entry["hostname"];
+  return {
+    name,
+    hostname: typeof hostname === "string" ? hostname : undefined,
+    labels: isMapping(labels) ? texts(labels) : undefined,
+    env: texts(entry["env"]),
+    files: texts(entry["files"]),
+  };
+}
+
+/** `status.addresses` with type Hostname. */
+function hostnameOf(status: unknown): unknown {
+  const addresses: unknown = isMapping(status) ? status["addresses"] : undefined;
+  const found: unknown = Array.isArray(addresses)
+    ? addresses.find((each: unknown) => isMapping(each) && each["type"] === "Hostname")
+    : undefined;
+  return isMapping(found) ? found["address"] : undefined;
+}
+
+const texts = (value: unknown): Texts =>
+  Object.fromEntries(Object.entries(isMapping(value) ? value : {}).map(([key, each]) => [key, String(each)]));
+
+const bad = (file: string, why: string): CsiError => new CsiError("invalid-argument", `${file}: ${why}`);

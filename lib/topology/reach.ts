@@ -1,0 +1,114 @@
+import type { CsiError } from "../core/errors.ts";
+import type { Segments } from "../core/topology.ts";
+import { type Demand, type Place, segmentsOf } from "./place.ts";
+import {
+  type AllowedTerm,
+  type ClusterNode,
+  type SidecarFlags,
+  type SidecarRequest,
+  sidecarRequest,
+} from "./sidecar.ts";
+
+/**
+ * Whether pods on a node can use volumes of a connection: the node must carry every label of one of its places, because
+ * each becomes an expression of the PersistentVolume's node affinity. Labels beside the segments count where they are known.
+ */
+export function canUse(places: readonly Place[], segments: Segments, labels: Segments | undefined): boolean {
+  const has = (wanted: Segments, of: Segments): boolean =>
+    Object.entries(wanted).every(([key, value]) => Object.hasOwn(of, key) && of[key] === value);
+  return (
+    places.length === 0 ||
+    places.some(
+      ({ requirements, extra }) => has(requirements, segments) && (labels === undefined || has(extra, labels)),
+    )
+  );
+}
+
+/** What a StorageClass says about topology. */
+export interface ClassTopology {
+  readonly binding: "Immediate" | "WaitForFirstConsumer";
+  readonly allowed: readonly AllowedTerm[];
+}
+
+/** What csimux answers to a CreateVolume call. */
+export type Answer =
+  | { readonly connections: readonly string[]; readonly places: readonly Segments[] }
+  | { readonly error: CsiError };
+
+/** One possible course of a claim. */
+export interface Course {
+  /** Nodes that the scheduler may have chosen and that lead to the same request; empty under Immediate binding. */
+  readonly nodes: readonly string[];
+  readonly request: SidecarRequest;
+  /** Undefined when external-provisioner does not call. */
+  readonly answer: Answer | undefined;
+}
+
+/** One setting of external-provisioner's flags under one binding mode. */
+export interface Mode extends SidecarFlags {
+  readonly binding: ClassTopology["binding"];
+  readonly courses: readonly Course[];
+}
+
+/** A name of a claim without ordinal; it decides only where the preferred terms of an immediate claim begin. */
+const claimName = "claim";
+
+const flags: readonly SidecarFlags[] = [true, false].flatMap(strict => [
+  { strict, immediate: true },
+  { strict, immediate: false },
+]);
+
+/**
+ * What becomes of a claim of this class under each of the four settings of `--strict-topology` and `--immediate-topology`.
+ * `answer` gets the requirements (none: undefined) and one of the nodes that the scheduler may have chosen.
+ */
+export function modes(
+  nodes: readonly ClusterNode[],
+  { binding, allowed }: ClassTopology,
+  answer: (demand: Demand | undefined, selected: ClusterNode | undefined) => Answer,
+): readonly Mode[] {
+  const course = (setting: SidecarFlags, group: readonly ClusterNode[]): Course => {
+    const [selected] = group;
+    const request = sidecarRequest(nodes, setting, { name: claimName, allowed, selected });
+    return {
+      nodes: group.map(({ name }) => name),
+      request,
+      answer: "refusal" in request ? undefined : answer(request.demand, selected),
+    };
+  };
+  const groups = binding === "Immediate" ? [[]] : alike(nodes);
+  return flags.map(setting => ({ ...setting, binding, courses: groups.map(group => course(setting, group)) }));
+}
+
+/** Nodes with the same topology, together, in the order of their first. */
+export function alike(nodes: readonly ClusterNode[]): readonly (readonly ClusterNode[])[] {
+  const groups = new Map<string, ClusterNode[]>();
+  for (const node of nodes) {
+    const text = JSON.stringify([...node.keys].sort().map(key => [key, node.labels[key]]));
+    const group = groups.get(text);
+    if (group) group.push(node);
+    else groups.set(text, [node]);
+  }
+  return [...groups.values()];
+}
+
+/** A node label that stands in the way of what the node is to report from now on. */
+export interface LabelChange {
+  readonly key: string;
+  readonly from: string;
+  /** Undefined when the key is not reported any more. */
+  readonly to: string | undefined;
+}
+
+/**
+ * How the labels of a node must change before it can register with other segments: kubelet writes each segment as a label
+ * once and refuses a node that reports another value for it. A new key needs nothing.
+ */
+export function labelChanges(before: Segments, after: Segments): readonly LabelChange[] {
+  return Object.entries(before)
+    .filter(([key, from]) => after[key] !== from)
+    .map(([key, from]) => ({ key, from, to: after[key] }));
+}
+
+/** All labels of the places, for people and for comparisons. */
+export const labelsOf = (places: readonly Place[]): readonly Segments[] => places.map(segmentsOf);
