@@ -3,38 +3,73 @@ import { CsiError } from "../lib/core/errors.ts";
 import { encodeHandle, type Handle, maxHandleBytes, parseHandle } from "../lib/core/handle.ts";
 import { exit } from "./exit.ts";
 import type { Host } from "./host.ts";
+import type { NodeFlags } from "./id-node.ts";
 
 const kinds: readonly string[] = ["volume", "snapshot"];
 
+interface EncodeOptions extends NodeFlags {
+  readonly strict?: true;
+}
+
 interface DecodeOptions {
+  readonly config?: string;
   readonly output: string;
   readonly kind?: string;
   readonly legacyConnection?: string;
 }
 
-/** `csimux id encode KIND CONNECTION ID` and `csimux id decode HANDLE`. */
+/** `csimux id encode KIND CONNECTION ID`, `csimux id encode node` and `csimux id decode ID`. */
 export function addId(program: Command, host: Host): void {
   const id = program.command("id").description("translate between CSI ids and what they name");
   id.command("encode")
-    .argument("<kind>", "volume or snapshot")
-    .argument("<connection>", "name of the connection")
-    .argument("<id>", "the id that the real driver uses")
+    .argument("<kind>", "volume, snapshot or node")
+    .argument("[connection]", "volume, snapshot: name of the connection")
+    .argument("[id]", "volume, snapshot: the id that the real driver uses")
     .option("--strict", "fail when the result is longer than CSI allows (128 bytes)")
-    .description("print the CSI id (volume handle or snapshot handle)")
-    .action((kind: string, connection: string, real: string, options: { strict?: boolean }) =>
-      exit(encode(kind, connection, real, options.strict === true, host)),
-    );
+    .option("--config <file>", "node: the main file, for nodeId")
+    .option("--node-name <name>", "node: its name in the cluster")
+    .option("--hostname <name>", "node: its host name")
+    .option("--iqn <iqn>", "node: its iSCSI initiator name")
+    .option("--nqn <nqn>", "node: its NVMe host NQN")
+    .description("print the CSI id (volume handle, snapshot handle or node id)")
+    .action(async (kind: string, connection: string | undefined, real: string | undefined, options: EncodeOptions) => {
+      exit(await encodeAny(kind, connection, real, options, host));
+    });
   id.command("decode")
-    .argument("<handle>", "a volume handle (v:…) or snapshot handle (s:…)")
+    .argument("<id>", "a volume handle (v:…) or snapshot handle (s:…); with --kind node, a node id")
     .option("-o, --output <format>", "text or json", "text")
-    .option("--kind <kind>", "accept only a volume or only a snapshot")
+    .option("--kind <kind>", "volume or snapshot: accept only that; node: read a node id")
     .option("--legacy-connection <name>", "the connection that ids without a prefix belong to")
+    .option("--config <file>", "node: the main file, for the prefixes of nodeId")
     .description("print what a CSI id names")
-    .action((handle: string, options: DecodeOptions) => exit(decode(handle, options, host)));
+    .action(async (id: string, options: DecodeOptions) => exit(await decodeAny(id, options, host)));
+}
+
+async function encodeAny(
+  kind: string,
+  connection: string | undefined,
+  real: string | undefined,
+  { strict, ...flags }: EncodeOptions,
+  host: Host,
+): Promise<number> {
+  if (kind === "node") {
+    if (connection !== undefined) return usage(host, "a node id is made from --node-name, --hostname, --iqn and --nqn");
+    const { encodeNode } = await import("./id-node.ts");
+    return encodeNode(flags, host);
+  }
+  if (connection === undefined || real === undefined) return usage(host, "encode takes a kind, a connection and an id");
+  return encode(kind, connection, real, strict === true, host);
+}
+
+async function decodeAny(id: string, options: DecodeOptions, host: Host): Promise<number> {
+  const { kind, output, config } = options;
+  if (kind !== "node" || (output !== "text" && output !== "json")) return decode(id, options, host);
+  const { decodeNode } = await import("./id-node.ts");
+  return decodeNode(id, config, output === "json", host);
 }
 
 function encode(kind: string, connection: string, id: string, strict: boolean, host: Host): number {
-  if (!isKind(kind)) return usage(host, `"${kind}" is neither volume nor snapshot`);
+  if (!isKind(kind)) return usage(host, `"${kind}" is neither volume, snapshot nor node`);
   try {
     const handle = encodeHandle({ kind, connection, id });
     const bytes = Buffer.byteLength(handle);
@@ -54,7 +89,7 @@ function encode(kind: string, connection: string, id: string, strict: boolean, h
 function decode(text: string, options: DecodeOptions, host: Host): number {
   const { output, kind } = options;
   if (output !== "text" && output !== "json") return usage(host, `--output is text or json, not "${output}"`);
-  if (kind !== undefined && !isKind(kind)) return usage(host, `--kind is volume or snapshot, not "${kind}"`);
+  if (kind !== undefined && !isKind(kind)) return usage(host, `--kind is volume, snapshot or node, not "${kind}"`);
   const handle = read(text, kind, options.legacyConnection);
   if (!handle) {
     const message = `"${text}" is no ${kind ?? "volume or snapshot"} handle of csimux (v:<connection>/<id> or s:<connection>/<id>)`;

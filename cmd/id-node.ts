@@ -1,0 +1,64 @@
+import { readFile } from "node:fs/promises";
+import { inWords } from "../lib/config/finding.ts";
+import { readProxyConfig } from "../lib/config/proxy.ts";
+import { nodeIdSettings } from "../lib/config/topology.ts";
+import { CsiError } from "../lib/core/errors.ts";
+import type { NodeIdConfig } from "../lib/topology/config.ts";
+import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../lib/topology/node-id.ts";
+import type { Host } from "./host.ts";
+
+/** What the node goes by, from flags. */
+export interface NodeFlags {
+  readonly config?: string;
+  readonly nodeName?: string;
+  readonly hostname?: string;
+  readonly iqn?: string;
+  readonly nqn?: string;
+}
+
+/** `csimux id encode node`: the id under which such a node registers. Returns the exit code. */
+export const encodeNode = ({ config, ...identity }: NodeFlags, host: Host): Promise<number> =>
+  guarded(host, false, async () => {
+    host.out(`${encodeNodeId(identity, await settings(config, host))}\n`);
+  });
+
+/** `csimux id decode --kind node`: the names in a node id. Returns the exit code. */
+export const decodeNode = (id: string, config: string | undefined, json: boolean, host: Host): Promise<number> =>
+  guarded(host, json, async () => {
+    const identity = decodeNodeId(id, await settings(config, host));
+    host.out(json ? `${JSON.stringify({ kind: "node", ...identity })}\n` : inText(identity, id));
+  });
+
+const inText = (identity: NodeIdentity, id: string): string =>
+  Object.entries({ kind: "node", ...identity, bytes: String(Buffer.byteLength(id)) })
+    .map(([name, value]) => `${name.padEnd(10)}  ${value}\n`)
+    .join("");
+
+async function settings(file: string | undefined, host: Host): Promise<NodeIdConfig> {
+  if (file === undefined) return nodeIdSettings(undefined);
+  const text = await readFile(file, "utf8").catch((cause: unknown) => {
+    throw new CsiError("failed-precondition", `the main file ${file} cannot be read`, { cause });
+  });
+  const { config, diagnostics } = readProxyConfig(file, text, { env: name => host.env[name], file: () => undefined });
+  if (config) return config.nodeId;
+  throw new CsiError(
+    "failed-precondition",
+    diagnostics
+      .filter(({ blocks }) => blocks)
+      .map(inWords)
+      .join("\n"),
+  );
+}
+
+async function guarded(host: Host, json: boolean, work: () => Promise<void>): Promise<number> {
+  try {
+    await work();
+    return 0;
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    const { code, message } = error;
+    if (json) host.out(`${JSON.stringify({ error: { code: code.toUpperCase().replaceAll("-", "_"), message } })}\n`);
+    else host.err(`csimux: ${message}\n`);
+    return 1;
+  }
+}
