@@ -31,9 +31,8 @@ export function apply<S extends v.GenericSchema>(
   const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(finding.path)));
   for (const issue of result.issues) {
     const finding = fromIssue(schema, issue);
-    const place = dotted(finding.path);
-    if (told.has(place)) continue;
-    told.add(place);
+    if (finding.path.some((_, index) => told.has(dotted(finding.path.slice(0, index + 1))))) continue;
+    told.add(dotted(finding.path));
     findings.push(finding);
   }
   return { value: undefined, tidied, findings };

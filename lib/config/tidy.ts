@@ -54,6 +54,10 @@ function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): 
     return value;
   }
   if (Array.isArray(value)) {
+    if (shape.kind === "mapping" || shape.kind === "free-mapping") {
+      // valibot takes a list for an object without keys.
+      work.findings.push(failure("wrong-type", path, "expected a mapping, found a list", "write key: value"));
+    }
     if (shape.kind !== "list") return value;
     return value.map((item, index) => tidied(shape.item, item, [...path, index], work) ?? null);
   }

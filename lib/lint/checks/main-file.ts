@@ -95,20 +95,18 @@ function* nodeIds(main: MainFile): Iterable<Finding> {
   }
 }
 
-/** Two forms of the placeholder are understood; anything else behind a "$" is taken literally. */
+/** Two forms of the placeholder are understood; what else is in a template ends up in a label. */
 function* templates(main: MainFile): Iterable<Finding> {
   for (const [path, rule] of rulesOf(main)) {
     for (const key of ["template", "resultTemplate"]) {
-      const template = textAt(rule, key);
-      const odd =
-        template === undefined
-          ? undefined
-          : /\$\{(?!match:[0-9]+\})[^}]*\}?|\{match:(?![0-9]+\})[^}]*\}?/.exec(template);
+      const rest = (textAt(rule, key) ?? "").replace(/\$?\{match:[0-9]+\}/g, "");
+      const odd = /\$?\{[^}]*\}?|[^A-Za-z0-9._-]+/.exec(rest);
       if (!odd) continue;
+      const message = `"${odd[0]}" is no placeholder, and a node's label cannot hold it`;
       yield problem(
         "unknown-placeholder",
         [...path, key],
-        `"${odd[0]}" is no placeholder and would end up in the label`,
+        message,
         "write {match:1} for the first group of the pattern",
       );
     }

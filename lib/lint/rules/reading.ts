@@ -123,6 +123,13 @@ export const reading: readonly Rule[] = [
     ...c1(nfs("", "${NAS}"), nfs("", "${env:NAS}")),
   },
   {
+    id: "placeholder-value",
+    severity: "warning",
+    title: "No placeholders of published examples",
+    why: "The file was copied from an example and not filled in.",
+    ...c1(nfs("", "server address"), nfs()),
+  },
+  {
     id: "unknown-driver",
     severity: "error",
     title: "The driver exists",

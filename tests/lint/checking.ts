@@ -1,0 +1,25 @@
+import { modules } from "../../lib/drivers/index.ts";
+import { paint, problemText } from "../../lib/lint/format/text.ts";
+import type { Input } from "../../lib/lint/gather.ts";
+import { lint, type Problem } from "../../lib/lint/lint.ts";
+import type { Example } from "../../lib/lint/rules/rule.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
+
+const compile = await patternCompiler();
+const outside = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
+
+/** Lints files; one called proxy.yaml is the main file. */
+export function check(files: Example, atHome = false): readonly Problem[] {
+  const inputs = Object.entries(files).map(([file, text]): Input => {
+    return { file, text, role: file === "proxy.yaml" ? "main" : "given" };
+  });
+  return lint(inputs, { modules, outside, atHome, compile }).problems;
+}
+
+/** Drivers become ready one by one; that is not what these tests are about. */
+export const relevant = (problems: readonly Problem[]): readonly Problem[] =>
+  problems.filter(({ rule }) => rule !== "driver-not-ready");
+
+/** What a user sees, without colours. */
+export const seen = (problems: readonly Problem[]): string =>
+  problems.map(problem => problemText(problem, paint(false))).join("");
