@@ -1,7 +1,6 @@
 import { CsiError } from "../lib/core/errors.ts";
 import { controllerService } from "../lib/csi/controller.ts";
 import { parseEndpoint } from "../lib/csi/endpoint.ts";
-
 import { identityService } from "../lib/csi/identity.ts";
 import { instrument } from "../lib/csi/instrument.ts";
 import { nodeService } from "../lib/csi/node.ts";
@@ -53,10 +52,10 @@ async function start(options: ServeOptions, host: Host, log: Parameters<typeof i
   const node = openNode(options, host, own);
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });
-  const ready = async () => {
+  const ready = readiness(async () => {
     if (modes.has("controller")) await controller.ready();
     if (modes.has("node")) await node.ready();
-  };
+  });
   const topology = main.config.nodeTopology !== undefined;
   server.mount(
     Identity,
@@ -69,8 +68,6 @@ async function start(options: ServeOptions, host: Host, log: Parameters<typeof i
   if (modes.has("node")) {
     server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), log));
   }
-  // A socket is reachable from the moment it exists, so it must never be wider than its mode.
-  process.umask(0o077);
   for (const text of options.endpoints) {
     const address = await server.listen(parseEndpoint(text), options.socketMode);
     log.info("listening", { address, name: options.name, modes: [...modes], version });
@@ -81,6 +78,19 @@ async function start(options: ServeOptions, host: Host, log: Parameters<typeof i
       await controller.close();
       return stopped;
     },
+  };
+}
+
+/** How long a good answer to Probe stands, in milliseconds: probes come from several sidecars at once. */
+const readyMs = 1_000;
+
+/** The check, asked at most once a second while it is good. */
+function readiness(check: () => Promise<void>): () => Promise<void> {
+  let good = 0;
+  return async () => {
+    if (performance.now() < good) return;
+    await check();
+    good = performance.now() + readyMs;
   };
 }
 

@@ -1,4 +1,5 @@
 import type { ServiceImpl } from "@connectrpc/connect";
+import { CsiError } from "../core/errors.ts";
 import {
   PluginCapability_VolumeExpansion_Type as Expansion,
   type Identity,
@@ -33,7 +34,13 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
     ],
   }),
   probe: async () => {
-    await options.ready();
+    try {
+      await options.ready();
+    } catch (error) {
+      // Whatever is missing, CSI knows one code for it here (CSI Probe).
+      if (error instanceof CsiError) throw new CsiError("failed-precondition", error.message, { cause: error });
+      throw error;
+    }
     return { ready: true };
   },
 });
