@@ -57,7 +57,7 @@ function formOf(schema: GenericSchema): JsonSchema {
     case "mapping":
       return mappingForm(schema, shape.keys);
     case "free-mapping":
-      return { type: "object", additionalProperties: jsonSchema(shape.value) };
+      return { type: "object", additionalProperties: nullable(jsonSchema(shape.value)) };
     case "list":
       return { type: "array", items: jsonSchema(shape.item) };
     case "words":

@@ -1,0 +1,55 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { parseDocument } from "yaml";
+import { type ReadConnection, readConnection } from "../../lib/config/connection.ts";
+import { noDefaults } from "../../lib/config/proxy.ts";
+import { modules } from "../../lib/drivers/index.ts";
+
+/** The folder of the examples, with a slash at its end. */
+export const folder = new URL("../../examples/", import.meta.url);
+
+/** An example file of a connection. */
+export interface ExampleFile {
+  /** Path below examples/. */
+  readonly file: string;
+  readonly driver: string;
+  readonly text: string;
+}
+
+/** Every file below examples/ that says `driver: <name>`, but no main file. */
+export const exampleFiles: readonly ExampleFile[] = readdirSync(folder, { recursive: true, encoding: "utf8" })
+  .filter(file => file.endsWith(".yaml"))
+  .sort()
+  .map(file => ({ file, text: readFileSync(new URL(file, folder), "utf8") }))
+  .flatMap(({ file, text }) => {
+    const driver = /^driver: (\S+)$/m.exec(text)?.[1];
+    return driver === undefined || driver === "proxy" || text.includes("apiVersion:") ? [] : [{ file, driver, text }];
+  });
+
+/** One good file for each driver name; truenas-* shows what freenas-* shows. */
+export const byDriver: ReadonlyMap<string, string> = new Map(
+  modules
+    .flatMap(module => module.names)
+    .map(name => {
+      const shown = name.replace(/^truenas-/, "freenas-");
+      const text = exampleFiles.find(({ driver }) => driver === shown)?.text ?? "";
+      return [name, text.replace(`driver: ${shown}`, `driver: ${name}`)];
+    }),
+);
+
+const env = (name: string): string | undefined => (name === "QUICKSTART" ? "/srv/quickstart" : undefined);
+
+/** Reads a connection file with nothing around it but the variable of the quick start. */
+export const read = (text: string): ReadConnection =>
+  readConnection("c1", "c1.yaml", text, noDefaults, { env, file: () => undefined }, modules);
+
+/** `rule path` of every diagnostic. */
+export const gist = (text: string): readonly string[] =>
+  read(text).diagnostics.map(({ rule, path }) => `${rule} ${path}`);
+
+/** The text with one key changed, or removed where `value` is undefined. */
+export function changed(text: string, path: readonly (string | number)[], value: unknown): string {
+  const document = parseDocument(text);
+  if (value === undefined) document.deleteIn(path);
+  else document.setIn(path, value);
+  return document.toString();
+}
