@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { dotted, type Finding, failure, type Path } from "./finding.ts";
-import { nearest } from "./nearest.ts";
+import { meant, nearest } from "./nearest.ts";
 import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
 import { type Outside, tidy } from "./tidy.ts";
 
@@ -33,9 +33,23 @@ export function apply<S extends v.GenericSchema>(
     const finding = fromIssue(schema, issue);
     if (finding.path.some((_, index) => told.has(dotted(finding.path.slice(0, index + 1))))) continue;
     told.add(dotted(finding.path));
+    if (finding.rule === "missing-key" && mistyped(findings, finding)) continue;
     findings.push(finding);
   }
   return { value: undefined, tidied, findings };
+}
+
+/** A required key that is missing because it was mistyped is one problem, not two; it keeps the file from being used. */
+function mistyped(findings: Finding[], missing: Finding): boolean {
+  const parent = dotted(missing.path.slice(0, -1));
+  const fix = meant(String(missing.path.at(-1)));
+  const index = findings.findIndex(
+    each => each.rule === "unknown-key" && each.fix === fix && dotted(each.path.slice(0, -1)) === parent,
+  );
+  const typo = findings[index];
+  if (typo === undefined) return false;
+  findings[index] = { ...typo, fix: `${fix} That key is required`, blocks: true };
+  return true;
 }
 
 const words: Readonly<Record<string, string>> = {
@@ -64,9 +78,16 @@ function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): Findin
     return failure("invalid-value", path, issue.message, fixFor(at, issue.input));
   }
   const wanted = at ? (words[shapeOf(at).kind] ?? "another value") : "another value";
-  const example = about.example === undefined ? undefined : `for example ${JSON.stringify(about.example)}`;
+  const example = about.example === undefined ? plainFix(at) : `for example ${JSON.stringify(about.example)}`;
   return failure("wrong-type", path, `expected ${wanted}, found ${kindOf(issue.input)}`, example);
 }
+
+const plainFix = (schema: v.GenericSchema | undefined): string | undefined => {
+  const kind = schema && shapeOf(schema).kind;
+  if (kind === "flag") return "write true or false";
+  if (kind === "list") return "write [value] or one value per line, each behind a dash";
+  return kind === "mapping" || kind === "free-mapping" ? "write its keys below it, indented" : undefined;
+};
 
 function missing(path: Path, name: string, schema: v.GenericSchema | undefined): Finding {
   const about = schema ? aboutOf(schema) : {};

@@ -5,7 +5,7 @@ import { type Applied, apply } from "./apply.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import { type Diagnostic, type Finding, failure, type Path } from "./finding.ts";
 import { inheritable, merge } from "./merge.ts";
-import { nearest } from "./nearest.ts";
+import { meant, nearest } from "./nearest.ts";
 import type { Defaults } from "./proxy.ts";
 import { shapeOf } from "./shape.ts";
 import { isMapping, type Mapping, type Outside } from "./tidy.ts";
@@ -79,7 +79,9 @@ export function readConnectionSource(
   const own = apply(schema, sectionsOf(schema, driver, file, defaults), outside, commonKeys);
   const common = apply(commonSchema, commonOf(file, defaults), outside);
   const found = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];
-  const findings = found.map(finding => fromDefaults(finding, file, defaults));
+  const findings = found
+    .flatMap(finding => fromDefaults(finding, file, defaults))
+    .map(finding => ofOtherDriver(finding, driver, modules));
   const tidied = { ...mapping(own.tidied), ...mapping(common.tidied) };
   if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined) {
     return result(tidied, findings, { module });
@@ -108,12 +110,20 @@ const refused: ReadonlyMap<unknown, readonly [string, string]> = new Map([
 
 function findModule(name: string, raw: unknown, modules: readonly DriverModule[]): Found {
   if (!isMapping(raw) || raw["driver"] === undefined || raw["driver"] === null) {
+    const typo = isMapping(raw) ? nearest("driver", Object.keys(raw)) : undefined;
+    if (typo !== undefined)
+      return { finding: failure("unknown-key", [typo], `unknown key "${typo}"`, meant("driver"), "key") };
     const fix = 'add "driver: <name>" with the name of a driver';
     return { finding: failure("missing-key", ["driver"], `connection "${name}" has no driver`, fix) };
   }
   const { driver } = raw;
+  if (typeof driver !== "string") {
+    return {
+      finding: failure("wrong-type", ["driver"], "expected text, found something else", "write the name of one driver"),
+    };
+  }
   const module = modules.find(each => each.names.some(known => known === driver));
-  if (module && typeof driver === "string") return { module, driver, file: raw };
+  if (module) return { module, driver, file: raw };
   const names = modules.flatMap(each => each.names);
   const near = nearest(String(driver), names);
   const known = near ? `did you mean "${near}"?` : `known drivers: ${names.join(", ")}`;
@@ -128,10 +138,22 @@ const has = (value: unknown, path: Path): boolean => {
   return isMapping(value) && Object.hasOwn(value, step) && has(value[step], rest);
 };
 
-/** A finding about a value that the file does not hold, but the main file does, says so. */
-function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): Finding {
-  if (has(file, finding.path) || !has(values, finding.path)) return finding;
-  return { ...finding, message: `${finding.message} (inherited from the main file)` };
+/** A finding about a value of the main file says so; what does no harm is told there only. */
+function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): readonly Finding[] {
+  if (has(file, finding.path) || !has(values, finding.path)) return [finding];
+  return finding.blocks ? [{ ...finding, message: `${finding.message} (inherited from the main file)` }] : [];
+}
+
+/** A section that only other drivers have names one of them: mostly `driver` is wrong, not the section. */
+function ofOtherDriver(finding: Finding, driver: string, modules: readonly DriverModule[]): Finding {
+  const [key, ...below] = finding.path;
+  if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
+  const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema(name))] })));
+  const others = names.filter(({ keys }) => keys.includes(String(key))).map(({ name }) => name);
+  const other = nearest(driver, others) ?? others[0];
+  if (other === undefined) return finding;
+  const fix = `remove it, or correct "driver": ${other} has such a section`;
+  return { ...finding, message: `"${String(key)}" is no section of ${driver}`, fix };
 }
 
 function nameFindings(name: string): readonly Finding[] {

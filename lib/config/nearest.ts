@@ -44,3 +44,6 @@ export function nearest(text: string, known: Iterable<string>): string | undefin
   }
   return best;
 }
+
+/** The advice for a word that was probably mistyped. */
+export const meant = (word: string): string => `did you mean "${word}"?`;

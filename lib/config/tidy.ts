@@ -1,6 +1,6 @@
 import type { GenericSchema } from "valibot";
 import { type Finding, failure, type Path, warning } from "./finding.ts";
-import { nearest } from "./nearest.ts";
+import { meant, nearest } from "./nearest.ts";
 import { isPlaceholder } from "./parts.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 
@@ -166,11 +166,7 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
   const near = nearest(key, known);
   const elsewhere = near === undefined ? whereElse(work.root, key) : undefined;
   const few = known.length <= 12 ? `known here: ${known.join(", ")}` : "remove it";
-  const fix = near
-    ? `did you mean "${near}"?`
-    : elsewhere
-      ? `it belongs under "${elsewhere}"; check the indentation`
-      : few;
+  const fix = near ? meant(near) : elsewhere ? `it belongs under "${elsewhere}"; check the indentation` : few;
   return {
     severity: "error",
     rule: "unknown-key",

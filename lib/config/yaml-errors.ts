@@ -19,7 +19,10 @@ export const syntaxErrors: Readonly<Record<ErrorCode, readonly [string, string]>
   ],
   BAD_PROP_ORDER: ["anchor or tag stands at the wrong place", "put it directly before the value"],
   BAD_SCALAR_START: ["a plain text cannot begin with this character", "put the value in quotes"],
-  BLOCK_AS_IMPLICIT_KEY: ['a second ": " on one line', "put the value in quotes, or start a new line"],
+  BLOCK_AS_IMPLICIT_KEY: [
+    'this value is followed by another "key: value"',
+    "correct the indentation around this line, or put the value in quotes",
+  ],
   BLOCK_IN_FLOW: ["a block cannot stand inside [ ] or { }", "close the bracket first"],
   DUPLICATE_KEY: ["this key stands twice in one mapping", "remove one of the two"],
   IMPOSSIBLE: ["this cannot be read as YAML", "check the quotes and the indentation around this place"],

@@ -139,9 +139,8 @@ function source(file: string, document: Document, lines: LineCounter): Source {
   if (broken.length > 0) return { ...base, value: null, diagnostics: broken };
   const repeated: Finding[] = [];
   findRepeated(document.contents, [], repeated);
-  const diagnostics = [...repeated, ...tagWarnings(document)].map(finding =>
-    placed({ ...base, value: null, diagnostics: [] }, finding),
-  );
+  const unplaced = { ...base, value: null, diagnostics: [] };
+  const diagnostics = [...repeated.map(finding => placed(unplaced, finding)), ...tagWarnings(file, document, at)];
   if (repeated.length > 0) return { ...base, value: null, diagnostics };
   try {
     return { ...base, value: document.toJS({ maxAliasCount: 100 }), diagnostics };
@@ -179,13 +178,15 @@ function badAlias(document: Document): { readonly node: Node | undefined; readon
   return { node: first, words: syntaxErrors.RESOURCE_EXHAUSTION };
 }
 
-/** The first error of each line, five lines at most: later ones are mostly its echo. */
+/** The first error of each kind, and of each line: the others are mostly its echo. */
 function syntax(file: string, document: Document, at: (offset: number) => Position): readonly Diagnostic[] {
   const byLine = new Map<number, Diagnostic>();
+  const codes = new Set<string>();
   for (const error of document.errors) {
     const [message, fix] = syntaxErrors[error.code];
     const place = at(error.pos[0]);
-    if (byLine.has(place.line)) continue;
+    if (byLine.has(place.line) || codes.has(error.code)) continue;
+    codes.add(error.code);
     byLine.set(place.line, {
       file,
       ...place,
@@ -201,10 +202,13 @@ function syntax(file: string, document: Document, at: (offset: number) => Positi
   return [...byLine.values()];
 }
 
-const tagWarnings = (document: Document): readonly Finding[] =>
-  document.warnings.length === 0
-    ? []
-    : [warning("yaml-tag", [], "a tag in this file is unknown and has no effect", "remove the !tag")];
+const unknownTag = "this tag is unknown and has no effect";
+
+const tagWarnings = (file: string, document: Document, at: (offset: number) => Position): readonly Diagnostic[] =>
+  document.warnings.map(({ pos }) => {
+    const { severity, rule, message, fix, blocks } = warning("yaml-tag", [], unknownTag, "remove the !tag");
+    return { file, ...at(pos[0]), severity, rule, path: "", message, fix, blocks };
+  });
 
 function findRepeated(node: unknown, path: Path, found: Finding[]): void {
   if (isSeq(node)) for (const [index, item] of node.items.entries()) findRepeated(item, [...path, index], found);

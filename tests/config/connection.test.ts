@@ -37,10 +37,7 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
     ["driver: proxy\n", ["unknown-driver@1:9 driver"]],
     ["driver: nfs-client\n", ["missing-key@1:1 nfs"]],
     ["driver: nfs-client\nnfs: 3\n", ["wrong-type@2:6 nfs"]],
-    [
-      nfs.replace("shareBasePath", "shareBasePth"),
-      ["unknown-key@4:3 nfs.shareBasePth", "missing-key@2:1 nfs.shareBasePath"],
-    ],
+    [nfs.replace("shareBasePath", "shareBasePth"), ["unknown-key@4:3 nfs.shareBasePth"]],
     [nfs.replace("/storage", "storage"), ["invalid-value@5:23 nfs.controllerBasePath"]],
     [nfs.replace("/storage", "/a/../b"), ["invalid-value@5:23 nfs.controllerBasePath"]],
     [`${nfs}  dirPermissionsMode: 888\n`, ["invalid-value@6:23 nfs.dirPermissionsMode"]],

@@ -117,6 +117,7 @@ function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterabl
     if (wanted === "" || !possible || possible.includes(wanted)) continue;
     const message = `connection "${name}" (${driver}) cannot make "${wanted}"`;
     yield problem("fstype-impossible", path, message, `possible: ${possible.join(", ")}`);
+    return;
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Finding } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
 import type { ProxyConfig } from "../../config/proxy.ts";
-import { type ClassObject, type ConnectionFile, problem, textAt, type World } from "../world.ts";
+import { type ClassObject, type ConnectionFile, mappingAt, problem, textAt, type World } from "../world.ts";
 import { membersOf } from "./groups.ts";
 
 /** Which connections a class leads to, and what is wrong with its `connection`. */
@@ -41,7 +41,8 @@ export function targetOf(each: ClassObject, world: World): Target {
   const config: ProxyConfig | undefined = world.main?.read.partial;
   const group = config?.groups.get(name);
   if (group) return { members: membersOf(group, world.connections), finding: undefined };
-  if (world.connections.length === 0) return { members: [], finding: undefined };
+  const declared = Object.hasOwn(mappingAt(world.main?.proxy, "groups"), name);
+  if (world.connections.length === 0 || declared) return { members: [], finding: undefined };
   const names = [...world.connections.map(connection => connection.name), ...(config?.groups.keys() ?? [])];
   const near = nearest(name, names);
   const fix = near ? `did you mean "${near}"?` : `add a file ${name}.yaml to the connections`;

@@ -1,9 +1,8 @@
 import { type Finding, warning } from "../../config/finding.ts";
-import type { ProxyConfig } from "../../config/proxy.ts";
 import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { type ClassObject, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
+import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
 import { parameters } from "./class-parameters.ts";
 import { isOurs, ownProvisioners, targetOf } from "./class-target.ts";
 import { reportsOf } from "./topology.ts";
@@ -14,12 +13,11 @@ export function* classes(world: World): Iterable<Reported> {
   for (const each of world.classes) {
     if (!isOurs(each, own)) continue;
     const { members, finding } = targetOf(each, world);
-    const config = world.main?.read.partial;
     const findings = [
       ...(finding ? [finding] : []),
       ...fields(each),
       ...parameters(each, members),
-      ...(each.kind === "storage" ? storageClass(each, members, config) : []),
+      ...(each.kind === "storage" ? storageClass(each, members, world) : []),
     ];
     for (const found of findings) yield { leaf: each.leaf, finding: found };
   }
@@ -47,11 +45,7 @@ function* fields(each: ClassObject): Iterable<Finding> {
   }
 }
 
-function* storageClass(
-  each: ClassObject,
-  members: readonly ConnectionFile[],
-  config: ProxyConfig | undefined,
-): Iterable<Finding> {
+function* storageClass(each: ClassObject, members: readonly ConnectionFile[], world: World): Iterable<Finding> {
   const local = members.find(({ driver }) => factsOf(driver).local);
   if (local && textAt(each.value, "volumeBindingMode") !== "WaitForFirstConsumer") {
     const message = `${local.driver} volumes exist on one node, chosen before the pod is`;
@@ -67,7 +61,7 @@ function* storageClass(
     const message = `connection "${rigid.name}" (${rigid.driver}) cannot expand volumes`;
     yield problem("class-expansion", [...each.path, "allowVolumeExpansion"], message, "remove it");
   }
-  yield* allowedTopologies(each, members, config);
+  yield* allowedTopologies(each, members, world);
 }
 
 type Term = Readonly<Record<string, string>>;
@@ -86,15 +80,14 @@ function termsOf(entry: unknown): readonly Term[] {
   );
 }
 
-function* allowedTopologies(
-  each: ClassObject,
-  members: readonly ConnectionFile[],
-  config: ProxyConfig | undefined,
-): Iterable<Finding> {
+function* allowedTopologies(each: ClassObject, members: readonly ConnectionFile[], world: World): Iterable<Finding> {
   const entries = listAt(each.value, "allowedTopologies");
+  const config = world.main?.read.partial;
   if (entries.length === 0 || !config) return;
   const path = [...each.path, "allowedTopologies"];
   const topology = config.nodeTopology;
+  // Of a topology that is wrong itself nothing can be said.
+  if (!topology && at(world.main?.proxy, "nodeTopology")) return;
   if (!topology) {
     yield problem(
       "class-topology",
@@ -127,14 +120,14 @@ function* keysOf(
   const extra = members.flatMap(member => placesOf(member, "").flatMap(place => Object.keys(place.extra)));
   let foreign = false;
   for (const [index, entry] of entries.entries()) {
-    for (const [at, expression] of listAt(entry, "matchLabelExpressions").entries()) {
+    for (const [position, expression] of listAt(entry, "matchLabelExpressions").entries()) {
       const key = textAt(expression, "key") ?? "";
       if (reports.includes(key) || extra.includes(key)) continue;
       foreign = true;
       const message = `nodes do not report "${key}"`;
       yield problem(
         "class-topology",
-        [...path, index, "matchLabelExpressions", at, "key"],
+        [...path, index, "matchLabelExpressions", position, "key"],
         message,
         `they report: ${reports.join(", ")}`,
       );

@@ -28,7 +28,9 @@ export function* mainFile({ main, compile, modules }: World): Iterable<Reported>
 
 /** Keys outside `proxy:` are defaults for connections; one that no driver has is a mistake. */
 function* defaults(main: MainFile, modules: World["modules"]): Iterable<Finding> {
-  const values = Object.entries(mappingAt(main.leaf.source.value)).filter(([key]) => !ownKeys.has(key));
+  const values = Object.entries(mappingAt(main.leaf.source.value)).filter(
+    ([key]) => !ownKeys.has(key) && key !== "node",
+  );
   const schemas = [commonSchema, ...modules.flatMap(({ names, schema }) => names.map(name => schema(name)))];
   for (const { path, known } of strangers(schemas, Object.fromEntries(values))) {
     const key = String(path.at(-1));

@@ -3,7 +3,7 @@ import { nearest } from "../../config/nearest.ts";
 import type { NodeTopology } from "../../config/topology.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { type ConnectionFile, listAt, mappingAt, problem, type World } from "../world.ts";
+import { at, type ConnectionFile, listAt, mappingAt, problem, type World } from "../world.ts";
 
 /** What nodes can report: key without prefix → the possible values, undefined where they cannot be known. */
 export type Reports = ReadonlyMap<string, ReadonlySet<string> | undefined>;
@@ -27,10 +27,12 @@ export function reportsOf(topology: NodeTopology): Reports {
 export function* topology(world: World): Iterable<Reported> {
   const { main, connections } = world;
   const config = main?.read.partial;
+  // Of a topology that is wrong itself nothing can be said.
+  const wrong = at(main?.proxy, "nodeTopology") && !config?.nodeTopology;
   for (const connection of connections) {
     const { leaf } = connection;
     for (const finding of repeated(connection)) yield { leaf, finding };
-    if (!config) continue;
+    if (!config || wrong) continue;
     const reports = config.nodeTopology && reportsOf(config.nodeTopology);
     for (const finding of unreachable(connection, reports)) yield { leaf, finding };
     if (factsOf(connection.driver).local && config.nodeTopology?.kind !== "node")
