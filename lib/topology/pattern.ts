@@ -9,15 +9,30 @@ export interface Pattern {
 /** Compiles a pattern in RE2 syntax. Throws an Error whose message says what is wrong with it. */
 export type PatternCompiler = (pattern: string) => Pattern;
 
+/** The patterns for "whatever it is", which most rules have; the group is the whole line. */
+const anything: ReadonlyMap<string, (input: string) => boolean> = new Map([
+  ["(.*)", input => !input.includes("\n")],
+  ["(.+)", input => input !== "" && !input.includes("\n")],
+]);
+
 /** A longer pattern is no rule that a person wrote; nesting costs stack while it is compiled. */
 const maxPatternLength = 1_024;
 
 /** Larger programs, such as nested counted repeats, would make one match slow. */
 const maxProgramSize = 10_000;
 
+/** A compiler for these patterns; the engine is loaded only where one of them needs it. */
+export async function compilerFor(patterns: readonly string[]): Promise<PatternCompiler> {
+  if (!patterns.every(pattern => anything.has(pattern))) return patternCompiler();
+  return pattern => {
+    const fits = anything.get(pattern) ?? (() => false);
+    return { groups: 1, match: input => (fits(input) ? [input, input] : undefined) };
+  };
+}
+
 /**
- * The engine for patterns of users. It is loaded only where rules exist, because the library costs start-up time.
- * RE2 matches in linear time, so no pattern and no input can hang the process.
+ * The engine for patterns of users: RE2, which matches in linear time, so that no pattern and no input can hang the process.
+ * Loading it costs start-up time and memory.
  */
 export async function patternCompiler(): Promise<PatternCompiler> {
   const { RE2JS } = await import("re2js");

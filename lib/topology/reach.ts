@@ -1,6 +1,6 @@
 import type { CsiError } from "../core/errors.ts";
 import type { Segments } from "../core/topology.ts";
-import { type Demand, type Place, segmentsOf } from "./place.ts";
+import type { Demand, Place } from "./place.ts";
 import {
   type AllowedTerm,
   type ClusterNode,
@@ -30,10 +30,14 @@ export interface ClassTopology {
   readonly allowed: readonly AllowedTerm[];
 }
 
-/** What csimux answers to a CreateVolume call. */
-export type Answer =
-  | { readonly connections: readonly string[]; readonly places: readonly Segments[] }
-  | { readonly error: CsiError };
+/** A connection that would take a volume, and the places that the volume would report. */
+export interface Candidate {
+  readonly connection: string;
+  readonly places: readonly Segments[];
+}
+
+/** What csimux answers to a CreateVolume call. Of several candidates (members of a group) the first preferred ones come first. */
+export type Answer = { readonly candidates: readonly Candidate[] } | { readonly error: CsiError };
 
 /** One possible course of a claim. */
 export interface Course {
@@ -109,6 +113,3 @@ export function labelChanges(before: Segments, after: Segments): readonly LabelC
     .filter(([key, from]) => after[key] !== from)
     .map(([key, from]) => ({ key, from, to: after[key] }));
 }
-
-/** All labels of the places, for people and for comparisons. */
-export const labelsOf = (places: readonly Place[]): readonly Segments[] => places.map(segmentsOf);
