@@ -3,6 +3,7 @@ import { realHost } from "./host.ts";
 import { addId } from "./id.ts";
 import { addProbe } from "./probe.ts";
 import { addServe } from "./serve-command.ts";
+import { addTopology } from "./topology-command.ts";
 import { addValidate } from "./validate-command.ts";
 import { version } from "./version.ts";
 
@@ -16,6 +17,7 @@ async function main(): Promise<void> {
     .exitOverride();
   addServe(program, host);
   addValidate(program, host);
+  addTopology(program, host);
   addId(program, host);
   addProbe(program, host);
   await program.parseAsync(process.argv);

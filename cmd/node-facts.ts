@@ -43,16 +43,23 @@ async function ownLabels(nodeName: string, { env }: Host): Promise<Readonly<Reco
 /** The host's root as the existing chart mounts it, then the container's own. */
 const roots = ["/host", ""] as const;
 
-/** The storage names of this machine that are asked for. Throws "failed-precondition" when a file is there and unusable. */
-export async function storageNames(wanted: { readonly iqn: boolean; readonly nqn: boolean }): Promise<NodeIdentity> {
-  const iqn = wanted.iqn ? await first("/etc/iscsi/initiatorname.iscsi", initiatorName) : undefined;
-  const nqn = wanted.nqn ? await first("/etc/nvme/hostnqn", hostNqn) : undefined;
+/** The storage names of a node that are asked for. Throws "failed-precondition" when a file is there and unusable. */
+export async function storageNames(
+  wanted: { readonly iqn: boolean; readonly nqn: boolean },
+  { file }: Pick<NodeFacts, "file">,
+): Promise<NodeIdentity> {
+  const iqn = wanted.iqn ? await first("/etc/iscsi/initiatorname.iscsi", file, initiatorName) : undefined;
+  const nqn = wanted.nqn ? await first("/etc/nvme/hostnqn", file, hostNqn) : undefined;
   return { ...(iqn !== undefined && { iqn }), ...(nqn !== undefined && { nqn }) };
 }
 
-async function first(path: string, read: (text: string) => string | undefined): Promise<string | undefined> {
+async function first(
+  path: string,
+  file: NodeFacts["file"],
+  read: (text: string) => string | undefined,
+): Promise<string | undefined> {
   for (const root of roots) {
-    const text = await readSmallFile(root + path, maxFileBytes);
+    const text = await file(root + path);
     const found = text === undefined ? undefined : read(text);
     if (found !== undefined) return found;
   }

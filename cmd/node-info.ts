@@ -33,7 +33,7 @@ export async function ownNode(config: ProxyConfig, name: string | undefined, hos
     const identity = {
       ...(nodeName !== undefined && { nodeName }),
       hostname: host.hostname,
-      ...(await storageNames(nodeId.parts)),
+      ...(await storageNames(nodeId.parts, facts)),
     };
     return { nodeId: encodeNodeId(identity, nodeId), segments };
   };

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import type { Outside } from "../lib/config/tidy.ts";
@@ -11,18 +10,6 @@ import { modules } from "../lib/drivers/index.ts";
 import type { Ports } from "../lib/drivers/module.ts";
 import type { Connection } from "../lib/mux/connection.ts";
 import type { Place } from "../lib/topology/place.ts";
-
-/** What the configuration may see of the machine: environment variables and small files named by `…File` keys. */
-export const outsideOf = (env: Readonly<Record<string, string | undefined>>): Outside => ({
-  env: name => env[name],
-  file: path => {
-    try {
-      return readFileSync(path, "utf8");
-    } catch {
-      return undefined;
-    }
-  },
-});
 
 export interface OpenOptions {
   readonly main: () => Pick<ProxyConfig, "defaults">;

@@ -12,7 +12,7 @@ import { openLog } from "./logging.ts";
 import { MainFile } from "./main-file.ts";
 import { openNode } from "./node.ts";
 import { ownNode } from "./node-info.ts";
-import { outsideOf } from "./open.ts";
+import { outsideOf } from "./outside.ts";
 import type { ServeOptions } from "./serve-options.ts";
 import { commit, version } from "./version.ts";
 

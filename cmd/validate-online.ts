@@ -5,7 +5,8 @@ import { localRunner } from "../lib/io/local.ts";
 import type { Problem } from "../lib/lint/lint.ts";
 import type { ConnectionFile, World } from "../lib/lint/world.ts";
 import type { Host } from "./host.ts";
-import { opener, outsideOf } from "./open.ts";
+import { opener } from "./open.ts";
+import { outsideOf } from "./outside.ts";
 import { toolEnvironment } from "./tools.ts";
 
 /** How many systems are asked at once. */

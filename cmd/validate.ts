@@ -9,7 +9,7 @@ import { type Linted, lint, type Problem } from "../lib/lint/lint.ts";
 import { rules } from "../lib/lint/rules.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
 import type { Host } from "./host.ts";
-import { outsideOf } from "./open.ts";
+import { outsideOf } from "./outside.ts";
 import { InputError, readInputs } from "./validate-files.ts";
 import type { Format, ValidateOptions } from "./validate-options.ts";
 import { version } from "./version.ts";
@@ -38,7 +38,9 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
 }
 
 async function linting(inputs: readonly Input[], { online }: ValidateOptions, host: Host): Promise<Linted> {
-  const compile = await patternCompiler();
+  // The pattern engine is loaded only where there are rules; any pattern but the plainest asks for it.
+  const rules = inputs.some(({ text }) => /fromRegexp|customRules/.test(text));
+  const compile = await patternCompiler(rules ? ["."] : []);
   return lint(inputs, { modules, outside: outsideOf(host.env), atHome: online, compile });
 }
 

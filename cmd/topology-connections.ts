@@ -1,0 +1,133 @@
+import { statSync } from "node:fs";
+import { dirname, isAbsolute, resolve } from "node:path";
+import { nearest } from "../lib/config/nearest.ts";
+import { placesOf, readPlacement } from "../lib/config/placement.ts";
+import type { ProxyConfig } from "../lib/config/proxy.ts";
+import { CsiError } from "../lib/core/errors.ts";
+import { selects } from "../lib/core/selector.ts";
+import { ConnectionFolder } from "../lib/io/folder.ts";
+import { factsOf } from "../lib/lint/facts.ts";
+import { type Demand, fitsTerm, type Place, type PlacementPolicy, place } from "../lib/topology/place.ts";
+import type { Answer, Candidate } from "../lib/topology/reach.ts";
+import type { ClusterNode } from "../lib/topology/sidecar.ts";
+
+/** A connection as topology sees it. */
+export interface Target {
+  readonly name: string;
+  /** Empty: reachable from everywhere. "own": volumes exist on the node that made them. */
+  readonly places: readonly Place[] | "own";
+  readonly suspended: boolean;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** The connections of a folder; `broken` are those whose file does not say where they are. */
+export interface Targets {
+  readonly all: readonly Target[];
+  readonly broken: ReadonlyMap<string, CsiError>;
+}
+
+/** The folder of connection files, or undefined when it is not on this machine. */
+export function connectionFolder(config: ProxyConfig, main: string, given: string | undefined): string | undefined {
+  const folder = given ?? config.configFolder;
+  const candidates =
+    given !== undefined || isAbsolute(folder) ? [folder] : [resolve(folder), resolve(dirname(main), folder)];
+  return candidates.find(each => statSync(each, { throwIfNoEntry: false })?.isDirectory());
+}
+
+/** Reads where all connections of a folder are. Throws "unavailable" when the folder cannot be read. */
+export async function readTargets(folder: string, config: ProxyConfig): Promise<Targets> {
+  const files = new ConnectionFolder(folder);
+  const all: Target[] = [];
+  const broken = new Map<string, CsiError>();
+  for (const name of await files.names()) {
+    try {
+      all.push(target(name, (await files.read(name)) ?? "", config));
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      broken.set(name, error);
+    }
+  }
+  return { all, broken };
+}
+
+function target(name: string, text: string, { defaults, nodeTopology }: ProxyConfig): Target {
+  const common = readPlacement(`${name}.yaml`, text, defaults);
+  const own = factsOf(common.driver).local && nodeTopology?.kind === "node";
+  const places = placesOf(common, defaults.prefix) ?? (own ? "own" : []);
+  return { name, places, suspended: common.suspended, labels: common.labels };
+}
+
+/** The connections that a name stands for: one, or the members of a group. Throws "invalid-argument" when it is neither. */
+export function targetsNamed(name: string, { all, broken }: Targets, { groups }: ProxyConfig): readonly Target[] {
+  const direct = all.filter(each => each.name === name);
+  if (direct.length > 0) return direct;
+  const error = broken.get(name);
+  if (error) throw error;
+  const group = groups.get(name);
+  if (!group) {
+    const near = nearest(name, [...all.map(each => each.name), ...groups.keys()]);
+    const hint = near === undefined ? "" : `; did you mean "${near}"?`;
+    throw new CsiError("invalid-argument", `there is no connection or group "${name}"${hint}`);
+  }
+  const { from } = group;
+  if (from.kind === "selector") return all.filter(({ labels }) => selects(from.selector, labels));
+  return from.members.map(member => {
+    const found = all.find(each => each.name === member);
+    if (found) return found;
+    throw (
+      broken.get(member) ?? new CsiError("failed-precondition", `member "${member}" of group "${name}" has no file`)
+    );
+  });
+}
+
+/** The places of a connection as the given node sees them: storage of the node itself is there alone. */
+export function placesAt({ places }: Target, nodes: readonly Pick<ClusterNode, "labels">[], prefix: string) {
+  if (places !== "own") return places;
+  const key = `${prefix}/node`;
+  return nodes.map(({ labels }): Place => ({ requirements: { [key]: labels[key] ?? "" }, extra: {} }));
+}
+
+/** What csimux would answer to a CreateVolume call that names these connections; the fill level is not known here. */
+export function answering(targets: readonly Target[], nodes: readonly ClusterNode[], policy: PlacementPolicy) {
+  return (demand: Demand = { requisite: [], preferred: [] }, selected: ClusterNode | undefined): Answer => {
+    const refusals: CsiError[] = [];
+    const accepted: (Candidate & { readonly preference: number })[] = [];
+    for (const each of targets) {
+      const places = placesAt(each, selected ? [selected] : nodes, policy.prefix);
+      const found = accept(each, places, demand, policy);
+      if (found instanceof CsiError) refusals.push(found);
+      else accepted.push({ connection: each.name, places: found, preference: preferenceOf(places, demand, policy) });
+    }
+    if (accepted.length === 0) return { error: refusal(refusals) };
+    const ordered = accepted.sort((a, b) => a.preference - b.preference);
+    return { candidates: ordered.map(({ connection, places }) => ({ connection, places })) };
+  };
+}
+
+function accept({ name, suspended }: Target, places: readonly Place[], demand: Demand, policy: PlacementPolicy) {
+  if (suspended) return new CsiError("resource-exhausted", `connection "${name}" is suspended`);
+  try {
+    return place(places, demand, policy);
+  } catch (error) {
+    if (error instanceof CsiError) return error;
+    throw error;
+  }
+}
+
+function preferenceOf(places: readonly Place[], { preferred }: Demand, policy: PlacementPolicy): number {
+  const index = preferred.findIndex(term => fitsTerm(places, term, policy));
+  return index < 0 ? preferred.length : index;
+}
+
+/** Final only when every member refuses for good. */
+function refusal(refusals: readonly CsiError[]): CsiError {
+  const [first] = refusals;
+  if (!first) return new CsiError("failed-precondition", "the group has no members");
+  if (refusals.length === 1) return first;
+  const final = refusals.every(({ code }) => code === "invalid-argument");
+  const code = final ? "invalid-argument" : "resource-exhausted";
+  return new CsiError(
+    code,
+    `no member of the group can take the volume: ${refusals.map(each => each.message).join("; ")}`,
+  );
+}

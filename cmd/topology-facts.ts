@@ -1,0 +1,36 @@
+import type { ListedNode } from "../lib/config/node-list.ts";
+import { CsiError } from "../lib/core/errors.ts";
+import type { NodeFacts } from "../lib/topology/facts.ts";
+import type { Host } from "./host.ts";
+import { realFacts } from "./node-facts.ts";
+import type { GivenFacts } from "./topology-options.ts";
+
+/** What the user gave, over the facts of the machine that the command runs on. Given labels are all the labels there are. */
+export function givenFacts(given: GivenFacts, host: Host): NodeFacts {
+  const nodeName = given.nodeName ?? (host.env["CSI_NODE_ID"] || undefined);
+  const real = realFacts(nodeName, host);
+  return {
+    nodeName,
+    hostname: given.hostname ?? real.hostname,
+    env: name => given.env.get(name) ?? real.env(name),
+    file: async path => given.files.get(path) ?? real.file(path),
+    label: async name => (given.labels.size > 0 ? given.labels.get(name) : real.label(name)),
+  };
+}
+
+/** A node of a list: only what the list says and what the user gave for all nodes, nothing of this machine. */
+export function listedFacts(node: ListedNode, given: GivenFacts): NodeFacts {
+  const env = new Map([...given.env, ...Object.entries(node.env)]);
+  const files = new Map([...given.files, ...Object.entries(node.files)]);
+  const labels = new Map([...Object.entries(node.labels ?? {}), ...given.labels]);
+  return {
+    nodeName: node.name,
+    hostname: node.hostname,
+    env: name => env.get(name),
+    file: async path => files.get(path),
+    label: async name => {
+      if (node.labels || labels.size > 0) return labels.get(name);
+      throw new CsiError("failed-precondition", `the list of nodes does not say which labels ${node.name} has`);
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { readFile } from "node:fs/promises";
+import { inWords } from "../lib/config/finding.ts";
+import { readNodeList } from "../lib/config/node-list.ts";
+import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
+import { readStorageClass, type StorageClass } from "../lib/config/storage-class.ts";
+import { CsiError } from "../lib/core/errors.ts";
+import type { NodeFacts } from "../lib/topology/facts.ts";
+import { compileTopology, type Topology } from "../lib/topology/rules.ts";
+import type { Host } from "./host.ts";
+import { outsideOf } from "./outside.ts";
+import { UsageError } from "./serve-options.ts";
+import { givenFacts, listedFacts } from "./topology-facts.ts";
+import type { TopologyOptions } from "./topology-options.ts";
+
+/** A main file that csimux would not start with. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/** A main file, ready to be asked. */
+export interface Rules {
+  readonly config: ProxyConfig;
+  readonly topology: Topology | undefined;
+}
+
+/** A node to be evaluated. */
+export interface Subject {
+  /** Empty when the node's name is not known. */
+  readonly name: string;
+  readonly facts: NodeFacts;
+  /** All its labels, where they are known. */
+  readonly labels: Readonly<Record<string, string>> | undefined;
+}
+
+/** Reads and compiles a main file. Throws ConfigError, and UsageError when it cannot be read. */
+export async function readRules(path: string, host: Host): Promise<Rules> {
+  const { config, diagnostics } = readProxyConfig(path, await textOf(path, host), outsideOf(host.env));
+  if (!config) {
+    const reasons = diagnostics.filter(({ blocks }) => blocks).map(inWords);
+    throw new ConfigError(reasons.join("\n"));
+  }
+  const { nodeTopology } = config;
+  try {
+    return { config, topology: nodeTopology && (await compileTopology(nodeTopology)) };
+  } catch (error) {
+    throw error instanceof CsiError ? new ConfigError(error.message) : error;
+  }
+}
+
+/** The nodes that are asked about: this one, a given one, or those of a list. Throws UsageError. */
+export async function readSubjects({ nodes, given }: TopologyOptions, host: Host): Promise<readonly Subject[]> {
+  if (nodes === undefined) {
+    const facts = givenFacts(given, host);
+    const labels = given.labels.size > 0 ? Object.fromEntries(given.labels) : undefined;
+    return [{ name: facts.nodeName ?? "", facts, labels }];
+  }
+  const text = await textOf(nodes, host);
+  return usable(() => readNodeList(nodes, text)).map(node => ({
+    name: node.name,
+    facts: listedFacts(node, given),
+    labels: node.labels,
+  }));
+}
+
+/** Reads a StorageClass. Throws UsageError. */
+export async function readClass(path: string, host: Host): Promise<StorageClass> {
+  const text = await textOf(path, host);
+  return usable(() => readStorageClass(path, text));
+}
+
+/** Input that is not what it should be is a matter of usage. */
+function usable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof CsiError ? new UsageError(error.message) : error;
+  }
+}
+
+async function textOf(path: string, host: Host): Promise<string> {
+  if (path === "-") return host.stdin();
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown reason";
+    throw new UsageError(`${path} cannot be read (${code})`);
+  }
+}

@@ -1,0 +1,63 @@
+import type { Segments } from "../lib/core/topology.ts";
+import type { Paint } from "../lib/lint/format/text.ts";
+import type { Answer, Course, Mode } from "../lib/topology/reach.ts";
+import { codeName } from "./topology-report.ts";
+import { someOf } from "./topology-table.ts";
+import type { View } from "./topology-view.ts";
+
+/** What becomes of claims under each setting of external-provisioner; settings that change nothing stand together. */
+export function modesText({ modes, prefix }: View, tint: Paint): string {
+  const groups = new Map<string, Mode[]>();
+  for (const mode of modes) {
+    const text = JSON.stringify([mode.binding, mode.courses.map(({ nodes, request }) => [nodes, request])]);
+    groups.set(text, [...(groups.get(text) ?? []), mode]);
+  }
+  return [...groups.values()].map(group => modeText(group, prefix, tint)).join("");
+}
+
+function modeText(group: readonly Mode[], prefix: string, tint: Paint): string {
+  const [first] = group;
+  if (!first) return "";
+  const courses = first.courses.map(course => courseText(course, prefix, tint)).join("");
+  return `${tint.strong(first.binding)}, ${settings(group)}\n${courses}`;
+}
+
+/** The flags that make the difference. */
+function settings(group: readonly Mode[]): string {
+  const words = (["strict", "immediate"] as const).flatMap(flag => {
+    const values = new Set(group.map(mode => mode[flag]));
+    return values.size === 1 ? [`--${flag}-topology=${[...values].join("")}`] : [];
+  });
+  return words.length > 0 ? words.join(" ") : "whatever the flags";
+}
+
+function courseText({ nodes, request, answer }: Course, prefix: string, tint: Paint): string {
+  const who = nodes.length > 0 ? `  pod on ${someOf(nodes)}\n` : "";
+  if ("refusal" in request) return `${who}    nothing is sent: ${tint.warning(request.refusal)}\n`;
+  const { demand } = request;
+  const sent = demand
+    ? `    requisite  ${terms(demand.requisite, prefix)}\n    preferred  ${terms(demand.preferred, prefix)}\n`
+    : "    sent without topology\n";
+  return `${who}${sent}    answer     ${answer ? answerText(answer, prefix, tint) : "-"}\n`;
+}
+
+function answerText(answer: Answer, prefix: string, tint: Paint): string {
+  if ("error" in answer) return `${tint.error(codeName(answer.error))}: ${answer.error.message}`;
+  const volumes = answer.candidates.map(
+    ({ connection, places }) =>
+      `${connection}, ${places.length === 0 ? "usable everywhere" : `usable in ${terms(places, prefix)}`}`,
+  );
+  return `volume on ${volumes.join("; or on ")}`;
+}
+
+const most = 6;
+
+/** Terms as alternatives, shortened where a cluster has many. */
+function terms(all: readonly Segments[], prefix: string): string {
+  const shown = all.slice(0, most).map(term =>
+    Object.entries(term)
+      .map(([key, value]) => `${key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key}=${value}`)
+      .join("+"),
+  );
+  return `${shown.join(" | ")}${all.length > most ? ` | … (${all.length} in all)` : ""}`;
+}

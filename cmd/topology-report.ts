@@ -1,0 +1,74 @@
+import type { ProxyConfig } from "../lib/config/proxy.ts";
+import { CsiError } from "../lib/core/errors.ts";
+import type { Segments } from "../lib/core/topology.ts";
+import { evaluate, type RuleOutcome } from "../lib/topology/evaluate.ts";
+import type { NodeFacts } from "../lib/topology/facts.ts";
+import { encodeNodeId } from "../lib/topology/node-id.ts";
+import type { Topology } from "../lib/topology/rules.ts";
+import { storageNames } from "./node-facts.ts";
+
+/** What NodeGetInfo would answer on one node, and why. */
+export interface NodeReport {
+  /** Undefined when `failure` is set. */
+  readonly nodeId: string | undefined;
+  readonly segments: Segments;
+  readonly outcomes: readonly RuleOutcome[];
+  readonly failure: CsiError | undefined;
+}
+
+/** Evaluates one node. `topology` is undefined when the main file configures none. */
+export async function report(
+  { nodeId: settings }: ProxyConfig,
+  topology: Topology | undefined,
+  given: NodeFacts,
+): Promise<NodeReport> {
+  const nodeName = given.nodeName ?? (settings.allowHostnameFallback ? given.hostname : undefined);
+  const facts = { ...given, nodeName };
+  const evaluation = topology && (await evaluate(topology, facts));
+  const { segments = {}, outcomes = [], failure } = evaluation ?? {};
+  if (failure) return { nodeId: undefined, segments, outcomes, failure };
+  try {
+    const { hostname } = facts;
+    const identity = {
+      ...(nodeName !== undefined && { nodeName }),
+      ...(hostname !== undefined && { hostname }),
+      ...(await storageNames(settings.parts, facts)),
+    };
+    return { nodeId: encodeNodeId(identity, settings), segments, outcomes, failure: undefined };
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    return { nodeId: undefined, segments: {}, outcomes, failure: error };
+  }
+}
+
+/** The name of a failure in output for programs: as gRPC spells it. */
+export const codeName = ({ code }: CsiError): string => code.toUpperCase().replaceAll("-", "_");
+
+/** Why a rule ended as it did; a rule that matched may have been overruled by a later one with its key. */
+export function reasonOf(outcome: RuleOutcome, outcomes: readonly RuleOutcome[]): string {
+  const last = outcomes.findLast(({ applied, rule }) => applied && rule.key === outcome.rule.key);
+  if (!last || last === outcome) return outcome.reason;
+  const overruled = `rule ${last.rule.index + 1} gives the key its value`;
+  return outcome.applied ? `matched, but ${overruled}` : outcome.reason.replace("the default stands in", overruled);
+}
+
+/** A default that a matching rule of the same key makes idle. */
+export const isOverruled = (outcome: RuleOutcome, outcomes: readonly RuleOutcome[]): boolean =>
+  !outcome.applied && outcomes.some(({ applied, rule }) => applied && rule.key === outcome.rule.key);
+
+/** The stable form for programs. */
+export const reportData = ({ nodeId, segments, outcomes, failure }: NodeReport): Readonly<Record<string, unknown>> =>
+  failure
+    ? { error: { code: codeName(failure), message: failure.message } }
+    : {
+        nodeId,
+        segments,
+        rules: outcomes.map(outcome => ({
+          key: outcome.rule.key,
+          source: outcome.rule.source.kind,
+          input: outcome.input ?? null,
+          applied: outcome.applied,
+          value: (isOverruled(outcome, outcomes) ? undefined : outcome.value) ?? null,
+          reason: reasonOf(outcome, outcomes),
+        })),
+      };

@@ -1,0 +1,96 @@
+import type { Segments } from "../lib/core/topology.ts";
+import { type Paint, paint } from "../lib/lint/format/text.ts";
+import { quoted } from "../lib/topology/labels.ts";
+import { alike } from "../lib/topology/reach.ts";
+import { modesText } from "./topology-modes.ts";
+import { codeName, isOverruled, type NodeReport, reasonOf } from "./topology-report.ts";
+import { type Cell, someOf, table } from "./topology-table.ts";
+import { reachable, registered, type View } from "./topology-view.ts";
+
+/** Everything for people, as it is printed. */
+export function viewText(view: View, colour: boolean): string {
+  const tint = paint(colour);
+  const parts = [
+    view.many ? nodesText(view, tint) : nodeText(view, tint),
+    view.targets ? mapText(view, tint) : "",
+    modesText(view, tint),
+    view.warnings.map(warning => `${tint.warning("warning")}: ${warning}\n`).join(""),
+  ];
+  return parts.filter(part => part !== "").join("\n");
+}
+
+function nodeText({ nodes: [node], configured }: View, tint: Paint): string {
+  if (!node) return "";
+  const { report } = node;
+  const rules = rulesText(report, tint);
+  if (report.failure)
+    return `${tint.error(codeName(report.failure))}: ${report.failure.message}\n${rules && `\n${rules}`}`;
+  const id = report.nodeId ?? "";
+  const [first = configured ? "" : "none is configured", ...rest] = pairs(report.segments);
+  const lines = [
+    `${tint.strong("node id ")}  ${id} ${tint.faint(`(${Buffer.byteLength(id)} bytes)`)}`,
+    `${tint.strong("topology")}  ${first}`,
+    ...rest.map(pair => `          ${pair}`),
+  ];
+  return `${lines.join("\n")}\n${rules && `\n${rules}`}`;
+}
+
+function rulesText({ outcomes }: NodeReport, tint: Paint): string {
+  if (outcomes.length === 0) return "";
+  const head = ["rule", "key", "source", "input", "value", "why"].map(text => ({ text, tint: tint.strong }));
+  const rows = outcomes.map(outcome => {
+    const { rule, input, value, applied } = outcome;
+    const used = value !== undefined && !isOverruled(outcome, outcomes);
+    return [
+      String(rule.index + 1),
+      rule.key,
+      "name" in rule.source ? `${rule.source.kind} ${rule.source.name}` : rule.source.kind,
+      input === undefined ? "-" : quoted(input),
+      used ? { text: value, tint: applied ? tint.strong : tint.warning } : "-",
+      { text: reasonOf(outcome, outcomes), tint: applied ? undefined : tint.faint },
+    ];
+  });
+  return table([head, ...rows]);
+}
+
+const pairs = (segments: Segments): readonly string[] =>
+  Object.entries(segments).map(([key, value]) => `${key}=${value}`);
+
+/** Keys without csimux's own prefix, which all of them have. */
+const short = (key: string, prefix: string): string =>
+  key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key;
+
+function nodesText({ nodes, prefix }: View, tint: Paint): string {
+  const keys = [...new Set(nodes.flatMap(({ report }) => Object.keys(report.segments)))];
+  const head = ["node", "node id", ...keys.map(key => short(key, prefix))].map(text => ({ text, tint: tint.strong }));
+  const rows = nodes.map(({ name, report }): readonly Cell[] => {
+    const { failure, nodeId = "-", segments } = report;
+    const values = keys.map(key => segments[key] ?? "-");
+    const why = failure && { text: `${codeName(failure)}: ${failure.message}`, tint: tint.error };
+    return [name, nodeId, ...values, ...(why ? [why] : [])];
+  });
+  return table([head, ...rows]);
+}
+
+/** Places down, connections across. */
+function mapText({ nodes, targets = [], broken, prefix, many }: View, tint: Paint): string {
+  const fine = nodes.filter(({ report }) => !report.failure);
+  if (fine.length === 0) return "";
+  const groups = alike(fine.map(registered)).map(group =>
+    group.flatMap(({ name }) => fine.filter(node => node.name === name)),
+  );
+  const head = ["", ...targets.map(({ name }) => name), ...broken.keys(), many ? "nodes" : ""];
+  const rows = groups.map(group => {
+    const [node] = group;
+    const place = Object.entries(node?.report.segments ?? {}).map(([key, value]) => `${short(key, prefix)}=${value}`);
+    const marks = targets.map(target => {
+      const count = group.filter(each => reachable(target, each, prefix)).length;
+      if (count === 0) return { text: "·", tint: tint.faint };
+      return { text: count === group.length ? "●" : "◐", tint: tint.strong };
+    });
+    const unknown = [...broken.keys()].map(() => ({ text: "?", tint: tint.error }));
+    return [place.join(" ") || "everywhere", ...marks, ...unknown, many ? someOf(group.map(({ name }) => name)) : ""];
+  });
+  const legend = `● reachable  · not reachable${broken.size > 0 ? "  ? file is wrong" : ""}`;
+  return `${table([head.map(text => ({ text, tint: tint.strong })), ...rows])}${tint.faint(legend)}\n`;
+}

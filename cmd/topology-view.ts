@@ -1,0 +1,105 @@
+import type { CsiError } from "../lib/core/errors.ts";
+import type { Segments } from "../lib/core/topology.ts";
+import { type Answer, type Course, canUse, labelChanges, type Mode } from "../lib/topology/reach.ts";
+import type { ClusterNode } from "../lib/topology/sidecar.ts";
+import { placesAt, type Target } from "./topology-connections.ts";
+import { codeName, type NodeReport, reportData } from "./topology-report.ts";
+
+/** A node that was evaluated. */
+export interface ViewedNode {
+  readonly name: string;
+  readonly report: NodeReport;
+  /** All its labels, where they are known. */
+  readonly labels: Segments | undefined;
+}
+
+/** Everything that was found out, before it is put into words. */
+export interface View {
+  readonly prefix: string;
+  /** False when the main file configures no topology. */
+  readonly configured: boolean;
+  /** Whether the user gave a list of nodes. */
+  readonly many: boolean;
+  readonly nodes: readonly ViewedNode[];
+  /** Connections to be shown; undefined when nobody asked for them. */
+  readonly targets: readonly Target[] | undefined;
+  /** Connections whose file does not say where they are. */
+  readonly broken: ReadonlyMap<string, CsiError>;
+  readonly modes: readonly Mode[];
+  readonly warnings: readonly string[];
+}
+
+/** Whether pods on a node can use a connection's volumes; false for a node that cannot register. */
+export const reachable = (target: Target, { report, labels }: ViewedNode, prefix: string): boolean =>
+  report.failure === undefined &&
+  canUse(placesAt(target, [{ labels: report.segments }], prefix), report.segments, labels);
+
+/** The node as external-provisioner will know it once it has registered. */
+export const registered = ({ name, report, labels }: ViewedNode): ClusterNode => ({
+  name,
+  keys: Object.keys(report.segments),
+  labels: { ...labels, ...report.segments },
+});
+
+/** Labels that are on a node already with another value: kubelet refuses to register it until they change. */
+export const collisions = ({ report, labels }: ViewedNode) => {
+  const kept = Object.entries(labels ?? {}).filter(([key]) => Object.hasOwn(report.segments, key));
+  return labelChanges(Object.fromEntries(kept), report.segments);
+};
+
+/** What is wrong with the nodes taken together. */
+export function clusterWarnings(nodes: readonly ViewedNode[]): readonly string[] {
+  const fine = nodes.filter(({ report }) => !report.failure);
+  const warnings = fine.flatMap(node =>
+    collisions(node).map(
+      ({ key, from, to }) =>
+        `node ${node.name} has the label ${key}=${from} but reports ${to}; kubelet refuses this until the label is changed`,
+    ),
+  );
+  const all = new Set(fine.flatMap(({ report }) => Object.keys(report.segments)));
+  for (const { name, report } of fine) {
+    const missing = [...all].filter(key => !Object.hasOwn(report.segments, key));
+    if (missing.length > 0)
+      warnings.push(`node ${name} does not report ${missing.join(", ")}, which others do; give the rule a default`);
+  }
+  return warnings;
+}
+
+/** The form for programs. Of a single node the members are those of its report. */
+export function viewData(view: View): Readonly<Record<string, unknown>> {
+  const { many, nodes, targets, modes, warnings, prefix } = view;
+  const connections = targets?.map(target => ({
+    name: target.name,
+    nodes: nodes.filter(node => reachable(target, node, prefix)).map(({ name }) => name),
+  }));
+  const own = many
+    ? { nodes: nodes.map(({ name, report }) => ({ name, ...reportData(report) })) }
+    : nodes[0] && reportData(nodes[0].report);
+  return {
+    ...own,
+    ...(connections && { connections }),
+    ...(modes.length > 0 && { modes: modes.map(modeData) }),
+    ...(many && { warnings }),
+  };
+}
+
+const modeData = ({ binding, strict, immediate, courses }: Mode) => ({
+  volumeBindingMode: binding,
+  strictTopology: strict,
+  immediateTopology: immediate,
+  courses: courses.map(courseData),
+});
+
+function courseData({ nodes, request, answer }: Course) {
+  const selected = nodes.length > 0 ? { nodes } : {};
+  if ("refusal" in request) return { ...selected, notSent: request.refusal };
+  const { requisite = null, preferred = null } = request.demand ?? {};
+  return { ...selected, requisite, preferred, ...(answer && answerData(answer)) };
+}
+
+const answerData = (answer: Answer) =>
+  "error" in answer
+    ? { error: { code: codeName(answer.error), message: answer.error.message } }
+    : {
+        volume: answer.candidates.map(({ connection, places }) => ({ connection, accessibleTopology: places })),
+      };
