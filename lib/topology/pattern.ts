@@ -22,8 +22,8 @@ const maxPatternLength = 1_024;
 const maxProgramSize = 10_000;
 
 /** A compiler for these patterns; the engine is loaded only where one of them needs it. */
-export async function compilerFor(patterns: readonly string[]): Promise<PatternCompiler> {
-  if (!patterns.every(pattern => anything.has(pattern))) return patternCompiler();
+export async function patternCompiler(patterns: readonly string[]): Promise<PatternCompiler> {
+  if (!patterns.every(pattern => anything.has(pattern))) return re2();
   return pattern => {
     const fits = anything.get(pattern) ?? (() => false);
     return { groups: 1, match: input => (fits(input) ? [input, input] : undefined) };
@@ -34,7 +34,7 @@ export async function compilerFor(patterns: readonly string[]): Promise<PatternC
  * The engine for patterns of users: RE2, which matches in linear time, so that no pattern and no input can hang the process.
  * Loading it costs start-up time and memory.
  */
-export async function patternCompiler(): Promise<PatternCompiler> {
+async function re2(): Promise<PatternCompiler> {
   const { RE2JS } = await import("re2js");
   return pattern => {
     if (pattern.length > maxPatternLength) throw new Error(`longer than ${maxPatternLength} characters`);

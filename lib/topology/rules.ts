@@ -1,6 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { RuleConfig, TopologyConfig } from "./config.ts";
-import { compilerFor, type Pattern, type PatternCompiler } from "./pattern.ts";
+import { type Pattern, type PatternCompiler, patternCompiler } from "./pattern.ts";
 import { groupsIn } from "./template.ts";
 
 /** A rule with its pattern compiled. */
@@ -62,7 +62,7 @@ function templateProblem(template: string, groups: number): string | undefined {
  */
 export async function compileTopology(config: TopologyConfig): Promise<Topology> {
   if (config.kind !== "rules") return config;
-  const { rules, problems } = compileRules(config.rules, await compilerFor(config.rules.map(rule => rule.pattern)));
+  const { rules, problems } = compileRules(config.rules, await patternCompiler(config.rules.map(rule => rule.pattern)));
   if (problems.length === 0) return { kind: "rules", prefix: config.prefix, rules };
   const lines = problems.map(({ rule, message }) => `rule ${rule + 1} (key "${config.rules[rule]?.key}"): ${message}`);
   throw new CsiError("failed-precondition", `proxy.nodeTopology cannot be used: ${lines.join("; ")}`);
