@@ -9,7 +9,7 @@ import { editorSchemas } from "../scripts/editor-schemas.ts";
 import { keyReference } from "../scripts/key-reference.ts";
 import { byDriver, exampleFiles, folder, read } from "./drivers/example-files.ts";
 
-const compile = await patternCompiler();
+const compile = await patternCompiler(["."]);
 const outside = { env: (name: string) => (name === "QUICKSTART" ? "/srv/q" : undefined), file: () => undefined };
 
 const yaml = (below: string): readonly string[] =>
