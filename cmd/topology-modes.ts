@@ -31,14 +31,17 @@ function settings(group: readonly Mode[]): string {
   return words.length > 0 ? words.join(" ") : "whatever the flags";
 }
 
-function courseText({ nodes, request, answer }: Course, prefix: string, tint: Paint): string {
+function courseText({ nodes, request, answer, elsewhere }: Course, prefix: string, tint: Paint): string {
   const who = nodes.length > 0 ? `  pod on ${someOf(nodes)}\n` : "";
   if ("refusal" in request) return `${who}    nothing is sent: ${tint.warning(request.refusal)}\n`;
   const { demand } = request;
   const sent = demand
     ? `    requisite  ${terms(demand.requisite, prefix)}\n    preferred  ${terms(demand.preferred, prefix)}\n`
     : "    sent without topology\n";
-  return `${who}${sent}    answer     ${answer ? answerText(answer, prefix, tint) : "-"}\n`;
+  const note = elsewhere
+    ? `               ${tint.warning("not usable on this node: the pod moves, or stays pending")}\n`
+    : "";
+  return `${who}${sent}    answer     ${answer ? answerText(answer, prefix, tint) : "-"}\n${note}`;
 }
 
 function answerText(answer: Answer, prefix: string, tint: Paint): string {

@@ -23,8 +23,7 @@ function nodeText({ nodes: [node], configured }: View, tint: Paint): string {
   if (!node) return "";
   const { report } = node;
   const rules = rulesText(report, tint);
-  if (report.failure)
-    return `${tint.error(codeName(report.failure))}: ${report.failure.message}\n${rules && `\n${rules}`}`;
+  if (report.failure) return rules;
   const id = report.nodeId ?? "";
   const [first = configured ? "" : "none is configured", ...rest] = pairs(report.segments);
   const lines = [

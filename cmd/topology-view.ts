@@ -90,11 +90,12 @@ const modeData = ({ binding, strict, immediate, courses }: Mode) => ({
   courses: courses.map(courseData),
 });
 
-function courseData({ nodes, request, answer }: Course) {
+function courseData({ nodes, request, answer, elsewhere }: Course) {
   const selected = nodes.length > 0 ? { nodes } : {};
   if ("refusal" in request) return { ...selected, notSent: request.refusal };
   const { requisite = null, preferred = null } = request.demand ?? {};
-  return { ...selected, requisite, preferred, ...(answer && answerData(answer)) };
+  const usable = nodes.length > 0 && answer && "candidates" in answer ? { usableOnNodes: !elsewhere } : {};
+  return { ...selected, requisite, preferred, ...(answer && answerData(answer)), ...usable };
 }
 
 const answerData = (answer: Answer) =>

@@ -43,9 +43,10 @@ const viewed = ({ config, topology }: Rules, subjects: readonly Subject[]): Prom
 
 function show(view: View, output: Output, host: Host): number {
   const { many, nodes } = view;
-  const [only] = nodes;
   if (output === "text") host.out(viewText(view, host.colour));
-  else host.out(encoded(many || !only?.report.failure ? viewData(view) : failureData(only.report.failure), output));
+  const failure = many ? undefined : nodes[0]?.report.failure;
+  if (failure) return failed(codeName(failure), failure.message, output, host);
+  if (output !== "text") host.out(encoded(viewData(view), output));
   return nodes.some(({ report }) => report.failure) ? 1 : 0;
 }
 
@@ -55,8 +56,6 @@ function showChanges(after: readonly ViewedNode[], before: readonly ViewedNode[]
   host.out(output === "text" ? changesText(changes) : encoded(changesData(changes), output));
   return after.some(({ report }) => report.failure) ? 1 : 0;
 }
-
-const failureData = (failure: CsiError) => ({ error: { code: codeName(failure), message: failure.message } });
 
 const encoded = (data: unknown, output: Exclude<Output, "text">): string =>
   output === "json" ? `${JSON.stringify(data, undefined, 2)}\n` : yamlText(data);

@@ -14,12 +14,11 @@ import {
  * each becomes an expression of the PersistentVolume's node affinity. Labels beside the segments count where they are known.
  */
 export function canUse(places: readonly Place[], segments: Segments, labels: Segments | undefined): boolean {
-  const has = (wanted: Segments, of: Segments): boolean =>
-    Object.entries(wanted).every(([key, value]) => Object.hasOwn(of, key) && of[key] === value);
   return (
     places.length === 0 ||
     places.some(
-      ({ requirements, extra }) => has(requirements, segments) && (labels === undefined || has(extra, labels)),
+      ({ requirements, extra }) =>
+        isSubset(requirements, segments) && (labels === undefined || isSubset(extra, labels)),
     )
   );
 }
@@ -46,6 +45,8 @@ export interface Course {
   readonly request: SidecarRequest;
   /** Undefined when external-provisioner does not call. */
   readonly answer: Answer | undefined;
+  /** The volume can be made, but not be used on the chosen nodes: the pod moves to another node or stays pending. */
+  readonly elsewhere: boolean;
 }
 
 /** One setting of external-provisioner's flags under one binding mode. */
@@ -74,14 +75,26 @@ export function modes(
   const course = (setting: SidecarFlags, group: readonly ClusterNode[]): Course => {
     const [selected] = group;
     const request = sidecarRequest(nodes, setting, { name: claimName, allowed, selected });
-    return {
-      nodes: group.map(({ name }) => name),
-      request,
-      answer: "refusal" in request ? undefined : answer(request.demand, selected),
-    };
+    const answered = "refusal" in request ? undefined : answer(request.demand, selected);
+    const elsewhere = selected !== undefined && answered !== undefined && !isUsable(answered, selected);
+    return { nodes: group.map(({ name }) => name), request, answer: answered, elsewhere };
   };
   const groups = binding === "Immediate" ? [[]] : alike(nodes);
   return flags.map(setting => ({ ...setting, binding, courses: groups.map(group => course(setting, group)) }));
+}
+
+/**
+ * Whether the volume that is made first of all can be used on a node; true where none is made. Labels beside the
+ * registered ones may not be known, so only keys with the registered prefix count as missing.
+ */
+function isUsable(answer: Answer, { keys, labels }: ClusterNode): boolean {
+  const own = keys[0]?.replace(/[^/]*$/, "");
+  const places = "candidates" in answer ? (answer.candidates[0]?.places ?? []) : [];
+  const known = (place: Segments): Segments =>
+    Object.fromEntries(
+      Object.entries(place).filter(([key]) => Object.hasOwn(labels, key) || (own !== undefined && key.startsWith(own))),
+    );
+  return places.length === 0 || places.some(place => isSubset(known(place), labels));
 }
 
 /** Nodes with the same topology, together, in the order of their first. */

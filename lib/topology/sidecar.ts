@@ -91,7 +91,8 @@ function termOf({ labels }: ClusterNode, keys: readonly string[]): Segments | un
   return Object.fromEntries(keys.map(key => [key, labels[key] ?? ""]));
 }
 
-const isSubset = (term: Segments, of: Segments): boolean =>
+/** Whether every label of a term is among others. */
+export const isSubset = (term: Segments, of: Segments): boolean =>
   Object.entries(term).every(([key, value]) => Object.hasOwn(of, key) && of[key] === value);
 
 /** Short terms first, then by text, each once. */
