@@ -42,7 +42,7 @@ export function changesText(changes: readonly Change[]): string {
   const commands = all.flatMap(({ node, key, from, command }) =>
     command === undefined
       ? [`# ${node} keeps ${key}=${from}, which is not reported any more: volumes made before may need it`]
-      : [`# was ${from}; volumes made before stay bound to it`, command],
+      : [`# volumes bound to ${key}=${from} will not be usable on ${node} any more`, command],
   );
   const restart = all.some(({ command }) => command !== undefined)
     ? ["# then restart the node plugin on these nodes, so that they register again"]

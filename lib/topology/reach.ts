@@ -4,6 +4,7 @@ import type { Demand, Place } from "./place.ts";
 import {
   type AllowedTerm,
   type ClusterNode,
+  isSubset,
   type SidecarFlags,
   type SidecarRequest,
   sidecarRequest,
