@@ -54,6 +54,19 @@ interface Handle {
   readonly kind: "volume" | "snapshot";
 }
 
+/** A call with an id that csimux could not have made. */
+export interface ForeignVector {
+  readonly id: string;
+  readonly rpc: string;
+  readonly parameters?: Labels;
+  readonly volume_id?: string;
+  readonly snapshot_id?: string;
+  readonly source_volume_id?: string;
+  readonly source_snapshot_id?: string;
+  readonly starting_token?: string;
+  readonly expect: string;
+}
+
 /** The published cases that this project must satisfy. */
 export interface Vectors {
   readonly node_topology: readonly NodeVector[];
@@ -76,6 +89,7 @@ export interface Vectors {
       readonly bytes?: number;
       readonly expect: string | { readonly error: string };
     })[];
+    readonly foreign_ids: readonly ForeignVector[];
   };
   readonly connection_names: { readonly valid: readonly string[]; readonly invalid: readonly string[] };
   readonly node_ids: {
