@@ -24,7 +24,10 @@ export interface Files {
   entry(path: string): Promise<Entry | undefined>;
   /** Facts of an existing folder. */
   facts(path: string): Promise<FolderFacts>;
+  /** The permissions are `mode` less the umask. */
   makeFolder(path: string, mode: number): Promise<void>;
+  /** Makes a folder that has exactly these permissions (at most 0777) from the moment it exists. Absent where that is not possible. */
+  makeExactFolder?(path: string, mode: number): Promise<void>;
   removeFolder(path: string): Promise<void>;
   removeFile(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;

@@ -5,7 +5,7 @@ import { unless } from "./files.ts";
 import type { Records } from "./records.ts";
 import type { Space } from "./space.ts";
 import { copyTree } from "./tools.ts";
-import type { Trees } from "./trees.ts";
+import type { Filling, Trees } from "./trees.ts";
 
 /** A tree that others can be made from. */
 export interface Origin {
@@ -27,7 +27,7 @@ export interface Subject<R> {
 /** What a new tree is made with; settled before anything is written. */
 export interface Plan<R> {
   readonly record: R;
-  readonly fill: ((folder: string) => Promise<void>) | undefined;
+  readonly fill: Filling;
 }
 
 /**

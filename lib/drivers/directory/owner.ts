@@ -4,8 +4,16 @@ import type { DirectorySettings } from "./settings.ts";
 
 type Wish = number | string | undefined;
 
-/** Gives the root of a new tree its mode and owner. Undefined when the settings ask for neither. */
-export type Dress = ((folder: string) => Promise<void>) | undefined;
+/** Mode and owner of the root of a new tree. */
+export interface Dress {
+  /** The permissions, where mkdir(2) alone gives the root all that the settings ask for; 0755 less the umask when they ask for nothing. */
+  readonly plain: { readonly mode: number; readonly exact: boolean } | undefined;
+  /** Gives a folder what the settings ask for. */
+  apply(folder: string): Promise<void>;
+}
+
+/** Further bits (set-group-ID and the like) are not mkdir(2)'s to give. */
+const plainBits = 0o777;
 
 /** The number behind a name in /etc/passwd or /etc/group (passwd(5), group(5): the third field). */
 async function lookUp(files: Files, file: string, wish: Wish): Promise<number | undefined> {
@@ -18,15 +26,19 @@ async function lookUp(files: Files, file: string, wish: Wish): Promise<number | 
 }
 
 /** Mode and owner as the settings ask for. Names are looked up once, at the first use. */
-export function dressOf(files: Files, settings: DirectorySettings): Dress {
-  const { mode, user, group } = settings;
-  if (mode === undefined && user === undefined && group === undefined) return undefined;
+export function dressOf(files: Files, { mode, user, group }: DirectorySettings): Dress {
   let numbers: readonly [number | undefined, number | undefined] | undefined;
-  return async folder => {
+  const apply = async (folder: string): Promise<void> => {
     numbers ??= [await lookUp(files, "/etc/passwd", user), await lookUp(files, "/etc/group", group)];
     const [uid, gid] = numbers;
     // chown(2) may clear the set-user-ID and set-group-ID bits, so the mode comes last; chmod(2) knows no umask.
     if (uid !== undefined || gid !== undefined) await files.chown(folder, uid, gid);
     if (mode !== undefined) await files.chmod(folder, mode);
   };
+  return { plain: user === undefined && group === undefined ? plainOf(files, mode) : undefined, apply };
+}
+
+function plainOf(files: Files, mode: number | undefined): Dress["plain"] {
+  if (mode === undefined) return { mode: 0o755, exact: false };
+  return files.makeExactFolder && (mode & ~plainBits) === 0 ? { mode, exact: true } : undefined;
 }

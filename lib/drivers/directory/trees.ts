@@ -9,6 +9,9 @@ import { removeTree } from "./tools.ts";
 const noSpace = ["ENOSPC", "EDQUOT"];
 const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
+/** What a new tree begins with: nothing but permissions, so that one step makes it, or what a function puts into a work folder. */
+export type Filling = { readonly mode: number; readonly exact: boolean } | ((folder: string) => Promise<void>);
+
 /** The finished, half-built and half-removed trees of one sort. */
 export class Trees {
   readonly #space: Space;
@@ -57,11 +60,14 @@ export class Trees {
    * Makes the tree appear complete or not at all: empty and at once, or filled by `fill` in a work folder and then renamed.
    * The caller knows that the tree is absent and that its record is on disk.
    */
-  async place(name: string, fill: ((folder: string) => Promise<void>) | undefined): Promise<void> {
+  async place(name: string, fill: Filling): Promise<void> {
     const { files, layout } = this.#space;
     const tree = this.#path(name);
-    if (fill === undefined) {
-      return this.#settle(await withFolders(this.#space, [this.#root], () => files.makeFolder(tree, 0o755)));
+    if (typeof fill !== "function") {
+      const { mode, exact } = fill;
+      const make = () =>
+        exact && files.makeExactFolder ? files.makeExactFolder(tree, mode) : files.makeFolder(tree, mode);
+      return this.#settle(await withFolders(this.#space, [this.#root], make));
     }
     const folder = layout.workTree(this.#sort, name);
     await withFolders(this.#space, this.#work, () => files.makeFolder(folder, 0o700));

@@ -166,10 +166,10 @@ export class Volumes {
     const from = source && (source.kind === "volume" ? await this.origin(source.id) : await snapshot(source.id));
     const fill = async (folder: string) => {
       if (from) await copyFrom(this.#space, from.path, folder, call);
-      await dress?.(folder);
+      await dress.apply(folder);
       stillWanted(this.#space, call);
     };
     const record = this.#record(spec.name, sizeFrom(spec.range, from), source);
-    return { record, fill: from || dress ? fill : undefined };
+    return { record, fill: from === undefined && dress.plain ? dress.plain : fill };
   }
 }
