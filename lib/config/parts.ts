@@ -12,6 +12,8 @@ export interface About {
   readonly example?: unknown;
   /** The value is never printed. The key may also be given as `<key>File`, a path whose content is the value. */
   readonly secret?: true;
+  /** The usual keys of a mapping with free keys; others that look much like one of these are warned of. */
+  readonly familiar?: readonly string[];
   /** False for templates and patterns: `${env:NAME}` in them is left alone. */
   readonly expand?: false;
 }

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { type About, optional } from "./parts.ts";
+import { type About, consistent, optional } from "./parts.ts";
 
 /** Values that several storage drivers have in their files. */
 
@@ -108,6 +108,12 @@ export const numericOwner = (about: About): v.GenericSchema<unknown, string> =>
     ),
     about,
   );
+
+/** A mapping with free keys of a fixed form; `help` says which. */
+export const withKeys = <S extends v.GenericSchema<unknown, object>>(pattern: RegExp, help: string, section: S): S =>
+  consistent(section, function* (value) {
+    for (const key of Object.keys(value)) if (!pattern.test(key)) yield [[key], help];
+  });
 
 /** Beginning of iSCSI names (RFC 3720, 3.2.6.3.1): iqn.YYYY-MM.reversed-domain[:text]. */
 export const iqnBase = (about: About): v.GenericSchema<unknown, string> =>

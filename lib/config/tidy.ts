@@ -50,7 +50,10 @@ function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): 
   if (shape.kind === "either") return tidied1of(schema, shape.options, value, path, work);
   if (isMapping(value)) {
     if (shape.kind === "mapping") return tidiedMapping(schema, shape.keys, value, path, work);
-    if (shape.kind === "free-mapping") return tidiedFree(shape.value, value, path, work);
+    if (shape.kind === "free-mapping") {
+      work.findings.push(...strangers(aboutOf(schema).familiar ?? [], value, path));
+      return tidiedFree(shape.value, value, path, work);
+    }
     return value;
   }
   if (Array.isArray(value)) {
@@ -75,6 +78,17 @@ function tidied1of(
   const wanted = isMapping(value) ? ["mapping", "free-mapping"] : Array.isArray(value) ? ["list"] : [];
   const option = options.find(each => wanted.includes(shapeOf(each).kind));
   return option ? tidied(option, value, path, work) : tidiedScalar(schema, value, path, work);
+}
+
+/** Free keys that are probably misspelt: not usual, but nearly. */
+function strangers(familiar: readonly string[], value: Mapping, path: Path): readonly Finding[] {
+  if (familiar.length === 0) return [];
+  return Object.keys(value).flatMap(key => {
+    const near = familiar.includes(key) ? undefined : nearest(key, familiar);
+    if (near === undefined || Object.hasOwn(value, near)) return [];
+    const message = `"${key}" is handed on as it is, but nothing usual is called so`;
+    return [warning("unusual-key", [...path, key], message, `did you mean "${near}"?`, "key")];
+  });
 }
 
 function tidiedFree(schema: GenericSchema, value: Mapping, path: Path, work: Work): Mapping {

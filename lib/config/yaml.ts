@@ -256,6 +256,15 @@ function offsetOf(document: Document, path: Path, what: Finding["at"]): number {
 const emptyScalar = (node: unknown): boolean =>
   !isNode(node) || (isScalar(node) && node.range?.[0] === node.range?.[1]);
 
+const indexes = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
+
+/** The pairs of a mapping by key, worked out once: mappings may be large, and every finding looks for its place. */
+function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
+  const known = indexes.get(map) ?? new Map(map.items.map(pair => [keyText(pair), pair] as const));
+  indexes.set(map, known);
+  return known;
+}
+
 /** The pair or item that `step` names, looking through aliases and merged mappings. The last one wins, as in the value. */
 function member(document: Document, node: unknown, step: string | number, depth = 0): Pair | Node | undefined {
   const real = isAlias(node) ? node.resolve(document) : node;
@@ -264,13 +273,13 @@ function member(document: Document, node: unknown, step: string | number, depth 
     return isNode(item) || isPair(item) ? item : undefined;
   }
   if (!isMap(real)) return undefined;
-  return real.items.findLast(pair => keyText(pair) === String(step)) ?? merged(document, real, step, depth);
+  return pairsOf(real).get(String(step)) ?? merged(document, real, step, depth);
 }
 
 const maxMerges = 10;
 
 function merged(document: Document, map: YAMLMap, step: string | number, depth: number): Pair | Node | undefined {
-  const merge = map.items.find(pair => keyText(pair) === "<<");
+  const merge = pairsOf(map).get("<<");
   if (merge === undefined || depth === maxMerges) return undefined;
   const sources: readonly unknown[] = isSeq(merge.value) ? merge.value.items : [merge.value];
   for (const item of sources) {

@@ -1,3 +1,5 @@
+import type { GenericSchema } from "valibot";
+import { commonSchema } from "../config/common.ts";
 import { readConnectionSource } from "../config/connection.ts";
 import type { Path } from "../config/finding.ts";
 import { failure } from "../config/finding.ts";
@@ -8,10 +10,9 @@ import { type Position, parseYamlDocuments, type Source } from "../config/yaml.t
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
-import { type Leaf, type Placed, type Reported, secretByName, secretName } from "./leaf.ts";
+import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
 import { secretFiles } from "./secret-files.ts";
 import {
-  at,
   type ClassObject,
   type ConnectionFile,
   type HelmValues,
@@ -73,7 +74,9 @@ export function gather(
 ): Sorted {
   const found: Gathered = { candidates: [], classes: [], helm: [], reported: [], placed: [], documents: 0 };
   for (const input of inputs) addInput(input, found);
-  const mains = found.candidates.filter(({ role }) => role === "main").map(({ leaf }) => mainFile(leaf, outside));
+  const mains = found.candidates
+    .filter(({ role }) => role === "main")
+    .map(({ leaf }) => mainFile(leaf, modules, outside));
   const main = mains[0];
   const defaults = main?.read.partial?.defaults ?? noDefaults;
   const connections = found.candidates
@@ -212,9 +215,13 @@ const fileLeaf = (file: string, text: string, source: Source): Leaf => ({
   isSecret: secretByName,
 });
 
-function mainFile(leaf: Leaf, outside: Outside): MainFile {
+function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: Outside): MainFile {
   const read: ReadProxy = readProxySource(leaf.source, outside);
-  return { leaf, read, proxy: mappingAt(leaf.source.value, "proxy") };
+  const schemas = modules.flatMap(({ names, schema }) => names.map(name => schema(name)));
+  // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
+  const isSecret = (path: Path): boolean =>
+    path[0] !== "driver" && path[0] !== "proxy" && !schemas.some(schema => isPlain(schema, path));
+  return { leaf: { ...leaf, isSecret }, read, proxy: mappingAt(leaf.source.value, "proxy") };
 }
 
 function connectionFile(
@@ -225,22 +232,15 @@ function connectionFile(
 ): ConnectionFile {
   const read = readConnectionSource(name, leaf.source, defaults, outside, modules);
   const driver = textAt(leaf.source.value, "driver") ?? "";
-  const schema = read.module?.schema(driver);
-  // What no schema describes may be a mistyped secret; what one describes is secret when it says so.
-  const isSecret = (path: Path): boolean => {
-    if (path.length === 0) return false;
-    const known = schema && schemaAt(schema, path);
-    if (known)
-      return aboutOf(known).secret === true || path.some((_, index) => isMarked(schema, path.slice(0, index + 1)));
-    return (
-      path.some(step => secretName.test(String(step))) ||
-      (schema !== undefined && at(read.tidied, ...path) === undefined)
-    );
-  };
+  const schemas = [commonSchema, ...(read.module ? [read.module.schema(driver)] : [])];
+  const isSecret = (path: Path): boolean => !schemas.some(schema => isPlain(schema, path));
   return { leaf: { ...leaf, isSecret }, name, read, driver };
 }
 
-const isMarked = (schema: Parameters<typeof schemaAt>[0], path: Path): boolean => {
-  const here = schemaAt(schema, path);
-  return here !== undefined && aboutOf(here).secret === true;
-};
+/** Whether the schema knows the key and neither it nor what is around it is secret. Anything else may be a mistyped secret. */
+const isPlain = (schema: GenericSchema, path: Path): boolean =>
+  path.length > 0 &&
+  path.every((_, index) => {
+    const here = schemaAt(schema, path.slice(0, index + 1));
+    return here !== undefined && aboutOf(here).secret !== true;
+  });

@@ -31,7 +31,7 @@ export interface Placed {
 }
 
 /** Words in key names that mean secrecy, for keys that no schema describes. */
-export const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^user$|^key$/i;
+const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^user$|^key$/i;
 
 /** Every key of that name, and what is below it. */
 export const secretByName = (path: Path): boolean =>

@@ -84,7 +84,8 @@ function byDocument(leaves: readonly Leaf[], all: readonly Placed[]): readonly G
 function outwards({ leaf: first, placed: found }: Group): readonly Problem[] {
   const leafOf = new Map(found.map(({ leaf, diagnostic }) => [diagnostic, leaf]));
   const excerptOf = new Map<Leaf, ReturnType<typeof excerpts>>();
-  return suppressed(first.file, first.text, [...leafOf.keys()], ruleIds).map(diagnostic => {
+  const all = suppressed(first.file, first.text, [...leafOf.keys()], ruleIds);
+  return limited(all).map(diagnostic => {
     const leaf = leafOf.get(diagnostic) ?? first;
     const excerpt = excerptOf.get(leaf) ?? excerpts(leaf);
     excerptOf.set(leaf, excerpt);
@@ -93,6 +94,27 @@ function outwards({ leaf: first, placed: found }: Group): readonly Problem[] {
     const inside = leaf.inside === "" ? "" : outer ? `${leaf.inside}: ` : `${leaf.inside}:${line}:${column}: `;
     return { ...diagnostic, ...(outer ?? leaf.start), message: inside + message, excerpt: excerpt(diagnostic) };
   });
+}
+
+/** More in one document are of no use to anybody. */
+const mostProblems = 200;
+
+/** The first problems of a document, and how many there are behind them. */
+function limited(all: readonly Diagnostic[]): readonly Diagnostic[] {
+  const last = all[mostProblems];
+  if (last === undefined) return all;
+  const sorted = [...all].sort((a, b) => a.line - b.line || a.column - b.column).slice(0, mostProblems);
+  const more: Diagnostic = {
+    ...last,
+    ...{
+      line: sorted.at(-1)?.line ?? 1,
+      column: sorted.at(-1)?.column ?? 1,
+      severity: "error",
+      rule: "too-many-problems",
+    },
+    ...{ path: "", message: `${all.length - mostProblems} more problems are not shown`, fix: "repair these first" },
+  };
+  return [...sorted, more];
 }
 
 function withoutRepeats(problems: readonly Problem[]): readonly Problem[] {

@@ -5,7 +5,7 @@ import { lint, type Problem } from "../../lib/lint/lint.ts";
 import type { Example } from "../../lib/lint/rules/rule.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 
-const compile = await patternCompiler();
+const compile = await patternCompiler(["."]);
 const outside = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
 
 /** Lints files; one called proxy.yaml is the main file. */

@@ -6,7 +6,7 @@ import type { Example, Rule } from "../../lib/lint/rules/rule.ts";
 import { rules } from "../../lib/lint/rules.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 
-const compile = await patternCompiler();
+const compile = await patternCompiler(["."]);
 const world = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
 const environmental = new Set(["unset-variable", "unreadable-file"]);
 

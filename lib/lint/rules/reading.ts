@@ -5,6 +5,9 @@ const c1 = (bad: string, good: string): Pick<Rule, "bad" | "good"> => ({
   good: { "c1.yaml": good },
 });
 
+const objectivefs = (key: string): string =>
+  `driver: objectivefs\nobjectivefs:\n  pool: csi\n  env:\n    OBJECTSTORE: minio://\n    ${key}: x\n`;
+
 /** Rules about one file as YAML, and about its keys and values one by one. */
 export const reading: readonly Rule[] = [
   {
@@ -123,6 +126,13 @@ export const reading: readonly Rule[] = [
     ...c1(nfs("", "${NAS}"), nfs("", "${env:NAS}")),
   },
   {
+    id: "unusual-key",
+    severity: "warning",
+    title: "Keys that are handed on are those that their reader knows",
+    why: "csimux passes these keys on without knowing all of them; one that is nearly a usual one is probably misspelt.",
+    ...c1(objectivefs("ACESS_KEY"), objectivefs("ACCESS_KEY")),
+  },
+  {
     id: "placeholder-value",
     severity: "warning",
     title: "No placeholders of published examples",
@@ -159,6 +169,13 @@ export const reading: readonly Rule[] = [
     why: "A file that was named but holds nothing of csimux is probably the wrong one.",
     bad: { "c1.yaml": "colour: red\n" },
     good: { "c1.yaml": nfs() },
+  },
+  {
+    id: "too-many-problems",
+    severity: "error",
+    title: "A file has at most 200 problems",
+    why: "Further ones are counted, but not shown.",
+    ...c1(nfs(Array.from({ length: 201 }, (_, index) => `  key${index}: 1\n`).join("")), nfs()),
   },
   {
     id: "several-main-files",

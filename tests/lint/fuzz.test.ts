@@ -1,0 +1,80 @@
+import { describe, expect, test } from "bun:test";
+import type { Example } from "../../lib/lint/rules/rule.ts";
+import { deployment, good, secret } from "./cases/good.ts";
+import { check, seen } from "./checking.ts";
+import { mutators, random } from "./mutants.ts";
+
+const count = Number(process.env["CSIMUX_MUTANTS"] ?? 1500);
+const seed = Number(process.env["CSIMUX_SEED"] ?? 1);
+
+const files: readonly Example[] = [...good.values(), deployment, { "secret.yaml": secret }].filter(
+  each => Object.values(each).join("").length < 100_000,
+);
+
+/** One to three changes of one file of one good example. */
+function mutant(number: number): { readonly how: string; readonly example: Example } {
+  const pick = random(seed * 1_000_003 + number);
+  const example = files[pick(files.length)] ?? {};
+  const names = Object.keys(example);
+  const name = names[pick(names.length)] ?? "";
+  let text = example[name] ?? "";
+  const how: string[] = [];
+  for (let left = 1 + pick(3); left > 0; left--) {
+    const all = Object.entries(mutators);
+    const [title, mutate] = all[pick(all.length)] ?? ["", (same: string) => same];
+    how.push(title);
+    text = mutate(text, pick);
+  }
+  return { how: `${number}: ${name}: ${how.join(", ")}`, example: { ...example, [name]: text } };
+}
+
+describe(`spoiled files (${count} of them; CSIMUX_MUTANTS=10000 for more)`, () => {
+  test("never crash the check, take long, or get a finding without a place", () => {
+    let slowest = { ms: 0, how: "" };
+    for (let number = 0; number < count; number++) {
+      const { how, example } = mutant(number);
+      const begun = performance.now();
+      const problems = check(example);
+      const ms = performance.now() - begun;
+      if (ms > slowest.ms) slowest = { ms, how };
+      for (const { file, line, column, rule, message } of problems) {
+        const lines = (example[file] ?? "").split("\n").length;
+        const placed = line >= 1 && line <= lines && column >= 1 && rule !== "" && message !== "";
+        if (!placed) throw new Error(`${how}: ${rule} at ${file}:${line}:${column} of ${lines} lines`);
+      }
+      const text = seen(problems);
+      if (text.includes("correct horse") || text.includes("1-abcdef"))
+        throw new Error(`${how}: prints a secret:\n${text}`);
+    }
+    expect(slowest.ms).toBeLessThan(5_000);
+  }, 600_000);
+
+  test("of ten megabytes are refused at once", () => {
+    const base = "driver: nfs-client\nnfs:\n  shareHost: a\n";
+    const big = [
+      `${base}${"  x: y\n".repeat(1_500_000)}`,
+      `${base}  shareBasePath: ${"/x".repeat(5_000_000)}\n`,
+      "- ".repeat(5_000_000),
+    ];
+    const begun = performance.now();
+    for (const text of big) expect(check({ "c1.yaml": text })[0]?.rule).toBe("yaml-too-large");
+    expect(performance.now() - begun).toBeLessThan(5_000);
+  });
+
+  test("just below the limit are checked in bounded time", () => {
+    const keys = Array.from({ length: 60_000 }, (_, index) => `  key${index}: 1\n`).join("");
+    const begun = performance.now();
+    const problems = check({ "c1.yaml": `driver: nfs-client\nnfs:\n${keys}` });
+    expect(problems.length).toBeGreaterThan(200);
+    expect(performance.now() - begun).toBeLessThan(20_000);
+  }, 60_000);
+
+  test("with aliases that multiply are refused without being expanded", () => {
+    const levels = Array.from(
+      { length: 30 },
+      (_, level) => `  l${level}: &l${level} [${level ? `*l${level - 1}, `.repeat(9) : "x"}]\n`,
+    );
+    const [problem] = check({ "c1.yaml": `driver: nfs-client\nnfs:\n${levels.join("")}` });
+    expect(problem).toMatchObject({ rule: "yaml-alias", severity: "error" });
+  });
+});
