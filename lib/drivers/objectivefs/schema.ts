@@ -1,17 +1,25 @@
 import { consistent, flag, mapOf, optional, record, scalar } from "../../config/parts.ts";
-import { shaped } from "../../config/storage.ts";
+import { shaped, withKeys } from "../../config/storage.ts";
 
-const environment = consistent(
+const variables = [
+  ...["ACCESS_KEY", "SECRET_KEY", "ENDPOINT", "OBJECTSTORE", "OBJECTIVEFS_LICENSE", "OBJECTIVEFS_PASSPHRASE"],
+  ...["REGION", "CACHESIZE", "DISKCACHE_SIZE", "DISKCACHE_PATH", "IDMAP", "http_proxy", "PATH", "SSL_CERT_FILE"],
+];
+
+const values = withKeys(
+  /^[A-Za-z_][A-Za-z0-9_]*$/,
+  "must be the name of an environment variable",
   mapOf(scalar({ description: "value of the variable", secret: true }), {
     description:
       "environment of mount.objectivefs: OBJECTSTORE, OBJECTIVEFS_LICENSE with the admin key, ENDPOINT, ACCESS_KEY, SECRET_KEY, OBJECTIVEFS_PASSPHRASE (never change it)",
     example: { OBJECTSTORE: "minio://", ENDPOINT: "https://s3.example.org" },
+    familiar: variables,
   }),
-  function* (value) {
-    if (!value["OBJECTSTORE"])
-      yield [["OBJECTSTORE"], 'required key "OBJECTSTORE" is missing: which object store it is'];
-  },
 );
+
+const environment = consistent(values, function* (value) {
+  if (!value["OBJECTSTORE"]) yield [["OBJECTSTORE"], 'required key "OBJECTSTORE" is missing: which object store it is'];
+});
 
 export const objectivefsSchema = record({
   objectivefs: record(

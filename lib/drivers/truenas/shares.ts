@@ -18,6 +18,10 @@ import { naming, shaped, templated } from "../../config/storage.ts";
 
 /** How TrueNAS shares volumes: the blocks `nfs:`, `smb:`, `iscsi:`, `nvmeof:`. */
 
+/** Keys of drivers for plain hosts: TrueNAS makes shares and targets itself. */
+const ofPlainHosts = (...keys: readonly string[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(keys.map(key => [key, "TrueNAS makes shares and targets itself"]));
+
 const shareHost = host({ description: "the system as nodes reach it", example: "nas.example.org" });
 
 const hosts = (description: string) =>
@@ -51,7 +55,11 @@ export const nfs = record(
     shareMapallUser: mapped("user that everybody becomes"),
     shareMapallGroup: mapped("group that everybody becomes"),
   },
-  { description: "sharing over NFS", aliases: { shareAllDirs: "shareAlldirs" } },
+  {
+    description: "sharing over NFS",
+    aliases: { shareAllDirs: "shareAlldirs" },
+    ignored: ofPlainHosts("shareStrategy", "shareStrategySetDatasetProperties"),
+  },
 );
 
 const shareName = /^[^%<>*?|/\\+=;:",[\]\s]*$/;
@@ -83,7 +91,11 @@ export const smb = record(
     shareTimeMachine: option("offer the share to Apple's Time Machine"),
     shareStorageTask: optional(whole({ description: "id of a storage task; refused by 25.04 and newer" })),
   },
-  { description: "sharing over SMB", aliases: { shareBrowseable: "shareBrowsable" } },
+  {
+    description: "sharing over SMB",
+    aliases: { shareBrowseable: "shareBrowsable" },
+    ignored: ofPlainHosts("shareStrategy", "shareStrategySetDatasetProperties"),
+  },
 );
 
 const authTypes = ["None", "CHAP", "CHAP Mutual", "NONE", "CHAP_MUTUAL", ""] as const;
@@ -155,7 +167,7 @@ export const iscsi = consistent(
       }),
       ...extent,
     },
-    { description: "sharing over iSCSI" },
+    { description: "sharing over iSCSI", ignored: ofPlainHosts("shareStrategy", "shareStrategyTargetCli") },
   ),
   function* (value) {
     yield* somePortal(value);
@@ -183,7 +195,10 @@ export const nvmeof = consistent(
       subsystemTemplate: fields("subsystem"),
       namespaceTemplate: fields("namespace"),
     },
-    { description: "sharing over NVMe over fabrics; TrueNAS 25.10 and newer" },
+    {
+      description: "sharing over NVMe over fabrics; TrueNAS 25.10 and newer",
+      ignored: ofPlainHosts("shareStrategy", "shareStrategyNvmetCli", "shareStrategySpdkCli"),
+    },
   ),
   function* (value) {
     yield* someTransport(value);

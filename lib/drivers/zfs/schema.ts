@@ -1,9 +1,10 @@
 import { sshConnection } from "../../config/connecting.ts";
-import { flag, mapOf, optional, owner, path, record, scalar } from "../../config/parts.ts";
+import { flag, optional, owner, path, record, scalar } from "../../config/parts.ts";
 import { dataset } from "../../config/storage.ts";
 import {
   acls,
   apart,
+  byProperty,
   cli,
   datasetSection,
   localCli,
@@ -13,7 +14,8 @@ import {
   zvolSection,
   zvols,
 } from "./sections.ts";
-import { iscsi, nfs, nvmeof, smb } from "./shares.ts";
+import { nfs, smb } from "./shares.ts";
+import { iscsi, nvmeof } from "./targets.ts";
 
 const datasets = apart(record({ ...parents, cli, ...quotas, ...permissions(owner), ...acls }, datasetSection()));
 const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
@@ -55,9 +57,8 @@ export const zfsInlineSchema = record(
         }),
         chroot: optional(path({ description: "folder of the node's own root, to run zfs there", example: "/host" })),
         properties: optional(
-          mapOf(inlineProperty, {
-            description: "ZFS properties of every inline volume",
-            example: { refquota: { value: "10M", allowOverride: false } },
+          byProperty(inlineProperty, "ZFS properties of every inline volume", {
+            refquota: { value: "10M", allowOverride: false },
           }),
         ),
         cli,

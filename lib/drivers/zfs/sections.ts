@@ -12,12 +12,39 @@ import {
   path,
   record,
 } from "../../config/parts.ts";
-import { blockSize, dataset, overlap, shaped, templated } from "../../config/storage.ts";
+import { blockSize, dataset, overlap, shaped, templated, withKeys } from "../../config/storage.ts";
 
 /** The keys of `zfs:`, in groups that driver families put together. */
 
+const nativeProperties = [
+  ...["aclinherit", "aclmode", "acltype", "atime", "canmount", "casesensitivity", "checksum", "compression", "copies"],
+  ...["dedup", "devices", "dnodesize", "encryption", "exec", "filesystem_limit", "keyformat", "keylocation", "logbias"],
+  ...[
+    "mlslabel",
+    "mountpoint",
+    "nbmand",
+    "normalization",
+    "overlay",
+    "pbkdf2iters",
+    "prefetch",
+    "primarycache",
+    "quota",
+  ],
+  ...["readonly", "recordsize", "redundant_metadata", "refquota", "refreservation", "relatime", "reservation"],
+  ...["secondarycache", "setuid", "sharenfs", "sharesmb", "snapdev", "snapdir", "snapshot_limit"],
+  ...["special_small_blocks", "sync", "utf8only", "version", "volblocksize", "volmode", "vscan", "xattr"],
+];
+
+/** A mapping by names of ZFS properties: native ones, or user properties, which hold a colon (zfsprops(7)). */
+export const byProperty = <S extends GenericSchema>(value: S, description: string, example: unknown) =>
+  withKeys(
+    /^(?:[a-z0-9_]+|(?=[^:]*:)[a-z0-9][a-z0-9:+._-]{0,254})$/,
+    "must be a ZFS property, or a name with a colon out of lower-case letters, digits, and : + . _ -",
+    mapOf(value, { description, example, familiar: nativeProperties }),
+  );
+
 const properties = (description: string, example: unknown) =>
-  optional(mapOf(templated({ description: "value; may hold {{ parameters.[key] }}" }), { description, example }));
+  optional(byProperty(templated({ description: "value; may hold {{ parameters.[key] }}" }), description, example));
 
 /** Where volumes and detached snapshots are kept. */
 export const parents = {
@@ -157,6 +184,7 @@ const all = (keys: readonly string[], reason: string): Readonly<Record<string, s
 const datasetKeys = [...Object.keys(quotas), ...Object.keys(permissions(owner)), ...Object.keys(acls)];
 
 /** Spellings seen in files of users. */
+const ofClasses = { detachedSnapshots: "it is a parameter of VolumeSnapshotClasses" };
 const parentAliases = { detachedSnapshotDatasetParentName: "detachedSnapshotsDatasetParentName" };
 
 /** What is said about the `zfs:` block of a driver whose volumes are file systems. `ignored`: further keys without effect. */
@@ -170,14 +198,22 @@ export const datasetSection = (ignored: Readonly<Record<string, string>> = {}): 
     datasetEnableQuota: "datasetEnableQuotas",
     datasetEnableReservations: "datasetEnableReservation",
   },
-  ignored: { ...all(Object.keys(zvols), "volumes of this driver are file systems, not block devices"), ...ignored },
+  ignored: {
+    ...all(Object.keys(zvols), "volumes of this driver are file systems, not block devices"),
+    ...ofClasses,
+    ...ignored,
+  },
 });
 
 /** As `datasetSection`, of a driver whose volumes are block devices. */
 export const zvolSection = (ignored: Readonly<Record<string, string>> = {}): AboutRecord => ({
   description: "zvols and their properties",
   aliases: { ...parentAliases, zvolBlockSize: "zvolBlocksize", zvolDeduplication: "zvolDedup" },
-  ignored: { ...all(datasetKeys, "volumes of this driver are block devices, not file systems"), ...ignored },
+  ignored: {
+    ...all(datasetKeys, "volumes of this driver are block devices, not file systems"),
+    ...ofClasses,
+    ...ignored,
+  },
 });
 
 interface Parents {

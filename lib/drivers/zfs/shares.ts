@@ -1,26 +1,40 @@
-import { portals, somePortal, someTransport, transports } from "../../config/connecting.ts";
-import {
-  consistent,
-  filled,
-  flag,
-  host,
-  list,
-  mapOf,
-  oneOf,
-  optional,
-  path,
-  record,
-  scalar,
-  secret,
-  text,
-} from "../../config/parts.ts";
-import { iqnBase, naming, nqnBase } from "../../config/storage.ts";
+import { host, oneOf, optional, record, text } from "../../config/parts.ts";
 
-/** How volumes of a plain storage host are shared: the blocks `nfs:`, `smb:`, `iscsi:`, `nvmeof:`. */
+/** How file systems of a plain storage host are shared: the blocks `nfs:` and `smb:`. */
 
 const shareHost = host({ description: "the server as nodes reach it", example: "nas.example.org" });
 
-const byProperty = <const P extends string>(protocol: string, property: P, example: string) =>
+/** Keys of the TrueNAS drivers in the file of a plain host, where a ZFS property says the same. */
+const ofTrueNas = (keys: readonly string[], property: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(keys.map(key => [key, `it belongs to TrueNAS; here ${property} says who may do what`]));
+
+const nfsKeys = [
+  "shareAlldirs",
+  "shareAllowedHosts",
+  "shareAllowedNetworks",
+  "shareMaprootUser",
+  "shareMaprootGroup",
+  "shareMapallUser",
+  "shareMapallGroup",
+];
+
+const smbKeys = [
+  "shareAllowedHosts",
+  "shareDeniedHosts",
+  "shareGuestOk",
+  "shareGuestOnly",
+  "shareBrowsable",
+  "shareRecycleBin",
+  "shareAccessBasedEnumeration",
+  "shareTimeMachine",
+];
+
+const byProperty = <const P extends string>(
+  protocol: string,
+  property: P,
+  example: string,
+  foreign: readonly string[],
+) =>
   record(
     {
       shareHost,
@@ -46,186 +60,8 @@ const byProperty = <const P extends string>(protocol: string, property: P, examp
         ),
       ),
     },
-    { description: `sharing over ${protocol}` },
+    { description: `sharing over ${protocol}`, ignored: ofTrueNas(foreign, property) },
   );
 
-export const nfs = byProperty("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash");
-export const smb = byProperty("SMB", "sharesmb", "on");
-
-const attributes = (description: string, example: unknown) =>
-  optional(mapOf(scalar({ description: "value of the attribute" }), { description, example }));
-
-const chap = consistent(
-  record(
-    {
-      userid: optional(text({ description: "CHAP user that nodes log in with", example: "node" })),
-      password: optional(secret({ description: "CHAP password of nodes" })),
-      mutual_userid: optional(text({ description: "CHAP user that the target logs in with (mutual CHAP)" })),
-      mutual_password: optional(secret({ description: "CHAP password of the target (mutual CHAP)" })),
-    },
-    { description: "CHAP credentials of every target", aliases: { username: "userid", user: "userid" } },
-  ),
-  function* (value) {
-    for (const [name, word] of [
-      ["userid", "password"],
-      ["mutual_userid", "mutual_password"],
-    ] as const) {
-      if (value[name] && !value[word]) yield [[word], `"${name}" is given without "${word}": CHAP needs both`];
-      if (value[word] && !value[name]) yield [[name], `"${word}" is given without "${name}": CHAP needs both`];
-    }
-    if (value.mutual_userid && !value.userid) yield [["userid"], 'mutual CHAP needs "userid" and "password" too'];
-  },
-);
-
-const targetCli = record(
-  {
-    sudoEnabled: optional(flag({ description: "run targetcli through sudo" }), false),
-    basename: iqnBase({
-      description: "beginning of the target names; the name of the volume follows behind a colon",
-      example: "iqn.2024-01.org.example:storage",
-    }),
-    tpg: optional(
-      record(
-        {
-          attributes: attributes("attributes of every target portal group", {
-            authentication: 0,
-            generate_node_acls: 1,
-            cache_dynamic_acls: 1,
-            demo_mode_write_protect: 0,
-          }),
-          auth: optional(chap),
-        },
-        { description: "the target portal group of every target" },
-      ),
-    ),
-    block: optional(
-      record(
-        { attributes: attributes("attributes of every backstore", { emulate_tpu: 1 }) },
-        { description: "the backstore of every volume" },
-      ),
-    ),
-  },
-  { description: "settings of targetCli" },
-);
-
-export const iscsi = consistent(
-  record(
-    {
-      ...portals,
-      ...naming(/^[A-Za-z0-9.:-]*$/, 'must consist of letters, digits, ".", ":" and "-"'),
-      shareStrategy: oneOf(["targetCli"], {
-        description: "what makes the targets: targetcli (LIO)",
-        example: "targetCli",
-      }),
-      shareStrategyTargetCli: targetCli,
-    },
-    { description: "sharing over iSCSI" },
-  ),
-  somePortal,
-);
-
-const subsystem = optional(
-  record(
-    { attributes: attributes("attributes of every subsystem", { allow_any_host: 1 }) },
-    { description: "the subsystem of every volume" },
-  ),
-);
-
-const basename = nqnBase({
-  description: "beginning of the subsystem names; the name of the volume follows behind a colon",
-  example: "nqn.2024-01.org.example:storage",
-});
-
-const nvmetCli = consistent(
-  record(
-    {
-      sudoEnabled: optional(flag({ description: "run nvmetcli through sudo" }), false),
-      nvmetcliPath: optional(filled({ description: "nvmetcli on the storage host" }), "nvmetcli"),
-      configPath: optional(
-        path({
-          description: "where nvmetcli saves its configuration",
-          absent: "nvmetcli's own: /etc/nvmet/config.json",
-        }),
-      ),
-      configIsImportedFilePath: optional(
-        path({
-          description:
-            "a file that exists once the storage host has restored its configuration; nothing is changed before",
-          example: "/run/nvmet-config-loaded",
-        }),
-      ),
-      basename,
-      ports: list(scalar({ description: "number of an nvmet port" }), {
-        description: "ports, made beforehand, that volumes are reachable through",
-        example: ["1"],
-      }),
-      subsystem,
-    },
-    { description: "settings of nvmetCli", ignored: { namespace: "nvmetcli cannot set attributes of namespaces" } },
-  ),
-  function* (value) {
-    if (value.ports.length === 0) yield [["ports"], "must name at least one port, or no node can reach a volume"];
-  },
-);
-
-const listener = record(
-  {
-    trtype: scalar({ description: "transport: tcp, rdma, fc", example: "tcp" }),
-    traddr: scalar({ description: "address that SPDK listens on", example: "10.0.0.5" }),
-    trsvcid: optional(scalar({ description: "port that SPDK listens on", example: "4420" })),
-    adrfam: optional(scalar({ description: "address family: ipv4, ipv6, ib, fc", example: "ipv4" })),
-  },
-  { description: "one address" },
-);
-
-const spdkCli = consistent(
-  record(
-    {
-      sudoEnabled: optional(flag({ description: "run spdkcli through sudo" }), false),
-      spdkcliPath: optional(filled({ description: "spdkcli on the storage host" }), "spdkcli"),
-      configPath: optional(
-        path({
-          description: "where SPDK saves its configuration",
-          absent: "not saved",
-          example: "/etc/spdk/spdk.json",
-        }),
-      ),
-      basename,
-      bdev: record(
-        {
-          type: oneOf(["uring", "aio"], { description: "how SPDK reads the volume", example: "uring" }),
-          attributes: attributes("arguments with which the block device is made", { block_size: 512 }),
-        },
-        { description: "the block device of every volume" },
-      ),
-      subsystem,
-      listeners: list(listener, { description: "addresses that volumes are reachable at" }),
-    },
-    { description: "settings of spdkCli" },
-  ),
-  function* (value) {
-    if (value.listeners.length === 0)
-      yield [["listeners"], "must name at least one address, or no node can reach a volume"];
-  },
-);
-
-export const nvmeof = consistent(
-  record(
-    {
-      ...transports,
-      ...naming(/^[A-Za-z0-9._:-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"'),
-      shareStrategy: oneOf(["nvmetCli", "spdkCli"], {
-        description: "what makes the subsystems: the kernel's target through nvmetcli, or SPDK through spdkcli",
-        example: "nvmetCli",
-      }),
-      shareStrategyNvmetCli: optional(nvmetCli),
-      shareStrategySpdkCli: optional(spdkCli),
-    },
-    { description: "sharing over NVMe over fabrics" },
-  ),
-  function* (value) {
-    yield* someTransport(value);
-    const wanted = value.shareStrategy === "nvmetCli" ? "shareStrategyNvmetCli" : "shareStrategySpdkCli";
-    if (value[wanted] === undefined) yield [[wanted], `shareStrategy "${value.shareStrategy}" needs this block`];
-  },
-);
+export const nfs = byProperty("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys);
+export const smb = byProperty("SMB", "sharesmb", "on", smbKeys);
