@@ -32,11 +32,14 @@ export function excerpts(leaf: Leaf): (diagnostic: Diagnostic) => Excerpt | unde
     const shown = broken ? onlyKey(text) : masked(text, start, secrets);
     const plain = withoutUserInfo(withoutComment(shown.replace(/\r$/, "")));
     if (plain.trim() === "") return undefined;
-    // Control characters in a file must not reach a terminal.
-    const safe = [...plain.slice(0, maxColumns)].map(each => (each < " " || each === "\x7f" ? " " : each)).join("");
+    const safe = printable(plain.slice(0, maxColumns));
     return { line: safe, column: Math.min(Math.max(column, 1), safe.length + 1) };
   };
 }
+
+/** Control characters in a file must not reach a terminal. */
+export const printable = (text: string): string =>
+  [...text].map(each => (each < " " || (each >= "\x7f" && each <= "\x9f") ? " " : each)).join("");
 
 function startsOf(lines: readonly string[]): readonly number[] {
   const starts: number[] = [];

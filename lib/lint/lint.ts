@@ -4,7 +4,7 @@ import { placed } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { checks } from "./checks/index.ts";
-import { type Excerpt, excerpts } from "./excerpt.ts";
+import { type Excerpt, excerpts, printable } from "./excerpt.ts";
 import { gather, type Input } from "./gather.ts";
 import type { Leaf, Placed } from "./leaf.ts";
 import { rules } from "./rules.ts";
@@ -92,9 +92,21 @@ function outwards({ leaf: first, placed: found }: Group): readonly Problem[] {
     const { line, column, message } = diagnostic;
     const outer = leaf.outward({ line, column });
     const inside = leaf.inside === "" ? "" : outer ? `${leaf.inside}: ` : `${leaf.inside}:${line}:${column}: `;
-    return { ...diagnostic, ...(outer ?? leaf.start), message: inside + message, excerpt: excerpt(diagnostic) };
+    return {
+      ...diagnostic,
+      ...(outer ?? leaf.start),
+      path: words(diagnostic.path),
+      message: words(inside + message),
+      fix: diagnostic.fix === undefined ? undefined : words(diagnostic.fix),
+      excerpt: excerpt(diagnostic),
+    };
   });
 }
+
+const longestText = 500;
+
+/** Names from a file may be long, and hold anything. */
+const words = (text: string): string => printable(text.length > longestText ? `${text.slice(0, longestText)}…` : text);
 
 /** More in one document are of no use to anybody. */
 const mostProblems = 200;

@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { check } from "./checking.ts";
+
+const wrong = "driver: nfs-client\nnfs:\n  shareHost: a\n  shareBasePath: relative\n  controllerBasePath: /b\n";
+const gist = (text: string, name = "s.yaml") =>
+  check({ [name]: text }).map(({ line, column, rule, message }) => `${line}:${column} ${rule} ${message}`);
+const secret = (body: string): string => `apiVersion: v1\nkind: Secret\nmetadata: { name: x }\n${body}`;
+const indented = (text: string, spaces: number): string => text.replace(/^(?=.)/gm, " ".repeat(spaces));
+
+describe("connection files inside a Secret manifest", () => {
+  test.each([
+    ["|", 4],
+    ["|-", 4],
+    ["|+", 6],
+    ["|4", 6],
+    ["| # a comment", 3],
+  ])("in a literal block %s have positions in the manifest", (header, spaces) => {
+    const text = secret(`stringData:\n  a.yaml: ${header}\n${indented(wrong, spaces)}\n`);
+    expect(gist(text)).toEqual([`9:${spaces + 18} invalid-value a.yaml: must be an absolute path`]);
+  });
+
+  test("keep their positions behind blank and comment lines and other documents", () => {
+    const text = `kind: ConfigMap\napiVersion: v1\n---\n${secret(`stringData:\n  a.yaml: |\n\n    # a comment\n${indented(wrong, 4)}`)}`;
+    expect(gist(text)).toEqual(["14:22 invalid-value a.yaml: must be an absolute path"]);
+  });
+
+  test.each([
+    [
+      "folded",
+      `stringData:\n  a.yaml: >\n    {driver: nfs-client, nfs: {shareHost: a,\n    shareBasePath: x, controllerBasePath: /b}}\n`,
+      "1:57",
+    ],
+    ["quoted", `stringData:\n  a.yaml: ${JSON.stringify(wrong)}\n`, "4:18"],
+    ["base64", `data:\n  a.yaml: ${Buffer.from(wrong).toString("base64")}\n`, "4:18"],
+  ])("that are %s have the position of their key, and their own in the message", (_how, body, inner) => {
+    expect(gist(secret(body))).toEqual([`5:3 invalid-value a.yaml:${inner}: must be an absolute path`]);
+  });
+
+  test("are found as kubectl prints them, in a List and as JSON", () => {
+    const list = {
+      apiVersion: "v1",
+      kind: "List",
+      items: [{ apiVersion: "v1", kind: "Secret", data: { "a.yaml": Buffer.from(wrong).toString("base64") } }],
+    };
+    expect(gist(JSON.stringify(list, undefined, 2), "-")[0]).toMatch(
+      /^\d+:\d+ invalid-value a\.yaml:4:18: must be an absolute path$/,
+    );
+  });
+
+  test("are told from other content of Secrets", () => {
+    const text = secret(
+      `stringData:\n  password: x\n  values.yaml: 'a: [1'\n  note.txt: 'driver: 3'\ndata:\n  key.yaml: '!!!'\n  bin.yaml: ${Buffer.from([0xff, 0xfe, 0]).toString("base64")}\n`,
+    );
+    expect(gist(text).map(each => each.split(" ")[1])).toEqual(["nothing-to-check"]);
+  });
+
+  test("have their secrets hidden, also where they are mistyped", () => {
+    const inner =
+      "driver: freenas-api-nfs\nhttpConnection: { host: a, pasword: hunter2, apiKey: hunter3, port: x }\nzfs: { datasetParentName: a/b }\nnfs: { shareHost: a }\n";
+    for (const body of [
+      `stringData:\n  a.yaml: |\n${indented(inner, 4)}`,
+      `data:\n  a.yaml: ${Buffer.from(inner).toString("base64")}\n`,
+    ]) {
+      const problems = check({ "s.yaml": secret(body) });
+      expect(problems.length).toBeGreaterThan(1);
+      expect(JSON.stringify(problems)).not.toMatch(/hunter/);
+      expect(problems.find(({ rule }) => rule === "wrong-type")?.excerpt?.line).toContain(
+        "pasword: ***, apiKey: ***, port: x",
+      );
+    }
+  });
+});
+
+describe("excerpts", () => {
+  test("hide private keys of several lines, credentials in addresses, and comments", () => {
+    const text =
+      "driver: zfs-generic-nfs\nsshConnection:\n  host: https://user:hunter2@nas\n  port: x # hunter2\n  username: a\n  privateKey: |\n    hunter2\n    hunter2\nzfs: {}\nnfs: 1\n";
+    const shown = JSON.stringify(check({ "c1.yaml": text }));
+    expect(shown).toContain("https://***@nas");
+    expect(shown).not.toContain("hunter2");
+  });
+
+  test("of a file that cannot be parsed show keys only", () => {
+    const problems = check({ "c1.yaml": 'driver: nfs-client\npassword: "hunter2\nhunter2\n' });
+    expect(problems.length).toBeGreaterThan(0);
+    expect(JSON.stringify(problems)).not.toContain("hunter2");
+  });
+
+  test("carry no control characters to a terminal", () => {
+    const problems = check({
+      "c1.yaml": 'driver: nfs-client\nnfs: { "\\x1b[2Jx": 1, shareHost: "\x1b[2J", "a\x1bb": 1 }\n',
+    });
+    for (const { excerpt, message } of problems) {
+      expect(excerpt?.line ?? "").not.toContain("\x1b");
+      expect(message).not.toContain("\x1b");
+    }
+  });
+});
