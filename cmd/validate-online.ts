@@ -13,7 +13,7 @@ import { toolEnvironment } from "./tools.ts";
 const parallel = 8;
 
 /** How long one system may take, in milliseconds. */
-const limitMs = 20_000;
+const defaultLimitMs = 20_000;
 
 /** Opens one connection and asks its driver's check. Rejects with what is wrong. */
 export type CheckConnection = (connection: ConnectionFile, signal: AbortSignal) => Promise<void>;
@@ -23,6 +23,7 @@ export async function online(
   world: World,
   host: Host,
   check: CheckConnection = opening(world, host),
+  limitMs = defaultLimitMs,
 ): Promise<readonly Problem[]> {
   const waiting = world.connections.filter(({ read }) => read.config?.module.open);
   const total = waiting.length;
@@ -30,7 +31,7 @@ export async function online(
   let done = 0;
   const worker = async (): Promise<void> => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
-      const problem = await checked(next, check);
+      const problem = await checked(next, check, limitMs);
       if (problem) problems.push(problem);
       done++;
       if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
@@ -41,7 +42,11 @@ export async function online(
   return problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
 }
 
-async function checked(connection: ConnectionFile, check: CheckConnection): Promise<Problem | undefined> {
+async function checked(
+  connection: ConnectionFile,
+  check: CheckConnection,
+  limitMs: number,
+): Promise<Problem | undefined> {
   const { leaf, name } = connection;
   const signal = AbortSignal.timeout(limitMs);
   try {
@@ -57,7 +62,7 @@ async function checked(connection: ConnectionFile, check: CheckConnection): Prom
       file: leaf.file,
       ...(leaf.outward({ line: 1, column: 1 }) ?? leaf.start),
       severity: "error",
-      rule: "online",
+      rule: "connection-check",
       path: "",
       message: `connection "${name}": ${reason}`,
       fix: undefined,

@@ -1,4 +1,4 @@
-import { main, nfs, type Rule } from "./rule.ts";
+import { hostpath, main, nfs, type Rule } from "./rule.ts";
 
 const c1 = (bad: string, good: string): Pick<Rule, "bad" | "good"> => ({
   bad: { "c1.yaml": bad },
@@ -184,6 +184,13 @@ export const reading: readonly Rule[] = [
     why: "Connections, groups and classes are checked against the main file of their deployment.",
     bad: { "a.yaml": main(), "b.yaml": main() },
     good: { "a.yaml": main() },
+  },
+  {
+    id: "connection-check",
+    severity: "error",
+    title: "The storage system answers",
+    why: "Only with --online: the system is not reachable, refuses the credentials, or lacks something that the driver needs.",
+    ...c1(hostpath.replaceAll("/data", "/no/such/folder"), hostpath.replaceAll("/data", "/")),
   },
   {
     id: "unused-suppression",

@@ -1,0 +1,187 @@
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { Command } from "commander";
+import type { Host } from "../../cmd/host.ts";
+import { addValidate } from "../../cmd/validate-command.ts";
+import { online } from "../../cmd/validate-online.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { gather } from "../../lib/lint/gather.ts";
+import { rules } from "../../lib/lint/rules.ts";
+
+const folders: string[] = [];
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+function folderOf(files: Readonly<Record<string, string>>): string {
+  const folder = mkdtempSync(join(tmpdir(), "csimux-validate-"));
+  folders.push(folder);
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(folder, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  }
+  return folder;
+}
+
+const fakeHost = (out: string[], err: string[], stdin = "", env = {}): Host => ({
+  out: text => void out.push(text),
+  err: text => void err.push(text),
+  stdin: async () => stdin,
+  env,
+  hostname: "here",
+  colour: false,
+});
+
+/** Runs the command as commander would; returns exit code and output. */
+async function run(args: readonly string[], stdin = "", env = {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const program = new Command().exitOverride().configureOutput({ writeErr: text => void err.push(text) });
+  addValidate(program, fakeHost(out, err, stdin, env));
+  const before = process.exitCode;
+  process.exitCode = 0;
+  await program.parseAsync(["node", "csimux", "validate", ...args]);
+  const code = process.exitCode;
+  process.exitCode = before ?? 0;
+  return { code, out: out.join(""), err: err.join("") };
+}
+
+const nfs = "driver: nfs-client\nnfs:\n  shareHost: a\n  shareBasePath: /a\n  controllerBasePath: /b\n";
+const main = "driver: proxy\nproxy:\n  configFolder: connections\n";
+
+describe("csimux validate", () => {
+  test("is silent about what is right, but for a summary, and exits 0", async () => {
+    const folder = folderOf({ "proxy.yaml": main, "connections/one.yaml": nfs });
+    expect(await run(["--config", join(folder, "proxy.yaml")])).toEqual({
+      code: 0,
+      out: "no problems in 2 files\n",
+      err: "",
+    });
+  });
+
+  test("reads the connection folder beside the main file, and nothing else in it", async () => {
+    const folder = folderOf({
+      "proxy.yaml": main,
+      "connections/one.yaml": "colour: red\n",
+      "connections/note.txt": "x",
+      "connections/.hidden.yaml": "x",
+    });
+    const { code, out } = await run(["--config", join(folder, "proxy.yaml"), "--format", "json"]);
+    expect(code).toBe(1);
+    expect(JSON.parse(out).diagnostics.map(({ rule }: { rule: string }) => rule)).toEqual(["missing-key"]);
+  });
+
+  test("says when the connection folder is not on this machine", async () => {
+    const folder = folderOf({ "proxy.yaml": main.replace("connections", "/no/such/folder") });
+    const { code, err } = await run(["--config", join(folder, "proxy.yaml")]);
+    expect(code).toBe(0);
+    expect(err).toContain("/no/such/folder");
+  });
+
+  test("walks folders, passes over files of others, and does not follow links in circles", async () => {
+    const folder = folderOf({
+      "a/one.yaml": nfs,
+      "deployment.yaml": "apiVersion: apps/v1\nkind: Deployment\n",
+      "chart/templates/x.yaml": "{{ if }}",
+      "list.json": "[1]",
+    });
+    symlinkSync(folder, join(folder, "a", "again"));
+    expect(await run([folder])).toEqual({ code: 0, out: "no problems in 4 files\n", err: "" });
+  });
+
+  test("takes globs that the shell did not expand", async () => {
+    const folder = folderOf({ "one.yaml": nfs, "two.yaml": nfs.replace("/a", "c") });
+    const { code, out } = await run([join(folder, "*.yaml")]);
+    expect(code).toBe(1);
+    expect(out).toContain("1 error, 0 warnings in 2 files");
+  });
+
+  test("reads a Secret from standard input", async () => {
+    const secret = `apiVersion: v1\nkind: Secret\ndata:\n  one.yaml: ${Buffer.from("driver: nfs-client\n").toString("base64")}\n`;
+    const { code, out } = await run(["-"], secret);
+    expect(code).toBe(1);
+    expect(out).toStartWith("-:4:3: error: nfs: one.yaml:1:1: required key");
+  });
+
+  test.each([
+    [["/no/such/file.yaml"], "no such file"],
+    [["/no/such/*.yaml"], "no file matches"],
+    [["--config", "/no/such/proxy.yaml"], "cannot be read (ENOENT)"],
+    [[], "nothing to check"],
+    [["--format", "xml", "x"], "--format is one of"],
+  ])("exits 2 for %p", async (args, message) => {
+    const { code, err, out } = await run(args);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err).toContain(message);
+  });
+
+  test("with --strict fails for warnings, with --quiet prints errors only", async () => {
+    const file = join(folderOf({ "one.yaml": `${nfs}instance_id: 7\n` }), "one.yaml");
+    expect((await run([file])).code).toBe(0);
+    expect((await run([file, "--strict"])).code).toBe(1);
+    expect(await run([file, "--quiet"])).toEqual({ code: 0, out: "", err: "" });
+  });
+
+  test("lists its rules as text and as JSON", async () => {
+    const { code, out } = await run(["--list-rules"]);
+    expect(code).toBe(0);
+    for (const { id } of rules) expect(out).toContain(`${id} (`);
+    const listed = JSON.parse((await run(["--list-rules", "--format", "json"])).out);
+    expect(listed.rules.length).toBe(rules.length);
+  });
+
+  test("does not need the environment of the cluster, unless it connects", async () => {
+    const file = join(folderOf({ "one.yaml": nfs.replace("shareHost: a", "shareHost: ${env:NAS}") }), "one.yaml");
+    expect((await run([file])).code).toBe(0);
+    expect((await run([file], "", { NAS: "a" })).code).toBe(0);
+  });
+
+  test("with --online asks the real driver: a folder that is missing is a problem of its file", async () => {
+    const folder = folderOf({});
+    const text = `driver: local-hostpath\nlocal-hostpath:\n  shareBasePath: ${folder}/v\n  controllerBasePath: ${folder}/missing\n`;
+    const file = join(folderOf({ "one.yaml": text }), "one.yaml");
+    const { code, out } = await run([file, "--online", "--format", "json"]);
+    expect(code).toBe(1);
+    expect(JSON.parse(out).diagnostics).toMatchObject([{ file, line: 1, column: 1, rule: "connection-check" }]);
+  });
+});
+
+describe("asking the storage systems", () => {
+  const names = Array.from({ length: 20 }, (_, index) => `c${index}`);
+  const { world } = gather(
+    names.map(name => ({
+      file: `${name}.yaml`,
+      text: nfs.replace("shareHost: a", `shareHost: ${name}`),
+      role: "connection" as const,
+    })),
+    modules,
+    { env: () => undefined, file: () => undefined },
+    () => ({ groups: 0, match: () => undefined }),
+  );
+
+  test("happens some at a time, and every failure is told", async () => {
+    let running = 0;
+    let most = 0;
+    const problems = await online(world, fakeHost([], []), async ({ name }) => {
+      running++;
+      most = Math.max(most, running);
+      await new Promise(resolve => setImmediate(resolve));
+      running--;
+      if (name === "c3" || name === "c7") throw new Error("refused");
+    });
+    expect(most).toBe(8);
+    expect(problems.map(({ file, message }) => `${file} ${message}`)).toEqual([
+      'c3.yaml connection "c3": refused',
+      'c7.yaml connection "c7": refused',
+    ]);
+  });
+
+  test("ends for a system that does not answer", async () => {
+    const one = { ...world, connections: world.connections.slice(0, 1) };
+    const problems = await online(one, fakeHost([], []), () => new Promise(() => {}), 20);
+    expect(problems.map(({ message }) => message)).toEqual(['connection "c0": no answer within 0.02 s']);
+  });
+});
