@@ -15,7 +15,11 @@ export const dataset = (about: About): v.GenericSchema<unknown, string> =>
       v.string(),
       v.transform(value => value.replace(/\/$/, "")),
       v.minLength(1, "must not be empty"),
-      v.check(value => !value.startsWith("/"), 'must be a dataset such as tank/k8s, not a path: remove the first "/"'),
+      v.check(value => !value.startsWith("/mnt/"), 'must be a dataset, not where it is mounted: remove "/mnt/"'),
+      v.check(
+        value => !value.startsWith("/") || value.startsWith("/mnt/"),
+        'must be a dataset such as tank/k8s, not a path: remove the first "/"',
+      ),
       v.check(value => !/[@#]/.test(value), "must be a dataset, not a snapshot or bookmark"),
       v.check(
         value => value.startsWith("/") || /[@#]/.test(value) || value.split("/").every(part => datasetPart.test(part)),

@@ -214,6 +214,21 @@ describe("a value that would fail later", () => {
   });
 });
 
+describe("a message", () => {
+  test.each([
+    ["zfs-generic-nfs", ["zfs", "datasetParentName"], "/mnt/tank/k8s", 'remove "/mnt/"'],
+    ["zfs-generic-nfs", ["zfs", "datasetParentName"], "/tank/k8s", 'remove the first "/"'],
+    ["zfs-generic-nfs", ["zfs", "datasetProperties", "a:b"], "{{#each x}}{{/each}}", "does not understand"],
+    ["freenas-nfs", ["zfs", "datasetPermissionsUser"], "root", "number of a user"],
+    ["freenas-nfs", ["httpConnection", "apiKey"], undefined, '"username" and "password"'],
+    ["zfs-generic-nfs", ["sshConnection", "privateKey"], "/root/.ssh/id_rsa", "-----BEGIN"],
+  ])("says what to do: %s %j = %j", (driver, path, value, words) => {
+    const [first, ...others] = read(edited(driver, path, value)).diagnostics;
+    expect(first?.message).toContain(words);
+    expect(others).toEqual([]);
+  });
+});
+
 describe("the settings that a driver gets", () => {
   const settings = (driver: string, path: Path, value: unknown): unknown =>
     read(edited(driver, path, value)).config?.settings;
