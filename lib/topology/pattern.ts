@@ -18,8 +18,8 @@ const anything: ReadonlyMap<string, (input: string) => boolean> = new Map([
 /** A longer pattern is no rule that a person wrote; nesting costs stack while it is compiled. */
 const maxPatternLength = 1_024;
 
-/** Larger programs, such as nested counted repeats, would make one match slow. */
-const maxProgramSize = 10_000;
+/** Instructions of a compiled pattern. Larger ones, from nested counted repeats, would make one match take seconds. */
+const maxProgramSize = 2_000;
 
 /** A compiler for these patterns; the engine is loaded only where one of them needs it. */
 export async function patternCompiler(patterns: readonly string[]): Promise<PatternCompiler> {

@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { CsiError } from "../../lib/core/errors.ts";
+import { readSmallFile } from "../../lib/io/small-file.ts";
+import type { RuleConfig, RuleSource } from "../../lib/topology/config.ts";
+import { type Evaluation, evaluate } from "../../lib/topology/evaluate.ts";
+import type { NodeFacts } from "../../lib/topology/facts.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
+import { compileRules, compileTopology } from "../../lib/topology/rules.ts";
+
+const nodeName: RuleSource = { kind: "nodeName" };
+
+const rule = (given: Partial<RuleConfig> = {}): RuleConfig => ({
+  key: "zone",
+  source: nodeName,
+  pattern: "(.*)",
+  template: "{match:0}",
+  fallback: undefined,
+  ...given,
+});
+
+const facts = (given: Partial<NodeFacts> = {}): NodeFacts => ({
+  nodeName: "w1",
+  hostname: "box",
+  env: () => undefined,
+  file: async () => undefined,
+  label: async () => undefined,
+  ...given,
+});
+
+const outcome = async (rules: readonly RuleConfig[], given?: Partial<NodeFacts>): Promise<Evaluation> =>
+  evaluate(await compileTopology({ kind: "rules", prefix: "t.example", rules }), facts(given));
+
+const zoneOf = async (rules: readonly RuleConfig[], given?: Partial<NodeFacts>): Promise<string> => {
+  const { segments, failure } = await outcome(rules, given);
+  if (failure) throw failure;
+  return segments["t.example/zone"] ?? "";
+};
+
+/** Generous: the work takes milliseconds, a machine under load takes longer. */
+const boundMs = 2_000;
+
+async function inBound<T>(work: () => Promise<T>): Promise<T> {
+  const start = performance.now();
+  const result = await work();
+  expect(performance.now() - start).toBeLessThan(boundMs);
+  return result;
+}
+
+describe("patterns of users", () => {
+  test.each(["(a+)+$", "(a|a)*b", "(a|aa)+$", "([a-zA-Z]+)*x", "(.*)*x", "(?:a?){60}a{60}b"])(
+    "%s ends in bounded time on the longest input, without a match",
+    async pattern => {
+      const longest = `${"a".repeat(16 * 1024 - 1)}!`;
+      const { failure, outcomes } = await inBound(() => outcome([rule({ pattern })], { nodeName: longest }));
+      expect(failure?.code).toBe("failed-precondition");
+      expect(outcomes[0]?.reason).toContain("does not match");
+    },
+  );
+
+  test("longer input is refused with its length, not matched", async () => {
+    const { failure } = await outcome([rule({ pattern: "(a+)+$" })], { nodeName: "a".repeat(1_000_000) });
+    expect(failure?.message).toContain("1000000 characters");
+    expect(failure?.message.length).toBeLessThan(300);
+  });
+
+  const problemsOf = async (pattern: string) =>
+    compileRules([rule({ pattern })], await patternCompiler([pattern])).problems;
+
+  test.each([
+    ["([", "missing"],
+    ["a{2000}", "repeat"],
+    [`${"(?:a?){1000}".repeat(9)}`, "too large"],
+    [`a${"b".repeat(1024)}`, "1024"],
+    ["(?=a)b", "(?="],
+    ["(a)\\1", "\\1"],
+    ["(".repeat(1000) + ")".repeat(1000), ""],
+  ])("%p is refused when the configuration is compiled", async (pattern, word) => {
+    const problems = await inBound(() => problemsOf(pattern));
+    if (word === "") return expect(problems.length).toBeLessThanOrEqual(1);
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatchObject({ rule: 0, field: "pattern" });
+    expect(problems[0]?.message).toContain(word);
+  });
+
+  test("all wrong rules are listed at once, each by its number and field", async () => {
+    const rules = [rule({ pattern: "([" }), rule(), rule({ pattern: "a(.*)", template: "{match:2}" })];
+    const { problems } = compileRules(rules, await patternCompiler(rules.map(each => each.pattern)));
+    expect(problems.map(({ rule, field }) => [rule, field])).toEqual([
+      [0, "pattern"],
+      [2, "template"],
+    ]);
+    await expect(compileTopology({ kind: "rules", prefix: "t.example", rules })).rejects.toThrow(/rule 1 .*rule 3 /s);
+  });
+});
+
+describe("templates", () => {
+  test.each([
+    ["z{match:1}", "za"],
+    ["z${match:1}", "za"],
+    ["{match:2}x{match:1}", "bxa"],
+    ["{match:0}", "a-b"],
+    ["$1{match:1}", undefined],
+    ["{match:3}z", "z"],
+  ])("%s gives %p", async (template, want) => {
+    const result = zoneOf([rule({ pattern: "(a)-(b)(c)?", template })], { nodeName: "a-b" });
+    if (want === undefined) await expect(result).rejects.toThrow("is no topology value");
+    else expect(await result).toBe(want);
+  });
+
+  test("placeholders in the input are not filled in", async () => {
+    const result = zoneOf([rule({ pattern: "(.*)", template: "{match:1}" })], { nodeName: "{match:0}" });
+    await expect(result).rejects.toThrow("is no topology value");
+  });
+});
+
+describe("inputs that are not there", () => {
+  const label: RuleSource = { kind: "nodeLabel", name: "example.com/zone" };
+  const env: RuleSource = { kind: "env", name: "ZONE" };
+
+  test("a missing node label stops the registration, because it may still come", async () => {
+    const other = rule({ key: "rack", template: "r1" });
+    const { failure, segments } = await outcome([other, rule({ source: label })]);
+    expect(failure?.code).toBe("failed-precondition");
+    expect(failure?.message).toContain("example.com/zone");
+    expect(segments).toEqual({});
+  });
+
+  test("a missing node label is no matter where another rule or a default gives the key", async () => {
+    expect(await zoneOf([rule({ source: label, fallback: "none" })])).toBe("none");
+    expect(await zoneOf([rule({ template: "rest" }), rule({ source: label })])).toBe("rest");
+  });
+
+  test("an API that does not answer stops the registration even where there is a default", async () => {
+    const unreachable = async () => {
+      throw new CsiError("unavailable", "the API is away");
+    };
+    const { failure } = await outcome([rule({ source: label, fallback: "none" })], { label: unreachable });
+    expect(failure?.code).toBe("unavailable");
+  });
+
+  test("a default stands in only where no rule of its key matched, wherever it stands", async () => {
+    const absent = rule({ source: env, fallback: "none" });
+    expect(await zoneOf([absent, rule({ template: "found" })])).toBe("found");
+    expect(await zoneOf([rule({ template: "found" }), absent])).toBe("found");
+    expect(await zoneOf([absent])).toBe("none");
+  });
+
+  test("the variable that the Downward API leaves empty counts as absent where there is a default", async () => {
+    expect(await zoneOf([rule({ source: env, fallback: "none" })], { env: () => "" })).toBe("none");
+    await expect(zoneOf([rule({ source: env })], { env: () => "" })).rejects.toThrow("is no topology value");
+  });
+
+  test("a node without a name cannot be a place of its own", async () => {
+    const { failure } = await evaluate({ kind: "node", prefix: "t.example" }, facts({ nodeName: undefined }));
+    expect(failure?.message).toContain("CSI_NODE_ID");
+  });
+
+  test("a name that is too long for a label says so", async () => {
+    const { failure } = await evaluate({ kind: "node", prefix: "t.example" }, facts({ nodeName: "a".repeat(64) }));
+    expect(failure?.message).toContain("64 characters");
+  });
+});
+
+describe("files as input", () => {
+  let folder = "";
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), "csimux-rules-"));
+  });
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  const fromFile = (path: string) =>
+    outcome([rule({ source: { kind: "file", name: path } })], { file: name => readSmallFile(name, 64 * 1024) });
+
+  test("10 MB are refused in bounded time", async () => {
+    const path = join(folder, "large");
+    writeFileSync(path, Buffer.alloc(10_000_000, "a"));
+    const { failure } = await inBound(() => fromFile(path));
+    expect(failure?.code).toBe("failed-precondition");
+    expect(failure?.message).toContain("larger than");
+  });
+
+  test("a file full of blanks is trimmed in bounded time", async () => {
+    const path = join(folder, "blanks");
+    writeFileSync(path, `z1${" ".repeat(60_000)}x`);
+    const { failure } = await inBound(() => fromFile(path));
+    expect(failure?.message).toContain("60003 characters");
+    writeFileSync(path, `z1${" \t\r\n".repeat(15_000)}`);
+    expect((await inBound(() => fromFile(path))).segments).toEqual({ "t.example/zone": "z1" });
+  });
+
+  test("a pipe, a device and a folder are refused without being read", async () => {
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    for (const path of [pipe, "/dev/zero", folder]) {
+      const { failure } = await inBound(() => fromFile(path));
+      expect(failure?.message).toContain("is no regular file");
+    }
+  });
+
+  test("a file that is not there leaves the rule aside", async () => {
+    const { outcomes } = await fromFile(join(folder, "absent"));
+    expect(outcomes[0]).toMatchObject({ applied: false, input: undefined });
+  });
+});
