@@ -1,0 +1,190 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { decodeNodeId, encodeNodeId, maxNodeIdBytes } from "../../lib/topology/node-id.ts";
+import {
+  type Demand,
+  fitsTerm,
+  type Place,
+  type PlacementPolicy,
+  place,
+  reaches,
+  segmentsOf,
+} from "../../lib/topology/place.ts";
+import { filled } from "../../lib/topology/template.ts";
+
+const prefix = "t.example";
+const key = fc.constantFrom("region", "zone", "rack");
+const value = fc.constantFrom("a", "b", "c");
+const ours = fc.dictionary(
+  key.map(name => `${prefix}/${name}`),
+  value,
+  { minKeys: 1, maxKeys: 3 },
+);
+const foreign = fc.dictionary(fc.constantFrom("x.example/tier", `${prefix}.org/zone`), value, {
+  minKeys: 1,
+  maxKeys: 2,
+});
+const term = fc.oneof({ weight: 4, arbitrary: ours }, foreign);
+const extra = fc.dictionary(fc.constantFrom("x.example/tier"), value, { maxKeys: 1 });
+const places: fc.Arbitrary<readonly Place[]> = fc.array(fc.record({ requirements: ours, extra }), { maxLength: 3 });
+const demand: fc.Arbitrary<Demand> = fc.record({
+  requisite: fc.array(term, { maxLength: 4 }),
+  preferred: fc.array(term, { maxLength: 4 }),
+});
+const policy: fc.Arbitrary<PlacementPolicy> = fc.record({
+  prefix: fc.constant(prefix),
+  match: fc.constantFrom("lenient" as const, "strict" as const),
+  report: fc.constantFrom("all" as const, "requisite" as const),
+  honourPreferred: fc.constantFrom("never" as const, "first" as const),
+});
+
+type Outcome = readonly Segments[] | "resource-exhausted" | "invalid-argument";
+
+function outcome(of: readonly Place[], wanted: Demand, by: PlacementPolicy): Outcome {
+  try {
+    return place(of, wanted, by);
+  } catch (error) {
+    if (error instanceof CsiError && (error.code === "resource-exhausted" || error.code === "invalid-argument"))
+      return error.code;
+    throw error;
+  }
+}
+
+const accepted = (result: Outcome): result is readonly Segments[] => typeof result !== "string";
+
+describe("placement, whatever is configured and asked for,", () => {
+  test("reports only places of the connection, in their order, and never an empty one", () => {
+    fc.assert(
+      fc.property(places, demand, policy, (of, wanted, by) => {
+        const result = outcome(of, wanted, by);
+        if (!accepted(result)) return;
+        const own = of.map(each => JSON.stringify(segmentsOf(each)));
+        let from = 0;
+        for (const reported of result) {
+          expect(Object.keys(reported)).not.toBeEmpty();
+          from = own.indexOf(JSON.stringify(reported), from) + 1;
+          expect(from).toBeGreaterThan(0);
+        }
+        expect(result.length === 0).toBe(of.length === 0);
+      }),
+    );
+  });
+
+  test("accepts exactly when one requisite term fits, unless the preferred place is to be honoured", () => {
+    fc.assert(
+      fc.property(places, demand, policy, (of, wanted, by) => {
+        const result = outcome(of, wanted, { ...by, honourPreferred: "never" });
+        const fitting = wanted.requisite.length === 0 || wanted.requisite.some(each => fitsTerm(of, each, by));
+        expect(accepted(result)).toBe(of.length === 0 || fitting);
+      }),
+    );
+  });
+
+  test("gives the same answer whatever the order of the requisite terms", () => {
+    fc.assert(
+      fc.property(places, demand, policy, (of, wanted, by) => {
+        const turned = { ...wanted, requisite: wanted.requisite.toReversed() };
+        expect(outcome(of, turned, by)).toEqual(outcome(of, wanted, by));
+      }),
+    );
+  });
+
+  test("never refuses for good what names a key of ours", () => {
+    fc.assert(
+      fc.property(places, demand, policy, fc.nat(), ours, (of, wanted, by, at, own) => {
+        const requisite = wanted.requisite.toSpliced(at % (wanted.requisite.length + 1), 0, own);
+        expect(outcome(of, { ...wanted, requisite }, by)).not.toBe("invalid-argument");
+      }),
+    );
+  });
+
+  test("accepts no more when it is stricter", () => {
+    fc.assert(
+      fc.property(places, demand, policy, (of, wanted, by) => {
+        const strict = accepted(outcome(of, wanted, { ...by, match: "strict" }));
+        const first = accepted(outcome(of, wanted, { ...by, honourPreferred: "first" }));
+        if (strict) expect(accepted(outcome(of, wanted, { ...by, match: "lenient" }))).toBe(true);
+        if (first) expect(accepted(outcome(of, wanted, { ...by, honourPreferred: "never" }))).toBe(true);
+      }),
+    );
+  });
+
+  test("has capacity wherever it accepts, so that capacity tracking never keeps pods away", () => {
+    fc.assert(
+      fc.property(places, ours, policy, (of, segment, by) => {
+        const result = outcome(of, { requisite: [segment], preferred: [segment] }, by);
+        if (accepted(result)) expect(reaches(of, segment)).toBe(true);
+      }),
+    );
+  });
+});
+
+const name = fc.string({ unit: "binary", minLength: 1, maxLength: 40 });
+const prefixes = fc.constant([
+  { shortName: "1", prefix: "iqn.2000-01.com.example:" },
+  { shortName: "2", prefix: "iqn.2000-01.com.example:sub/" },
+  { shortName: "aa", prefix: "%" },
+]);
+
+describe("node ids", () => {
+  test("are read back as what they were made from, or not made", () => {
+    const known = fc.record({
+      nodeName: name,
+      hostname: name,
+      iqn: fc.oneof(
+        name,
+        name.map(each => `iqn.2000-01.com.example:sub/${each}`),
+      ),
+      nqn: name,
+    });
+    const parts = fc.record({
+      nodeName: fc.constant(true),
+      hostname: fc.boolean(),
+      iqn: fc.boolean(),
+      nqn: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(known, parts, prefixes, (identity, chosen, table) => {
+        const config = { parts: chosen, iqnPrefixes: table, nqnPrefixes: table, allowHostnameFallback: false };
+        let id: string;
+        try {
+          id = encodeNodeId(identity, config);
+        } catch (error) {
+          return expect((error as CsiError).message).toContain(String(maxNodeIdBytes));
+        }
+        expect(Buffer.byteLength(id)).toBeLessThanOrEqual(maxNodeIdBytes);
+        const wanted = Object.fromEntries(
+          Object.entries(identity).filter(([part]) => chosen[part as keyof typeof chosen]),
+        );
+        expect<unknown>(decodeNodeId(id, config)).toEqual(wanted);
+      }),
+    );
+  });
+
+  test("that nobody made are read or refused, and nothing else happens", () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.string(), fc.stringMatching(/^[nhivx][12a]{0,2}=[a-z%/=]{0,9}$/)),
+        prefixes,
+        (id, table) => {
+          try {
+            decodeNodeId(id, { iqnPrefixes: table, nqnPrefixes: table });
+          } catch (error) {
+            expect(error).toHaveProperty("code", "invalid-argument");
+          }
+        },
+      ),
+    );
+  });
+});
+
+test("what a group holds is put in as it is, even when it looks like a placeholder", () => {
+  const group = fc.oneof(fc.string(), fc.constantFrom("{match:0}", "${match:1}", "$&", "$1", "$$", "\\1"));
+  fc.assert(
+    fc.property(group, group, (one, two) => {
+      expect(filled("<{match:1}|${match:2}|{match:1}>", ["", one, two])).toBe(`<${one}|${two}|${one}>`);
+    }),
+  );
+});
