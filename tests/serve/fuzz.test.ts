@@ -71,7 +71,9 @@ const values = (field: DescField, depth: number): fc.Arbitrary<unknown> => {
       )
       .chain(map => maybeKnown(map));
   if (field.fieldKind === "list")
-    return fc.array<unknown>(field.listKind === "message" ? message(field.message, depth - 1) : words, { maxLength: 3 });
+    return fc.array<unknown>(field.listKind === "message" ? message(field.message, depth - 1) : words, {
+      maxLength: 3,
+    });
   if (field.fieldKind === "message") return message(field.message, depth - 1);
   if (field.fieldKind === "enum") return fc.integer({ min: -1, max: 9 });
   if (field.name.endsWith("_path")) return paths();
