@@ -84,5 +84,7 @@ export const soak = (executable: string, scale: Scale): Promise<readonly Figure[
         target: 90,
       });
     }
+    await pause(scale.restMs);
+    figures.push({ what: `  at rest ${scale.restMs / 1000} s later`, value: memoryMiB(daemon.pid).rss, unit: "MiB" });
     return figures;
   });

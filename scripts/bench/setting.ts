@@ -13,6 +13,7 @@ export interface Scale {
   readonly pairs: number;
   readonly cycles: number;
   readonly connections: number;
+  readonly restMs: number;
   readonly silenceMs: number;
 }
 
@@ -26,6 +27,7 @@ export const full: Scale = {
   pairs: 300,
   cycles: 40,
   connections: 1000,
+  restMs: 10_000,
   silenceMs: 65_000,
 };
 
@@ -39,6 +41,7 @@ export const quick: Scale = {
   pairs: 100,
   cycles: 16,
   connections: 200,
+  restMs: 5000,
   silenceMs: 3000,
 };
 
