@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { codeOf, mebibytes, status, World } from "./world.ts";
+
+const names = ["a", "b", "c", "d"] as const;
+let world: World;
+beforeAll(async () => {
+  world = await World.start("zone", names, async ({ config, connections }) => {
+    const groups = [
+      "  groups:",
+      "    all:",
+      "      members: [a, b, c, d]",
+      "      policy: spread",
+      "    fast:",
+      '      selector: "tier=fast"',
+      "",
+    ];
+    await writeFile(config, (await readFile(config, "utf8")) + groups.join("\n"));
+    for (const [i, name] of names.entries()) {
+      const file = join(connections, `${name}.yaml`);
+      const text = (await readFile(file, "utf8")).replace("zone: zone-1", `zone: zone-${i < 2 ? 1 : 2}`);
+      await writeFile(
+        file,
+        text.replace("  perDriver:", `  perDriver:\n    labels: { tier: ${name === "c" ? "fast" : "slow"} }`),
+      );
+    }
+  });
+});
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+});
+
+const zone = (value: string) => ({ segments: { "org.democratic-csi.topology/zone": value } });
+const stored = async () => {
+  const lists = await Promise.all(names.map(name => readdir(join(world.base(name), "v")).catch(() => [])));
+  return lists.flat().sort();
+};
+const clear = async () => {
+  const { entries } = await world.controller("listVolumes", {});
+  await Promise.all(entries.map(entry => world.controller("deleteVolume", { volumeId: entry.volume?.volumeId ?? "" })));
+  for (const name of names) expect(await world.stored(name)).toEqual([]);
+};
+
+test("a volume of a group lands where it can be reached, and says where that is", async () => {
+  const accessibilityRequirements = { requisite: [zone("zone-2")], preferred: [zone("zone-2")] };
+  for (let i = 0; i < 10; i++) {
+    const { volume } = await world.create(`pvc-${i}`, "all", { accessibilityRequirements });
+    expect(volume?.volumeId).toMatch(/^v:[cd]\//);
+    expect(volume?.accessibleTopology).toMatchObject([zone("zone-2")]);
+  }
+  const nowhere = { requisite: [zone("zone-9")], preferred: [] };
+  expect(await codeOf(world.create("pvc-x", "all", { accessibilityRequirements: nowhere }))).toBe(
+    status.resourceExhausted,
+  );
+  expect((await world.create("pvc-fast", "fast")).volume?.volumeId).toBe("v:c/pvc-fast");
+  await clear();
+});
+
+test("capacity is told by segment: nothing where the storage cannot be reached", async () => {
+  const capacity = async (connection: string, value: string) =>
+    (await world.controller("getCapacity", { parameters: { connection }, accessibleTopology: zone(value) }))
+      .availableCapacity;
+  expect(await capacity("a", "zone-1")).toBeGreaterThan(0n);
+  expect(await capacity("a", "zone-2")).toBe(0n);
+  expect(await capacity("all", "zone-2")).toBeGreaterThan(0n);
+  expect(await capacity("all", "zone-9")).toBe(0n);
+});
+
+test("a suspended member gets no new volumes, and keeps its old ones", async () => {
+  const file = join(world.sandbox.connections, "c.yaml");
+  const text = await readFile(file, "utf8");
+  await world.create("pvc-old", "fast");
+  await writeFile(file, `${text}suspended: true\n`);
+  expect(await codeOf(world.create("pvc-new", "fast"))).toBe(status.resourceExhausted);
+  expect((await world.create("pvc-old", "fast")).volume?.volumeId).toBe("v:c/pvc-old");
+  await world.controller("deleteVolume", { volumeId: "v:c/pvc-old" });
+  await writeFile(file, text);
+  await clear();
+});
+
+test("500 creates, interrupted by lost clients, SIGKILL and files that come and go, end as 500 volumes", async () => {
+  const all = Array.from({ length: 500 }, (_, i) => `pvc-${i}`);
+  const file = join(world.sandbox.connections, "d.yaml");
+  let stop = false;
+  const disturb = async () => {
+    for (let round = 0; !stop; round++) {
+      await Bun.sleep(40);
+      await rename(file, `${file}.away`);
+      await Bun.sleep(15);
+      await rename(`${file}.away`, file);
+      if (round % 8 === 7) {
+        process.kill(world.daemon.pid, "SIGKILL");
+        await world.daemon.stop();
+        await world.restart();
+      }
+    }
+  };
+  const pending: readonly (number | "ok")[] = [1, status.deadlineExceeded, status.aborted, status.unavailable];
+  const make = async (name: string, i: number) => {
+    for (let attempt = 0; ; attempt++) {
+      const patience = (i + attempt) % 3 === 0 ? 4 : 5_000;
+      const code = await codeOf(world.create(name, "all", { capacityRange: mebibytes(1) }, patience));
+      if (code === "ok") return;
+      // undefined: the channel of the killed process was closed under the call.
+      if (code !== undefined) expect(pending).toContain(code);
+      await Bun.sleep(5);
+    }
+  };
+  const disturbing = disturb();
+  for (let from = 0; from < all.length; from += 50)
+    await Promise.all(all.slice(from, from + 50).map((name, i) => make(name, i)));
+  stop = true;
+  await disturbing;
+  expect(await stored()).toEqual([...all].sort());
+  expect((await world.controller("listVolumes", {})).entries).toHaveLength(500);
+  await clear();
+}, 180_000);
