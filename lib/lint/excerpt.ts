@@ -58,7 +58,7 @@ function secretRanges(leaf: Leaf): readonly Range[] {
     if (isMap(node))
       for (const pair of node.items) walk(pair.value, [...path, isScalar(pair.key) ? String(pair.key.value) : ""]);
     else if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index]);
-    else if ((isScalar(node) || isAlias(node)) && node.range && leaf.isSecret(path))
+    else if ((isScalar(node) || isAlias(node)) && node.range && (path.length === 0 || leaf.isSecret(path)))
       ranges.push([node.range[0], node.range[1]]);
   };
   walk(leaf.source.document.contents, []);

@@ -118,7 +118,7 @@ function addInput(input: Input, found: Gathered): void {
   if (role === "given" && after === before && !sources.every(({ value }) => isOtherObject(value))) {
     const message = "this is no file that csimux knows: no configuration, no class, no Secret with connection files";
     found.reported.push({
-      leaf,
+      leaf: { ...leaf, isSecret: () => true },
       finding: failure("nothing-to-check", [], message, 'a connection file begins with "driver: <name>"'),
     });
   }
@@ -219,8 +219,11 @@ function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: Outside
   const read: ReadProxy = readProxySource(leaf.source, outside);
   const schemas = modules.flatMap(({ names, schema }) => names.map(name => schema(name)));
   // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
-  const isSecret = (path: Path): boolean =>
-    path[0] !== "driver" && path[0] !== "proxy" && !schemas.some(schema => isPlain(schema, path));
+  const isSecret = (whole: Path): boolean => {
+    // In Helm values the main file stands under driver.config.
+    const path = whole[0] === "driver" && whole[1] === "config" ? whole.slice(2) : whole;
+    return path[0] !== "driver" && path[0] !== "proxy" && !schemas.some(schema => isPlain(schema, path));
+  };
   return { leaf: { ...leaf, isSecret }, read, proxy: mappingAt(leaf.source.value, "proxy") };
 }
 

@@ -1,0 +1,56 @@
+import { modules } from "../lib/drivers/index.ts";
+import { lint } from "../lib/lint/lint.ts";
+import type { Example, Rule } from "../lib/lint/rules/rule.ts";
+import { rules } from "../lib/lint/rules.ts";
+import { type PatternCompiler, patternCompiler } from "../lib/topology/pattern.ts";
+import type { Generated } from "./committed.ts";
+
+const introduction = `# What \`csimux validate\` checks
+
+Made by \`scripts/reference-rules.ts\` from the rules themselves; the tests run every example. Do not edit.
+
+- Errors make \`validate\` exit with 1, warnings only with \`--strict\`.
+- \`# csimux-ignore <rule>\` behind a line, or on a line of its own above it, takes a finding back. It must name the rule.
+- \`csimux validate --list-rules\` prints the list.
+`;
+
+const longest = 1_500;
+
+/** A file as it stands, or the beginning of one that is long on purpose. */
+function shown(text: string): string {
+  if (text.length <= longest) return text.endsWith("\n") ? text : `${text}\n`;
+  return `${text.slice(0, text.lastIndexOf("\n", 400))}\n# and so on\n`;
+}
+
+const blocks = (example: Example): string =>
+  Object.entries(example)
+    .map(([file, text]) => `\`${file}\`\n\n\`\`\`yaml\n${shown(text)}\`\`\`\n`)
+    .join("\n");
+
+/** What the command says about the bad example, as far as this rule is concerned. */
+function said({ id, bad }: Rule, compile: PatternCompiler): string {
+  const inputs = Object.entries(bad).map(([file, text]) => {
+    return { file, text, role: file === "proxy.yaml" ? ("main" as const) : ("given" as const) };
+  });
+  const outside = { env: () => undefined, file: () => undefined };
+  const { problems } = lint(inputs, { modules, outside, atHome: true, compile });
+  const problem = problems.find(({ rule }) => rule === id);
+  if (!problem) return "";
+  const { file, line, column, severity, path, message, fix } = problem;
+  const text = `${file}:${line}:${column}: ${severity}: ${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
+  return `\`\`\`text\n${text} [${id}]\n\`\`\`\n\n`;
+}
+
+function chapter(rule: Rule, compile: PatternCompiler): string {
+  const { id, severity, title, why, bad, good } = rule;
+  return `## ${id}\n\n${title} (${severity}). ${why}\n\nBad:\n\n${blocks(bad)}\n${said(rule, compile)}Good:\n\n${blocks(good)}`;
+}
+
+/** examples/rules.md */
+export async function rulesPage(): Promise<Generated> {
+  const compile = await patternCompiler(["."]);
+  const contents = rules.map(({ id, severity, title }) => `| [${id}](#${id}) | ${severity} | ${title} |\n`).join("");
+  const table = `| Rule | Severity | What must hold |\n| --- | --- | --- |\n${contents}`;
+  const chapters = rules.map(rule => chapter(rule, compile)).join("\n");
+  return { files: new Map([["examples/rules.md", `${introduction}\n${table}\n${chapters}`]]) };
+}
