@@ -52,13 +52,17 @@ function absence(schema: GenericSchema): string {
   return aboutOf(schema).absent ?? "-";
 }
 
+/** Descriptions are fragments; in a table they end like sentences, and "<name>" is no HTML. */
+const sentence = (words: string): string =>
+  words === "" ? "" : `${words.replaceAll("<", "&lt;").replaceAll("|", "\\|")}${/[.!?]$/.test(words) ? "" : "."}`;
+
 function meaning(schema: GenericSchema): string {
   const { description = "", unit, secret, example, aliases, ignored } = aboutOf(schema);
   const parts = [
-    description,
+    sentence(description),
     unit && `Unit: ${unit}.`,
     secret && "Secret: never printed; may be given as a file, with `File` behind the name of the key.",
-    example !== undefined && `Example: ${code(example)}`,
+    example !== undefined && `Example: ${code(example)}.`,
     aliases &&
       `Also understood: ${Object.entries(aliases)
         .map(([other, key]) => `${code(other)} for ${code(key)}`)
