@@ -185,6 +185,7 @@ export async function manyConnections(executable: string, scale: Scale): Promise
     const logged = (await daemon.log()).length;
     await pause(scale.silenceMs);
     const chatter = ((await daemon.log()).length - logged) / (scale.silenceMs / 60_000);
+    const rest = memoryMiB(daemon.pid).rss;
     stopMs = (await daemon.stop()).ms;
     return [
       {
@@ -194,7 +195,7 @@ export async function manyConnections(executable: string, scale: Scale): Promise
         peer: 1.15,
       },
       { what: "  memory that they add", value: after - before, unit: "MiB", peer: 30, target: 20 },
-      { what: "  the same at rest", value: memoryMiB(daemon.pid).rss - before, unit: "MiB" },
+      { what: "  the same at rest", value: rest - before, unit: "MiB" },
       { what: "  log in an idle minute", value: chatter / 1000, unit: "kB", peer: 616, target: 0 },
     ];
   });
