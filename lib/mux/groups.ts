@@ -98,17 +98,17 @@ export class Groups {
     return answers.find(member => member !== undefined);
   }
 
-  #has(member: string, volume: string, call: Call): Promise<boolean> {
-    return this.#connections.use(member, "handle", async connection => {
-      try {
-        return (await connection.driver.find(volume, call)) !== undefined;
-      } catch (error) {
-        if (!connection.suspended) throw error;
-        // Suspending a dead member is how an operator says: go on without it.
-        call.log.warn("a suspended member of the group does not answer and is passed over", { connection: member });
-        return false;
-      }
-    });
+  /** Throws "unavailable" when the member cannot say: the volume may be there, so it must not be made on another one. */
+  async #has(member: string, volume: string, call: Call): Promise<boolean> {
+    try {
+      return await this.#connections.use(member, "handle", connection => has(connection, volume, call));
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      const what = `member "${member}" of the group cannot say whether it has the volume`;
+      throw new CsiError("unavailable", `${what}; mend it, suspend it, or take it out of the group: ${reason}`, {
+        cause: error,
+      });
+    }
   }
 
   async #ranked(
@@ -164,6 +164,19 @@ export class Groups {
       }
     }
     throw nobody(name, refusals);
+  }
+}
+
+async function has(connection: Connection, volume: string, call: Call): Promise<boolean> {
+  try {
+    return (await connection.driver.find(volume, call)) !== undefined;
+  } catch (error) {
+    if (!connection.suspended) throw error;
+    // Suspending a dead member is how an operator says: go on without it.
+    call.log.warn("a suspended member of the group does not answer and is passed over", {
+      connection: connection.name,
+    });
+    return false;
   }
 }
 
