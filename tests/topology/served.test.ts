@@ -1,0 +1,139 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import {
+  Controller,
+  Identity,
+  Node,
+  PluginCapability_Service_Type as Service,
+} from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { build } from "../../scripts/build.ts";
+import { type CsiClient, csiClient } from "../../scripts/client.ts";
+import { type Daemon, startDaemon } from "../../scripts/daemon.ts";
+import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
+import { codeOf, failureOf, mebibytes, mount, status } from "../serve/world.ts";
+
+type Segments = Record<string, string>;
+
+interface Served {
+  readonly sandbox: Sandbox;
+  readonly daemon: Daemon;
+  readonly client: CsiClient;
+}
+
+const running: Served[] = [];
+
+afterEach(async () => {
+  for (const { sandbox, daemon, client } of running.splice(0)) {
+    client.close();
+    await daemon.stop();
+    await sandbox.remove();
+  }
+});
+
+/** The compiled csimux with this `proxy:` block, one local connection "one", and this name of the node. */
+async function served(proxy: object, nodeName: string): Promise<Served> {
+  const sandbox = await makeSandbox("off", ["one"]);
+  const main = { driver: "proxy", proxy: { configFolder: sandbox.connections, ...proxy } };
+  await writeFile(sandbox.config, JSON.stringify(main));
+  const starting = startDaemon({ command: [await build()], sandbox, env: { CSI_NODE_ID: nodeName } });
+  const daemon = await starting.catch(async (error: unknown) => {
+    await sandbox.remove();
+    throw error;
+  });
+  const all = { sandbox, daemon, client: csiClient(sandbox.socket) };
+  running.push(all);
+  return all;
+}
+
+const info = ({ client }: Served) => client.call(Node.method.nodeGetInfo, {}, 10_000);
+
+/** CreateVolume of one mebibyte on "one", reachable from one of these places. */
+const create = ({ client }: Served, name: string, requisite: readonly Segments[] = []) =>
+  client.call(Controller.method.createVolume, {
+    name,
+    parameters: { connection: "one" },
+    capacityRange: mebibytes(1),
+    volumeCapabilities: [mount],
+    accessibilityRequirements: { requisite: requisite.map(segments => ({ segments })) },
+  });
+
+async function announces({ client }: Served): Promise<boolean> {
+  const { capabilities } = await client.call(Identity.method.getPluginCapabilities, {});
+  return capabilities.some(
+    ({ type }) => type.case === "service" && type.value.type === Service.VOLUME_ACCESSIBILITY_CONSTRAINTS,
+  );
+}
+
+describe("without topology in the main file", () => {
+  test("nothing of it is announced, reported or attached to volumes", async () => {
+    const csimux = await served({}, "w1");
+    expect(await announces(csimux)).toBe(false);
+    expect((await info(csimux)).accessibleTopology).toBeUndefined();
+    expect((await create(csimux, "v1")).volume?.accessibleTopology).toEqual([]);
+  });
+});
+
+describe.each([
+  ["the default prefix", {}, "org.democratic-csi.topology"],
+  ["another prefix", { prefix: "t.example" }, "t.example"],
+])("type node with %s", (_, more, prefix) => {
+  test("pins volumes of local drivers to the node that made them", async () => {
+    const csimux = await served({ nodeTopology: { type: "node", ...more } }, "w1");
+    const own = { [`${prefix}/node`]: "w1" };
+    expect(await announces(csimux)).toBe(true);
+    expect((await info(csimux)).accessibleTopology?.segments).toEqual(own);
+    const { volume } = await create(csimux, "v1", [{ [`${prefix}/node`]: "w2" }, own]);
+    expect(volume?.accessibleTopology.map(({ segments }) => segments)).toEqual([own]);
+    expect(await codeOf(create(csimux, "v2", [{ [`${prefix}/node`]: "w2" }]))).toBe(status.resourceExhausted);
+  });
+});
+
+describe("a node whose name is not known", () => {
+  test("does not register, and makes no volume that would count as reachable from everywhere", async () => {
+    const csimux = await served({ nodeTopology: { type: "node" } }, "");
+    const { code, details } = await failureOf(info(csimux));
+    expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("CSI_NODE_ID")]);
+    expect(await codeOf(create(csimux, "v1"))).toBe(status.failedPrecondition);
+    expect(await codeOf(csimux.client.call(Identity.method.probe, {}))).toBe(status.failedPrecondition);
+  });
+
+  test("goes by its host name where that is allowed", async () => {
+    const csimux = await served({ nodeTopology: { type: "node" }, nodeId: { allowHostnameFallback: true } }, "");
+    const { nodeId, accessibleTopology } = await info(csimux);
+    expect(nodeId).toBe(`n=${hostname()}`);
+    expect(accessibleTopology?.segments).toEqual({ "org.democratic-csi.topology/node": hostname() });
+  });
+});
+
+test("a node's name of more than 63 characters is refused with advice, because it is no label value", async () => {
+  const csimux = await served({ nodeTopology: { type: "node" } }, `${"a".repeat(40)}.${"b".repeat(40)}`);
+  const { code, details } = await failureOf(info(csimux));
+  expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("type zone")]);
+});
+
+test("a node id of more than 256 bytes is refused with advice", async () => {
+  const csimux = await served({}, "n".repeat(300));
+  const { code, details } = await failureOf(info(csimux));
+  expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("302 bytes")]);
+});
+
+test("capacity is nothing where the connection cannot be reached", async () => {
+  const csimux = await served({ nodeTopology: { type: "node", prefix: "t.example" } }, "w1");
+  const available = (node: string) =>
+    csimux.client.call(Controller.method.getCapacity, {
+      parameters: { connection: "one" },
+      volumeCapabilities: [mount],
+      accessibleTopology: { segments: { "t.example/node": node } },
+    });
+  expect((await available("w1")).availableCapacity).toBeGreaterThan(mebibytes(1).requiredBytes);
+  expect((await available("w2")).availableCapacity).toBe(0n);
+});
+
+test("csimux does not start with a rule that cannot work, and says which", async () => {
+  const fromRegexp = [{ topologyKey: "zone", source: "nodeName", regex: "(a", template: "{match:1}" }];
+  const starting = served({ nodeTopology: { type: "zone", fromRegexp } }, "w1").catch((error: unknown) =>
+    String(error),
+  );
+  expect(await starting).toContain('rule 1 (key \\"zone\\")');
+});
