@@ -1,0 +1,105 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { type Place, type PlacementPolicy, place, reaches, segmentsOf } from "../../lib/topology/place.ts";
+
+const prefix = "t.example";
+const lenient: PlacementPolicy = { prefix, match: "lenient", report: "all", honourPreferred: "never" };
+
+const value = fc.constantFrom("a", "b");
+const own = fc.constantFrom("t.example/zone", "t.example/rack");
+const extra = fc.constantFrom("x.example/tier", "x.example/kind");
+const foreign = fc.constantFrom("t.example.org/zone", "other/zone");
+
+const someOf = (key: fc.Arbitrary<string>, minKeys: number) => fc.dictionary(key, value, { minKeys, maxKeys: 2 });
+const places = fc.array(fc.record({ requirements: someOf(own, 1), extra: someOf(extra, 0) }), { maxLength: 3 });
+const terms = fc.array(someOf(fc.oneof(own, extra, foreign), 1), { maxLength: 4 });
+const policies = fc.record({
+  prefix: fc.constant(prefix),
+  match: fc.constantFrom("lenient", "strict"),
+  report: fc.constantFrom("all", "requisite"),
+  honourPreferred: fc.constant("never"),
+}) satisfies fc.Arbitrary<PlacementPolicy>;
+
+/** The rule in its plainest form: a known key that both name must agree, and strict wants every required key named. */
+function agrees(term: Segments, { requirements, extra }: Place, match: PlacementPolicy["match"]): boolean {
+  const labels = new Map([...Object.entries(requirements), ...Object.entries(extra)]);
+  const clash = [...labels].some(([key, value]) => term[key] !== undefined && term[key] !== value);
+  const gap = match === "strict" && Object.keys(requirements).some(key => term[key] === undefined);
+  return !clash && !gap;
+}
+
+const speaks = (term: Segments, all: readonly Place[]): boolean =>
+  Object.keys(term).some(key => key.startsWith("t.example/") || all.some(({ extra }) => key in extra));
+
+const outcome = (all: readonly Place[], requisite: readonly Segments[], policy: PlacementPolicy) => {
+  try {
+    return place(all, { requisite, preferred: [] }, policy);
+  } catch (error) {
+    if (error instanceof CsiError) return error.code;
+    throw error;
+  }
+};
+
+describe("placement of volumes", () => {
+  test("a volume is placed exactly where a requested term and a place of its storage agree", () => {
+    fc.assert(
+      fc.property(places, terms, policies, (all, requisite, policy) => {
+        const usable = requisite.filter(term => speaks(term, all));
+        const fitting = all.filter(each => usable.some(term => agrees(term, each, policy.match)));
+        const got = outcome(all, requisite, policy);
+        if (all.length === 0) expect(got).toEqual([]);
+        else if (requisite.length === 0) expect(got).toEqual(all.map(segmentsOf));
+        else if (usable.length === 0) expect(got).toBe("invalid-argument");
+        else if (fitting.length === 0) expect(got).toBe("resource-exhausted");
+        else expect(got).toEqual((policy.report === "all" ? all : fitting).map(segmentsOf));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("what is reported never holds an empty place or a place that the storage does not have", () => {
+    fc.assert(
+      fc.property(places, terms, policies, (all, requisite, policy) => {
+        const got = outcome(all, requisite, policy);
+        if (typeof got === "string") return;
+        for (const segments of got) {
+          expect(Object.keys(segments).length).toBeGreaterThan(0);
+          expect(all.map(segmentsOf)).toContainEqual(segments);
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  const z1: Place = { requirements: { "t.example/zone": "z1" }, extra: { "x.example/tier": "gold" } };
+
+  test("the most preferred place decides only when asked to", () => {
+    const demand = { requisite: [], preferred: [{ "t.example/zone": "z2" }, { "t.example/zone": "z1" }] };
+    expect(place([z1], demand, lenient)).toHaveLength(1);
+    const first = () => place([z1], demand, { ...lenient, honourPreferred: "first" });
+    expect(first).toThrow("the preferred place is t.example/zone=z2");
+  });
+
+  test("a refusal names both what there is and what was asked for", () => {
+    const ask = () => place([z1], { requisite: [{ "t.example/zone": "z2" }], preferred: [] }, lenient);
+    expect(ask).toThrow(/reachable from t\.example\/zone=z1\+x\.example\/tier=gold.*only t\.example\/zone=z2/);
+  });
+
+  test("a label that JavaScript objects inherit is no label", () => {
+    const odd: Place = { requirements: { "t.example/zone": "z1" }, extra: {} };
+    expect(outcome([odd], [{ constructor: "x" }], lenient)).toBe("invalid-argument");
+    expect(reaches([odd], { "t.example/zone": "z1", toString: "x" })).toBe(true);
+  });
+
+  test.each([
+    [{ "t.example/zone": "z1" }, true],
+    [{ "t.example/zone": "z2" }, false],
+    [{ "t.example/zone": "z1", "x.example/tier": "silver" }, false],
+    [{}, true],
+  ])("capacity in %j counts: %p", (segment, want) => {
+    expect(reaches([z1], segment)).toBe(want);
+    expect(reaches([], segment)).toBe(true);
+  });
+});
