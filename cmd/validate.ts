@@ -29,12 +29,19 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
     return 2;
   }
   const linted = await linting(inputs, options, host);
-  const online = options.online ? await (await import("./validate-online.ts")).online(linted.world, host) : [];
+  const online = options.online ? await askAll(linted.worlds, host) : [];
   const all = [...linted.problems, ...online];
   const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
   host.out(printed(shown, options.format, inputs, options.quiet, host.colour));
   const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
   return failing.length > 0 ? 1 : 0;
+}
+
+async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Problem[]> {
+  const { online } = await import("./validate-online.ts");
+  const problems: Problem[] = [];
+  for (const world of worlds) problems.push(...(await online(world, host)));
+  return problems;
 }
 
 async function linting(inputs: readonly Input[], { online }: ValidateOptions, host: Host): Promise<Linted> {

@@ -10,6 +10,9 @@ export type Shape =
   | { readonly kind: "words"; readonly words: readonly (string | number)[] }
   | { readonly kind: "text" | "number" | "flag" | "any" };
 
+/** Any schema; for code that only passes schemas on. */
+export type Schema = v.GenericSchema;
+
 /** The fields of valibot's schema objects that are read here; which of them exist depends on `type`. */
 interface Innards {
   readonly type: string;

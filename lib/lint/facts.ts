@@ -28,7 +28,7 @@ export function factsOf(driver: string): DriverFacts {
   const filesystem = endings.find(([pattern]) => pattern.test(driver))?.[1] ?? "any";
   return {
     filesystem,
-    local: driver === "local-hostpath" || driver.startsWith("zfs-local-"),
+    local: ["local-hostpath", "zfs-local-dataset", "zfs-local-zvol"].includes(driver),
     zfs: /^(?:zfs-|freenas-|truenas-)/.test(driver),
     directory: /-client$|^local-hostpath$/.test(driver),
     expands: driver !== "node-manual" && driver !== "zfs-local-ephemeral-inline",

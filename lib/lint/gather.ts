@@ -1,10 +1,9 @@
-import type { GenericSchema } from "valibot";
 import { commonSchema } from "../config/common.ts";
 import { readConnectionSource } from "../config/connection.ts";
 import type { Path } from "../config/finding.ts";
 import { failure } from "../config/finding.ts";
 import { type Defaults, noDefaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
-import { aboutOf, schemaAt } from "../config/shape.ts";
+import { aboutOf, type Schema, schemaAt } from "../config/shape.ts";
 import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
 import { type Position, parseYamlDocuments, type Source } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
@@ -241,7 +240,7 @@ function connectionFile(
 }
 
 /** Whether the schema knows the key and neither it nor what is around it is secret. Anything else may be a mistyped secret. */
-const isPlain = (schema: GenericSchema, path: Path): boolean =>
+const isPlain = (schema: Schema, path: Path): boolean =>
   path.length > 0 &&
   path.every((_, index) => {
     const here = schemaAt(schema, path.slice(0, index + 1));

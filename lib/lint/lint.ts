@@ -4,6 +4,7 @@ import { placed } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { checks } from "./checks/index.ts";
+import { deployments } from "./deployments.ts";
 import { type Excerpt, excerpts, printable } from "./excerpt.ts";
 import { gather, type Input } from "./gather.ts";
 import type { Leaf, Placed } from "./leaf.ts";
@@ -19,7 +20,8 @@ export interface Problem extends Diagnostic {
 /** What linting gave, in the order of the inputs, then by line. */
 export interface Linted {
   readonly problems: readonly Problem[];
-  readonly world: World;
+  /** One for each deployment. */
+  readonly worlds: readonly World[];
 }
 
 const ruleIds: ReadonlySet<string> = new Set(rules.map(({ id }) => id));
@@ -37,8 +39,25 @@ export interface LintSettings {
   readonly compile: PatternCompiler;
 }
 
-/** Checks all inputs together. Pure; never throws. */
+/** Checks all inputs; those of one deployment together. Pure; never throws. */
 export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
+  const all = deployments(inputs).map(each => lintOne(each, settings));
+  const order = new Map(inputs.map(({ file }, index) => [file, index]));
+  const problems = all.flatMap(each => each.problems);
+  problems.sort(
+    (a, b) =>
+      (order.get(a.file) ?? 0) - (order.get(b.file) ?? 0) ||
+      a.line - b.line ||
+      a.column - b.column ||
+      compare(a.rule, b.rule),
+  );
+  return { problems: withoutRepeats(problems), worlds: all.map(({ world }) => world) };
+}
+
+function lintOne(
+  inputs: readonly Input[],
+  settings: LintSettings,
+): { readonly problems: readonly Problem[]; readonly world: World } {
   const { modules, outside, atHome, compile } = settings;
   const { world, leaves, reported, placed: found } = gather(inputs, modules, outside, compile);
   const more = checks.flatMap(check => [...check(world)]);
@@ -47,16 +66,7 @@ export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
     ...[...reported, ...more].map(each => ({ leaf: each.leaf, diagnostic: placed(each.leaf.source, each.finding) })),
   ];
   const relevant = atHome ? all : all.filter(({ diagnostic }) => !environmental.has(diagnostic.rule));
-  const order = new Map(inputs.map(({ file }, index) => [file, index]));
-  const problems = byDocument(leaves, relevant).flatMap(outwards);
-  problems.sort(
-    (a, b) =>
-      (order.get(a.file) ?? 0) - (order.get(b.file) ?? 0) ||
-      a.line - b.line ||
-      a.column - b.column ||
-      compare(a.rule, b.rule),
-  );
-  return { problems: withoutRepeats(problems), world };
+  return { problems: byDocument(leaves, relevant).flatMap(outwards), world };
 }
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -92,6 +92,21 @@ describe("csimux validate", () => {
     expect(await run([folder])).toEqual({ code: 0, out: "no problems in 4 files\n", err: "" });
   });
 
+  test("checks several deployments of one folder apart, each with its own main file", async () => {
+    const group = "  groups: { all: { members: [one] } }\n";
+    const folder = folderOf({
+      "a/proxy.yaml": main + group,
+      "a/one.yaml": nfs,
+      "b/proxy.yaml": main,
+      "b/one.yaml": nfs,
+      "b/c.yaml": "driver: x\n",
+    });
+    const { out } = await run([folder, "--format", "json"]);
+    expect(
+      JSON.parse(out).diagnostics.map(({ file, rule }: { file: string; rule: string }) => `${file} ${rule}`),
+    ).toEqual([`${folder}/b/c.yaml unknown-driver`]);
+  });
+
   test("takes globs that the shell did not expand", async () => {
     const folder = folderOf({ "one.yaml": nfs, "two.yaml": nfs.replace("/a", "c") });
     const { code, out } = await run([join(folder, "*.yaml")]);

@@ -50,18 +50,6 @@ function* alone(connection: ConnectionFile): Iterable<Finding> {
       "key",
     );
   }
-  for (const key of ["idTemplate", "idHash"]) {
-    const path = ["_private", "csi", "volume", key];
-    const value = at(raw, ...path);
-    if (value === undefined || value === null || textAt(value, "strategy") === "") continue;
-    yield warning(
-      "unsupported-setting",
-      path,
-      `"${key}" is not applied: new volumes are named after the request`,
-      "remove it; existing volumes stay in service",
-      "key",
-    );
-  }
   for (const section of ["iscsi", "nvmeof"]) yield* portals(read.tidied, section);
 }
 

@@ -55,14 +55,6 @@ export const deployment: readonly Rule[] = [
     good: { "c1.yaml": nfs(), "proxy.yaml": `${main()}node: { mount: { mount_flags: noatime } }\n` },
   },
   {
-    id: "unsupported-setting",
-    severity: "warning",
-    title: "No settings that csimux does not apply",
-    why: "Volume ids are made from the request's name; existing volumes keep theirs.",
-    bad: { "c1.yaml": nfs("_private: { csi: { volume: { idHash: { strategy: md5 } } } }\n") },
-    good: { "c1.yaml": nfs() },
-  },
-  {
     id: "extra-collides",
     severity: "error",
     title: "Extra labels do not use the prefix of topology keys",

@@ -79,7 +79,7 @@ export const connectionEdits: readonly Edit[] = [
   ["nfs-client", "nfs:\n", "csi: { access_modes: [RWX] }\nnfs:\n", "invalid-value"],
   ["nfs-client", "nfs:\n", "service: { controller: {} }\nnfs:\n", "ignored-key"],
   ["nfs-client", "nfs:\n", "_private: { csi: { volume: { deleteStrategy: keep } } }\nnfs:\n", "invalid-value"],
-  ["nfs-client", "nfs:\n", "_private: { csi: { volume: { idTemplate: x } } }\nnfs:\n", "unsupported-setting"],
+  ["nfs-client", "nfs:\n", "_private: { csi: { volume: { idTemplate: x } } }\nnfs:\n", "ignored-key"],
   ["nfs-client", "nfs:\n", "node: { mount: {} }\nnfs:\n", "node-block-in-connection"],
   ["nfs-client", "nfs:\n", "zfs: { datasetParentName: a }\nnfs:\n", "unknown-key"],
   ["local-hostpath", "shareBasePath: /var/lib/csi", "shareBasePath: relative", "invalid-value"],
