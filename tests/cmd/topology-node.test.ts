@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { parse, stringify } from "yaml";
+import { vectors } from "../vectors/vectors.ts";
+import { TopologyWorld } from "./topology-world.ts";
+
+const rules = `driver: proxy
+proxy:
+  configFolder: /connections
+  nodeTopology:
+    type: zone
+    prefix: t.example
+    fromRegexp:
+      - { topologyKey: zone, source: nodeName, template: rest }
+      - { topologyKey: zone, source: env, envName: ZONE }
+      - { topologyKey: rack, source: file, file: /topology/rack, regex: 'rack-([0-9]+)', template: 'r{match:1}' }
+      - { topologyKey: room, source: nodeLabel, label: example.com/room, default: hall }
+`;
+
+let world: TopologyWorld;
+let config = "";
+beforeAll(() => {
+  world = new TopologyWorld();
+  config = world.file("proxy.yaml", rules);
+});
+afterAll(() => world.remove());
+
+const full = ["--node-name", "w1", "--env", "ZONE=z1", "--file", "/topology/rack=rack-7\n", "--label", "a=b"];
+
+describe("csimux topology for one node", () => {
+  test("shows the answer and what became of each rule", async () => {
+    const { code, out, err } = await world.run(["--config", config, ...full]);
+    expect(out).toBe(`node id   n=w1 (4 bytes)
+topology  t.example/zone=z1
+          t.example/rack=r7
+          t.example/room=hall
+
+rule  key   source                      input     value  why
+1     zone  nodeName                    "w1"      rest   matched, but rule 2 gives the key its value
+2     zone  env ZONE                    "z1"      z1     matched
+3     rack  file /topology/rack         "rack-7"  r7     matched
+4     room  nodeLabel example.com/room  -         hall   node label example.com/room is not there; the default stands in
+`);
+    expect([code, err]).toEqual([0, ""]);
+  });
+
+  test("has a stable form for programs", async () => {
+    const { code, out } = await world.run(["--config", config, ...full, "--output", "json"]);
+    expect(JSON.parse(out)).toEqual({
+      nodeId: "n=w1",
+      segments: { "t.example/zone": "z1", "t.example/rack": "r7", "t.example/room": "hall" },
+      rules: [
+        {
+          key: "zone",
+          source: "nodeName",
+          input: "w1",
+          applied: true,
+          value: "rest",
+          reason: "matched, but rule 2 gives the key its value",
+        },
+        { key: "zone", source: "env", input: "z1", applied: true, value: "z1", reason: "matched" },
+        { key: "rack", source: "file", input: "rack-7", applied: true, value: "r7", reason: "matched" },
+        {
+          key: "room",
+          source: "nodeLabel",
+          input: null,
+          applied: false,
+          value: "hall",
+          reason: "node label example.com/room is not there; the default stands in",
+        },
+      ],
+    });
+    expect(code).toBe(0);
+    const yaml = await world.run(["--config", config, ...full, "-o", "yaml"]);
+    expect(parse(yaml.out)).toEqual(JSON.parse(out));
+  });
+
+  test("a node that cannot register is exit code 1, with the code and the reason", async () => {
+    const words = ["--config", config, "--node-name", "w1", "--env", "ZONE=zone one", "--label", "a=b"];
+    const json = await world.run([...words, "-o", "json"]);
+    expect(JSON.parse(json.out)).toEqual({
+      error: { code: "FAILED_PRECONDITION", message: expect.stringContaining('rule 2 (key "zone"): "zone one"') },
+    });
+    expect(json.code).toBe(1);
+    const text = await world.run(words);
+    expect(text.err).toStartWith('csimux: FAILED_PRECONDITION: topology rule 2 (key "zone")');
+    expect(text.out).toContain("matched");
+    expect(text.code).toBe(1);
+  });
+
+  test("outside of a cluster, a rule that wants a label says how to give one", async () => {
+    const { code, err } = await world.run(["--config", config, "--node-name", "w1"]);
+    expect(err).toContain("KUBERNETES_SERVICE_HOST");
+    expect(code).toBe(1);
+  });
+
+  test("facts that are not given are those of the machine", async () => {
+    const simple = world.file(
+      "host.yaml",
+      stringify({
+        driver: "proxy",
+        proxy: {
+          configFolder: "/c",
+          nodeTopology: {
+            type: "zone",
+            fromRegexp: [
+              { topologyKey: "host", source: "hostname" },
+              { topologyKey: "zone", source: "env", envName: "Z" },
+            ],
+          },
+        },
+      }),
+    );
+    const { out } = await world.run(["--config", simple, "-o", "json"], { env: { CSI_NODE_ID: "w9", Z: "z9" } });
+    expect(JSON.parse(out)).toMatchObject({
+      nodeId: "n=w9",
+      segments: { "org.democratic-csi.topology/host": "box", "org.democratic-csi.topology/zone": "z9" },
+    });
+  });
+
+  test("colours appear only where they are wanted", async () => {
+    const words = ["--config", config, ...full];
+    expect((await world.run(words, { colour: true })).out).toContain("\u001b[1m");
+    expect((await world.run(words)).out).not.toContain("\u001b");
+  });
+
+  test.each([
+    [["--config", "/no/such/proxy.yaml"], "cannot be read (ENOENT)"],
+    [[], "--config is missing"],
+    [["--config", "x", "--output", "xml"], "text, json or yaml"],
+    [["--config", "x", "--env", "ZONE"], "--env takes name=value"],
+    [["--config", "x", "--connection", "a", "--storage-class", "b"], "exclude each other"],
+  ])("%j is bad usage", async (words, reason) => {
+    const { code, err, out } = await world.run(words);
+    expect(err).toContain(reason);
+    expect([code, out]).toEqual([2, ""]);
+  });
+});
+
+describe("the published node cases, through the command", () => {
+  const cases = vectors().node_topology.map(each => [each.id, each] as const);
+  test.each(cases)("%s", async (id, { config: nodeTopology, env = {}, files = {}, hostname, expect: want }) => {
+    const path = world.file(`${id}.yaml`, stringify({ driver: "proxy", proxy: { configFolder: "/c", nodeTopology } }));
+    const { code, out } = await world.run([
+      ...["--config", path, "--output", "json"],
+      ...Object.entries(env).flatMap(([name, value]) => ["--env", `${name}=${value}`]),
+      ...Object.entries(files).flatMap(([name, value]) => ["--file", `${name}=${value}`]),
+      ...(hostname === undefined ? [] : ["--hostname", hostname]),
+    ]);
+    const got = JSON.parse(out);
+    expect(code).toBe("error" in want ? 1 : 0);
+    expect(got.error ? { error: got.error.code } : { segments: got.segments }).toEqual(want);
+  });
+});
