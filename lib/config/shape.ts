@@ -77,7 +77,9 @@ export function schemaAt(schema: v.GenericSchema, path: readonly (string | numbe
   if (step === undefined) return schema;
   const shape = shapeOf(schema);
   if (shape.kind === "mapping") {
-    const next = shape.keys.get(String(step));
+    const { aliases } = aboutOf(schema);
+    const key = String(step);
+    const next = shape.keys.get(key) ?? shape.keys.get((aliases && Object.hasOwn(aliases, key) && aliases[key]) || key);
     return next && schemaAt(next, rest);
   }
   if (shape.kind === "free-mapping") return schemaAt(shape.value, rest);
