@@ -9,6 +9,8 @@ export interface DriverFacts {
   /** Volumes are folders of a share. */
   readonly directory: boolean;
   readonly expands: boolean;
+  /** A controller creates volumes; otherwise people or pods describe them and only nodes are involved. */
+  readonly provisions: boolean;
 }
 
 /** File systems that a node makes on a block volume. */
@@ -26,12 +28,14 @@ const endings: readonly (readonly [RegExp, DriverFacts["filesystem"]])[] = [
 /** The facts about a value of `driver:`. */
 export function factsOf(driver: string): DriverFacts {
   const filesystem = endings.find(([pattern]) => pattern.test(driver))?.[1] ?? "any";
+  const provisions = driver !== "node-manual" && driver !== "zfs-local-ephemeral-inline";
   return {
     filesystem,
     local: ["local-hostpath", "zfs-local-dataset", "zfs-local-zvol"].includes(driver),
     zfs: /^(?:zfs-|freenas-|truenas-)/.test(driver),
     directory: /-client$|^local-hostpath$/.test(driver),
-    expands: driver !== "node-manual" && driver !== "zfs-local-ephemeral-inline",
+    expands: provisions,
+    provisions,
   };
 }
 

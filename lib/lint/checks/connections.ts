@@ -105,7 +105,7 @@ function* sameInstance(all: readonly ConnectionFile[]): Iterable<Reported> {
 
 /** Local drivers need a controller on every node, the others one for all. */
 function* mixedDeployments(all: readonly ConnectionFile[]): Iterable<Reported> {
-  const known = all.filter(({ read }) => read.module);
+  const known = all.filter(({ driver, read }) => read.module && factsOf(driver).provisions);
   const remote = known.find(({ driver }) => !factsOf(driver).local);
   const local = known.find(({ driver }) => factsOf(driver).local);
   if (!remote || !local) return;
