@@ -30,6 +30,8 @@ export interface Subject {
   readonly facts: NodeFacts;
   /** All its labels, where they are known. */
   readonly labels: Readonly<Record<string, string>> | undefined;
+  /** Whether a list is all that is known of it. */
+  readonly listed: boolean;
 }
 
 /** Reads and compiles a main file. Throws ConfigError, and UsageError when it cannot be read. */
@@ -52,13 +54,14 @@ export async function readSubjects({ nodes, given }: TopologyOptions, host: Host
   if (nodes === undefined) {
     const facts = givenFacts(given, host);
     const labels = given.labels.size > 0 ? Object.fromEntries(given.labels) : undefined;
-    return [{ name: facts.nodeName ?? "", facts, labels }];
+    return [{ name: facts.nodeName ?? "", facts, labels, listed: false }];
   }
   const text = await textOf(nodes, host);
   return usable(() => readNodeList(nodes, text)).map(node => ({
     name: node.name,
     facts: listedFacts(node, given),
     labels: node.labels,
+    listed: true,
   }));
 }
 

@@ -9,18 +9,22 @@ import { storageNames } from "./node-facts.ts";
 
 /** What NodeGetInfo would answer on one node, and why. */
 export interface NodeReport {
-  /** Undefined when `failure` is set. */
+  /** Undefined when `failure` is set, and where a part of it is only known on the node itself. */
   readonly nodeId: string | undefined;
   readonly segments: Segments;
   readonly outcomes: readonly RuleOutcome[];
   readonly failure: CsiError | undefined;
 }
 
-/** Evaluates one node. `topology` is undefined when the main file configures none. */
+/**
+ * Evaluates one node. `topology` is undefined when the main file configures none. A node that is only `listed` need not
+ * say by which names its storage knows it.
+ */
 export async function report(
   { nodeId: settings }: ProxyConfig,
   topology: Topology | undefined,
   given: NodeFacts,
+  listed: boolean,
 ): Promise<NodeReport> {
   const nodeName = given.nodeName ?? (settings.allowHostnameFallback ? given.hostname : undefined);
   const facts = { ...given, nodeName };
@@ -34,7 +38,10 @@ export async function report(
       ...(hostname !== undefined && { hostname }),
       ...(await storageNames(settings.parts, facts)),
     };
-    return { nodeId: encodeNodeId(identity, settings), segments, outcomes, failure: undefined };
+    const { iqn, nqn } = settings.parts;
+    const unknown = listed && ((iqn && !("iqn" in identity)) || (nqn && !("nqn" in identity)));
+    const nodeId = unknown ? undefined : encodeNodeId(identity, settings);
+    return { nodeId, segments, outcomes, failure: undefined };
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     return { nodeId: undefined, segments: {}, outcomes, failure: error };
@@ -61,7 +68,7 @@ export const reportData = ({ nodeId, segments, outcomes, failure }: NodeReport):
   failure
     ? { error: { code: codeName(failure), message: failure.message } }
     : {
-        nodeId,
+        nodeId: nodeId ?? null,
         segments,
         rules: outcomes.map(outcome => ({
           key: outcome.rule.key,

@@ -38,7 +38,11 @@ export async function topology(options: TopologyOptions, host: Host): Promise<nu
 
 const viewed = ({ config, topology }: Rules, subjects: readonly Subject[]): Promise<readonly ViewedNode[]> =>
   Promise.all(
-    subjects.map(async ({ name, facts, labels }) => ({ name, labels, report: await report(config, topology, facts) })),
+    subjects.map(async ({ name, facts, labels, listed }) => ({
+      name,
+      labels,
+      report: await report(config, topology, facts, listed),
+    })),
   );
 
 function show(view: View, output: Output, host: Host): number {
