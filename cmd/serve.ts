@@ -1,3 +1,4 @@
+import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import { controllerService } from "../lib/csi/controller.ts";
 import { parseEndpoint } from "../lib/csi/endpoint.ts";
@@ -44,7 +45,7 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
   }
 }
 
-async function start(options: ServeOptions, host: Host, log: Parameters<typeof instrument>[2]) {
+async function start(options: ServeOptions, host: Host, log: Log) {
   const { modes } = options;
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
@@ -57,16 +58,17 @@ async function start(options: ServeOptions, host: Host, log: Parameters<typeof i
     if (modes.has("node")) await node.ready();
   });
   const topology = main.config.nodeTopology !== undefined;
+  const observation = { log, verbose: options.logLevel === "debug" };
   server.mount(
     Identity,
-    instrument(Identity, identityService({ name: options.name, version, commit, topology, ready }), log),
+    instrument(Identity, identityService({ name: options.name, version, commit, topology, ready }), observation),
   );
   if (modes.has("controller")) {
     const parts = { ...controller.parts, version: options.csiVersion };
-    server.mount(Controller, instrument(Controller, controllerService(parts), log));
+    server.mount(Controller, instrument(Controller, controllerService(parts), observation));
   }
   if (modes.has("node")) {
-    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), log));
+    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), observation));
   }
   for (const text of options.endpoints) {
     const address = await server.listen(parseEndpoint(text), options.socketMode);

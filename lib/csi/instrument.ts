@@ -26,6 +26,12 @@ const quiet: ReadonlySet<string> = new Set([
   "NodeGetVolumeStats",
 ]);
 
+/** Where the lines go; `verbose` when debug lines are written at all. */
+export interface Observation {
+  readonly log: Log;
+  readonly verbose: boolean;
+}
+
 /**
  * The service as the server mounts it. Here, and nowhere else: a Call is made, one log line is written at the end of each
  * RPC and secrets are hidden. An error that is no CsiError becomes "internal" with a fixed text; the log has the rest.
@@ -33,69 +39,73 @@ const quiet: ReadonlySet<string> = new Set([
 export function instrument<S extends DescService>(
   service: S,
   implementation: Partial<Instrumented<ServiceImpl<S>>>,
-  log: Log,
+  observation: Observation,
 ): Partial<ServiceImpl<S>> {
   const methods: Record<string, unknown> = {};
   const given = implementation as Record<string, Method | undefined>;
   for (const method of service.methods) {
     const run = given[method.localName];
-    if (run) methods[method.localName] = observed(method, run, log);
+    if (run) methods[method.localName] = observed(method, run, observation);
   }
   return methods as Partial<ServiceImpl<S>>;
+}
+
+function observed(method: DescMethod, run: Method, { log, verbose }: Observation) {
+  const silent = !verbose && quiet.has(method.name);
+  return async (request: Message & Fields, context: HandlerContext) => {
+    const call = new RequestCall(method, request, context, log);
+    if (verbose) call.log.debug("called", { method: method.name, request: withoutSecrets(method.input, request) });
+    try {
+      const answer = await run(request, call);
+      if (!silent) call.log[quiet.has(method.name) ? "debug" : "info"]("answered", call.facts("ok", answer));
+      return answer;
+    } catch (error) {
+      throw failed(call, error);
+    }
+  };
+}
+
+/** Writes the line of a call that failed and gives the error that the client gets. */
+function failed(call: RequestCall, error: unknown): CsiError {
+  if (!(error instanceof CsiError)) {
+    const reason = error instanceof Error ? error.stack : String(error);
+    call.log.error("failed", { ...call.facts("internal"), reason });
+    return new CsiError("internal", `internal error; the log of csimux has the details of request ${call.id}`);
+  }
+  const line = { ...call.facts(error.code), reason: error.message, cause: causeOf(error) };
+  if (error.code === "internal") call.log.error("failed", line);
+  else call.log.warn("failed", line);
+  return error;
 }
 
 const boot = randomBytes(3).toString("hex");
 let calls = 0;
 
-function observed(method: DescMethod, run: Method, log: Log) {
-  const quietly = quiet.has(method.name);
-  return async (request: Message & Fields, context: HandlerContext) => {
-    const call = new RequestCall(request, context, log);
-    const start = performance.now();
-    const facts = (code: string, answer?: Fields) => ({
-      connection: connectionOf(request, answer),
-      code,
-      ms: since(start),
-    });
-    log.debug(`${method.name} request`, () => ({ id: call.id, request: withoutSecrets(method.input, request) }));
-    try {
-      const answer = await run(request, call);
-      if (quietly) log.debug(method.name, () => ({ id: call.id, ...facts("ok", answer) }));
-      else call.log.info(method.name, facts("ok", answer));
-      return answer;
-    } catch (error) {
-      if (!(error instanceof CsiError)) {
-        call.log.error(method.name, {
-          ...facts("internal"),
-          reason: error instanceof Error ? error.stack : String(error),
-        });
-        throw new CsiError("internal", `internal error; the log of csimux has the details of request ${call.id}`);
-      }
-      const line = { ...facts(error.code), reason: error.message, cause: causeOf(error) };
-      if (error.code === "internal") call.log.error(method.name, line);
-      else call.log.warn(method.name, line);
-      throw error;
-    }
-  };
-}
-
-/** Made for every call, so it makes nothing that most calls do not use: the log and the signal come when asked for. */
+/** Made for every call, so it makes nothing that most calls do not use: id, log and signal come when asked for. */
 class RequestCall implements Call {
-  readonly id = `${boot}-${(++calls).toString(36)}`;
+  readonly #start = performance.now();
+  readonly #method: DescMethod;
   readonly #request: Fields;
   readonly #context: HandlerContext;
-  readonly #log: Log;
-  #own: Log | undefined;
+  readonly #common: Log;
+  #id: string | undefined;
+  #log: Log | undefined;
 
-  constructor(request: Fields, context: HandlerContext, log: Log) {
+  constructor(method: DescMethod, request: Fields, context: HandlerContext, log: Log) {
+    this.#method = method;
     this.#request = request;
     this.#context = context;
-    this.#log = log;
+    this.#common = log;
+  }
+
+  get id(): string {
+    this.#id ??= `${boot}-${(++calls).toString(36)}`;
+    return this.#id;
   }
 
   get log(): Log {
-    this.#own ??= this.#log.with({ id: this.id });
-    return this.#own;
+    this.#log ??= this.#common.with({ id: this.id });
+    return this.#log;
   }
 
   get secrets(): Readonly<Record<string, string>> {
@@ -104,6 +114,12 @@ class RequestCall implements Call {
 
   get signal(): AbortSignal {
     return this.#context.signal;
+  }
+
+  /** What the line at the end says; `ms` since the call began. */
+  facts(code: string, answer?: Fields): object {
+    const ms = Math.round((performance.now() - this.#start) * 100) / 100;
+    return { method: this.#method.name, connection: connectionOf(this.#request, answer), code, ms };
   }
 }
 
@@ -117,8 +133,6 @@ function connectionOf(request: Fields, answer: Fields | undefined): string | und
   }
   return (request["parameters"] as Fields | undefined)?.["connection"] as string | undefined;
 }
-
-const since = (start: number): number => Math.round((performance.now() - start) * 100) / 100;
 
 /** What lies behind a failure, for the log only. */
 const causeOf = ({ cause }: Error): string | undefined =>
