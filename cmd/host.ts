@@ -14,13 +14,30 @@ export interface Host {
 
 /** The real process. */
 export const realHost = (): Host => ({
-  out: text => void process.stdout.write(text),
-  err: text => void process.stderr.write(text),
+  out: writer(process.stdout),
+  err: writer(process.stderr),
   stdin: readStdin,
   env: process.env,
   hostname: hostname(),
   colour: process.stdout.isTTY === true && !process.env["NO_COLOR"],
 });
+
+/** A reader that has gone away, such as `head`, is no reason to fail. */
+function writer(stream: NodeJS.WriteStream): (text: string) => void {
+  const unlessGone = (error: unknown): void => {
+    if (!(error instanceof Error && "code" in error && error.code === "EPIPE")) throw error;
+  };
+  let listening = false;
+  return text => {
+    if (!listening) stream.on("error", unlessGone);
+    listening = true;
+    try {
+      stream.write(text);
+    } catch (error) {
+      unlessGone(error);
+    }
+  };
+}
 
 async function readStdin(): Promise<string> {
   const chunks: Buffer[] = [];

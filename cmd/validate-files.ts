@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
 import type { Input } from "../lib/lint/gather.ts";
@@ -83,11 +83,25 @@ function folderOf(config: string, text: string, host: Host): readonly Input[] {
   });
 }
 
+/** The beginning of a larger file is enough to refuse it. */
+const maxRead = 5 << 20;
+
 function textOf(file: string): string {
   try {
-    return readFileSync(file, "utf8");
+    const stat = statSync(file);
+    return stat.isFile() && stat.size > maxRead ? beginning(file) : readFileSync(file, "utf8");
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
     throw new InputError(`${file}: cannot be read (${code})`);
+  }
+}
+
+function beginning(file: string): string {
+  const handle = openSync(file, "r");
+  try {
+    const bytes = Buffer.alloc(maxRead);
+    return bytes.toString("utf8", 0, readSync(handle, bytes, 0, maxRead, 0));
+  } finally {
+    closeSync(handle);
   }
 }

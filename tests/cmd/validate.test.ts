@@ -140,6 +140,11 @@ describe("csimux validate", () => {
     expect(await run([file, "--quiet"])).toEqual({ code: 0, out: "", err: "" });
   });
 
+  test("refuses a file of many megabytes without reading all of it", async () => {
+    const file = join(folderOf({ "one.yaml": nfs + " ".repeat(6 << 20) }), "one.yaml");
+    expect((await run([file])).out).toContain("[yaml-too-large]");
+  });
+
   test("lists its rules as text and as JSON", async () => {
     const { code, out } = await run(["--list-rules"]);
     expect(code).toBe(0);
