@@ -28,7 +28,8 @@ export function openController(
 ) {
   const folder = new ConnectionFolder(main.config.configFolder);
   const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
-  const open = opener({ main: () => main.config, outside, ports, ownPlace, log });
+  const { prefix } = main.config.defaults;
+  const open = opener({ main: () => main.config, prefix, outside, ports, ownPlace, log });
   const files = {
     names: () => folder.names(),
     read: async (name: string) => {
@@ -45,7 +46,6 @@ export function openController(
       listing,
     };
   };
-  const { prefix } = main.config.defaults;
   const locks = new Locks();
   const jobs = new Jobs();
   const handles = new Handles(() => main.config.legacyConnection);

@@ -13,6 +13,8 @@ import type { Place } from "../lib/topology/place.ts";
 
 export interface OpenOptions {
   readonly main: () => Pick<ProxyConfig, "defaults">;
+  /** Prefix of topology keys; fixed at the start, like what nodes report. */
+  readonly prefix: string;
   readonly outside: Outside;
   readonly ports: Ports;
   /** Under topology type "node": this node's place, to which volumes of drivers that live on one node are pinned. Throws. */
@@ -21,7 +23,7 @@ export interface OpenOptions {
 }
 
 /** Text of a connection file → open connection, without I/O but for `…File` keys. Throws "failed-precondition". */
-export function opener({ main, outside, ports, ownPlace, log }: OpenOptions) {
+export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOptions) {
   return (name: string, text: string): Connection => {
     const { defaults } = main();
     const read = readConnection(name, `${name}.yaml`, text, defaults, outside, modules);
@@ -31,7 +33,7 @@ export function opener({ main, outside, ports, ownPlace, log }: OpenOptions) {
     }
     const driver = openDriver(name, config, ports);
     const alternatives = config.topology?.map(({ requirements, extra }) => ({
-      requirements: prefixed(defaults.prefix, requirements),
+      requirements: prefixed(prefix, requirements),
       extra,
     }));
     const own = () => (driver.local && ownPlace ? [{ requirements: ownPlace(), extra: {} }] : []);

@@ -81,7 +81,14 @@ function opening(world: World, host: Host): CheckConnection {
   const log = leveledLog("error", () => {});
   const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
   const defaults = main?.defaults ?? noDefaults;
-  const open = opener({ main: () => ({ defaults }), outside: outsideOf(host.env), ports, ownPlace: undefined, log });
+  const open = opener({
+    main: () => ({ defaults }),
+    prefix: defaults.prefix,
+    outside: outsideOf(host.env),
+    ports,
+    ownPlace: undefined,
+    log,
+  });
   return async ({ name, leaf }, signal) => {
     const { driver } = open(name, leaf.text);
     const call: Call = { id: "validate", signal, log, secrets: {} };

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import type { AccessMode } from "../core/access.ts";
+import { isLabelValue } from "../topology/labels.ts";
 import { nodeSchema } from "./node.ts";
 import { anything, consistent, filled, flag, list, mapOf, oneOf, optional, record, scalar, text } from "./parts.ts";
-import { isSegment } from "./topology.ts";
 
 /** One place that a connection is reachable from. */
 export interface Alternative {
@@ -15,7 +15,7 @@ export interface Alternative {
 const value = (description: string) =>
   v.pipe(
     scalar({ description }),
-    v.check(isSegment, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
+    v.check(isLabelValue, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
   );
 
 const alternative = consistent(
@@ -41,7 +41,7 @@ const alternative = consistent(
     for (const key of keys) {
       if (key.includes("/"))
         yield [["requirements", key], `write the key without prefix: "${key.slice(key.lastIndexOf("/") + 1)}"`];
-      else if (!isSegment(key)) yield [["requirements", key], "is no topology key"];
+      else if (!isLabelValue(key)) yield [["requirements", key], "is no topology key"];
     }
   },
 );

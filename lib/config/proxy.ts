@@ -1,20 +1,13 @@
 import * as v from "valibot";
 import { isConnectionName } from "../core/handle.ts";
 import { parseSelector, type Selector } from "../core/selector.ts";
+import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { apply } from "./apply.ts";
 import { type Diagnostic, type Finding, failure } from "./finding.ts";
 import { type NodeDefaults, nodeDefaults, nodeSchema } from "./node.ts";
 import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "./parts.ts";
 import { isMapping, type Mapping, type Outside } from "./tidy.ts";
-import {
-  defaultPrefix,
-  type NodeIdSettings,
-  type NodeTopology,
-  nodeIdSchema,
-  nodeIdSettings,
-  nodeTopology,
-  topologySchema,
-} from "./topology.ts";
+import { defaultPrefix, nodeIdSchema, nodeIdSettings, nodeTopology, topologySchema } from "./topology.ts";
 import { parseYaml, placed, type Source } from "./yaml.ts";
 
 /** How long an unused connection stays open. */
@@ -47,8 +40,8 @@ export interface ProxyConfig {
   readonly configFolder: string;
   readonly cacheTimeout: CacheTimeout;
   /** Undefined when the file does not speak of topology; csimux then announces none. */
-  readonly nodeTopology: NodeTopology | undefined;
-  readonly nodeId: NodeIdSettings;
+  readonly nodeTopology: TopologyConfig | undefined;
+  readonly nodeId: NodeIdConfig;
   readonly groups: ReadonlyMap<string, GroupConfig>;
   /** Handles without prefix belong to this connection. */
   readonly legacyConnection: string | undefined;

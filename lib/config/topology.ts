@@ -1,34 +1,13 @@
 import type { InferOutput } from "valibot";
+import type { NodeIdConfig, RuleSource, TopologyConfig } from "../topology/config.ts";
+import { isLabelValue } from "../topology/labels.ts";
 import { consistent, filled, flag, list, oneOf, optional, record, template, text } from "./parts.ts";
-
-/** One rule that derives a topology value of a node, in one spelling. */
-export interface TopologyRule {
-  /** Without prefix. */
-  readonly key: string;
-  readonly source:
-    | { readonly kind: "nodeName" | "hostname" }
-    | { readonly kind: "env" | "file" | "nodeLabel"; readonly name: string };
-  /** Must match the whole input. */
-  readonly pattern: string;
-  /** `{match:N}` and `${match:N}` stand for groups of the pattern. */
-  readonly template: string;
-  /** The value where the rule does not apply, so that all nodes report the same keys. */
-  readonly fallback: string | undefined;
-}
-
-/** What nodes report as their topology. */
-export type NodeTopology =
-  | { readonly kind: "cluster" | "node"; readonly prefix: string }
-  | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly TopologyRule[] };
 
 export const defaultPrefix = "org.democratic-csi.topology";
 
 /** A DNS name of at most 63 characters (CSI "Topology": prefix of a key). */
 export const isPrefix = (value: string): boolean =>
   value.length <= 63 && value.split(".").every(label => /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/.test(label));
-
-/** The name part of a topology key, and every topology value: 1 to 63 characters, letters or digits at both ends. */
-export const isSegment = (value: string): boolean => /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(value);
 
 const sources = ["nodeName", "hostname", "env", "file", "nodeLabel"] as const;
 
@@ -75,12 +54,12 @@ const rule = consistent(ruleEntries, function* (value) {
   }
   const key = value.topologyKey ?? value.keySuffix;
   if (key === undefined) yield [[], 'required key "topologyKey" is missing'];
-  else if (!isSegment(key)) yield [[value.topologyKey === undefined ? "keySuffix" : "topologyKey"], badSegment];
+  else if (!isLabelValue(key)) yield [[value.topologyKey === undefined ? "keySuffix" : "topologyKey"], badSegment];
   if (value.source === "env" && !value.envName) yield [["source"], 'source "env" needs "envName"'];
   if (value.source === "file" && !value.file?.startsWith("/"))
     yield [["source"], 'source "file" needs "file", an absolute path'];
   if (value.source === "nodeLabel" && !value.label) yield [["source"], 'source "nodeLabel" needs "label"'];
-  if (value.default !== undefined && !isSegment(value.default)) yield [["default"], badSegment];
+  if (value.default !== undefined && !isLabelValue(value.default)) yield [["default"], badSegment];
 });
 
 const badSegment = 'must have 1 to 63 letters, digits, ".", "_" or "-", and begin and end with a letter or digit';
@@ -134,7 +113,7 @@ function* differingOnlyInCase(
   }
 }
 
-const sourceOf = (value: RuleText): TopologyRule["source"] => {
+const sourceOf = (value: RuleText): RuleSource => {
   const { source } = value;
   if (source === "nodeName" || source === "hostname") return { kind: source };
   const names = { env: value.envName, file: value.file, nodeLabel: value.label };
@@ -142,7 +121,7 @@ const sourceOf = (value: RuleText): TopologyRule["source"] => {
 };
 
 /** The parsed block in one spelling. */
-export function nodeTopology(value: InferOutput<typeof topologySchema>): NodeTopology {
+export function nodeTopology(value: InferOutput<typeof topologySchema>): TopologyConfig {
   const prefix = value.prefix === "" ? defaultPrefix : value.prefix;
   if (value.type === "cluster" || value.type === "node") return { kind: value.type, prefix };
   const rules = (value.fromRegexp ?? value.customRules ?? []).map(each => ({
@@ -183,17 +162,6 @@ const parts = record(
   { description: "what a node id consists of" },
 );
 
-type Prefixes = readonly { readonly shortName: string; readonly prefix: string }[];
-
-/** How node ids are made. */
-export interface NodeIdSettings {
-  readonly parts: Readonly<Record<"nodeName" | "hostname" | "iqn" | "nqn", boolean>>;
-  readonly iqnPrefixes: Prefixes;
-  readonly nqnPrefixes: Prefixes;
-  /** Without CSI_NODE_ID the host name stands in for the node's name. */
-  readonly allowHostnameFallback: boolean;
-}
-
 /** `proxy.nodeId` */
 export const nodeIdSchema = consistent(
   record(
@@ -219,7 +187,7 @@ export const nodeIdSchema = consistent(
 );
 
 /** The parsed block, all parts named. */
-export const nodeIdSettings = (value: InferOutput<typeof nodeIdSchema> | undefined): NodeIdSettings => ({
+export const nodeIdSettings = (value: InferOutput<typeof nodeIdSchema> | undefined): NodeIdConfig => ({
   parts: value?.parts ?? { nodeName: true, hostname: false, iqn: false, nqn: false },
   iqnPrefixes: value?.iqnPrefix ?? [],
   nqnPrefixes: value?.nqnPrefix ?? [],

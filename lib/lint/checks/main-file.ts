@@ -3,7 +3,7 @@ import { type Finding, failure, type Path, warning } from "../../config/finding.
 import { strangers } from "../../config/merge.ts";
 import { nearest } from "../../config/nearest.ts";
 import { ownKeys } from "../../config/proxy.ts";
-import type { NodeTopology, TopologyRule } from "../../config/topology.ts";
+import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import type { PatternCompiler } from "../../topology/pattern.ts";
 import { compileRules } from "../../topology/rules.ts";
 import type { Reported } from "../leaf.ts";
@@ -116,7 +116,7 @@ function* templates(main: MainFile): Iterable<Finding> {
 }
 
 /** A key that some nodes report and others do not breaks scheduling on those that do not. */
-function* gaps(main: MainFile, topology: NodeTopology & { kind: "rules" }): Iterable<Finding> {
+function* gaps(main: MainFile, topology: TopologyConfig & { kind: "rules" }): Iterable<Finding> {
   const always = new Set(topology.rules.filter(appliesAlways).map(({ key }) => key));
   for (const [index, rule] of topology.rules.entries()) {
     if (always.has(rule.key) || topology.rules.findIndex(({ key }) => key === rule.key) !== index) continue;
@@ -129,7 +129,7 @@ function* gaps(main: MainFile, topology: NodeTopology & { kind: "rules" }): Iter
 /** What the topology code itself says about its rules. */
 function* patterns(
   main: MainFile,
-  topology: NodeTopology & { kind: "rules" },
+  topology: TopologyConfig & { kind: "rules" },
   compile: PatternCompiler,
 ): Iterable<Finding> {
   const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
@@ -140,6 +140,6 @@ function* patterns(
   }
 }
 
-const appliesAlways = (rule: TopologyRule): boolean =>
+const appliesAlways = (rule: RuleConfig): boolean =>
   rule.fallback !== undefined ||
   ((rule.source.kind === "nodeName" || rule.source.kind === "hostname") && /^\(?\.[*+]\)?$/.test(rule.pattern));

@@ -1,6 +1,6 @@
 import { type Finding, warning } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
-import type { NodeTopology } from "../../config/topology.ts";
+import type { TopologyConfig } from "../../topology/config.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, listAt, mappingAt, problem, type World } from "../world.ts";
@@ -9,7 +9,7 @@ import { at, type ConnectionFile, listAt, mappingAt, problem, type World } from 
 export type Reports = ReadonlyMap<string, ReadonlySet<string> | undefined>;
 
 /** What the rules of the main file can produce. */
-export function reportsOf(topology: NodeTopology): Reports {
+export function reportsOf(topology: TopologyConfig): Reports {
   if (topology.kind !== "rules") {
     return new Map([[topology.kind, topology.kind === "cluster" ? new Set(["local"]) : undefined]]);
   }
