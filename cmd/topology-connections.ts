@@ -9,7 +9,7 @@ import { ConnectionFolder } from "../lib/io/folder.ts";
 import { factsOf } from "../lib/lint/facts.ts";
 import { type Demand, fitsTerm, type Place, type PlacementPolicy, place } from "../lib/topology/place.ts";
 import type { Answer, Candidate } from "../lib/topology/reach.ts";
-import type { ClusterNode } from "../lib/topology/sidecar.ts";
+import { type ClusterNode, isSubset } from "../lib/topology/sidecar.ts";
 
 /** A connection as topology sees it. */
 export interface Target {
@@ -93,7 +93,7 @@ export function answering(targets: readonly Target[], nodes: readonly ClusterNod
     const refusals: CsiError[] = [];
     const accepted: (Candidate & { readonly preference: number })[] = [];
     for (const each of targets) {
-      const places = placesAt(each, selected ? [selected] : nodes, policy.prefix);
+      const places = placesAt(each, ownNode(demand, selected, nodes), policy.prefix);
       const found = accept(each, places, demand, policy);
       if (found instanceof CsiError) refusals.push(found);
       else accepted.push({ connection: each.name, places: found, preference: preferenceOf(places, demand, policy) });
@@ -102,6 +102,12 @@ export function answering(targets: readonly Target[], nodes: readonly ClusterNod
     const ordered = accepted.sort((a, b) => a.preference - b.preference);
     return { candidates: ordered.map(({ connection, places }) => ({ connection, places })) };
   };
+}
+
+/** The node whose controller makes a volume on its own disk: where no pod waits any may; the most preferred one stands for all. */
+function ownNode({ preferred: [first] }: Demand, selected: ClusterNode | undefined, nodes: readonly ClusterNode[]) {
+  const own = selected ?? nodes.find(({ labels }) => first && isSubset(first, labels)) ?? nodes[0];
+  return own ? [own] : [];
 }
 
 function accept({ name, suspended }: Target, places: readonly Place[], demand: Demand, policy: PlacementPolicy) {

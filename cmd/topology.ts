@@ -1,7 +1,7 @@
 import { yamlText } from "../lib/config/print.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import { CsiError } from "../lib/core/errors.ts";
-import { type ClassTopology, type Mode, modes } from "../lib/topology/reach.ts";
+import { alike, type ClassTopology, type Mode, modes, mostCourses } from "../lib/topology/reach.ts";
 import type { Host } from "./host.ts";
 import { UsageError } from "./serve-options.ts";
 import { type Change, changesData, changesText } from "./topology-changes.ts";
@@ -91,7 +91,7 @@ async function viewOf(
     targets,
     broken: found && wanted === undefined ? found.broken : new Map(),
     modes: targets && wanted !== undefined ? courses(config, nodes, targets, storageClass) : [],
-    warnings: many ? clusterWarnings(nodes) : [],
+    warnings: many ? [...clusterWarnings(nodes), ...cutWarning(nodes, wanted)] : [],
   };
 }
 
@@ -108,6 +108,12 @@ async function connections(
   throw new UsageError(
     `the folder ${given ?? config.configFolder} is not on this machine; name the connection files' folder with --connections`,
   );
+}
+
+function cutWarning(nodes: readonly ViewedNode[], wanted: string | undefined): readonly string[] {
+  const places = alike(nodes.filter(({ report }) => !report.failure).map(registered)).length;
+  if (wanted === undefined || places <= mostCourses) return [];
+  return [`the nodes are in ${places} different places; claims are followed for the first ${mostCourses} of them`];
 }
 
 const anyBinding: readonly ClassTopology[] = [

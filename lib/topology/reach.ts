@@ -56,6 +56,9 @@ export interface Mode extends SidecarFlags {
   readonly courses: readonly Course[];
 }
 
+/** Of a cluster with more different places only so many are followed: each course names all of them. */
+export const mostCourses = 50;
+
 /** A name of a claim without ordinal; it decides only where the preferred terms of an immediate claim begin. */
 const claimName = "claim";
 
@@ -80,7 +83,7 @@ export function modes(
     const elsewhere = selected !== undefined && answered !== undefined && !isUsable(answered, selected);
     return { nodes: group.map(({ name }) => name), request, answer: answered, elsewhere };
   };
-  const groups = binding === "Immediate" ? [[]] : alike(nodes);
+  const groups = binding === "Immediate" ? [[]] : alike(nodes).slice(0, mostCourses);
   return flags.map(setting => ({ ...setting, binding, courses: groups.map(group => course(setting, group)) }));
 }
 

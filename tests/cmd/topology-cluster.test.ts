@@ -240,3 +240,17 @@ kubectl label node w1 t.example/zone=zone-w --overwrite
     expect(code).toBe(1);
   });
 });
+
+test("of a cluster where every node is a place, claims are followed for some nodes, and it says so", async () => {
+  const local = world.file(
+    "many.yaml",
+    "driver: proxy\nproxy: { configFolder: disks, nodeTopology: { type: node } }\n",
+  );
+  world.file("disks/disk.yaml", "driver: local-hostpath\n");
+  const stdin = Array.from({ length: 300 }, (_, index) => `node${index}\n`).join("");
+  const words = ["--config", local, "--nodes", "-", "--connection", "disk", "-o", "json"];
+  const { modes, warnings, nodes: all } = JSON.parse((await world.run(words, { stdin })).out);
+  expect(all).toHaveLength(300);
+  expect(modes[0].courses).toHaveLength(50);
+  expect(warnings).toEqual([expect.stringContaining("300 different places")]);
+});
