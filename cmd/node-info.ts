@@ -1,7 +1,8 @@
 import type { ProxyConfig } from "../lib/config/proxy.ts";
+import type { Log } from "../lib/core/call.ts";
 import type { Segments } from "../lib/core/topology.ts";
 import type { NodeInfo } from "../lib/csi/node.ts";
-import { nodeSegments } from "../lib/topology/evaluate.ts";
+import { evaluate, ownValue, type RuleOutcome } from "../lib/topology/evaluate.ts";
 import { nodeNameOf } from "../lib/topology/facts.ts";
 import { encodeNodeId } from "../lib/topology/node-id.ts";
 import { compileTopology } from "../lib/topology/rules.ts";
@@ -23,20 +24,44 @@ export interface OwnNode {
  * Prepares NodeGetInfo. What the file says at the start counts until the end: kubelet asks only once.
  * Throws "failed-precondition" when a topology rule cannot be used.
  */
-export async function ownNode(config: ProxyConfig, name: string | undefined, host: Host): Promise<OwnNode> {
+export async function ownNode(config: ProxyConfig, name: string | undefined, host: Host, log: Log): Promise<OwnNode> {
   const { nodeTopology, nodeId } = config;
   const topology = nodeTopology && (await compileTopology(nodeTopology));
   const nodeName = name ?? (nodeId.allowHostnameFallback ? host.hostname : undefined);
+  const tell = teller(log);
   const info = async (): Promise<NodeInfo> => {
     const facts = realFacts(nodeName, host);
-    const segments = topology && (await nodeSegments(topology, facts));
+    const evaluation = topology && (await evaluate(topology, facts));
+    if (evaluation?.failure) throw evaluation.failure;
     const identity = {
       ...(nodeName !== undefined && { nodeName }),
       hostname: host.hostname,
       ...(await storageNames(nodeId.parts, facts)),
     };
-    return { nodeId: encodeNodeId(identity, nodeId), segments };
+    const answer = { nodeId: encodeNodeId(identity, nodeId), segments: evaluation?.segments };
+    tell(answer, evaluation?.outcomes ?? []);
+    return answer;
   };
-  const place = () => ({ [`${topology?.prefix}/node`]: nodeNameOf({ nodeName }) });
+  const place = () => ({ [`${topology?.prefix}/node`]: ownValue(nodeNameOf({ nodeName })) });
   return { info, place: topology?.kind === "node" ? place : undefined };
+}
+
+/** CSI NodeGetInfo: longer node ids may not be taken by every orchestrator, up to 256 bytes they are allowed. */
+const comfortableBytes = 128;
+
+/** Logs the first answer and every other one after it: kubelet keeps what it is told for as long as the node is registered. */
+function teller(log: Log) {
+  let told = "";
+  return (answer: NodeInfo, outcomes: readonly RuleOutcome[]): void => {
+    const now = JSON.stringify(answer);
+    if (now === told) return;
+    told = now;
+    const ignored = outcomes.filter(({ applied }) => !applied).map(({ rule, reason }) => `${rule.key}: ${reason}`);
+    log.info("what this node tells the cluster", { ...answer, ...(ignored.length > 0 && { ignored }) });
+    const bytes = Buffer.byteLength(answer.nodeId);
+    if (bytes > comfortableBytes)
+      log.warn(
+        `the node id has ${bytes} bytes, and not everything takes more than ${comfortableBytes}; shorten nodeId`,
+      );
+  };
 }

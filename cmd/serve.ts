@@ -49,7 +49,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const { modes } = options;
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
-  const own = await ownNode(main.config, options.nodeName, host);
+  const own = await ownNode(main.config, options.nodeName, host, log);
   const node = openNode(options, host, own);
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });

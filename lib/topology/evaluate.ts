@@ -61,7 +61,8 @@ async function segmentsFor(topology: Topology, facts: NodeFacts, outcomes: RuleO
   return collected(prefix, outcomes);
 }
 
-function ownValue(nodeName: string): string {
+/** The node's name as its own place. Throws "failed-precondition" when it is no value of a label. */
+export function ownValue(nodeName: string): string {
   if (isLabelValue(nodeName)) return nodeName;
   throw new CsiError(
     "failed-precondition",

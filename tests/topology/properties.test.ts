@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Segments } from "../../lib/core/topology.ts";
-import { decodeNodeId, encodeNodeId, maxNodeIdBytes } from "../../lib/topology/node-id.ts";
 import {
   type Demand,
   fitsTerm,
@@ -117,65 +116,6 @@ describe("placement, whatever is configured and asked for,", () => {
         const result = outcome(of, { requisite: [segment], preferred: [segment] }, by);
         if (accepted(result)) expect(reaches(of, segment)).toBe(true);
       }),
-    );
-  });
-});
-
-const name = fc.string({ unit: "binary", minLength: 1, maxLength: 40 });
-const prefixes = fc.constant([
-  { shortName: "1", prefix: "iqn.2000-01.com.example:" },
-  { shortName: "2", prefix: "iqn.2000-01.com.example:sub/" },
-  { shortName: "aa", prefix: "%" },
-]);
-
-describe("node ids", () => {
-  test("are read back as what they were made from, or not made", () => {
-    const known = fc.record({
-      nodeName: name,
-      hostname: name,
-      iqn: fc.oneof(
-        name,
-        name.map(each => `iqn.2000-01.com.example:sub/${each}`),
-      ),
-      nqn: name,
-    });
-    const parts = fc.record({
-      nodeName: fc.constant(true),
-      hostname: fc.boolean(),
-      iqn: fc.boolean(),
-      nqn: fc.boolean(),
-    });
-    fc.assert(
-      fc.property(known, parts, prefixes, (identity, chosen, table) => {
-        const config = { parts: chosen, iqnPrefixes: table, nqnPrefixes: table, allowHostnameFallback: false };
-        let id: string;
-        try {
-          id = encodeNodeId(identity, config);
-        } catch (error) {
-          return expect((error as CsiError).message).toContain(String(maxNodeIdBytes));
-        }
-        expect(Buffer.byteLength(id)).toBeLessThanOrEqual(maxNodeIdBytes);
-        const wanted = Object.fromEntries(
-          Object.entries(identity).filter(([part]) => chosen[part as keyof typeof chosen]),
-        );
-        expect<unknown>(decodeNodeId(id, config)).toEqual(wanted);
-      }),
-    );
-  });
-
-  test("that nobody made are read or refused, and nothing else happens", () => {
-    fc.assert(
-      fc.property(
-        fc.oneof(fc.string(), fc.stringMatching(/^[nhivx][12a]{0,2}=[a-z%/=]{0,9}$/)),
-        prefixes,
-        (id, table) => {
-          try {
-            decodeNodeId(id, { iqnPrefixes: table, nqnPrefixes: table });
-          } catch (error) {
-            expect(error).toHaveProperty("code", "invalid-argument");
-          }
-        },
-      ),
     );
   });
 });

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
+import { join } from "node:path";
 import {
   Controller,
   Identity,
@@ -110,6 +111,8 @@ test("a node's name of more than 63 characters is refused with advice, because i
   const csimux = await served({ nodeTopology: { type: "node" } }, `${"a".repeat(40)}.${"b".repeat(40)}`);
   const { code, details } = await failureOf(info(csimux));
   expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("type zone")]);
+  // A volume that is pinned to a label that cannot exist could be used nowhere.
+  expect(await codeOf(create(csimux, "v1"))).toBe(status.failedPrecondition);
 });
 
 test("a node id of more than 256 bytes is refused with advice", async () => {
@@ -117,6 +120,47 @@ test("a node id of more than 256 bytes is refused with advice", async () => {
   const { code, details } = await failureOf(info(csimux));
   expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("302 bytes")]);
 });
+
+test("what a node tells is logged once, with the rules that were ignored", async () => {
+  const fromRegexp = [
+    { topologyKey: "zone", source: "nodeName" },
+    { topologyKey: "rack", source: "env", envName: "NO_SUCH_VARIABLE" },
+  ];
+  const csimux = await served({ nodeTopology: { type: "zone", prefix: "t.example", fromRegexp } }, "w1");
+  await info(csimux);
+  await info(csimux);
+  const lines = (await csimux.daemon.log()).split("\n").filter(line => line.includes("what this node tells"));
+  expect(lines.map(line => JSON.parse(line))).toEqual([
+    expect.objectContaining({
+      nodeId: "n=w1",
+      segments: { "t.example/zone": "w1" },
+      ignored: ["rack: variable NO_SUCH_VARIABLE is not there"],
+    }),
+  ]);
+});
+
+test("a prefix that changes while csimux runs counts from the next start", async () => {
+  const nodeTopology = { type: "node", prefix: "t.example" };
+  const csimux = await served({ nodeTopology }, "w1");
+  const { config, connections, folder } = csimux.sandbox;
+  const base = join(folder, "storage", "one");
+  const topology = [{ requirements: { node: "w1" } }];
+  const connection = {
+    ...{ driver: "local-hostpath", "local-hostpath": { shareBasePath: base, controllerBasePath: base } },
+    proxy: { perDriver: { topology } },
+  };
+  await writeFile(join(connections, "one.yaml"), JSON.stringify(connection));
+  const proxy = { configFolder: connections, nodeTopology: { ...nodeTopology, prefix: "other.example" } };
+  await writeFile(config, JSON.stringify({ driver: "proxy", proxy }));
+  const until = Date.now() + 10_000;
+  for (let turn = 0; !(await csimux.daemon.log()).includes("restart to apply it"); turn++) {
+    expect(Date.now()).toBeLessThan(until);
+    const { volume } = await create(csimux, `v${turn}`);
+    expect(volume?.accessibleTopology.map(({ segments }) => segments)).toEqual([{ "t.example/node": "w1" }]);
+  }
+  const { volume } = await create(csimux, "after", [{ "t.example/node": "w1" }]);
+  expect(volume?.accessibleTopology.map(({ segments }) => segments)).toEqual([{ "t.example/node": "w1" }]);
+}, 30_000);
 
 test("capacity is nothing where the connection cannot be reached", async () => {
   const csimux = await served({ nodeTopology: { type: "node", prefix: "t.example" } }, "w1");
