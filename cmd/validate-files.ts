@@ -1,5 +1,5 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
-import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
 import type { Input } from "../lib/lint/gather.ts";
 import type { Host } from "./host.ts";
@@ -65,9 +65,7 @@ function folderOf(config: string, text: string, host: Host): readonly Input[] {
   const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).partial;
   if (!known || known.configFolder === unknownFolder) return [];
   const { configFolder } = known;
-  const places = isAbsolute(configFolder)
-    ? [configFolder]
-    : [resolve(configFolder), resolve(dirname(config), configFolder)];
+  const places = isAbsolute(configFolder) ? [configFolder] : [join(configFolder), join(dirname(config), configFolder)];
   const folder = places.find(place => statSync(place, { throwIfNoEntry: false })?.isDirectory());
   if (folder === undefined) {
     host.err(
@@ -78,8 +76,7 @@ function folderOf(config: string, text: string, host: Host): readonly Input[] {
   const files = readdirSync(folder).filter(name => isYaml(name) && !name.startsWith("."));
   return files.sort().map(name => {
     const path = join(folder, name);
-    const shown = isAbsolute(configFolder) ? path : relative(".", path);
-    return { file: shown, text: textOf(path), role: "connection" };
+    return { file: path, text: textOf(path), role: "connection" };
   });
 }
 

@@ -29,10 +29,16 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
     return 2;
   }
   const linted = await linting(inputs, options, host);
+  if (linted.checked === 0) {
+    host.err(
+      `csimux: none of the ${inputs.length} files is one of csimux: no configuration, no class, no Secret with connections\n`,
+    );
+    return 2;
+  }
   const online = options.online ? await askAll(linted.worlds, host) : [];
   const all = [...linted.problems, ...online];
   const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
-  host.out(printed(shown, options.format, inputs, options.quiet, host.colour));
+  host.out(printed(shown, options, inputs, linted.checked, host.colour));
   const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
   return failing.length > 0 ? 1 : 0;
 }
@@ -53,18 +59,18 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
 
 function printed(
   problems: readonly Problem[],
-  format: Format,
+  { format, quiet }: ValidateOptions,
   inputs: readonly Input[],
-  quiet: boolean,
+  checked: number,
   colour: boolean,
 ): string {
-  const files = inputs.map(({ file }) => file);
   if (format === "json") return json(problems);
   if (format === "sarif") return sarif(problems, rules, version);
   if (format === "github") return github(problems);
+  const files = inputs.map(({ file }) => file);
   if (format === "junit") return junit(problems, files);
   const text = problems.map(problem => problemText(problem, paint(colour))).join("");
-  return quiet && problems.length === 0 ? "" : text + summary(problems, files.length);
+  return quiet && problems.length === 0 ? "" : text + summary(problems, checked);
 }
 
 /** Prints what rules there are, as text or as JSON. */

@@ -100,8 +100,12 @@ export function gather(
   return { world, leaves: [...new Set([...leaves, ...others])], reported: found.reported, placed };
 }
 
+/** Words of which every file of csimux has one; parsing a large foreign file would take long. */
+const telling = /driver|kind|httpConnection|datasetParentName|shareBasePath|configFolder/i;
+
 function addInput(input: Input, found: Gathered): void {
   const { file, text, role } = input;
+  if (role === "found" && !telling.test(text)) return;
   const sources = parseYamlDocuments(file, text, maxManifestBytes);
   const before = found.candidates.length + found.classes.length + found.helm.length + found.documents;
   for (const source of sources) addDocument(input, source, found);
@@ -142,6 +146,8 @@ function addDocument(input: Input, source: Source, found: Gathered): void {
     });
   } else if (guess === "main" || guess === "connection") {
     found.candidates.push({ leaf, name: baseName(file), role: guess });
+  } else if (broken && role === "found" && text.includes("{{")) {
+    // A template of a chart is no YAML yet.
   } else if (broken && (guess !== "other" || role === "given")) {
     found.documents++;
     found.placed.push(...source.diagnostics.map(diagnostic => ({ leaf, diagnostic })));

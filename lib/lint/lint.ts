@@ -22,7 +22,12 @@ export interface Linted {
   readonly problems: readonly Problem[];
   /** One for each deployment. */
   readonly worlds: readonly World[];
+  /** How many files held something of csimux. */
+  readonly checked: number;
 }
+
+const filesOf = ({ main, connections, classes, helm }: World): readonly string[] =>
+  [...(main ? [main] : []), ...connections, ...classes, ...helm].map(({ leaf }) => leaf.file);
 
 const ruleIds: ReadonlySet<string> = new Set(rules.map(({ id }) => id));
 
@@ -51,7 +56,9 @@ export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
       a.column - b.column ||
       compare(a.rule, b.rule),
   );
-  return { problems: withoutRepeats(problems), worlds: all.map(({ world }) => world) };
+  const worlds = all.map(({ world }) => world);
+  const files = new Set([...worlds.flatMap(filesOf), ...problems.map(({ file }) => file)]);
+  return { problems: withoutRepeats(problems), worlds, checked: files.size };
 }
 
 function lintOne(

@@ -5,6 +5,7 @@ import { build } from "../build.ts";
 import { coldStart, probes, soak } from "./probe.ts";
 import { full, quick } from "./setting.ts";
 import { type Figure, table } from "./table.ts";
+import { validation } from "./validate.ts";
 import { manyConnections, nodeCycles, pairs } from "./volumes.ts";
 
 /** What a container needs; the peer is its runtime with 196 packages. */
@@ -22,6 +23,7 @@ const scenarios: readonly (readonly [title: string, run: () => Promise<readonly 
   ["create + delete", () => pairs(executable, scale)],
   ["node cycle", () => nodeCycles(executable, scale, folder)],
   ["many connections", () => manyConnections(executable, scale)],
+  ["validate", () => validation(executable, scale, folder)],
   ["size", () => size(executable)],
 ];
 

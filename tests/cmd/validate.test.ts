@@ -89,7 +89,7 @@ describe("csimux validate", () => {
       "list.json": "[1]",
     });
     symlinkSync(folder, join(folder, "a", "again"));
-    expect(await run([folder])).toEqual({ code: 0, out: "no problems in 4 files\n", err: "" });
+    expect(await run([folder])).toEqual({ code: 0, out: "no problems in 1 file\n", err: "" });
   });
 
   test("checks several deployments of one folder apart, each with its own main file", async () => {
@@ -126,11 +126,22 @@ describe("csimux validate", () => {
     [["/no/such/*.yaml"], "no file matches"],
     [["--config", "/no/such/proxy.yaml"], "cannot be read (ENOENT)"],
     [[], "nothing to check"],
+
     [["--format", "xml", "x"], "--format is one of"],
   ])("exits 2 for %p", async (args, message) => {
     const { code, err, out } = await run(args);
     expect({ code, out }).toEqual({ code: 2, out: "" });
     expect(err).toContain(message);
+  });
+
+  test("exits 2 for a folder without anything of csimux, and passes over templates of charts", async () => {
+    const folder = folderOf({
+      "a.yaml": "colour: red\n",
+      "templates/class.yaml": "apiVersion: v1\nkind: StorageClass\n{{ if x }}\n{{ end }}\n",
+    });
+    const { code, out, err } = await run([folder]);
+    expect({ code, out }).toEqual({ code: 2, out: "" });
+    expect(err).toContain("none of the 2 files");
   });
 
   test("with --strict fails for warnings, with --quiet prints errors only", async () => {
