@@ -52,7 +52,7 @@ export interface ProxyConfig {
   /** Which of its places a new volume reports: all, or those that fit a requested one. */
   readonly reportTopology: "all" | "requisite";
   /** first: a volume that the most preferred place cannot reach is refused, so that the scheduler looks elsewhere. */
-  readonly honourPreferred: "never" | "first";
+  readonly honourPreferred: "off" | "first";
   readonly node: NodeDefaults;
   readonly defaults: Defaults;
 }
@@ -139,7 +139,7 @@ export const proxySchema = consistent(
         ["all", "requisite"],
         "which places a new volume reports: all of its connection, or those requested",
       ),
-      honourPreferred: choice(["never", "first"], "first: refuse a volume that the most preferred place cannot reach"),
+      honourPreferred: choice(["off", "first"], "first: refuse a volume that the most preferred place cannot reach"),
     },
     { description: "csimux itself" },
   ),

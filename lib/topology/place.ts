@@ -23,7 +23,7 @@ export interface PlacementPolicy {
   /** Which places a new volume reports: all of its connection, or those that fit a requisite term. */
   readonly report: "all" | "requisite";
   /** first: refuse when the most preferred term does not fit, so that the scheduler looks elsewhere. */
-  readonly honourPreferred: "never" | "first";
+  readonly honourPreferred: "off" | "first";
 }
 
 /** All labels of a place, as a volume reports them. */

@@ -14,7 +14,7 @@ describe("the main file", () => {
       listing: "complete",
       topologyMatch: "lenient",
       reportTopology: "all",
-      honourPreferred: "never",
+      honourPreferred: "off",
       nodeId: { parts: { nodeName: true, hostname: false } },
     });
   });

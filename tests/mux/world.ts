@@ -19,7 +19,7 @@ export function muxWorld(names: readonly string[]) {
   const up = new Set(names);
   const groups = new Map<string, Group>();
   const settings: { -readonly [K in keyof MuxSettings]: MuxSettings[K] } = {
-    policy: { match: "lenient", report: "all", honourPreferred: "never", prefix: "t.example" },
+    policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
     legacyConnection: undefined,
     listing: "complete",
   };

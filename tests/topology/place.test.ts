@@ -5,7 +5,7 @@ import type { Segments } from "../../lib/core/topology.ts";
 import { type Place, type PlacementPolicy, place, reaches, segmentsOf } from "../../lib/topology/place.ts";
 
 const prefix = "t.example";
-const lenient: PlacementPolicy = { prefix, match: "lenient", report: "all", honourPreferred: "never" };
+const lenient: PlacementPolicy = { prefix, match: "lenient", report: "all", honourPreferred: "off" };
 
 const value = fc.constantFrom("a", "b");
 const own = fc.constantFrom("t.example/zone", "t.example/rack");
@@ -19,7 +19,7 @@ const policies = fc.record({
   prefix: fc.constant(prefix),
   match: fc.constantFrom("lenient", "strict"),
   report: fc.constantFrom("all", "requisite"),
-  honourPreferred: fc.constant("never"),
+  honourPreferred: fc.constant("off"),
 }) satisfies fc.Arbitrary<PlacementPolicy>;
 
 /** The rule in its plainest form: a known key that both name must agree, and strict wants every required key named. */

@@ -25,7 +25,7 @@ describe("the request of external-provisioner", () => {
     const request = vector && requestOf(vector);
     if (!request || "refusal" in request) throw new Error(`${id} calls nothing`);
     const z1 = { requirements: { "t.example/zone": "z1" }, extra: {} };
-    const policy = { prefix: "t.example", match: "lenient", report: "all", honourPreferred: "never" } as const;
+    const policy = { prefix: "t.example", match: "lenient", report: "all", honourPreferred: "off" } as const;
     const answer = () => place([z1], request.demand ?? { requisite: [], preferred: [] }, policy);
     if (want === "accept") expect(answer()).toEqual([{ "t.example/zone": "z1" }]);
     else expect(answer).toThrow("reachable from t.example/zone=z1");

@@ -79,7 +79,7 @@ describe("where volumes are placed", () => {
     const prefix = "t.example";
     const main = mainConfig(options);
     const places = placesOf(topology, prefix);
-    const { topologyMatch = "lenient", reportTopology = "all", honourPreferred = "never" } = main ?? {};
+    const { topologyMatch = "lenient", reportTopology = "all", honourPreferred = "off" } = main ?? {};
     const policy = { prefix, match: topologyMatch, report: reportTopology, honourPreferred };
     const demand = { requisite: requisite ?? [], preferred: preferred ?? [] };
     const got = places
@@ -94,7 +94,7 @@ describe("where volumes are placed", () => {
   test.each(titled(published.local_driver_topology))("%s", (_, { prefix, expect: want }) => {
     const [segments = {}] = want;
     const own: Place = { requirements: segments, extra: {} };
-    const policy = { prefix, match: "strict", report: "all", honourPreferred: "never" } as const;
+    const policy = { prefix, match: "strict", report: "all", honourPreferred: "off" } as const;
     expect(place([own], { requisite: [segments], preferred: [segments] }, policy)).toEqual(want);
   });
 });

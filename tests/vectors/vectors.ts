@@ -24,7 +24,7 @@ export interface ConnectionVector {
   readonly options?: {
     readonly topologyMatch?: "strict" | "lenient";
     readonly reportTopology?: "all" | "requisite";
-    readonly honourPreferred?: "never" | "first";
+    readonly honourPreferred?: "off" | "first";
   };
   readonly requisite?: readonly Labels[] | null;
   readonly preferred?: readonly Labels[] | null;
