@@ -102,7 +102,7 @@ function* allowedTopologies(each: ClassObject, members: readonly ConnectionFile[
   const reports = [...reportsOf(topology).keys()].map(key => `${prefix}/${key}`);
   const foreign = yield* keysOf(entries, path, reports, members);
   if (foreign || members.length === 0) return;
-  const policy: PlacementPolicy = { prefix, match: config.topologyMatch, report: "all", honourPreferred: "never" };
+  const policy: PlacementPolicy = { prefix, match: config.topologyMatch, report: "all", honourPreferred: "off" };
   const terms = entries.flatMap(termsOf);
   const fitting = members.some(member => terms.some(term => fitsTerm(placesOf(member, prefix), term, policy)));
   if (fitting) return;
