@@ -140,6 +140,8 @@ function* patterns(
   }
 }
 
+/** Sources that are always there, or without which a node does not register at all. */
+const certain: ReadonlySet<string> = new Set(["nodeName", "hostname", "nodeLabel"]);
+
 const appliesAlways = (rule: RuleConfig): boolean =>
-  rule.fallback !== undefined ||
-  ((rule.source.kind === "nodeName" || rule.source.kind === "hostname") && /^\(?\.[*+]\)?$/.test(rule.pattern));
+  rule.fallback !== undefined || (certain.has(rule.source.kind) && /^\(?\.[*+]\)?$/.test(rule.pattern));
