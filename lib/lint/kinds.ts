@@ -1,3 +1,4 @@
+import { nearest } from "../config/nearest.ts";
 import { isMapping, type Mapping } from "../config/tidy.ts";
 
 /** What a YAML document is, judged by its keys. */
@@ -24,6 +25,7 @@ const sections = [
   "lustre",
   "local-hostpath",
   "synology",
+  "objectivefs",
 ];
 
 /** The kind of a document. Something with a section that only connection files have is one, even without `driver`. */
@@ -34,7 +36,8 @@ export function kindOf(value: unknown): Kind {
   const { driver, proxy } = value;
   if (driver === "proxy" || (driver === undefined && isMapping(proxy) && "configFolder" in proxy)) return "main";
   if (typeof driver === "string") return "connection";
-  return sections.some(key => key in value) ? "connection" : "other";
+  const mistyped = nearest("driver", Object.keys(value)) !== undefined;
+  return mistyped || sections.some(key => key in value) ? "connection" : "other";
 }
 
 const isHelm = (value: Mapping): boolean =>

@@ -1,0 +1,59 @@
+import { describe, expect, test } from "bun:test";
+import { connections, main } from "./cases/good.ts";
+import { check, relevant } from "./checking.ts";
+
+/** Mappings whose keys are the user's own. */
+const free = /^\s*(?:fast|both|allow_any_host|OBJECTSTORE|ENDPOINT|SECRET_KEY|OBJECTIVEFS_PASSPHRASE)$/;
+
+const key = /^(\s*(?:- )?)([A-Za-z_][\w-]*)(:.*)$/;
+
+/** Each key of a file, once with a letter missing and once with two letters exchanged. */
+function* mistyped(text: string): Iterable<{ line: number; name: string; typo: string; text: string }> {
+  const lines = text.split("\n");
+  for (const [index, content] of lines.entries()) {
+    const [, before = "", name = "", after = ""] = key.exec(content) ?? [];
+    if (name.length < 4 || free.test(name)) continue;
+    const middle = name.length >> 1;
+    const swapped = name.slice(0, middle - 1) + name[middle] + name[middle - 1] + name.slice(middle + 1);
+    for (const typo of [name.slice(0, middle) + name.slice(middle + 1), swapped]) {
+      if (typo === name) continue;
+      const changed = lines.with(index, `${before}${typo}${after}`).join("\n");
+      yield { line: index + 1, name, typo, text: changed };
+    }
+  }
+}
+
+describe("a mistyped key", () => {
+  const files = [
+    ...Object.entries(connections).map(([name, text]) => [`${name}.yaml`, text] as const),
+    ["proxy.yaml", main] as const,
+  ];
+
+  test.each(files)("of %s is found on its line, and the right one is named first", (file, text) => {
+    const missed: string[] = [];
+    for (const { line, name, typo, text: changed } of mistyped(text)) {
+      const problems = relevant(check({ [file]: changed })).filter(problem => problem.line === line);
+      if (!problems.some(({ fix = "" }) => fix.includes(`"${name}"`))) {
+        missed.push(`${line}: ${name} as ${typo}: ${problems.map(each => `${each.message}; ${each.fix}`).join(" | ")}`);
+      }
+    }
+    expect(missed).toEqual([]);
+  });
+});
+
+describe("a deleted line", () => {
+  test.each(Object.entries(connections))("of %s is not needed, or its key is named", (driver, text) => {
+    const lines = text.split("\n");
+    const unexplained: string[] = [];
+    for (const [index, content] of lines.entries()) {
+      const name = key.exec(content)?.[2] ?? "";
+      const rest = lines.toSpliced(index, 1).join("\n");
+      const [first] = relevant(check({ [`${driver}.yaml`]: rest }));
+      if (!first || name === "") continue;
+      const words = `${first.message} ${first.fix ?? ""}`;
+      if (!words.includes(name) && !/indentation|is no section|keys|stands twice/.test(words))
+        unexplained.push(`${name}: ${words}`);
+    }
+    expect(unexplained).toEqual([]);
+  });
+});
