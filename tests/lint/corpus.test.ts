@@ -3,7 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Example } from "../../lib/lint/rules/rule.ts";
 import { rules } from "../../lib/lint/rules.ts";
-import { connections, deployment, good, secret } from "./cases/good.ts";
+import { connections } from "./cases/connections.ts";
+import { deployment, good, secret } from "./cases/good.ts";
 import { connectionEdits, deploymentEdits, type Edit, secretEdits } from "./cases/wrong.ts";
 import { check, relevant, seen } from "./checking.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { connections, main } from "./cases/good.ts";
+import { connections } from "./cases/connections.ts";
+import { main } from "./cases/good.ts";
 import { check, relevant } from "./checking.ts";
 
 /** Mappings whose keys are the user's own. */
