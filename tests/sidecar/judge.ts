@@ -31,6 +31,16 @@ function permitted(term: Segments, { nodes }: Scenario): readonly Segments[] {
   return found.length > 0 ? found : [term];
 }
 
+type Member = ReturnType<typeof membersOf>[number];
+
+/** Which of the preferred terms is the first that one of the places can serve. */
+function rankOf(places: readonly Segments[], { preferred }: Demand, strict: boolean): number {
+  const serves = (place: Segments, term: Segments) =>
+    Object.entries(place).every(([key, value]) => (key in term ? term[key] === value : !strict));
+  const first = preferred.findIndex(term => places.length === 0 || places.some(place => serves(place, term)));
+  return first < 0 ? preferred.length : first;
+}
+
 /**
  * What is wrong with an answer, judged by who could mount the volume; undefined when nothing is.
  * Terms of allowedTopologies that leave out keys which a connection needs can be read in two ways: `strict` says that
@@ -65,5 +75,8 @@ export function wrong(
   if (!came.places.every(place => member.places.some(own => JSON.stringify(own) === JSON.stringify(place))))
     return "reported a place that the connection does not have";
   if ((member.places.length === 0) !== (came.places.length === 0)) return "lost or invented places";
+  const rank = ({ places }: Member) => rankOf(places, demand, strict);
+  const better = members.find(each => rank(each) < rank(member));
+  if (better) return `${better.name} is preferred to ${member.name}`;
   return reaches(came.places) || !(complete || strict) ? undefined : "no allowed node can reach the volume";
 }
