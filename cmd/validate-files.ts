@@ -38,6 +38,7 @@ async function expand(input: string, host: Host): Promise<readonly Input[]> {
   if (!/[*?[{]/.test(input)) throw new InputError(`${input}: no such file or folder`);
   // Looked up only here, because Node 20 has no glob and needs none for anything else.
   const { glob } = await import("node:fs/promises");
+  if (!glob) throw new InputError(`${input}: patterns need a newer runtime; name the files`);
   const matches: string[] = [];
   for await (const match of glob(input)) if (isCandidate(match) && statSync(match).isFile()) matches.push(match);
   if (matches.length === 0) throw new InputError(`${input}: no file matches`);

@@ -95,9 +95,27 @@ export function gather(
     ),
   ];
   const leaves = [...mains, ...connections, ...found.classes, ...found.helm].map(({ leaf }) => leaf);
-  const world = { main, connections, classes: found.classes, helm: found.helm, modules, compile };
+  const world = {
+    main,
+    connections: distinct(connections),
+    classes: found.classes,
+    helm: found.helm,
+    modules,
+    compile,
+  };
   const others = [...found.reported, ...placed].map(({ leaf }) => leaf);
   return { world, leaves: [...new Set([...leaves, ...others])], reported: found.reported, placed };
+}
+
+/** The same text under the same name, as a file and in the Secret made from it, is one connection. */
+function distinct(connections: readonly ConnectionFile[]): readonly ConnectionFile[] {
+  const seen = new Set<string>();
+  return connections.filter(({ name, leaf }) => {
+    const key = `${name}\n${leaf.text}`;
+    if (seen.has(key)) return false;
+    seen.add(key);
+    return true;
+  });
 }
 
 /** Words of which every file of csimux has one; parsing a large foreign file would take long. */

@@ -47,6 +47,16 @@ describe("connection files inside a Secret manifest", () => {
     );
   });
 
+  test("may also be given as files, which is no duplicate", () => {
+    const right = wrong.replace("relative", "/a");
+    const files = { "a.yaml": right, "s.yaml": secret(`stringData:\n  a.yaml: |\n${indented(right, 4)}`) };
+    expect(check(files)).toEqual([]);
+    expect(check({ ...files, "a.yaml": `${right}# other\n` }).map(({ rule }) => rule)).toEqual([
+      "duplicate-connection",
+      "shared-storage",
+    ]);
+  });
+
   test("are told from other content of Secrets", () => {
     const text = secret(
       `stringData:\n  password: x\n  values.yaml: 'a: [1'\n  note.txt: 'driver: 3'\ndata:\n  key.yaml: '!!!'\n  bin.yaml: ${Buffer.from([0xff, 0xfe, 0]).toString("base64")}\n`,
