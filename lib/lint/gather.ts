@@ -1,22 +1,18 @@
-import { commonSchema } from "../config/common.ts";
-import { readConnectionSource } from "../config/connection.ts";
-import type { Path } from "../config/finding.ts";
-import { failure } from "../config/finding.ts";
-import { type Defaults, noDefaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
-import { aboutOf, type Schema, schemaAt } from "../config/shape.ts";
+import { failure, type Path } from "../config/finding.ts";
+import { noDefaults } from "../config/proxy.ts";
 import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
 import { type Position, parseYamlDocuments, type Source } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
+import { type Candidate, connectionFile, mainFile } from "./read.ts";
 import { secretFiles } from "./secret-files.ts";
 import {
   type ClassObject,
   type ConnectionFile,
   type HelmValues,
   listAt,
-  type MainFile,
   mappingAt,
   textAt,
   type World,
@@ -38,13 +34,6 @@ export interface Input {
 const maxManifestBytes = 4 << 20;
 
 const origin: Position = { line: 1, column: 1 };
-
-/** Documents in which a connection or main file was found, before it is read. */
-interface Candidate {
-  readonly leaf: Leaf;
-  readonly name: string;
-  readonly role: "main" | "connection";
-}
 
 interface Gathered {
   readonly candidates: Candidate[];
@@ -237,36 +226,3 @@ const fileLeaf = (file: string, text: string, source: Source): Leaf => ({
   start: origin,
   isSecret: secretByName,
 });
-
-function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: Outside): MainFile {
-  const read: ReadProxy = readProxySource(leaf.source, outside);
-  const schemas = modules.flatMap(({ names, schema }) => names.map(name => schema(name)));
-  // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
-  const isSecret = (whole: Path): boolean => {
-    // In Helm values the main file stands under driver.config.
-    const path = whole[0] === "driver" && whole[1] === "config" ? whole.slice(2) : whole;
-    return path[0] !== "driver" && path[0] !== "proxy" && !schemas.some(schema => isPlain(schema, path));
-  };
-  return { leaf: { ...leaf, isSecret }, read, proxy: mappingAt(leaf.source.value, "proxy") };
-}
-
-function connectionFile(
-  { leaf, name }: Candidate,
-  defaults: Defaults,
-  modules: readonly DriverModule[],
-  outside: Outside,
-): ConnectionFile {
-  const read = readConnectionSource(name, leaf.source, defaults, outside, modules);
-  const driver = textAt(leaf.source.value, "driver") ?? "";
-  const schemas = [commonSchema, ...(read.module ? [read.module.schema(driver)] : [])];
-  const isSecret = (path: Path): boolean => !schemas.some(schema => isPlain(schema, path));
-  return { leaf: { ...leaf, isSecret }, name, read, driver };
-}
-
-/** Whether the schema knows the key and neither it nor what is around it is secret. Anything else may be a mistyped secret. */
-const isPlain = (schema: Schema, path: Path): boolean =>
-  path.length > 0 &&
-  path.every((_, index) => {
-    const here = schemaAt(schema, path.slice(0, index + 1));
-    return here !== undefined && aboutOf(here).secret !== true;
-  });
