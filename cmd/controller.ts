@@ -15,8 +15,16 @@ import { Snapshots } from "../lib/mux/snapshots.ts";
 import { Volumes } from "../lib/mux/volumes.ts";
 import type { Host } from "./host.ts";
 import type { MainFile } from "./main-file.ts";
-import { opener } from "./open.ts";
 import { toolEnvironment } from "./tools.ts";
+
+/** The result of the first call, for all calls. */
+function once<T>(work: () => Promise<T>): () => Promise<T> {
+  let result: Promise<T> | undefined;
+  return () => {
+    result ??= work();
+    return result;
+  };
+}
 
 /** Builds the controller half by hand: files → connections → routing. */
 export function openController(
@@ -29,7 +37,8 @@ export function openController(
   const folder = new ConnectionFolder(main.config.configFolder);
   const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
   const { prefix } = main.config.defaults;
-  const open = opener({ main: () => main.config, prefix, outside, ports, ownPlace, log });
+  const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
+  const open = once(async () => (await import("./open.ts")).opener(options));
   const files = {
     names: () => folder.names(),
     read: async (name: string) => {
@@ -53,7 +62,7 @@ export function openController(
   return {
     parts: {
       volumes: new Volumes(connections, groups, handles, locks, jobs, settings),
-      snapshots: new Snapshots(connections, handles, locks, jobs),
+      snapshots: new Snapshots(connections, groups, handles, locks, jobs),
       listing: new Listing(connections, handles, settings),
       capacity: new Capacity(connections, groups),
     },

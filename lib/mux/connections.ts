@@ -42,7 +42,7 @@ interface Rejected {
  */
 export class Connections {
   readonly #files: ConnectionFiles;
-  readonly #open: Open;
+  readonly #opener: () => Promise<Open>;
   readonly #defaults: () => object;
   readonly #timeout: CacheTimeout;
   readonly #log: Log;
@@ -51,10 +51,19 @@ export class Connections {
   readonly #closing = new Set<Promise<void>>();
   #sweep: ReturnType<typeof setTimeout> | undefined;
 
-  /** `defaults` is what `open` reads besides the text: another object means that connections are to be opened anew. */
-  constructor(files: ConnectionFiles, open: Open, defaults: () => object, timeout: CacheTimeout, log: Log) {
+  /**
+   * `opener` gives the function that opens; it is asked at the first use, so that the drivers need not be loaded before.
+   * `defaults` is what that function reads besides the text: another object means that connections are to be opened anew.
+   */
+  constructor(
+    files: ConnectionFiles,
+    opener: () => Promise<Open>,
+    defaults: () => object,
+    timeout: CacheTimeout,
+    log: Log,
+  ) {
     this.#files = files;
-    this.#open = open;
+    this.#opener = opener;
     this.#defaults = defaults;
     this.#timeout = timeout;
     this.#log = log;
@@ -73,7 +82,8 @@ export class Connections {
       this.#drop(name);
       throw missing(name, origin);
     }
-    const entry = this.#current(name, text, origin);
+    const open = await this.#opener();
+    const entry = this.#current(name, text, origin, open);
     entry.leases++;
     try {
       return await work(entry.connection);
@@ -91,7 +101,7 @@ export class Connections {
   }
 
   /** Synchronous on purpose: two calls can never open the same text twice. */
-  #current(name: string, text: string, origin: Origin): Entry {
+  #current(name: string, text: string, origin: Origin, open: Open): Entry {
     const defaults = this.#defaults();
     const isNow = (seen: Entry | Rejected | undefined) => seen?.text === text && seen.defaults === defaults;
     const old = this.#entries.get(name);
@@ -102,7 +112,7 @@ export class Connections {
     const rejected = this.#rejected.get(name);
     if (rejected && isNow(rejected)) return this.#lastGood(name, old, rejected, origin);
     try {
-      const connection = this.#open(name, text);
+      const connection = open(name, text);
       if (old && old.connection.family !== connection.family) throw changedFamily(old.connection, connection);
       if (old) this.#retire(old);
       const entry: Entry = { connection, text, defaults, leases: 0, retired: false, idleSince: 0 };

@@ -88,6 +88,9 @@ export class MountTable {
 
 const attempts = 20;
 
+/** A table that is shorter than a page comes out in one piece, so one reading of it is of one moment (fs/seq_file.c). */
+const onePiece = 4096;
+
 /**
  * The mounts of this process. The kernel hands the table out in pieces, and a mount that comes or goes in between can hide
  * another one, so it is read until two readings agree. Throws "unavailable" when they never do or the file is unreadable.
@@ -95,6 +98,7 @@ const attempts = 20;
 export async function readMountTable(file: string): Promise<MountTable> {
   try {
     let before = await readFile(file, "utf8");
+    if (Buffer.byteLength(before) < onePiece) return new MountTable(parseMountinfo(before));
     for (let attempt = 1; attempt < attempts; attempt++) {
       const now = await readFile(file, "utf8");
       if (now === before) return new MountTable(parseMountinfo(now));

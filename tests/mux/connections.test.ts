@@ -28,7 +28,18 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
   const log = { ...testCall().log, warn: (message: string) => void warnings.push(message) };
   const defaults = {};
   const source = { names: async () => [...files.keys()].sort(), read: async (name: string) => files.get(name) };
-  return { files, opened, warnings, connections: new Connections(source, open, () => defaults, timeout, log) };
+  return {
+    files,
+    opened,
+    warnings,
+    connections: new Connections(
+      source,
+      async () => open,
+      () => defaults,
+      timeout,
+      log,
+    ),
+  };
 }
 
 const nameOf = async (connection: Connection) => connection.name;

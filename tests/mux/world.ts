@@ -34,7 +34,13 @@ export function muxWorld(names: readonly string[]) {
     read: async (name: string) => (up.has(name) ? "text" : undefined),
   };
   const { log } = testCall();
-  const connections = new Connections(files, open, () => settings, { kind: "none" }, log);
+  const connections = new Connections(
+    files,
+    async () => open,
+    () => settings,
+    { kind: "none" },
+    log,
+  );
   const [locks, jobs, handles] = [new Locks(), new Jobs(), new Handles(() => settings.legacyConnection)];
   const all = new Groups(
     connections,
@@ -50,7 +56,7 @@ export function muxWorld(names: readonly string[]) {
     settings,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
     volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
-    snapshots: new Snapshots(connections, handles, locks, jobs),
+    snapshots: new Snapshots(connections, all, handles, locks, jobs),
     listing: new Listing(connections, handles, () => settings),
     capacity: new Capacity(connections, all),
   };
