@@ -44,3 +44,9 @@ export const syntaxErrors: Readonly<Record<ErrorCode, readonly [string, string]>
   TAG_RESOLVE_FAILED: ["unknown tag", 'remove the tag, or quote a text that begins with "!"'],
   UNEXPECTED_TOKEN: ["this cannot stand here", "check the quotes, brackets and indentation around this place"],
 };
+
+/** A missing quote whose opening one is known. */
+export const unclosedQuote: readonly [string, string] = [
+  "the text that begins here has no closing quote",
+  "close the quote at the end of the value",
+];

@@ -10,7 +10,7 @@ import {
   visit,
 } from "yaml";
 import { type Diagnostic, dotted, type Finding, failure, type Path, warning } from "./finding.ts";
-import { syntaxErrors } from "./yaml-errors.ts";
+import { syntaxErrors, unclosedQuote } from "./yaml-errors.ts";
 import { keyText, offsetOf, start } from "./yaml-places.ts";
 
 /** Largest configuration file in bytes; a Kubernetes Secret cannot hold more than 1 MiB altogether. */
@@ -178,9 +178,11 @@ function syntax(file: string, document: Document, at: (offset: number) => Positi
   const byLine = new Map<number, Diagnostic>();
   const codes = new Set<string>();
   for (const error of document.errors) {
-    const [message, fix] = syntaxErrors[error.code];
-    const place = at(error.pos[0]);
-    if (byLine.has(place.line) || codes.has(error.code)) continue;
+    if (codes.has(error.code)) continue;
+    const opening = /^Missing closing .quote/.test(error.message) ? openQuote(document, error.pos[0]) : undefined;
+    const [message, fix] = opening === undefined ? syntaxErrors[error.code] : unclosedQuote;
+    const place = at(opening ?? error.pos[0]);
+    if (byLine.has(place.line)) continue;
     codes.add(error.code);
     byLine.set(place.line, {
       file,
@@ -195,6 +197,18 @@ function syntax(file: string, document: Document, at: (offset: number) => Positi
     if (byLine.size === 5) break;
   }
   return [...byLine.values()];
+}
+
+/** Where the quoted text begins that was still open at this offset: the parser tells only where it stopped looking. */
+function openQuote(document: Document, offset: number): number | undefined {
+  let opening: number | undefined;
+  visit(document, {
+    Scalar(_key, { type, range }) {
+      const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
+      if (quoted && range && range[0] < offset && offset <= range[2]) opening = range[0];
+    },
+  });
+  return opening;
 }
 
 const unknownTag = "this tag is unknown and has no effect";

@@ -49,7 +49,7 @@ describe("reading YAML", () => {
   test.each([
     ["duplicate keys", "a: 1\nb: 2\na: 3\n", "duplicate-key", 3, 1],
     ["a tab", "a:\n\tb: 1\n", "yaml-syntax", 2, 1],
-    ["an open quote", 'a: "x\nb: 1\n', "yaml-syntax", 3, 1],
+    ["an open quote", 'a: "x\nb: 1\n', "yaml-syntax", 1, 4],
     ["an alias of nothing", "a: *no\n", "yaml-alias", 1, 4],
     ["two documents", "a: 1\n---\nb: 1\n", "yaml-syntax", 2, 1],
     ["an alias inside itself", "a: &a {<<: *a}\n", "yaml-alias", 1, 12],
