@@ -3,7 +3,7 @@ export interface Figure {
   readonly what: string;
   readonly value: number;
   readonly unit: string;
-  /** The unmerged proxy of democratic-csi, measured the same way on the same kind of machine. */
+  /** The unmerged proxy of democratic-csi, measured the same way on the same kind of machine, unless `what` names another. */
   readonly peer?: number;
   /** The value that must be reached; smaller is better unless `atLeast` is set. */
   readonly target?: number;
