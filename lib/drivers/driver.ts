@@ -78,6 +78,8 @@ export interface Driver {
   get(id: string, call: Call): Promise<Volume>;
   /** The volume that `create` made under this name, if there is one; cheap, used before a group chooses. */
   find(name: string, call: Call): Promise<Volume | undefined>;
+  /** The id under which an interrupted `create` of this name left something that is no volume yet; deleting the id removes it. */
+  leftover(name: string, call: Call): Promise<string | undefined>;
 
   readonly expand?: {
     /** Grows to at least `range.required`; returns the size in bytes and whether the node has work to do. */

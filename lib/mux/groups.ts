@@ -3,12 +3,15 @@ import { unmet } from "../core/access.ts";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Handle } from "../core/handle.ts";
+import { type Handle, idBytes } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
+import { backendName } from "../core/name.ts";
 import { type Selector, selects } from "../core/selector.ts";
 import { fitsTerm, place } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
+import { lockKey } from "./handles.ts";
+import { clearLeftover } from "./leftover.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
 
 /** Several connections behind one name that a class may use. */
@@ -85,6 +88,8 @@ export class Groups {
       if (members.length === 0) throw new CsiError("failed-precondition", `group "${name}" has no members`);
       const owner = await this.#owner(members, request.name, call);
       if (owner !== undefined) return make(owner, true);
+      // The choice may be another one than that of an interrupted call, of which nothing shall stay behind.
+      for (const member of members) await this.#clear(member, request.name, call);
       if (source) return make(pinned(name, members, source), false);
       return this.#first(name, await this.#ranked(name, members, request, call), make, call);
     });
@@ -98,10 +103,22 @@ export class Groups {
     return answers.find(member => member !== undefined);
   }
 
+  async #clear(member: string, volume: string, call: Call): Promise<void> {
+    await this.#connections.use(member, "handle", connection =>
+      answered(connection, call, () => {
+        const key = lockKey({ kind: "volume", connection: member, id: backendName(volume, idBytes(member)) });
+        return this.#locks.hold([key], () => clearLeftover(connection, volume, call));
+      }),
+    );
+  }
+
   /** Throws "unavailable" when the member cannot say: the volume may be there, so it must not be made on another one. */
   async #has(member: string, volume: string, call: Call): Promise<boolean> {
     try {
-      return await this.#connections.use(member, "handle", connection => has(connection, volume, call));
+      const found = await this.#connections.use(member, "handle", connection =>
+        answered(connection, call, () => connection.driver.find(volume, call)),
+      );
+      return found !== undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       const what = `member "${member}" of the group cannot say whether it has the volume`;
@@ -167,16 +184,17 @@ export class Groups {
   }
 }
 
-async function has(connection: Connection, volume: string, call: Call): Promise<boolean> {
+/** The answer of a member; undefined from a suspended one that gives none. */
+async function answered<T>(connection: Connection, call: Call, ask: () => Promise<T>): Promise<T | undefined> {
   try {
-    return (await connection.driver.find(volume, call)) !== undefined;
+    return await ask();
   } catch (error) {
     if (!connection.suspended) throw error;
     // Suspending a dead member is how an operator says: go on without it.
     call.log.warn("a suspended member of the group does not answer and is passed over", {
       connection: connection.name,
     });
-    return false;
+    return undefined;
   }
 }
 

@@ -14,6 +14,7 @@ import type { Connections, Origin } from "./connections.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
+import { clearLeftover } from "./leftover.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
 
 /** The operations on one volume, in terms of handles: which connection, which lock, which place. */
@@ -151,12 +152,14 @@ export class Volumes {
     try {
       return place(connection.places, request.demand, this.#settings().policy);
     } catch (error) {
-      if (error instanceof CsiError && error.code === "resource-exhausted" && (await exists())) {
+      if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
+      if (await exists()) {
         throw new CsiError(
           "already-exists",
           `volume "${request.name}" exists on connection "${connection.name}", but ${error.message}`,
         );
       }
+      await clearLeftover(connection, request.name, call);
       throw error;
     }
   }

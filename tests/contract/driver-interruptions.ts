@@ -98,6 +98,21 @@ export const interruptionCases: Cases = {
     await deleteOrigin(rig, sources);
   },
 
+  "what an interrupted create left is told, and deleting it leaves nothing": async rig => {
+    await atEachStep(
+      rig,
+      driver => driver.create(volumeOf("pvc-1"), call),
+      async (driver, step) => {
+        const id = (await driver.leftover("pvc-1", call)) ?? (await driver.find("pvc-1", call))?.id;
+        const files = (await rig.remains()).filter(path => path.includes("pvc-1"));
+        expect([step, id !== undefined]).toEqual([step, files.length > 0]);
+        if (id !== undefined) await driver.delete(id, call);
+        expect([step, (await rig.remains()).filter(path => path.includes("pvc-1"))]).toEqual([step, []]);
+        expect(await driver.leftover("pvc-1", call)).toBeUndefined();
+      },
+    );
+  },
+
   "a delete that is interrupted anywhere is finished by its repeat": async rig => {
     const make = async () => {
       const volume = await rig.open().create(volumeOf("pvc-1"), call);

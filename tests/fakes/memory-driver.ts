@@ -7,6 +7,8 @@ import type { Driver, Page, PageRequest, Snapshot, Volume } from "../../lib/driv
 export class MemoryDriver {
   readonly volumes = new Map<string, Volume>();
   readonly snapshots = new Map<string, Snapshot>();
+  /** Names whose creation was interrupted half-way. */
+  readonly begun = new Set<string>();
   closed = 0;
   free: bigint | undefined = 1n << 40n;
   /** Thrown by the next calls of this operation. */
@@ -31,12 +33,14 @@ export class MemoryDriver {
       delete: async id => {
         if (this.fail.delete) throw this.fail.delete;
         this.volumes.delete(id);
+        this.begun.delete(id);
       },
       get: async id => {
         const volume = this.volumes.get(id);
         if (!volume) throw new CsiError("not-found", `no ${id}`);
         return volume;
       },
+      leftover: async name => (this.begun.has(name) ? name : undefined),
       find: async name => {
         if (this.fail.find) throw this.fail.find;
         return this.volumes.get(name);

@@ -106,6 +106,14 @@ test("a source pins its connection, which must be a member", async () => {
   );
 });
 
+test("what an interrupted creation left on a member is removed when the repeat goes to another one", async () => {
+  const world = grouped("most-free");
+  for (const name of ["a", "c"]) world.memory(name).begun.add("v");
+  world.memory("b").free = 1n << 50n;
+  expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+  expect([...world.memories.values()].map(memory => memory.begun.size)).toEqual([0, 0, 0]);
+});
+
 test("a group by selector follows the labels", async () => {
   const world = grouped();
   world.traits.set("b", { labels: { tier: "fast" } });

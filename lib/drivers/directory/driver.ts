@@ -58,13 +58,14 @@ function halvesOf(space: Space, kind: Kind, identity: Identity, settings: Direct
   return { volumes, snapshots };
 }
 
-type VolumeMembers = Pick<Driver, "create" | "delete" | "get" | "find" | "expand" | "inventory">;
+type VolumeMembers = Pick<Driver, "create" | "delete" | "get" | "find" | "leftover" | "expand" | "inventory">;
 
 const volumeMembers = (guard: Guard, volumes: Volumes): VolumeMembers => ({
   create: (spec, call) => guard("create volume", spec.name, call, () => volumes.create(spec, call)),
   delete: (id, call) => guard("delete volume", id, call, () => volumes.delete(id, call)),
   get: (id, call) => guard("read volume", id, call, () => volumes.get(id)),
   find: (name, call) => guard("look for volume", name, call, () => volumes.find(name)),
+  leftover: (name, call) => guard("look for remains of volume", name, call, () => volumes.leftover(name)),
   inventory: { list: (page, call) => guard("list volumes", "", call, () => volumes.list(page, call)) },
   expand: {
     async expand(id, range, call) {

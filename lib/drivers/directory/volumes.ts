@@ -81,6 +81,14 @@ export class Volumes {
     return record?.name === undefined || record.name === name ? this.#volume(id, record) : undefined;
   }
 
+  /** As Driver.leftover: the record is written before anything else, so one without a tree tells of an interrupted call. */
+  async leftover(name: string): Promise<string | undefined> {
+    const id = backendName(name, this.#parts.maxIdBytes);
+    if (await this.#parts.trees.has(id)) return undefined;
+    await present(this.#space);
+    return (await this.#space.files.entry(this.#file(id))) === undefined ? undefined : id;
+  }
+
   /** The tree of an existing volume. Throws "not-found". */
   async origin(id: string): Promise<Origin> {
     const record = await this.#known(id);
