@@ -18,7 +18,7 @@ export interface Sandbox {
 const settings = {
   off: [],
   node: ["  nodeTopology:", "    type: node"],
-  group: ["  groups:", "    pool:", "      members: [one, two]", "      policy: ordered"],
+  group: ["  groups:", "    pool:", "      members: [one, two]", "      policy: spread"],
   zone: [
     "  nodeTopology:",
     "    type: zone",
