@@ -169,17 +169,36 @@ export const nodeCycles = (executable: string, scale: Scale, folder: string): Pr
     ];
   });
 
-/** Many connections: each touched three times, then all at 32 at once; then silence, then SIGTERM. */
+/** A create and delete on each of `names`, three times one at a time, then at 32 at once; answers the times of the first creates. */
+async function touched({ daemon, client }: Setting, names: readonly string[]): Promise<readonly number[]> {
+  const touch = (round: string) => (index: number) => pair(client, `pvc-${round}-${index}`, names[index] ?? "");
+  const first: number[] = [];
+  await load(daemon.pid, names.length, 1, async index => first.push(await touch("first")(index)));
+  for (const round of ["second", "third"]) await load(daemon.pid, names.length, 1, touch(round));
+  await load(daemon.pid, names.length, 32, touch("many"));
+  return first;
+}
+
+/** What as many calls add to the memory when all are on one connection: the part that is not the connections'. */
+const callsAlone = (executable: string, scale: Scale): Promise<number> =>
+  inSetting({ executable, connections: ["one"] }, async setting => {
+    const before = memoryMiB(setting.daemon.pid).rss;
+    await touched(
+      setting,
+      Array.from({ length: scale.connections }, () => "one"),
+    );
+    return memoryMiB(setting.daemon.pid).rss - before;
+  });
+
+/** Many connections, all touched; then silence, then SIGTERM. */
 export async function manyConnections(executable: string, scale: Scale): Promise<readonly Figure[]> {
   const connections = Array.from({ length: scale.connections }, (_, index) => `c${String(index).padStart(4, "0")}`);
+  const alone = await callsAlone(executable, scale);
   let stopMs = Number.NaN;
-  const figures = await inSetting({ executable, connections }, async ({ daemon, client }) => {
-    const touch = (round: string) => (index: number) => pair(client, `pvc-${round}-${index}`, connections[index] ?? "");
+  const figures = await inSetting({ executable, connections }, async setting => {
+    const { daemon } = setting;
     const before = memoryMiB(daemon.pid).rss;
-    const first: number[] = [];
-    await load(daemon.pid, scale.connections, 1, async index => first.push(await touch("first")(index)));
-    for (const round of ["second", "third"]) await load(daemon.pid, scale.connections, 1, touch(round));
-    await load(daemon.pid, scale.connections, 32, touch("many"));
+    const first = await touched(setting, connections);
     const after = memoryMiB(daemon.pid).rss;
     await pause(200);
     const logged = (await daemon.log()).length;
@@ -195,7 +214,8 @@ export async function manyConnections(executable: string, scale: Scale): Promise
         peer: 1.15,
       },
       { what: "  memory that they add", value: after - before, unit: "MiB", peer: 30, target: 20 },
-      { what: "  the same at rest", value: rest - before, unit: "MiB" },
+      { what: "  as many calls on one connection", value: alone, unit: "MiB" },
+      { what: "  with the connections, at rest", value: rest - before, unit: "MiB" },
       { what: "  log in an idle minute", value: chatter / 1000, unit: "kB", peer: 616, target: 0 },
     ];
   });
