@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { CsiError } from "../lib/core/errors.ts";
-import { encodeHandle, type Handle, maxHandleBytes, parseHandle } from "../lib/core/handle.ts";
+import { encodeHandle, type Handle, maxHandleBytes } from "../lib/core/handle.ts";
+import { Handles } from "../lib/mux/handles.ts";
 import { exit } from "./exit.ts";
 import type { Host } from "./host.ts";
 import type { NodeFlags } from "./id-node.ts";
@@ -107,10 +108,9 @@ function decode(text: string, options: DecodeOptions, host: Host): number {
 }
 
 function read(text: string, kind: Handle["kind"] | undefined, legacy: string | undefined): Handle | undefined {
-  const wanted: readonly Handle["kind"][] = kind ? [kind] : ["volume", "snapshot"];
-  const handle = wanted.map(each => parseHandle(text, each)).find(found => found !== undefined);
-  if (handle || legacy === undefined || text === "" || /^[vs]:/.test(text)) return handle;
-  return { kind: kind ?? "volume", connection: legacy, id: text };
+  const handles = new Handles(() => legacy);
+  // With a prefix the text tells its kind; without one it can only be a volume of the legacy connection.
+  return handles.parse(text, kind ?? (text.startsWith("s:") ? "snapshot" : "volume"));
 }
 
 const isKind = (text: string): text is Handle["kind"] => kinds.includes(text);

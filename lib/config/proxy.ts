@@ -1,6 +1,8 @@
 import * as v from "valibot";
+import type { CacheTimeout } from "../core/cache-timeout.ts";
+import type { Group } from "../core/group.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { parseSelector, type Selector } from "../core/selector.ts";
+import { parseSelector } from "../core/selector.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { apply } from "./apply.ts";
 import { type Diagnostic, type Finding, failure } from "./finding.ts";
@@ -9,20 +11,6 @@ import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "
 import { isMapping, type Mapping, type Outside } from "./tidy.ts";
 import { defaultPrefix, nodeIdSchema, nodeIdSettings, nodeTopology, topologySchema } from "./topology.ts";
 import { parseYaml, placed, type Source } from "./yaml.ts";
-
-/** How long an unused connection stays open. */
-export type CacheTimeout =
-  | { readonly kind: "idle"; readonly ms: number }
-  | { readonly kind: "forever" }
-  | { readonly kind: "none" };
-
-/** Several connections that a class may name as one. */
-export interface GroupConfig {
-  readonly from:
-    | { readonly kind: "members"; readonly members: readonly string[] }
-    | { readonly kind: "selector"; readonly selector: Selector };
-  readonly policy: "ordered" | "spread" | "most-free";
-}
 
 /** What the main file gives to every connection. */
 export interface Defaults {
@@ -42,7 +30,7 @@ export interface ProxyConfig {
   /** Undefined when the file does not speak of topology; csimux then announces none. */
   readonly nodeTopology: TopologyConfig | undefined;
   readonly nodeId: NodeIdConfig;
-  readonly groups: ReadonlyMap<string, GroupConfig>;
+  readonly groups: ReadonlyMap<string, Group>;
   /** Handles without prefix belong to this connection. */
   readonly legacyConnection: string | undefined;
   /** What an unfiltered listing does while a connection cannot be reached: fail, or leave it out. */
@@ -259,7 +247,7 @@ function cacheTimeout(value: number): CacheTimeout {
   return value < 0 ? { kind: "forever" } : { kind: "idle", ms: value * 60_000 };
 }
 
-const groupConfig = (value: v.InferOutput<typeof group>): GroupConfig => ({
+const groupConfig = (value: v.InferOutput<typeof group>): Group => ({
   from:
     value.selector === undefined
       ? { kind: "members", members: value.members ?? [] }

@@ -1,5 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
 
@@ -93,5 +94,4 @@ async function stampOf(
   }
 }
 
-const isMissing = (cause: unknown): boolean =>
-  cause instanceof Error && "code" in cause && (cause.code === "ENOENT" || cause.code === "ENOTDIR");
+const isMissing = (cause: unknown): boolean => ["ENOENT", "ENOTDIR"].includes(errnoOf(cause) ?? "");

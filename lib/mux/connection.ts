@@ -17,9 +17,3 @@ export interface Connection {
   /** DeleteVolume leaves the volume where it is and succeeds (`deleteStrategy: retain`). */
   readonly retain: boolean;
 }
-
-/** How long an unused connection stays open (`proxy.cacheTimeoutMinutes`: minutes idle after the last call; 0: none; -1: for ever). */
-export type CacheTimeout =
-  | { readonly kind: "idle"; readonly ms: number }
-  | { readonly kind: "forever" }
-  | { readonly kind: "none" };

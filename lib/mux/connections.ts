@@ -1,7 +1,8 @@
+import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
-import type { CacheTimeout, Connection } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {

@@ -3,25 +3,17 @@ import { unmet } from "../core/access.ts";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import type { Group } from "../core/group.ts";
 import { type Handle, idBytes } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
-import { type Selector, selects } from "../core/selector.ts";
+import { selects } from "../core/selector.ts";
 import { fitsTerm, place } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { lockKey } from "./handles.ts";
 import { clearLeftover } from "./leftover.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
-
-/** Several connections behind one name that a class may use. */
-export interface Group {
-  readonly from:
-    | { readonly kind: "members"; readonly members: readonly string[] }
-    | { readonly kind: "selector"; readonly selector: Selector };
-  /** ordered: the first that fits; spread: by the volume's name, evenly; most-free: the emptiest. */
-  readonly policy: "ordered" | "spread" | "most-free";
-}
 
 /** Makes the volume on one member; `found` says that it exists there already. */
 type Make = (member: string, found: boolean) => Promise<PlacedVolume>;

@@ -1,6 +1,7 @@
 import { lstat, mkdir, rmdir, unlink } from "node:fs/promises";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
-import { bounded, errno, fileFailure } from "./files.ts";
+import { bounded, fileFailure } from "./files.ts";
 
 /** Folders that csimux makes below the kubelet's are for root and its group. */
 const folderMode = 0o750;
@@ -26,8 +27,8 @@ export async function ensureFolder(place: string, signal: AbortSignal): Promise<
 const existing =
   (place: string) =>
   async (cause: unknown): Promise<boolean> => {
-    if (errno(cause) === "EEXIST") return false;
-    if (errno(cause) !== "ENOENT") throw cause;
+    if (errnoOf(cause) === "EEXIST") return false;
+    if (errnoOf(cause) !== "ENOENT") throw cause;
     return (await mkdir(place, { recursive: true, mode: folderMode })) !== undefined;
   };
 
@@ -43,9 +44,9 @@ async function remove(place: string): Promise<void> {
   try {
     await rmdir(place);
   } catch (cause) {
-    if (errno(cause) === "ENOENT") return;
-    if (errno(cause) === "ENOTDIR") return await removeFile(place);
-    if (errno(cause) === "ENOTEMPTY" || errno(cause) === "EEXIST") {
+    if (errnoOf(cause) === "ENOENT") return;
+    if (errnoOf(cause) === "ENOTDIR") return await removeFile(place);
+    if (errnoOf(cause) === "ENOTEMPTY" || errnoOf(cause) === "EEXIST") {
       throw new CsiError(
         "failed-precondition",
         `${place} is unmounted but not empty; it is left alone, move its content away`,
@@ -57,7 +58,7 @@ async function remove(place: string): Promise<void> {
 
 async function removeFile(place: string): Promise<void> {
   const stats = await lstat(place).catch((cause: unknown) => {
-    if (errno(cause) === "ENOENT" || errno(cause) === "ENOTDIR") return undefined;
+    if (errnoOf(cause) === "ENOENT" || errnoOf(cause) === "ENOTDIR") return undefined;
     throw cause;
   });
   if (!stats) return;

@@ -1,3 +1,4 @@
+import { errnoOf } from "../core/errno.ts";
 import { type Code, CsiError } from "../core/errors.ts";
 
 const codes: Readonly<Record<string, Code>> = {
@@ -13,16 +14,17 @@ const codes: Readonly<Record<string, Code>> = {
   EEXIST: "failed-precondition",
 };
 
-/** The name of the operating system's error ("ENOENT"), or "" for any other error. */
-export const errno = (cause: unknown): string => (cause instanceof Error && "code" in cause ? String(cause.code) : "");
-
 /** The answer for a file operation that failed. `task` names the work and the path. Unknown errors are "unavailable". */
 export const fileFailure = (cause: unknown, task: string): CsiError =>
   cause instanceof CsiError
     ? cause
-    : new CsiError(codes[errno(cause)] ?? "unavailable", `${task} failed: ${errno(cause) || "unknown reason"}`, {
-        cause,
-      });
+    : new CsiError(
+        codes[errnoOf(cause) ?? ""] ?? "unavailable",
+        `${task} failed: ${errnoOf(cause) ?? "unknown reason"}`,
+        {
+          cause,
+        },
+      );
 
 /**
  * Waits for a file operation, but not longer than the call: the kernel may never answer for a dead network mount.

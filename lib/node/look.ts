@@ -1,9 +1,10 @@
 import type { Stats } from "node:fs";
 import { lstat } from "node:fs/promises";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { CommandRunner } from "../io/runner.ts";
-import { bounded, errno } from "./files.ts";
+import { bounded } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
 /** Types that answer from memory or a local disk. Anything else (network, FUSE, unknown) may never answer. */
@@ -41,7 +42,7 @@ export async function lookAt(
 ): Promise<Kind | undefined> {
   if (!isLocal(place, table)) return await askProgram(place, runner, signal);
   const found = lstat(place).then(kindOf, (cause: unknown) => {
-    if (errno(cause) === "ENOENT") return undefined;
+    if (errnoOf(cause) === "ENOENT") return undefined;
     throw cause;
   });
   return await bounded(found, `looking at ${place}`, signal);

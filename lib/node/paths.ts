@@ -1,7 +1,8 @@
 import { realpath } from "node:fs/promises";
 import { posix } from "node:path";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
-import { bounded, errno } from "./files.ts";
+import { bounded } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
 /** PATH_MAX of Linux, in bytes, without the closing NUL. */
@@ -49,7 +50,7 @@ export async function realPlace(path: string, table: MountTable, signal: AbortSi
 
 async function realFolder(folder: string, signal: AbortSignal): Promise<string | undefined> {
   const found = realpath(folder).catch((cause: unknown) => {
-    if (errno(cause) === "ENOENT" || errno(cause) === "ENOTDIR") return undefined;
+    if (errnoOf(cause) === "ENOENT" || errnoOf(cause) === "ENOTDIR") return undefined;
     throw cause;
   });
   return await bounded(found, `resolving ${folder}`, signal);

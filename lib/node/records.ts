@@ -3,8 +3,9 @@ import { mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/pro
 import { join } from "node:path";
 import type { AccessMode } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
-import { errno, fileFailure } from "./files.ts";
+import { fileFailure } from "./files.ts";
 import type { Identity } from "./mount-table.ts";
 
 type Context = Readonly<Record<string, string>>;
@@ -74,7 +75,7 @@ export class Records {
   async find(volumeId: string, log: Log): Promise<StageRecord | undefined> {
     const file = this.#file(volumeId);
     const text = await readFile(file, "utf8").catch((cause: unknown) => {
-      if (errno(cause) === "ENOENT") return undefined;
+      if (errnoOf(cause) === "ENOENT") return undefined;
       throw new CsiError("unavailable", `the record of volume "${volumeId}" cannot be read`, { cause });
     });
     if (text === undefined) return undefined;
@@ -113,7 +114,7 @@ export class Records {
   /** Success when there is none. */
   async remove(volumeId: string): Promise<void> {
     await unlink(this.#file(volumeId)).catch((cause: unknown) => {
-      if (errno(cause) !== "ENOENT") throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
+      if (errnoOf(cause) !== "ENOENT") throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
     });
   }
 
@@ -121,7 +122,7 @@ export class Records {
     try {
       await writeFile(file, text, { mode: 0o600 });
     } catch (cause) {
-      if (errno(cause) !== "ENOENT") throw cause;
+      if (errnoOf(cause) !== "ENOENT") throw cause;
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
       await writeFile(file, text, { mode: 0o600 });
     }

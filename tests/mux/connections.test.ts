@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import type { CacheTimeout } from "../../lib/core/cache-timeout.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { CacheTimeout, Connection } from "../../lib/mux/connection.ts";
+import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 

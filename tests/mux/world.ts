@@ -1,9 +1,10 @@
 import { CsiError } from "../../lib/core/errors.ts";
+import type { Group } from "../../lib/core/group.ts";
 import { Locks } from "../../lib/core/locks.ts";
 import { Capacity } from "../../lib/mux/capacity.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { type Group, Groups } from "../../lib/mux/groups.ts";
+import { Groups } from "../../lib/mux/groups.ts";
 import { Handles } from "../../lib/mux/handles.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
 import { Listing } from "../../lib/mux/listing.ts";

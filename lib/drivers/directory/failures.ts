@@ -1,6 +1,6 @@
+import { errnoOf } from "../../core/errno.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import { CommandError, type CommandFailure } from "../../io/runner.ts";
-import { errnoOf } from "./files.ts";
 
 interface Meaning {
   readonly code: Code;

@@ -1,4 +1,5 @@
 import * as fs from "node:fs/promises";
+import { errnoOf } from "../../core/errno.ts";
 
 /** What stands at a path; a symbolic link is "other", whatever it points to. */
 export type Entry = "folder" | "other";
@@ -46,12 +47,6 @@ export interface Files {
   usable(folder: string): Promise<void>;
   statfs(path: string): Promise<FileSystemFacts>;
 }
-
-/** The errno name of an error, for example "ENOENT"; undefined when it has none. */
-export const errnoOf = (error: unknown): string | undefined =>
-  error instanceof Error && "code" in error && typeof error.code === "string" && /^E[A-Z0-9]+$/.test(error.code)
-    ? error.code
-    : undefined;
 
 /** `undefined` instead of a rejection with one of these errno names. */
 export async function unless<T>(work: Promise<T>, ...names: readonly string[]): Promise<T | undefined> {

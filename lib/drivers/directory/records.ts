@@ -1,5 +1,5 @@
+import { errnoOf } from "../../core/errno.ts";
 import type { Source } from "../driver.ts";
-import { errnoOf } from "./files.ts";
 import type { Sort } from "./layout.ts";
 import { type Space, withFolders } from "./space.ts";
 

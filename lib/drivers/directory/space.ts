@@ -1,7 +1,8 @@
 import type { Call } from "../../core/call.ts";
+import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner } from "../../io/runner.ts";
-import { errnoOf, type Files, unless } from "./files.ts";
+import { type Files, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
 
 /** What all parts of one directory driver share. */

@@ -1,7 +1,8 @@
 import type { Call } from "../../core/call.ts";
+import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import { Locks } from "../../core/locks.ts";
-import { type Entry, errnoOf, unless } from "./files.ts";
+import { type Entry, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
 import { present, type Space, stillWanted, withFolders } from "./space.ts";
 import { removeTree } from "./tools.ts";

@@ -1,6 +1,6 @@
 import { type Finding, warning } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
-import type { GroupConfig } from "../../config/proxy.ts";
+import type { Group } from "../../core/group.ts";
 import { selects } from "../../core/selector.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
@@ -30,7 +30,7 @@ function absent(rule: string, path: readonly (string | number)[], name: string, 
   return problem(rule, path, `there is no connection "${name}"`, fix);
 }
 
-function* groupFindings(name: string, group: GroupConfig, connections: readonly ConnectionFile[]): Iterable<Finding> {
+function* groupFindings(name: string, group: Group, connections: readonly ConnectionFile[]): Iterable<Finding> {
   const path = ["proxy", "groups", name];
   const names = connections.map(each => each.name);
   if (names.includes(name))
@@ -57,7 +57,7 @@ function* groupFindings(name: string, group: GroupConfig, connections: readonly 
 }
 
 /** The connections of a group, of those that were given. */
-export function membersOf({ from }: GroupConfig, connections: readonly ConnectionFile[]): readonly ConnectionFile[] {
+export function membersOf({ from }: Group, connections: readonly ConnectionFile[]): readonly ConnectionFile[] {
   if (from.kind === "members") return connections.filter(({ name }) => from.members.includes(name));
   return connections.filter(connection => selects(from.selector, labelsOf(connection)));
 }
