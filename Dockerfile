@@ -20,7 +20,5 @@ WORKDIR /home/csi/app
 COPY scripts/liveness-probe bin/liveness-probe
 
 # Extra certificate authorities: mount a PEM file and name it in NODE_EXTRA_CA_CERTS; an empty one only draws a warning.
-# The garbage collector takes all memory of the machine for its own and is in no hurry; told of less, it keeps csimux small.
-ENV BUN_JSC_forceRAMSize=80000000
 
 ENTRYPOINT ["/usr/local/bin/csimux"]

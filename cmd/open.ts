@@ -24,6 +24,11 @@ export interface OpenOptions {
 
 /** Text of a connection file → open connection, without I/O but for `…File` keys. Throws "failed-precondition". */
 export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOptions) {
+  let own: readonly Place[] | undefined;
+  const ownPlaces = (): readonly Place[] => {
+    own ??= ownPlace ? [{ requirements: ownPlace(), extra: {} }] : everywhere;
+    return own;
+  };
   return (name: string, text: string): Connection => {
     const { defaults } = main();
     const read = readConnection(name, `${name}.yaml`, text, defaults, outside, modules);
@@ -36,19 +41,21 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
       requirements: prefixed(prefix, requirements),
       extra,
     }));
-    const own = () => (driver.local && ownPlace ? [{ requirements: ownPlace(), extra: {} }] : []);
     return {
       name,
       driverName: config.driver,
       family: `${config.module.names[0]}:${driver.protocol}`,
       driver: restricted(driver, config),
-      places: alternatives ?? own(),
+      places: alternatives ?? (driver.local ? ownPlaces() : everywhere),
       labels: config.labels,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
     };
   };
 }
+
+/** No place in particular. */
+const everywhere: readonly Place[] = [];
 
 function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig {
   const [first] = diagnostics.filter(each => each.blocks);

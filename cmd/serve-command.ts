@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { tuneEngine } from "./engine.ts";
 import { exit } from "./exit.ts";
 import type { Host } from "./host.ts";
 import { type ServeFlags, serveOptions, UsageError } from "./serve-options.ts";
@@ -40,6 +41,7 @@ async function run(flags: ServeFlags, rest: readonly string[], host: Host): Prom
   }
   try {
     const options = serveOptions(flags, host.env);
+    tuneEngine();
     const { serve } = await import("./serve.ts");
     return await serve(options, rest, host);
   } catch (error) {

@@ -1,4 +1,5 @@
-import { readdir, readFile, stat } from "node:fs/promises";
+import { type Stats, statSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
@@ -12,9 +13,11 @@ const settledMs = 2_000;
 /** A file larger than this is no connection file. */
 const maxBytes = 1 << 20;
 
-interface Seen {
+/** What changes when a file is written or replaced (stat(2)). */
+type Stamp = Pick<Stats, "dev" | "ino" | "size" | "mtimeMs" | "ctimeMs">;
+
+interface Seen extends Stamp {
   readonly path: string;
-  readonly stamp: string;
   readonly settled: boolean;
   readonly text: string;
 }
@@ -51,7 +54,7 @@ export class ConnectionFolder {
    */
   async read(name: string): Promise<string | undefined> {
     const seen = this.#seen.get(name);
-    if (seen?.settled && (await stampOf(seen.path))?.stamp === seen.stamp) return seen.text;
+    if (seen?.settled && isUnchanged(seen, stampOf(seen.path))) return seen.text;
     const now = await this.#load(name);
     if (now) this.#seen.set(name, now);
     else this.#seen.delete(name);
@@ -69,29 +72,37 @@ export class ConnectionFolder {
 
 /** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
 async function load(path: string, again = true): Promise<Seen | undefined> {
-  const before = await stampOf(path);
+  const before = stampOf(path);
   if (!before) return undefined;
-  if (before.bytes > maxBytes)
+  if (before.size > maxBytes)
     throw new CsiError("unavailable", `${path} is larger than ${maxBytes} bytes and cannot be a connection file`);
   try {
     const text = await readFile(path, "utf8");
-    return { path, stamp: before.stamp, settled: Date.now() - before.changedMs > settledMs, text };
+    const changedMs = Math.max(before.mtimeMs, before.ctimeMs);
+    return { ...before, path, settled: Date.now() - changedMs > settledMs, text };
   } catch (cause) {
     if (isMissing(cause)) return again ? load(path, false) : undefined;
     throw new CsiError("unavailable", `${path} cannot be read`, { cause });
   }
 }
 
-async function stampOf(
-  path: string,
-): Promise<{ readonly stamp: string; readonly changedMs: number; readonly bytes: number } | undefined> {
+/** Waits for the kernel, not for a disk: Secrets are held in memory, and every call asks. */
+function stampOf(path: string): Stamp | undefined {
   try {
-    const { mtimeMs, ctimeMs, size, ino, dev } = await stat(path);
-    return { stamp: `${dev}:${ino}:${size}:${mtimeMs}:${ctimeMs}`, changedMs: Math.max(mtimeMs, ctimeMs), bytes: size };
+    const { dev, ino, size, mtimeMs, ctimeMs } = statSync(path);
+    return { dev, ino, size, mtimeMs, ctimeMs };
   } catch (cause) {
     if (isMissing(cause)) return undefined;
     throw new CsiError("unavailable", `${path} cannot be read`, { cause });
   }
 }
+
+const isUnchanged = (a: Stamp, b: Stamp | undefined): boolean =>
+  b !== undefined &&
+  a.ino === b.ino &&
+  a.mtimeMs === b.mtimeMs &&
+  a.ctimeMs === b.ctimeMs &&
+  a.size === b.size &&
+  a.dev === b.dev;
 
 const isMissing = (cause: unknown): boolean => ["ENOENT", "ENOTDIR"].includes(errnoOf(cause) ?? "");

@@ -4,14 +4,14 @@ import { startDaemon } from "../daemon.ts";
 import { makeSandbox } from "../sandbox.ts";
 import { load, median } from "./load.ts";
 import { cpuMs, memoryMiB } from "./process.ts";
-import { imageEnvironment, inSetting, pause, type Scale } from "./setting.ts";
+import { inSetting, pause, type Scale } from "./setting.ts";
 import type { Figure } from "./table.ts";
 
 /** One spawn: to the first good Probe, idle for a while, stopped. */
 async function spawnOnce(executable: string, idleMs: number) {
   const sandbox = await makeSandbox("zone");
   const from = performance.now();
-  const daemon = await startDaemon({ command: [executable], sandbox, env: imageEnvironment, pollMs: 1 });
+  const daemon = await startDaemon({ command: [executable], sandbox, pollMs: 1 });
   const client = csiClient(sandbox.socket);
   await client.call(Identity.method.probe, {});
   const wall = performance.now() - from;

@@ -1,9 +1,7 @@
-import { readFileSync } from "node:fs";
 import type { CsiClient } from "../client.ts";
 import { csiClient } from "../client.ts";
 import { type Daemon, startDaemon } from "../daemon.ts";
 import { makeSandbox, type Sandbox } from "../sandbox.ts";
-import { root } from "../spawned.ts";
 
 /** How much of everything a run does. */
 export interface Scale {
@@ -47,14 +45,6 @@ export const quick: Scale = {
   silenceMs: 3000,
 };
 
-/** The environment that the image gives to csimux: what is measured is what is shipped. */
-export const imageEnvironment: Readonly<Record<string, string>> = Object.fromEntries(
-  readFileSync(`${root}/Dockerfile`, "utf8")
-    .split("\n")
-    .map(line => /^ENV (\w+)=(\S+)$/.exec(line))
-    .flatMap(match => (match?.[1] === undefined || match[2] === undefined ? [] : [[match[1], match[2]]])),
-);
-
 export const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 /** A server of its own with a client on it. */
@@ -74,11 +64,8 @@ export interface SettingOptions {
 export async function inSetting<T>(options: SettingOptions, work: (setting: Setting) => Promise<T>): Promise<T> {
   const sandbox = await makeSandbox("zone", options.connections);
   try {
-    const daemon = await startDaemon({
-      command: [options.executable],
-      sandbox,
-      env: { ...imageEnvironment, ...options.env },
-    });
+    const { executable, env } = options;
+    const daemon = await startDaemon({ command: [executable], sandbox, ...(env && { env }) });
     const client = csiClient(sandbox.socket);
     try {
       return await work({ daemon, sandbox, client });

@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { Controller, Node, VolumeCapability_AccessMode_Mode } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { Controller, Identity, Node, VolumeCapability_AccessMode_Mode } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import type { CsiClient } from "../client.ts";
 import { load, median } from "./load.ts";
 import { memoryMiB } from "./process.ts";
@@ -179,10 +179,16 @@ async function touched({ daemon, client }: Setting, names: readonly string[]): P
   return first;
 }
 
+/** Memory in MiB of a server that has started, as the cold start measures it: after its first answer. */
+async function memoryAtStart({ daemon, client }: Setting): Promise<number> {
+  await client.call(Identity.method.probe, {});
+  return memoryMiB(daemon.pid).rss;
+}
+
 /** What as many calls add to the memory when all are on one connection: the part that is not the connections'. */
 const callsAlone = (executable: string, scale: Scale): Promise<number> =>
   inSetting({ executable, connections: ["one"] }, async setting => {
-    const before = memoryMiB(setting.daemon.pid).rss;
+    const before = await memoryAtStart(setting);
     await touched(
       setting,
       Array.from({ length: scale.connections }, () => "one"),
@@ -197,7 +203,7 @@ export async function manyConnections(executable: string, scale: Scale): Promise
   let stopMs = Number.NaN;
   const figures = await inSetting({ executable, connections }, async setting => {
     const { daemon } = setting;
-    const before = memoryMiB(daemon.pid).rss;
+    const before = await memoryAtStart(setting);
     const first = await touched(setting, connections);
     const after = memoryMiB(daemon.pid).rss;
     await pause(200);

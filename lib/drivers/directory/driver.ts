@@ -1,15 +1,16 @@
 import type { Call } from "../../core/call.ts";
+import { Locks } from "../../core/locks.ts";
 import type { Driver, Source } from "../driver.ts";
 import type { Identity, Ports } from "../module.ts";
 import { directFiles } from "./direct-files.ts";
 import { failure } from "./failures.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { contextOf, type Kind, kinds } from "./kinds.ts";
-import { layoutOf } from "./layout.ts";
+import { Layout } from "./layout.ts";
 import { dressOf } from "./owner.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 import { withSharedSync } from "./shared-sync.ts";
-import { slotsOf } from "./slots.ts";
+import { Slots } from "./slots.ts";
 import { Snapshots, sameSnapshot } from "./snapshots.ts";
 import { present, type Space, stillWanted } from "./space.ts";
 import { checkTools } from "./tools.ts";
@@ -18,6 +19,10 @@ import { Volumes } from "./volumes.ts";
 
 /** Copies and removals of one connection that run at the same time: more of them only make a disk seek. */
 const toolsAtOnce = 4;
+
+/** One of each for the process: two connections may have the same folder. */
+const localFiles = withSharedSync(directFiles);
+const sharedFiles = withSharedSync(pooledFiles);
 
 type Guard = <T>(doing: string, name: string, call: Call, work: () => Promise<T>) => Promise<T>;
 
@@ -75,8 +80,10 @@ const volumeMembers = (guard: Guard, volumes: Volumes): VolumeMembers => ({
   },
 });
 
+const clones: Driver["clones"] = { from: ["volume", "snapshot"] };
+
 const snapshotMembers = (guard: Guard, snapshots: Snapshots): Pick<Driver, "snapshots" | "clones"> => ({
-  clones: { from: ["volume", "snapshot"] },
+  clones,
   snapshots: {
     create: (name, volumeId, parameters, call) =>
       guard("create snapshot", name, call, () => snapshots.create(name, volumeId, parameters, call)),
@@ -111,22 +118,23 @@ export function directoryDriver(
   identity: Identity,
   settings: DirectorySettings,
   ports: Ports,
-  files: Files = kinds[kindName].local ? directFiles : pooledFiles,
+  files: Files = kinds[kindName].local ? localFiles : sharedFiles,
 ): Driver {
   const kind = kinds[kindName];
   const space: Space = {
     connection: identity.connection,
-    files: withSharedSync(files),
-    layout: layoutOf(settings.controllerBasePath),
+    files,
+    layout: new Layout(settings.controllerBasePath),
     runner: ports.local,
-    inTurn: slotsOf(toolsAtOnce),
+    slots: new Slots(toolsAtOnce),
+    locks: new Locks(),
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
   const guard = guardOf(space);
   const { volumes, snapshots } = halvesOf(space, kind, identity, settings);
   return {
     protocol: kind.protocol,
-    access: { kinds: ["mount"], filesystems: kind.filesystems, sharedWriters: true },
+    access: kind.access,
     ...(kind.local && { local: true as const }),
     ...volumeMembers(guard, volumes),
     ...snapshotMembers(guard, snapshots),

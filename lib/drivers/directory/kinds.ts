@@ -6,7 +6,7 @@ import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 /** What tells the drivers of this family apart. */
 export interface Kind {
   readonly protocol: Protocol;
-  readonly filesystems: Access["filesystems"];
+  readonly access: Access;
   /** Magic numbers of the file system that the base folder must be on (statfs(2), linux/magic.h); undefined: any. */
   readonly mountTypes: readonly number[] | undefined;
   /** The keys of the volume context that lead a node to `path`, a folder of the share. */
@@ -19,9 +19,15 @@ const nfsMagic = 0x6969;
 const smbMagics = [0x517b, 0xff534d42, 0xfe534d42];
 const lustreMagic = 0x0bd00bd0;
 
+const access = (filesystems: Access["filesystems"]): Access => ({
+  kinds: ["mount"],
+  filesystems,
+  sharedWriters: true,
+});
+
 const served = (protocol: Protocol, filesystem: string, mountTypes: readonly number[]): Kind => ({
   protocol,
-  filesystems: [filesystem],
+  access: access([filesystem]),
   mountTypes,
   context: (server, share) => ({ server, share }),
   local: false,
@@ -30,7 +36,7 @@ const served = (protocol: Protocol, filesystem: string, mountTypes: readonly num
 export const kinds: Readonly<Record<DirectoryKind, Kind>> = {
   "local-hostpath": {
     protocol: "hostpath",
-    filesystems: "any",
+    access: access("any"),
     mountTypes: undefined,
     context: (_host, path) => ({ path }),
     local: true,

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import { failure } from "./failures.ts";
 import { unless } from "./files.ts";
-import type { Records } from "./records.ts";
+import type { Records, SnapshotRecord, VolumeRecord } from "./records.ts";
 import type { Space } from "./space.ts";
 import { copyTree } from "./tools.ts";
 import type { Filling, Trees } from "./trees.ts";
@@ -15,7 +15,7 @@ export interface Origin {
 }
 
 /** A tree with its record. */
-export interface Subject<R> {
+export interface Subject<R extends VolumeRecord | SnapshotRecord> {
   readonly trees: Trees;
   readonly tree: string;
   readonly records: Records<R>;
@@ -34,7 +34,12 @@ export interface Plan<R> {
  * Makes a tree that is known to be absent: plan, record, tree, in this order. A record without a tree therefore tells of an
  * interrupted call, whose remains go first. When it fails for good, nothing stays; otherwise the repeat goes on from here.
  */
-export async function make<R>(space: Space, subject: Subject<R>, plan: () => Promise<Plan<R>>, call: Call): Promise<R> {
+export async function make<R extends VolumeRecord | SnapshotRecord>(
+  space: Space,
+  subject: Subject<R>,
+  plan: () => Promise<Plan<R>>,
+  call: Call,
+): Promise<R> {
   const { trees, tree, records, key, file } = subject;
   try {
     const { record, fill } = await plan();

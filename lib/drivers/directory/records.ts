@@ -78,48 +78,60 @@ function lastOf<R>(content: string, read: (fields: Fields) => R | undefined): R 
 const line = (record: VolumeRecord | SnapshotRecord): string =>
   `${JSON.stringify({ ...record, bytes: record.bytes.toString() })}\n`;
 
-/** How one sort of record is read and written. */
-export interface Records<R> {
+type Read<R> = (fields: Fields) => R | undefined;
+
+/** One sort of record, read and written. */
+export class Records<R extends VolumeRecord | SnapshotRecord> {
+  readonly #space: Space;
+  readonly #sort: Sort;
+  readonly #read: Read<R>;
+
+  constructor(space: Space, sort: Sort, read: Read<R>) {
+    this.#space = space;
+    this.#sort = sort;
+    this.#read = read;
+  }
+
   /** Undefined when there is none, or none that can be read. */
-  read(key: string): Promise<R | undefined>;
+  async read(key: string): Promise<R | undefined> {
+    const content = await this.#space.files.readText(this.#path(key));
+    return content === undefined ? undefined : lastOf(content, this.#read);
+  }
+
   /** Writes a new record; false when there is one already. On stable storage when it resolves. */
-  start(key: string, record: R): Promise<boolean>;
+  async start(key: string, record: R): Promise<boolean> {
+    try {
+      await this.#write(key, line(record), "create");
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === "EEXIST") return false;
+      throw error;
+    }
+  }
+
   /** Puts this record in the place of whatever was there. */
-  replace(key: string, record: R): Promise<void>;
+  async replace(key: string, record: R): Promise<void> {
+    await this.#write(key, line(record), "replace");
+  }
+
   /**
    * Changes a record of a tree in use: appends a line, of which the last readable one counts, so that an interruption
    * leaves the old record or the new one.
    */
-  amend(key: string, record: R): Promise<void>;
+  async amend(key: string, record: R): Promise<void> {
+    await this.#write(key, `\n${line(record)}`, "append");
+  }
+
+  #path(key: string): string {
+    return this.#space.layout.record(this.#sort, key);
+  }
+
+  #write(key: string, text: string, how: "create" | "replace" | "append"): Promise<boolean> {
+    const { files, layout } = this.#space;
+    return withFolders(this.#space, [layout.own], () => files.writeText(this.#path(key), text, how));
+  }
 }
 
-function recordsOf<R extends VolumeRecord | SnapshotRecord>(
-  space: Space,
-  sort: Sort,
-  read: (fields: Fields) => R | undefined,
-): Records<R> {
-  const { files, layout } = space;
-  const write = (key: string, text: string, how: "create" | "replace" | "append") =>
-    withFolders(space, [layout.own], () => files.writeText(layout.record(sort, key), text, how));
-  return {
-    async read(key) {
-      const content = await files.readText(layout.record(sort, key));
-      return content === undefined ? undefined : lastOf(content, read);
-    },
-    async start(key, record) {
-      try {
-        await write(key, line(record), "create");
-        return true;
-      } catch (error) {
-        if (errnoOf(error) === "EEXIST") return false;
-        throw error;
-      }
-    },
-    replace: async (key, record) => void (await write(key, line(record), "replace")),
-    amend: async (key, record) => void (await write(key, `\n${line(record)}`, "append")),
-  };
-}
+export const volumeRecords = (space: Space): Records<VolumeRecord> => new Records(space, "v", volumeRecord);
 
-export const volumeRecords = (space: Space): Records<VolumeRecord> => recordsOf(space, "v", volumeRecord);
-
-export const snapshotRecords = (space: Space): Records<SnapshotRecord> => recordsOf(space, "s", snapshotRecord);
+export const snapshotRecords = (space: Space): Records<SnapshotRecord> => new Records(space, "s", snapshotRecord);

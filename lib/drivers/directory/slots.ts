@@ -1,17 +1,22 @@
-/** Runs at most `count` pieces of work at once; the others wait in the order in which they came. */
-export function slotsOf(count: number): <T>(work: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = [];
-  let free = count;
-  return async work => {
-    if (free > 0) free--;
-    else await new Promise<void>(resolve => waiting.push(resolve));
+/** Runs at most so many pieces of work at once; the others wait in the order in which they came. */
+export class Slots {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--;
+    else await new Promise<void>(resolve => this.#waiting.push(resolve));
     try {
       return await work();
     } finally {
       // A slot is handed on, never put back while somebody waits for it.
-      const next = waiting.shift();
+      const next = this.#waiting.shift();
       if (next) next();
-      else free++;
+      else this.#free++;
     }
-  };
+  }
 }

@@ -1,9 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { Locks } from "../../core/locks.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import { type Files, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
+import type { Slots } from "./slots.ts";
 
 /** What all parts of one directory driver share. */
 export interface Space {
@@ -12,7 +14,9 @@ export interface Space {
   readonly layout: Layout;
   readonly runner: CommandRunner;
   /** Bounds how many tools work on this storage at once. */
-  readonly inTurn: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly slots: Slots;
+  /** One change of a tree at a time, by its path. */
+  readonly locks: Locks;
   /** Magic numbers of the file systems that the base folder may be on; undefined allows all. */
   readonly mountTypes: readonly number[] | undefined;
 }

@@ -8,9 +8,9 @@ import type { Space } from "./space.ts";
 const unlimitedMs = 2_147_483_647;
 
 /** Runs a tool whose time depends on the size of a tree; undefined when it is not installed. */
-async function run({ runner, inTurn }: Space, argv: Argv, call: Call): Promise<Output | undefined> {
+async function run({ runner, slots }: Space, argv: Argv, call: Call): Promise<Output | undefined> {
   try {
-    return await inTurn(() => runner.run({ argv, timeoutMs: unlimitedMs }, call.signal));
+    return await slots.run(() => runner.run({ argv, timeoutMs: unlimitedMs }, call.signal));
   } catch (error) {
     if (error instanceof CommandError && error.failure === "missing") return undefined;
     throw error;

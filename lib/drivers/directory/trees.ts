@@ -1,7 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
-import { Locks } from "../../core/locks.ts";
 import { type Entry, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
 import { present, type Space, stillWanted, withFolders } from "./space.ts";
@@ -17,20 +16,15 @@ export type Filling = { readonly mode: number; readonly exact: boolean } | ((fol
 export class Trees {
   readonly #space: Space;
   readonly #sort: Sort;
-  readonly #root: string;
-  readonly #work: readonly string[];
-  readonly #locks = new Locks();
 
   constructor(space: Space, sort: Sort) {
     this.#space = space;
     this.#sort = sort;
-    this.#root = space.layout.root(sort);
-    this.#work = [space.layout.own, space.layout.work];
   }
 
   /** Runs `work` unless this tree is being changed already ("aborted"): a delete sweeps away what a create of it builds. */
   alone<T>(name: string, work: () => Promise<T>): Promise<T> {
-    return this.#locks.hold([this.#path(name)], work);
+    return this.#space.locks.hold([this.#path(name)], work);
   }
 
   /** Whether the finished tree exists. Throws "failed-precondition" when a link or file stands in its place. */
@@ -118,6 +112,16 @@ export class Trees {
     await this.sweep(name, call);
     await this.#drop(record);
     await this.#tidy();
+  }
+
+  get #root(): string {
+    return this.#space.layout.root(this.#sort);
+  }
+
+  /** The folders that lead to work trees, outermost first. */
+  get #work(): readonly string[] {
+    const { own, work } = this.#space.layout;
+    return [own, work];
   }
 
   #path(name: string): string {

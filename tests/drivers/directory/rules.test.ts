@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { failure, toolFailure } from "../../../lib/drivers/directory/failures.ts";
-import { isVolumeId, layoutOf } from "../../../lib/drivers/directory/layout.ts";
+import { isVolumeId, Layout } from "../../../lib/drivers/directory/layout.ts";
 import { pageOf } from "../../../lib/drivers/directory/pages.ts";
 import {
   oldSource,
@@ -179,7 +179,7 @@ test("a page ends where the next begins, and only a full one names a next", asyn
 
 test("a base folder must be absolute", async () => {
   for (const base of ["", "relative/x", "/"]) {
-    expect(await codeOf((async () => layoutOf(base))())).toBe("failed-precondition");
+    expect(await codeOf((async () => new Layout(base))())).toBe("failed-precondition");
   }
-  expect(layoutOf("/a//").tree("v", "x")).toBe("/a/v/x");
+  expect(new Layout("/a//").tree("v", "x")).toBe("/a/v/x");
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
 import { withSharedSync } from "../../../lib/drivers/directory/shared-sync.ts";
-import { slotsOf } from "../../../lib/drivers/directory/slots.ts";
+import { Slots } from "../../../lib/drivers/directory/slots.ts";
 
 /** Syncs that end only when the test lets them, in the order in which they began. */
 function held() {
@@ -49,15 +49,17 @@ test("folders do not wait for each other, and a failed sync fails only those who
 });
 
 test("slots let so many work at once, in order, and a failure gives its slot back", async () => {
-  const inTurn = slotsOf(2);
+  const inTurn = new Slots(2);
   const ends: (() => void)[] = [];
   const started: number[] = [];
   const work = (n: number) =>
-    inTurn(async () => {
-      started.push(n);
-      await new Promise<void>(resolve => ends.push(resolve));
-      if (n === 0) throw new Error("failed");
-    }).catch(() => undefined);
+    inTurn
+      .run(async () => {
+        started.push(n);
+        await new Promise<void>(resolve => ends.push(resolve));
+        if (n === 0) throw new Error("failed");
+      })
+      .catch(() => undefined);
   const all = [0, 1, 2, 3].map(work);
   await settled();
   expect(started).toEqual([0, 1]);

@@ -1,0 +1,43 @@
+import { expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { build } from "../../scripts/build.ts";
+import { type Daemon, startDaemon } from "../../scripts/daemon.ts";
+import { makeSandbox } from "../../scripts/sandbox.ts";
+
+async function serving(env: Readonly<Record<string, string>>, work: (daemon: Daemon) => Promise<void>): Promise<void> {
+  const sandbox = await makeSandbox("off");
+  try {
+    const daemon = await startDaemon({ command: [await build()], sandbox, env });
+    try {
+      await work(daemon);
+    } finally {
+      expect((await daemon.stop()).code).toBe(0);
+    }
+  } finally {
+    await sandbox.remove();
+  }
+}
+
+const facts = async (pid: number, name: "environ" | "cmdline"): Promise<readonly string[]> =>
+  (await readFile(`/proc/${pid}/${name}`, "utf8")).split("\0");
+
+test("the daemon tunes its engine, under the pid and with the arguments it was started with", () =>
+  serving({ CSIMUX_TEST: "kept" }, async ({ pid }) => {
+    const environment = await facts(pid, "environ");
+    expect(environment).toContain("BUN_JSC_useFTLJIT=0");
+    expect(environment).toContain("CSIMUX_TEST=kept");
+    const [, ...args] = await facts(pid, "cmdline");
+    expect(args.slice(0, 2)).toEqual(["serve", "--endpoint"]);
+  }));
+
+test("a setting of the engine that the operator has made stays", () =>
+  serving({ BUN_JSC_forceRAMSize: "300000000" }, async ({ pid }) => {
+    const environment = await facts(pid, "environ");
+    expect(environment).toContain("BUN_JSC_forceRAMSize=300000000");
+    expect(environment).toContain("BUN_JSC_useFTLJIT=0");
+  }));
+
+test("nothing but the service's own lines reaches the log", () =>
+  serving({}, async daemon => {
+    for (const line of (await daemon.log()).trim().split("\n")) expect(JSON.parse(line)).toHaveProperty("time");
+  }));
