@@ -7,7 +7,7 @@ import { failure } from "./failures.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { contextOf, type Kind, kinds } from "./kinds.ts";
 import { Layout } from "./layout.ts";
-import { dressOf } from "./owner.ts";
+import { Dress } from "./owner.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 import { withSharedSync } from "./shared-sync.ts";
 import { Slots } from "./slots.ts";
@@ -47,9 +47,9 @@ function halvesOf(space: Space, kind: Kind, identity: Identity, settings: Direct
   const trees = new Trees(space, "v");
   const volumes: Volumes = new Volumes(space, {
     trees,
-    dress: dressOf(space.files, settings),
+    dress: new Dress(space.files, settings),
     maxIdBytes,
-    context: contextOf(kind, identity, settings),
+    context: id => contextOf(kind, identity, settings, id),
     snapshot: id => snapshots.origin(id),
     sameSource,
   });

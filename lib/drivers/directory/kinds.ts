@@ -50,13 +50,13 @@ export const kinds: Readonly<Record<DirectoryKind, Kind>> = {
   "lustre-client": served("lustre", "lustre", [lustreMagic]),
 };
 
-/** Makes the volume context of one driver; the same for a volume id on every answer (CSI Volume.volume_context). */
-export function contextOf(kind: Kind, identity: Identity, settings: DirectorySettings): (id: string) => Context {
+/** The volume context of a volume id; the same on every answer (CSI Volume.volume_context). */
+export function contextOf(kind: Kind, identity: Identity, settings: DirectorySettings, id: string): Context {
   const share = settings.shareBasePath.replace(/\/+$/, "");
-  const fixed = {
+  return {
     node_attach_driver: kind.protocol,
     provisioner_driver: identity.driver,
     ...(identity.instanceId !== undefined && { provisioner_driver_instance_id: identity.instanceId }),
+    ...kind.context(settings.shareHost ?? "", `${share}/v/${id}`),
   };
-  return id => ({ ...fixed, ...kind.context(settings.shareHost ?? "", `${share}/v/${id}`) });
 }

@@ -4,14 +4,6 @@ import type { DirectorySettings } from "./settings.ts";
 
 type Wish = number | string | undefined;
 
-/** Mode and owner of the root of a new tree. */
-export interface Dress {
-  /** The permissions, where mkdir(2) alone gives the root all that the settings ask for; 0755 less the umask when they ask for nothing. */
-  readonly plain: { readonly mode: number; readonly exact: boolean } | undefined;
-  /** Gives a folder what the settings ask for. */
-  apply(folder: string): Promise<void>;
-}
-
 /** Further bits (set-group-ID and the like) are not mkdir(2)'s to give. */
 const plainBits = 0o777;
 
@@ -25,20 +17,35 @@ async function lookUp(files: Files, file: string, wish: Wish): Promise<number | 
   throw new CsiError("failed-precondition", `"${wish}" is not in ${file} where csimux runs; give its number instead`);
 }
 
-/** Mode and owner as the settings ask for. Names are looked up once, at the first use. */
-export function dressOf(files: Files, { mode, user, group }: DirectorySettings): Dress {
-  let numbers: readonly [number | undefined, number | undefined] | undefined;
-  const apply = async (folder: string): Promise<void> => {
-    numbers ??= [await lookUp(files, "/etc/passwd", user), await lookUp(files, "/etc/group", group)];
-    const [uid, gid] = numbers;
-    // chown(2) may clear the set-user-ID and set-group-ID bits, so the mode comes last; chmod(2) knows no umask.
-    if (uid !== undefined || gid !== undefined) await files.chown(folder, uid, gid);
-    if (mode !== undefined) await files.chmod(folder, mode);
-  };
-  return { plain: user === undefined && group === undefined ? plainOf(files, mode) : undefined, apply };
-}
+type Wishes = Pick<DirectorySettings, "mode" | "user" | "group">;
 
-function plainOf(files: Files, mode: number | undefined): Dress["plain"] {
-  if (mode === undefined) return { mode: 0o755, exact: false };
-  return files.makeExactFolder && (mode & ~plainBits) === 0 ? { mode, exact: true } : undefined;
+/** Mode and owner of the root of a new tree, as the settings ask for. */
+export class Dress {
+  readonly #files: Files;
+  readonly #wishes: Wishes;
+  /** Names are looked up once, at the first use. */
+  #numbers: readonly [number | undefined, number | undefined] | undefined;
+
+  constructor(files: Files, wishes: Wishes) {
+    this.#files = files;
+    this.#wishes = wishes;
+  }
+
+  /** The permissions, where mkdir(2) alone gives the root all that the settings ask for; 0755 less the umask when they ask for nothing. */
+  get plain(): { readonly mode: number; readonly exact: boolean } | undefined {
+    const { mode, user, group } = this.#wishes;
+    if (user !== undefined || group !== undefined) return undefined;
+    if (mode === undefined) return { mode: 0o755, exact: false };
+    return this.#files.makeExactFolder && (mode & ~plainBits) === 0 ? { mode, exact: true } : undefined;
+  }
+
+  /** Gives a folder what the settings ask for. Throws "failed-precondition" for a name that this system does not know. */
+  async apply(folder: string): Promise<void> {
+    const { mode, user, group } = this.#wishes;
+    this.#numbers ??= [await lookUp(this.#files, "/etc/passwd", user), await lookUp(this.#files, "/etc/group", group)];
+    const [uid, gid] = this.#numbers;
+    // chown(2) may clear the set-user-ID and set-group-ID bits, so the mode comes last; chmod(2) knows no umask.
+    if (uid !== undefined || gid !== undefined) await this.#files.chown(folder, uid, gid);
+    if (mode !== undefined) await this.#files.chmod(folder, mode);
+  }
 }

@@ -178,6 +178,6 @@ export class Volumes {
       stillWanted(this.#space, call);
     };
     const record = this.#record(spec.name, sizeFrom(spec.range, from), source);
-    return { record, fill: from === undefined && dress.plain ? dress.plain : fill };
+    return { record, fill: (from === undefined ? dress.plain : undefined) ?? fill };
   }
 }
