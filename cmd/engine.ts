@@ -6,7 +6,7 @@
  * - Code that has not run for a while is dropped early.
  */
 const settings: Readonly<Record<string, string>> = {
-  BUN_JSC_forceRAMSize: "85000000",
+  BUN_JSC_forceRAMSize: "82000000",
   BUN_JSC_useFTLJIT: "0",
   BUN_JSC_thresholdForOptimizeAfterWarmUp: "10000",
   BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
