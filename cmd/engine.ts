@@ -5,7 +5,7 @@
  *   off, the other one is for what runs all the time.
  * - Code that has not run for a while is dropped early.
  */
-const settings: Readonly<Record<string, string>> = {
+export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_forceRAMSize: "82000000",
   BUN_JSC_useFTLJIT: "0",
   BUN_JSC_thresholdForOptimizeAfterWarmUp: "10000",
@@ -24,9 +24,9 @@ const compiledProgram = "/$bunfs/";
 export function tuneEngine(): void {
   const { argv, env } = process;
   if (!argv[1]?.startsWith(compiledProgram) || process.execve === undefined) return;
-  if (Object.keys(settings).every(name => env[name] !== undefined)) return;
+  if (Object.keys(engineSettings).every(name => env[name] !== undefined)) return;
   try {
-    process.execve("/proc/self/exe", [process.argv0, ...argv.slice(2)], { ...settings, ...env });
+    process.execve("/proc/self/exe", [process.argv0, ...argv.slice(2)], { ...engineSettings, ...env });
   } catch {
     // Without them csimux takes more memory and does the same.
   }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { access, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
 import { root, spawned, tool } from "./spawned.ts";
 import { train } from "./training.ts";
 
@@ -45,21 +46,22 @@ async function fingerprint(): Promise<string> {
 /** The compiler's argv without entry and output. Bytecode halves the start, so it is not a matter of taste. */
 const compile = ["build", "--compile", "--minify", "--bytecode", "--sourcemap"] as const;
 
-/** Compiles inside `folder`, because bun leaves a file of its own in the current folder when it is killed. */
-async function compileTo(folder: string, name: string, ...more: readonly string[]): Promise<string> {
-  const outfile = `${folder}/${name}`;
-  const argv = [...compile, ...more, ...(await defines()), `${root}/cmd/csimux.ts`, "--outfile", outfile] as const;
-  const result = await spawned([tool("bun"), ...argv], { cwd: folder });
+/** Compiles `entry` of the checkout, in the folder of `outfile`: bun leaves a file of its own in the current one when it is killed. */
+export async function compileTo(outfile: string, entry: string, ...more: readonly string[]): Promise<string> {
+  const argv = [...compile, ...more, ...(await defines()), `${root}/${entry}`, "--outfile", outfile] as const;
+  const result = await spawned([tool("bun"), ...argv], { cwd: dirname(outfile) });
   if (result.code !== 0) throw new Error(`bun build failed:\n${result.stdout}${result.stderr}`);
   return outfile;
 }
 
+const program = "cmd/csimux.ts";
+
 /** Compiles twice: the second time in the order in which a run of the first needed the code. */
 async function compileTrained(folder: string): Promise<string> {
-  const first = await compileTo(folder, "first");
+  const first = await compileTo(`${folder}/first`, program);
   try {
     await train(first, `${folder}/order`);
-    return await compileTo(folder, "second", `--bytecode-order=${folder}/order`);
+    return await compileTo(`${folder}/second`, program, `--bytecode-order=${folder}/order`);
   } catch (error) {
     console.error(`no trained build: ${error instanceof Error ? error.message : String(error)}`);
     return first;

@@ -30,7 +30,8 @@ const arguments_ = ({ socket, config, stateDir }: Sandbox): readonly string[] =>
   ...["--name", "csimux.example", "--state-dir", stateDir, "--log-level", "info", "--log-format", "json"],
 ];
 
-function connects(socket: string): Promise<boolean> {
+/** Whether somebody listens on a Unix socket. */
+export function connects(socket: string): Promise<boolean> {
   return new Promise(resolve => {
     const connection = connect({ path: socket });
     const answer = (value: boolean) => {

@@ -2,6 +2,7 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../build.ts";
+import { barePairs } from "./bare.ts";
 import { coldStart, probes, soak } from "./probe.ts";
 import { full, quick } from "./setting.ts";
 import { type Figure, table } from "./table.ts";
@@ -20,7 +21,7 @@ const scenarios: readonly (readonly [title: string, run: () => Promise<readonly 
   ["cold start", () => coldStart(executable, scale)],
   ["Probe", () => probes(executable, scale)],
   ["soak", () => soak(executable, scale)],
-  ["create + delete", () => pairs(executable, scale)],
+  ["create + delete", async () => [...(await pairs(executable, scale)), ...(await barePairs(scale, folder))]],
   ["node cycle", () => nodeCycles(executable, scale, folder)],
   ["many connections", () => manyConnections(executable, scale)],
   ["validate", () => validation(executable, scale, folder)],

@@ -11,6 +11,8 @@ export interface Scale {
   readonly probeRuns: number;
   readonly soakCalls: number;
   readonly pairs: number;
+  /** Pairs until the engine has compiled what runs often. */
+  readonly morePairs: number;
   readonly cycles: number;
   readonly connections: number;
   readonly restMs: number;
@@ -25,6 +27,7 @@ export const full: Scale = {
   probeRuns: 7,
   soakCalls: 100_000,
   pairs: 300,
+  morePairs: 2000,
   cycles: 40,
   connections: 1000,
   restMs: 10_000,
@@ -39,6 +42,7 @@ export const quick: Scale = {
   probeRuns: 3,
   soakCalls: 20_000,
   pairs: 100,
+  morePairs: 300,
   cycles: 16,
   connections: 200,
   restMs: 5000,

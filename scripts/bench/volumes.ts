@@ -23,7 +23,7 @@ async function createVolume(client: CsiClient, name: string, connection: string)
 }
 
 /** Creates and deletes a volume; answers the milliseconds of the creation. */
-async function pair(client: CsiClient, name: string, connection: string): Promise<number> {
+export async function pair(client: CsiClient, name: string, connection: string): Promise<number> {
   const from = performance.now();
   const { id } = await createVolume(client, name, connection);
   const ms = performance.now() - from;
@@ -60,7 +60,12 @@ export const pairs = (executable: string, scale: Scale): Promise<readonly Figure
         { what: "  rate", value: run.perSecond, unit: "/s", peer: perSecond },
       );
     }
-    return figures;
+    await load(daemon.pid, scale.morePairs, 1, index => pair(client, `pvc-more-${index}`, "one"));
+    const warm = await load(daemon.pid, scale.pairs, 1, index => pair(client, `pvc-warm-${index}`, "one"));
+    return [
+      ...figures,
+      { what: `create + delete, 1 at once, ${scale.morePairs} pairs later`, value: warm.cpu, unit: "ms" },
+    ];
   });
 
 type Step = "stage" | "publish" | "unpublish" | "unstage";

@@ -1,0 +1,36 @@
+import { close, closeSync, fsync, mkdirSync, openSync, rmdirSync, unlinkSync, writeSync } from "node:fs";
+import { promisify } from "node:util";
+import type { ServiceImpl } from "@connectrpc/connect";
+import { GrpcServer } from "../../lib/csi/server.ts";
+import { Controller } from "../../lib/csi/services.ts";
+
+// The least that a durable CreateVolume and its DeleteVolume can be on this stack: the wire, the system calls, and nothing else.
+// No router, no configuration, no locks, no log, no checks: what csimux costs beyond this is its own.
+
+const [, , socket = "", base = ""] = process.argv;
+const synced = promisify(fsync);
+const record = (name: string) => `${base}/.${name}`;
+
+const bare: Partial<ServiceImpl<typeof Controller>> = {
+  async createVolume({ name }) {
+    const file = openSync(record(name), "wx", 0o600);
+    const folder = openSync(base, "r");
+    writeSync(file, JSON.stringify({ name, bytes: "1048576", created: new Date() }));
+    mkdirSync(`${base}/${name}`);
+    await Promise.all([synced(file), synced(folder)]);
+    closeSync(file);
+    close(folder);
+    const volumeContext = { node_attach_driver: "hostpath", path: `${base}/${name}` };
+    return { volume: { volumeId: `v:one/${name}`, capacityBytes: 1n << 20n, volumeContext } };
+  },
+  async deleteVolume({ volumeId }) {
+    const name = volumeId.slice("v:one/".length);
+    rmdirSync(`${base}/${name}`);
+    unlinkSync(record(name));
+    return {};
+  },
+};
+
+const server = new GrpcServer({ maxRequestBytes: 4 << 20 });
+server.mount(Controller, bare);
+void server.listen({ kind: "unix", path: socket });

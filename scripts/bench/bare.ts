@@ -1,0 +1,45 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { engineSettings } from "../../cmd/engine.ts";
+import { compileTo } from "../build.ts";
+import { csiClient } from "../client.ts";
+import { connects } from "../daemon.ts";
+import { load } from "./load.ts";
+import { pause, type Scale } from "./setting.ts";
+import type { Figure } from "./table.ts";
+import { pair } from "./volumes.ts";
+
+async function listening(socket: string): Promise<void> {
+  for (let tries = 0; !(await connects(socket)); tries++) {
+    if (tries > 500) throw new Error("the bare server does not listen");
+    await pause(20);
+  }
+}
+
+/** What a pair costs a server on the same stack that makes the same system calls and does nothing else (bare-server.ts). */
+export async function barePairs(scale: Scale, folder: string): Promise<readonly Figure[]> {
+  const executable = await compileTo(join(folder, "bare"), "scripts/bench/bare-server.ts");
+  const [socket, base] = [join(folder, "bare.sock"), join(folder, "bare-storage")];
+  await mkdir(base);
+  const child = spawn(executable, [socket, base], { stdio: "ignore", env: { ...process.env, ...engineSettings } });
+  const ended = once(child, "exit");
+  const client = csiClient(socket);
+  try {
+    await listening(socket);
+    const one = (index: number) => pair(client, `pvc-${index}`, "one");
+    await load(child.pid ?? 0, 20, 1, index => one(-1 - index));
+    const cold = await load(child.pid ?? 0, scale.pairs, 1, one);
+    await load(child.pid ?? 0, scale.morePairs, 1, one);
+    const warm = await load(child.pid ?? 0, scale.pairs, 1, one);
+    return [
+      { what: "  by a server that does nothing else", value: cold.cpu, unit: "ms" },
+      { what: `  by that server, ${scale.morePairs} pairs later`, value: warm.cpu, unit: "ms" },
+    ];
+  } finally {
+    client.close();
+    child.kill();
+    await ended;
+  }
+}
