@@ -43,8 +43,14 @@ async function fingerprint(): Promise<string> {
   return hash.digest("hex");
 }
 
-/** The compiler's argv without entry and output. Bytecode halves the start, so it is not a matter of taste. */
-const compile = ["build", "--compile", "--minify", "--bytecode", "--sourcemap"] as const;
+/**
+ * The compiler's argv without entry and output. Bytecode halves the start, so it is not a matter of taste. Without the last
+ * two, the executable would obey the .env and the bunfig.toml of whatever folder it is started in: variables, and code to run.
+ */
+const compile = [
+  ...["build", "--compile", "--minify", "--bytecode", "--sourcemap"],
+  ...["--no-compile-autoload-dotenv", "--no-compile-autoload-bunfig"],
+] as const;
 
 /** Compiles `entry` of the checkout, in the folder of `outfile`: bun leaves a file of its own in the current one when it is killed. */
 export async function compileTo(outfile: string, entry: string, ...more: readonly string[]): Promise<string> {

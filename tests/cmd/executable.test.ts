@@ -1,0 +1,27 @@
+import { expect, test } from "bun:test";
+import { spawnSync } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { build } from "../../scripts/build.ts";
+import { makeSandbox } from "../../scripts/sandbox.ts";
+
+/** A command in this working folder. */
+async function ended(args: readonly string[], cwd: string) {
+  return spawnSync(await build(), args, { timeout: 10_000, encoding: "utf8", cwd });
+}
+
+test("the .env and the bunfig.toml of the working folder are not obeyed", async () => {
+  const { folder, config, remove } = await makeSandbox("off");
+  try {
+    await writeFile(join(folder, ".env"), "CSI_NODE_ID=foreign\n");
+    await writeFile(join(folder, "bunfig.toml"), 'preload = ["./foreign.ts"]\n');
+    await writeFile(join(folder, "foreign.ts"), 'console.log("foreign code");\n');
+    const decoded = await ended(["id", "decode", "v:one/pvc-1", "--output=json"], folder);
+    expect(decoded.stdout).toBe('{"kind":"volume","connection":"one","id":"pvc-1"}\n');
+    const topology = await ended(["topology", "--config", config], folder);
+    expect(topology.stdout).not.toContain("foreign");
+    expect(topology.stderr).toContain("this node's name in the cluster is not known");
+  } finally {
+    await remove();
+  }
+});
