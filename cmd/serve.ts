@@ -29,7 +29,11 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
   try {
     for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
     const running = await start(options, host, log);
-    const signal = await stopSignal();
+    const signal = await stopSignal(() => {
+      log.warn("stopped at once by a second signal");
+      flush();
+      process.exit(1);
+    });
     log.info("stopping", { signal });
     const { cut } = await running.stop();
     log.info("stopped", { cut });
@@ -47,6 +51,7 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
 
 async function start(options: ServeOptions, host: Host, log: Log) {
   const { modes } = options;
+  const endpoints = options.endpoints.map(parseEndpoint);
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
@@ -70,17 +75,22 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   if (modes.has("node")) {
     server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), observation));
   }
-  for (const text of options.endpoints) {
-    const address = await server.listen(parseEndpoint(text), options.socketMode);
-    log.info("listening", { address, name: options.name, modes: [...modes], version });
-  }
-  return {
-    async stop() {
-      const stopped = await server.stop(drainMs);
-      await controller.close();
-      return stopped;
-    },
+  const stop = async () => {
+    const stopped = await server.stop(drainMs);
+    await controller.close();
+    return stopped;
   };
+  try {
+    for (const endpoint of endpoints) {
+      const address = await server.listen(endpoint, options.socketMode);
+      log.info("listening", { address, name: options.name, modes: [...modes], version });
+    }
+  } catch (error) {
+    // Those that listen already would keep a process alive that has said it cannot start.
+    await stop();
+    throw error;
+  }
+  return { stop };
 }
 
 /** How long a good answer to Probe stands, in milliseconds: probes come from several sidecars at once. */
@@ -96,17 +106,16 @@ function readiness(check: () => Promise<void>): () => Promise<void> {
   };
 }
 
-/** The first stop signal; a second one ends the process at once. */
-function stopSignal(): Promise<string> {
+/** The first stop signal. Another one after it, of either kind, calls `again`. */
+function stopSignal(again: () => void): Promise<string> {
   return new Promise(resolve => {
-    const on = (name: NodeJS.Signals) => {
-      process.once(name, () => {
-        // Later, because Deno calls a listener that is added here for this very signal.
-        setImmediate(() => process.on(name, () => process.exit(1)));
-        resolve(name);
-      });
+    let stopping = false;
+    const on = (name: string): void => {
+      if (stopping) again();
+      stopping = true;
+      resolve(name);
     };
-    on("SIGTERM");
-    on("SIGINT");
+    process.on("SIGTERM", on);
+    process.on("SIGINT", on);
   });
 }
