@@ -22,7 +22,7 @@ export function addServe(program: Command, host: Host): void {
     .option("--node-id <name>", "name of this node in the cluster (also CSI_NODE_ID)")
     .option("--driver-config-file <file>", "same as --config")
     .option("--csi-name <name>", "same as --name")
-    .option("--csi-mode <modes>", "same as --mode", collect)
+    .option("--csi-mode <modes...>", "same as --mode", collect)
     .option("--server-socket <path>", "same as --endpoint unix://<path>")
     .option("--server-address <host>", "with --server-port: same as --endpoint tcp://<host>:<port>")
     .option("--server-port <port>", "see --server-address")

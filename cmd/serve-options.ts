@@ -64,7 +64,7 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     logLevel: level(flags.logLevel ?? old("LOG_LEVEL") ?? "info"),
     logFormat: format(flags.logFormat),
     socketMode: socketMode(flags.serverSocketPermissionsMode ?? old("SERVER_SOCKET_PERMISSIONS_MODE") ?? defaults.mode),
-    stateDir: flags.stateDir,
+    stateDir: stateDir(flags.stateDir),
     nodeName: flags.nodeId || env["CSI_NODE_ID"] || undefined,
   };
 }
@@ -79,16 +79,25 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
   }
   const given = [...(flags.endpoint ?? [])];
   if (socket) given.push(socket);
-  if (address && port) given.push(`tcp://${address.includes(":") ? `[${address}]` : address}:${port}`);
+  if (address && port) given.push(`tcp://${/^[^[].*:/.test(address) ? `[${address}]` : address}:${port}`);
   return given.length > 0 ? given : [env["CSI_ENDPOINT"] || defaults.endpoint];
 }
 
-/** CSI GetPluginInfo: at most 63 characters, domain-name style; csi-sanity wants a letter at both ends. */
+/**
+ * CSI GetPluginInfo: at most 63 characters, domain-name style. csi-sanity also wants a letter at both ends, but existing
+ * volumes bind a cluster to the name they were made under, which may end in a digit.
+ */
 function driverName(name: string): string {
-  if (/^[A-Za-z](?:[A-Za-z0-9.-]{0,61}[A-Za-z])?$/.test(name)) return name;
+  if (/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(name)) return name;
   throw new UsageError(
-    `--name "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter at both ends`,
+    `--name "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,
   );
+}
+
+/** An empty text, say of a variable that is not set, would put the records below the working folder, where they get lost. */
+function stateDir(folder: string | undefined): string | undefined {
+  if (folder === "") throw new UsageError("--state-dir is empty; name a folder of the host, or leave the flag out");
+  return folder;
 }
 
 function modes(given: readonly string[]): ReadonlySet<Mode> {

@@ -96,6 +96,15 @@ test("the same from the environment: DEMOCRATIC_CSI_*, CSI_NODE_ID, and both mod
   expect((await csi.call(Controller.method.controllerGetCapabilities, {})).capabilities.length).toBeGreaterThan(8);
 });
 
+test("modes after one flag, as the original takes them, and a driver name that ends in a digit", async () => {
+  const sandbox = await sandboxed();
+  const { output } = await serving([
+    ...["--csi-mode", "controller", "node", "--csi-name", "org.democratic-csi.nfs2"],
+    ...["--driver-config-file", sandbox.config, "--server-socket", sandbox.socket, "--state-dir", sandbox.stateDir],
+  ]);
+  expect(output()).toContain('"name":"org.democratic-csi.nfs2","modes":["controller","node"]');
+});
+
 test("CSI_ENDPOINT is honoured, and an old --csi-version advertises no newer capability", async () => {
   const sandbox = await sandboxed();
   await serving(["serve", `--config=${sandbox.config}`, "--mode=controller", "--csi-version=1.0.0"], {
@@ -113,7 +122,8 @@ test.each([
   ["no main file", ["serve", "--endpoint=/nowhere/x.sock"], 2, "--config"],
   ["a main file that is not there", ["serve", "--config=/nowhere/proxy.yaml"], 1, "/nowhere/proxy.yaml"],
   ["a bad mode", ["serve", "--config=x", "--mode=both"], 2, "both"],
-  ["a driver name that csi-sanity refuses", ["serve", "--config=x", "--name=csi.v1"], 2, "csi.v1"],
+  ["a driver name that CSI refuses", ["serve", "--config=x", "--name=csi_v1"], 2, "csi_v1"],
+  ["an empty state folder", ["serve", "--config=x", "--state-dir="], 2, "--state-dir"],
   ["an address without a port", ["--driver-config-file=x", "--server-address=127.0.0.1"], 2, "--server-port"],
   ["an unknown command", ["sevre", "--config=x"], 2, "sevre"],
 ] as const)("%s ends at once with a clear word", async (_, args, code, word) => {
