@@ -13,6 +13,7 @@ async function main(): Promise<void> {
   const program = new Command("csimux")
     .description("one CSI driver name in front of many storage connections")
     .version(`csimux ${version}`)
+    .configureOutput({ writeOut: host.out, writeErr: host.err })
     .showHelpAfterError("run csimux --help or csimux <command> --help")
     .exitOverride();
   addServe(program, host);

@@ -22,19 +22,22 @@ export const realHost = (): Host => ({
   colour: process.stdout.isTTY === true && !process.env["NO_COLOR"],
 });
 
-/** A reader that has gone away, such as `head`, is no reason to fail. */
+/** A reader that has gone away, such as `head`, is no reason to fail. Output lost to something else, a full disk say, is. */
 function writer(stream: NodeJS.WriteStream): (text: string) => void {
-  const unlessGone = (error: unknown): void => {
-    if (!(error instanceof Error && "code" in error && error.code === "EPIPE")) throw error;
+  const failed = (error: unknown): void => {
+    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    if (code === "EPIPE") return;
+    if (stream === process.stderr) process.exit(1);
+    process.stderr.write(`csimux: the output cannot be written (${code})\n`, () => process.exit(1));
   };
   let listening = false;
   return text => {
-    if (!listening) stream.on("error", unlessGone);
+    if (!listening) stream.on("error", failed);
     listening = true;
     try {
       stream.write(text);
     } catch (error) {
-      unlessGone(error);
+      failed(error);
     }
   };
 }

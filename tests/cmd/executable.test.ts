@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
@@ -25,3 +26,30 @@ test("the .env and the bunfig.toml of the working folder are not obeyed", async 
     await remove();
   }
 });
+
+test.each(["--help", "serve --help", "id decode v:one/pvc-1"])(
+  "a reader that has gone away is no failure of %s",
+  async args => {
+    const child = spawn(await build(), args.split(" "), { stdio: ["ignore", "pipe", "pipe"] });
+    child.stdout.destroy();
+    let text = "";
+    child.stderr.on("data", chunk => {
+      text += chunk;
+    });
+    const [code] = (await once(child, "close")) as [number | null];
+    expect(text).toBe("");
+    expect(code).toBe(0);
+  },
+);
+
+test.each(["--help", "--version", "id decode v:one/pvc-1"])(
+  "output that gets lost fails %s in one line",
+  async args => {
+    const { status, stderr } = spawnSync("sh", ["-c", `exec "$0" ${args} >/dev/full`, await build()], {
+      timeout: 10_000,
+      encoding: "utf8",
+    });
+    expect(stderr).toBe("csimux: the output cannot be written (ENOSPC)\n");
+    expect(status).toBe(1);
+  },
+);
