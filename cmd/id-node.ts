@@ -6,6 +6,7 @@ import { CsiError } from "../lib/core/errors.ts";
 import type { NodeIdConfig } from "../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../lib/topology/node-id.ts";
 import type { Host } from "./host.ts";
+import { visible } from "./visible.ts";
 
 /** What the node goes by, from flags. */
 export interface NodeFlags {
@@ -31,7 +32,7 @@ export const decodeNode = (id: string, config: string | undefined, json: boolean
 
 const inText = (identity: NodeIdentity, id: string): string =>
   Object.entries({ kind: "node", ...identity, bytes: String(Buffer.byteLength(id)) })
-    .map(([name, value]) => `${name.padEnd(10)}  ${value}\n`)
+    .map(([name, value]) => `${name.padEnd(10)}  ${visible(value)}\n`)
     .join("");
 
 async function settings(file: string | undefined, host: Host): Promise<NodeIdConfig> {

@@ -1,10 +1,11 @@
 import type { Command } from "commander";
 import { CsiError } from "../lib/core/errors.ts";
-import { encodeHandle, type Handle, maxHandleBytes } from "../lib/core/handle.ts";
+import { encodeHandle, type Handle, isConnectionName, maxHandleBytes } from "../lib/core/handle.ts";
 import { Handles } from "../lib/mux/handles.ts";
 import { exit } from "./exit.ts";
 import type { Host } from "./host.ts";
 import type { NodeFlags } from "./id-node.ts";
+import { visible } from "./visible.ts";
 
 const kinds: readonly string[] = ["volume", "snapshot"];
 
@@ -88,12 +89,14 @@ function encode(kind: string, connection: string, id: string, strict: boolean, h
 }
 
 function decode(text: string, options: DecodeOptions, host: Host): number {
-  const { output, kind } = options;
+  const { output, kind, legacyConnection } = options;
   if (output !== "text" && output !== "json") return usage(host, `--output is text or json, not "${output}"`);
+  if (legacyConnection !== undefined && !isConnectionName(legacyConnection))
+    return usage(host, `--legacy-connection "${legacyConnection}" cannot name a connection`);
   if (kind !== undefined && !isKind(kind)) return usage(host, `--kind is volume, snapshot or node, not "${kind}"`);
-  const handle = read(text, kind, options.legacyConnection);
+  const handle = read(text, kind, legacyConnection);
   if (!handle) {
-    const message = `"${text}" is no ${kind ?? "volume or snapshot"} handle of csimux (v:<connection>/<id> or s:<connection>/<id>)`;
+    const message = `"${output === "json" ? text : visible(text)}" is no ${kind ?? "volume or snapshot"} handle of csimux (v:<connection>/<id> or s:<connection>/<id>)`;
     if (output === "json") host.out(`${JSON.stringify({ error: { code: "INVALID_ARGUMENT", message } })}\n`);
     else host.err(`csimux: ${message}\n`);
     return 1;
@@ -102,7 +105,7 @@ function decode(text: string, options: DecodeOptions, host: Host): number {
     host.out(`${JSON.stringify({ kind: handle.kind, connection: handle.connection, id: handle.id })}\n`);
   else
     host.out(
-      `kind        ${handle.kind}\nconnection  ${handle.connection}\nid          ${handle.id}\nbytes       ${Buffer.byteLength(text)}\n`,
+      `kind        ${handle.kind}\nconnection  ${handle.connection}\nid          ${visible(handle.id)}\nbytes       ${Buffer.byteLength(text)}\n`,
     );
   return 0;
 }

@@ -1,0 +1,5 @@
+/** A text from outside for a terminal: control characters (C0, DEL and C1) as \u escapes, so that none is carried out. */
+export const visible = (text: string): string =>
+  [...text].map(each => (isControl(each) ? `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}` : each)).join("");
+
+const isControl = (each: string): boolean => each < " " || (each >= "\x7f" && each <= "\x9f");
