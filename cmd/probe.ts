@@ -20,10 +20,15 @@ export function addProbe(program: Command, host: Host): void {
     .option("--csi-version <version>", "accepted and ignored: every version is probed alike")
     .option("--timeout <seconds>", "how long to wait for the answer", "10")
     .allowUnknownOption()
-    .action(async (flags: ProbeFlags) => exit(await run(flags, host)));
+    .allowExcessArguments()
+    .action(async (flags: ProbeFlags, command: Command) => exit(await run(flags, command.args, host)));
 }
 
-async function run(flags: ProbeFlags, host: Host): Promise<number> {
+async function run(flags: ProbeFlags, [unknown]: readonly string[], host: Host): Promise<number> {
+  if (unknown !== undefined && !unknown.startsWith("-")) {
+    host.err(`csimux: probe takes no "${unknown}"; name the address with --endpoint\n`);
+    return 2;
+  }
   const seconds = Number(flags.timeout);
   const endpoint = flags.endpoint ?? flags.csiAddress ?? (host.env[old] || host.env["CSI_ENDPOINT"]);
   if (!endpoint || !(seconds > 0)) {

@@ -11,7 +11,11 @@ import { ProbeRequestSchema, ProbeResponseSchema } from "./gen/csi/v1/csi_pb.ts"
 export async function probe(endpoint: string, timeoutMs: number): Promise<boolean> {
   const parsed = parseEndpoint(endpoint);
   const address = parsed.kind === "unix" ? `unix:${parsed.path}` : `${parsed.host}:${parsed.port}`;
-  const client = new Client(address, credentials.createInsecure(), { "grpc.default_authority": "localhost" });
+  // What is probed is near; a proxy of the environment is for what is far away.
+  const client = new Client(address, credentials.createInsecure(), {
+    "grpc.default_authority": "localhost",
+    "grpc.enable_http_proxy": 0,
+  });
   try {
     return await new Promise<boolean>((resolve, reject) => {
       client.makeUnaryRequest(
