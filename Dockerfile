@@ -6,7 +6,7 @@ FROM debian:bookworm-slim
 # iscsiadm, nvme and multipath are taken from the host (/host), where their daemons and their state are.
 RUN apt-get update \
  && apt-get install -y --no-install-recommends \
-      ca-certificates \
+      ca-certificates tini \
       mount util-linux \
       nfs-common cifs-utils \
       e2fsprogs xfsprogs btrfs-progs \
@@ -21,4 +21,6 @@ COPY scripts/liveness-probe bin/liveness-probe
 
 # Extra certificate authorities: mount a PEM file and name it in NODE_EXTRA_CA_CERTS; an empty one only draws a warning.
 
-ENTRYPOINT ["/usr/local/bin/csimux"]
+# As the first process of a container csimux would have to reap what its tools leave behind, such as the parents of a daemon
+# that mount.nfs starts; -s does the same where it is not the first (hostPID).
+ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/local/bin/csimux"]
