@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { build } from "../../scripts/build.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
 
-/** A command in this working folder. */
+/** A command in this working folder, with no environment. */
 async function ended(args: readonly string[], cwd: string) {
-  return spawnSync(await build(), args, { timeout: 10_000, encoding: "utf8", cwd });
+  return spawnSync(await build(), args, { timeout: 10_000, encoding: "utf8", cwd, env: {} });
 }
 
 test("the .env and the bunfig.toml of the working folder are not obeyed", async () => {
