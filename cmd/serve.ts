@@ -28,6 +28,7 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
   const { log, flush } = openLog(options);
   try {
     for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
+    surviveReload(log);
     const running = await start(options, host, log);
     const signal = await stopSignal(() => {
       log.warn("stopped at once by a second signal");
@@ -118,4 +119,10 @@ function stopSignal(again: () => void): Promise<string> {
     process.on("SIGTERM", on);
     process.on("SIGINT", on);
   });
+}
+
+/** SIGHUP is how supervisors ask to read files again, which csimux does by itself. A terminal that hangs up still ends it. */
+function surviveReload(log: Log): void {
+  if (process.stderr.isTTY) return;
+  process.on("SIGHUP", () => log.info("SIGHUP needs no action: a changed file counts from the next call on"));
 }

@@ -53,3 +53,14 @@ test("a second signal, of either kind, ends csimux without waiting, and the log 
   expect(await daemon.log()).toContain("second signal");
   expect(code).toBe(1);
 });
+
+test("SIGHUP, with which supervisors ask to read files again, does not end csimux", async () => {
+  const sandbox = await sandboxed();
+  const daemon = await startDaemon({ command: [await build()], sandbox });
+  process.kill(daemon.pid, "SIGHUP");
+  while (!(await daemon.log()).includes("SIGHUP")) {
+    expect(process.kill(daemon.pid, 0)).toBe(true);
+    await Bun.sleep(5);
+  }
+  expect((await daemon.stop()).code).toBe(0);
+});
