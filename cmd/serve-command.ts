@@ -10,13 +10,13 @@ const collect = (value: string, before: readonly string[] | undefined): readonly
 export function addServe(program: Command, host: Host): void {
   program
     .command("serve", { isDefault: true })
-    .description("serve CSI on a Unix socket or a TCP address")
+    .description("serve CSI on a Unix socket or a TCP address; flags without a command mean this one")
     .option("--endpoint <url>", "unix:///path or tcp://host:port; may be repeated (also CSI_ENDPOINT)", collect)
     .option("--config <file>", "main file, usually proxy.yaml")
     .option("--name <name>", "driver name that the cluster sees")
     .option("--mode <modes>", "controller, node or both, comma separated or repeated", collect)
     .option("--csi-version <version>", "advertise nothing newer than this version of CSI")
-    .option("--log-level <level>", "error, warn, info, debug")
+    .option("--log-level <level>", "error, warn, info, debug (also verbose, silly: debug)")
     .option("--log-format <format>", "json or text; text on a terminal, else json")
     .option("--state-dir <folder>", "where the node keeps what it staged; a folder of the host, not of the container")
     .option("--node-id <name>", "name of this node in the cluster (also CSI_NODE_ID)")
@@ -36,7 +36,7 @@ async function run(flags: ServeFlags, rest: readonly string[], host: Host): Prom
   const words = rest.filter(word => !word.startsWith("-"));
   const [first] = rest;
   if (first !== undefined && words[0] === first) {
-    host.err(`csimux: "${first}" is no command; try csimux --help\n`);
+    host.err(`csimux: "${first}" is no command, or does not stand first; try csimux --help\n`);
     return 2;
   }
   try {
