@@ -1,9 +1,13 @@
+import { createHash } from "node:crypto";
+import { join } from "node:path";
 import { CsiError } from "../core/errors.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { Argv, CommandRunner, Output } from "../io/runner.ts";
+import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
 import type { Mount } from "./mountinfo.ts";
+import { realPlace } from "./paths.ts";
 
 /** More mounts than this on one mount point are not of our making. */
 const maxLayers = 16;
@@ -20,11 +24,13 @@ export interface Bind {
 export class Mounts {
   readonly #runner: CommandRunner;
   readonly #mountinfo: string;
+  readonly #folder: string;
 
-  /** `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. */
-  constructor(runner: CommandRunner, mountinfo: string) {
+  /** `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. `folder` is csimux's own, for short-lived mounts. */
+  constructor(runner: CommandRunner, mountinfo: string, folder: string) {
     this.#runner = runner;
     this.#mountinfo = mountinfo;
+    this.#folder = folder;
   }
 
   /** Throws "unavailable". */
@@ -37,8 +43,6 @@ export class Mounts {
    * Throws "failed-precondition" when a writable mount is impossible because the source's mount is read-only.
    */
   async bind(bind: Bind, before: MountTable, signal: AbortSignal): Promise<void> {
-    const task = `binding ${bind.source} to ${bind.at}`;
-    const wanted = before.identity(bind.source);
     const inherited = before.covering(bind.source)?.options ?? [];
     if (inherited.includes("ro") && !bind.flags.includes("ro")) {
       throw new CsiError(
@@ -46,12 +50,50 @@ export class Mounts {
         `${bind.source} lies on a read-only mount; mount it writable or ask for a read-only volume`,
       );
     }
-    const options = bind.flags.length > 0 ? ["bind", ...bindOptions(bind.flags, inherited)] : ["bind"];
-    const output = await this.#run(["mount", "-n", "-o", options.join(","), bind.source, bind.at], task, signal);
+    if (bind.flags.every(flag => inherited.includes(flag))) return await this.#attach(bind, [], before, signal);
+    await this.#bindProtected(bind, bindOptions(bind.flags, inherited), before, signal);
+  }
+
+  /**
+   * Flags are set after a mount was made, and reach none of the copies that the kernel made of it in other mount namespaces
+   * (mount_namespaces(7)): a pod gets the host's copy. So they are set where nobody looks, and that mount is bound on.
+   */
+  async #bindProtected(bind: Bind, options: readonly string[], before: MountTable, signal: AbortSignal): Promise<void> {
+    const at = await this.#workplace(bind.at, before, signal);
+    await this.#clear(at, before, signal);
+    await ensureFolder(at, signal);
+    try {
+      await this.#attach({ ...bind, at }, options, await this.table(), signal);
+      await this.#attach({ ...bind, source: at }, [], await this.table(), signal);
+    } finally {
+      // What stays here after a failure goes with the next bind or unmount of the same mount point.
+      const clear = async () => this.#clear(at, await this.table(), signal);
+      await clear().catch(() => {});
+    }
+  }
+
+  /** Where a mount for this mount point is prepared. */
+  #workplace(at: string, table: MountTable, signal: AbortSignal): Promise<string> {
+    const name = createHash("sha256").update(at).digest("hex");
+    return realPlace(join(this.#folder, `${name}.mount`), table, signal);
+  }
+
+  /** An empty folder that cannot be removed harms nobody, and the disk may be read-only. */
+  async #clear(workplace: string, before: MountTable, signal: AbortSignal): Promise<void> {
+    await this.#peel(workplace, before, signal);
+    await removeEntry(workplace, signal).catch(() => {});
+  }
+
+  /** Binds with these options, none for a plain copy of the source's mount. */
+  async #attach(bind: Bind, options: readonly string[], before: MountTable, signal: AbortSignal): Promise<void> {
+    const task = `binding ${bind.source} to ${bind.at}`;
+    const wanted = before.identity(bind.source);
+    const argv: Argv = ["mount", "-n", "-o", ["bind", ...options].join(","), bind.source, bind.at];
+    const output = await this.#run(argv, task, signal);
     const after = await this.table();
     const wrong = misfit(after.top(bind.at), wanted, bind.flags);
     if (output.exitCode === 0 && !wrong) return;
-    if (after.layers(bind.at) > before.layers(bind.at)) await this.unmount(bind.at, after, signal);
+    if (after.layers(bind.at) > before.layers(bind.at)) await this.#peel(bind.at, after, signal);
     throw exited(output, task, wrong);
   }
 
@@ -70,6 +112,11 @@ export class Mounts {
    * one exit code (N-07). Throws "unavailable" while something holds the mount.
    */
   async unmount(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
+    await this.#clear(await this.#workplace(at, before, signal), before, signal);
+    await this.#peel(at, before, signal);
+  }
+
+  async #peel(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
     let layers = before.layers(at);
     for (let step = 0; layers > 0; step++) {
       const output = await this.#run(["umount", "-n", "-c", at], `unmounting ${at}`, signal);

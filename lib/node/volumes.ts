@@ -38,7 +38,7 @@ export class NodeVolumes {
   /** Does no I/O. */
   constructor({ runner, records, mountinfo }: NodePorts) {
     this.#attachers = attachers(runner);
-    this.#mounts = new Mounts(runner, mountinfo);
+    this.#mounts = new Mounts(runner, mountinfo, records);
     this.#records = new Records(records);
     this.#staging = new Staging(this.#attachers, this.#mounts, this.#records);
     this.#publishing = new Publishing(this.#attachers, this.#mounts, this.#records);

@@ -60,6 +60,32 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(await errno(writeFile(lab.at("staging", "a", "file"), ""))).toBe("written");
   });
 
+  test("is read-only and carries its flags where the mount propagates to as well, as in the host's view of a node pod", async () => {
+    await lab.source("a");
+    await lab.bind(await lab.source("kubelet"), lab.at("pod"));
+    await local.run({ argv: ["mount", "--make-shared", lab.at("pod")] }, calm);
+    await lab.bind(lab.at("pod"), lab.at("host"));
+    const capability: Capability = { ...writer, mountFlags: ["noexec"] };
+    const stagingPath = lab.at("pod", "s");
+    const publish = lab.publish("a", { capability, stagingPath, targetPath: lab.at("pod", "t"), readonly: true });
+    const node = lab.node();
+    await node.stage(lab.stage("a", { capability, stagingPath }), callOf());
+    await node.publish(publish, callOf());
+    const mounts = await lab.mounts();
+    const seen = mounts.map(({ at, options }) => [at.slice(lab.folder.length + 1), options.toSorted().join()]);
+    expect(Object.fromEntries(seen)).toEqual({
+      pod: "relatime,rw",
+      host: "relatime,rw",
+      "pod/s": "noexec,relatime,rw",
+      "host/s": "noexec,relatime,rw",
+      "pod/t": "noexec,relatime,ro",
+      "host/t": "noexec,relatime,ro",
+    });
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pod", "t") }, callOf());
+    await node.unstage({ volumeId: "a", stagingPath }, callOf());
+    expect(await lab.mounted()).toEqual(["host", "pod"]);
+  });
+
   test.each<AccessMode>(["single-node-reader-only", "multi-node-reader-only"])(
     "with mode %s is staged read-only",
     async mode => {
