@@ -6,7 +6,7 @@ import { bounded } from "./files.ts";
 import { isLocal, lookMs } from "./look.ts";
 import type { MountTable } from "./mount-table.ts";
 
-/** One line of NodeGetVolumeStats: bytes, or numbers of inodes. Never negative. */
+/** One line of NodeGetVolumeStats: bytes, or numbers of inodes. Never negative, at most 2^63 - 1. */
 export interface Usage {
   readonly unit: "bytes" | "inodes";
   readonly total: bigint;
@@ -24,19 +24,28 @@ export interface Counts {
   readonly filesFree: bigint;
 }
 
-const positive = (count: bigint): bigint => (count < 0n ? 0n : count);
+/** The greatest number that an answer can carry; file systems without limits claim more (csi.proto, VolumeUsage). */
+const most = 2n ** 63n - 1n;
+
+const carried = (count: bigint): bigint => {
+  if (count < 0n) return 0n;
+  return count > most ? most : count;
+};
 
 /** The usage from a file system's counters. Inodes are left out where the file system does not count them. */
 export function usageOf(counts: Counts): readonly Usage[] {
   const { blockBytes, blocks, blocksFree, blocksAvailable, files, filesFree } = counts;
   const bytes: Usage = {
     unit: "bytes",
-    total: positive(blocks * blockBytes),
-    available: positive(blocksAvailable * blockBytes),
-    used: positive((blocks - blocksFree) * blockBytes),
+    total: carried(blocks * blockBytes),
+    available: carried(blocksAvailable * blockBytes),
+    used: carried((blocks - blocksFree) * blockBytes),
   };
   if (files <= 0n) return [bytes];
-  return [bytes, { unit: "inodes", total: files, available: positive(filesFree), used: positive(files - filesFree) }];
+  return [
+    bytes,
+    { unit: "inodes", total: carried(files), available: carried(filesFree), used: carried(files - filesFree) },
+  ];
 }
 
 /** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer (N-17). */

@@ -168,13 +168,18 @@ test("a path that the mount table names is not looked at any more", async () => 
   expect(await realPlace("/dev/fd/other", table, calm)).toMatch(/^\/proc\/[0-9]+\/fd\/other$/);
 });
 
-test("usage follows statfs: used counts what root reserved, negatives are zero, no inodes without a count", () => {
+test("usage follows statfs: used counts what root reserved, negatives are zero, no inodes without a count, no more than a message holds", () => {
   const counts = { blockBytes: 4096n, blocks: 100n, blocksFree: 40n, blocksAvailable: 30n, files: 10n, filesFree: 4n };
   expect(usageOf(counts)).toEqual([
     { unit: "bytes", total: 409600n, available: 122880n, used: 245760n },
     { unit: "inodes", total: 10n, available: 4n, used: 6n },
   ]);
   expect(usageOf({ ...counts, files: 0n })).toHaveLength(1);
+  const huge = { ...counts, blocks: 2n ** 64n - 1n, files: 2n ** 64n - 1n, filesFree: 0n };
+  expect(usageOf(huge).map(({ total, used }) => [total, used])).toEqual([
+    [2n ** 63n - 1n, 2n ** 63n - 1n],
+    [2n ** 63n - 1n, 2n ** 63n - 1n],
+  ]);
   expect(usageOf({ ...counts, blocksAvailable: -1n, blocksFree: 200n })[0]).toMatchObject({ available: 0n, used: 0n });
 });
 
