@@ -4,7 +4,7 @@ export interface Mount {
   readonly parent: number;
   /** `major:minor` of the file system. */
   readonly device: string;
-  /** Which folder of the file system is mounted here; ends in "//deleted" when that folder is gone. */
+  /** Which folder of the file system is mounted here; ends in "//deleted" when that folder is gone. With NFS "server:/folder". */
   readonly root: string;
   /** The mount point. */
   readonly at: string;
@@ -12,10 +12,15 @@ export interface Mount {
   readonly options: readonly string[];
   readonly fsType: string;
   readonly source: string;
+  /** The file system as a whole is read-only, whatever this mount says: ext4 after an error, for example. */
+  readonly readOnly: boolean;
 }
 
 const numbers = /^[0-9]+$/;
 const device = /^[0-9]+:[0-9]+$/;
+
+/** NFS gives "/" as the root of all its mounts, and the folder in the source instead (nfs_show_path, nfs_show_devname). */
+const folderInSource: ReadonlySet<string> = new Set(["nfs", "nfs4"]);
 
 /** The kernel writes space, tab, newline, "\" and "#" as three octal digits. */
 const unescaped = (text: string): string =>
@@ -46,10 +51,11 @@ function parseLine(line: string): Mount {
     id: Number(id),
     parent: Number(parent),
     device: dev,
-    root: unescaped(root),
+    root: unescaped(folderInSource.has(fsType) ? source : root),
     at: unescaped(at),
     options: options.split(","),
     fsType: unescaped(fsType),
     source: unescaped(source),
+    readOnly: words[dash + 3]?.split(",")[0] === "ro",
   };
 }

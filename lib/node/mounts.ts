@@ -40,14 +40,16 @@ export class Mounts {
 
   /**
    * Binds a folder to an unmounted place and verifies what is seen there. A mount that came out otherwise is undone.
-   * Throws "failed-precondition" when a writable mount is impossible because the source's mount is read-only.
+   * Throws "failed-precondition" when a writable mount is impossible because the source's mount or file system is read-only.
    */
   async bind(bind: Bind, before: MountTable, signal: AbortSignal): Promise<void> {
-    const inherited = before.covering(bind.source)?.options ?? [];
-    if (inherited.includes("ro") && !bind.flags.includes("ro")) {
+    const source = before.covering(bind.source);
+    const inherited = source?.options ?? [];
+    const isReadOnly = inherited.includes("ro") ? "mount" : source?.readOnly ? "file system" : undefined;
+    if (isReadOnly && !bind.flags.includes("ro")) {
       throw new CsiError(
         "failed-precondition",
-        `${bind.source} lies on a read-only mount; mount it writable or ask for a read-only volume`,
+        `${bind.source} lies on a read-only ${isReadOnly}; make it writable or ask for a read-only volume`,
       );
     }
     if (bind.flags.every(flag => inherited.includes(flag))) return await this.#attach(bind, [], before, signal);
@@ -118,13 +120,16 @@ export class Mounts {
 
   async #peel(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
     let layers = before.layers(at);
+    if (layers > 0 && !before.top(at)) throw hidden(at, before.covering(at));
     for (let step = 0; layers > 0; step++) {
       const output = await this.#run(["umount", "-n", "-c", at], `unmounting ${at}`, signal);
-      const left = (await this.table()).layers(at);
+      const after = await this.table();
+      const left = after.layers(at);
+      if (left > 0 && !after.top(at)) throw hidden(at, after.covering(at));
       if (left >= layers || step >= maxLayers) {
         throw new CsiError(
           "unavailable",
-          `${at} is still mounted: ${lastLine(output) || "umount changed nothing"}; end what uses it`,
+          `${at} is still mounted: ${complaint(output) || "umount changed nothing"}; end what uses it`,
         );
       }
       layers = left;
@@ -149,10 +154,23 @@ export function misfit(mount: Mount | undefined, wanted: Identity, flags: readon
   return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
 }
 
-const lastLine = (output: Output): string => output.stderr.trim().split("\n").at(-1)?.slice(0, 300) ?? "";
+/** What mount(8) or umount(8) complains about: its last line that is not the hint to look into dmesg. */
+const complaint = ({ stderr }: Output): string =>
+  (
+    stderr
+      .split("\n")
+      .filter(line => line.trim() !== "" && !line.includes("dmesg(1)"))
+      .at(-1) ?? ""
+  )
+    .trim()
+    .slice(0, 300);
+
+/** umount(8) cannot reach a mount below another one, and what it says then ("not mounted") misleads. */
+const hidden = (at: string, cover: Mount | undefined): CsiError =>
+  new CsiError("unavailable", `${at} is still mounted, but hidden by the mount at ${cover?.at}; unmount that first`);
 
 /** A mount that is not what was asked for is not final: the source may have been an automount, or moved meanwhile. */
 const exited = (output: Output, task: string, wrong: string | undefined): CsiError =>
   output.exitCode === 0
     ? new CsiError("unavailable", `${task} failed: ${wrong}`)
-    : new CsiError("internal", `${task} failed with exit code ${output.exitCode}: ${lastLine(output)}`);
+    : new CsiError("internal", `${task} failed with exit code ${output.exitCode}: ${complaint(output)}`);

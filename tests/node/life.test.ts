@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rmdir, stat, symlink, writeFile } from "node:fs/promises";
 import type { AccessMode, Capability } from "../../lib/core/access.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, spying, writer } from "./lab.ts";
 
@@ -130,6 +130,33 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(await codeOf(lab.node().stage(lab.stage("a"), callOf()))).toBe("failed-precondition");
     expect(await lab.mounted()).toEqual(["base"]);
     expect(await readdir(lab.at("records"))).toEqual([]);
+  });
+
+  test("cannot be staged writable from a read-only file system, even where its mount counts as writable", async () => {
+    await lab.source("fs");
+    await mkdir(lab.at("first"));
+    for (const argv of [
+      ["mount", "-t", "tmpfs", "none", lab.at("first")],
+      ["mkdir", lab.at("first", "a")],
+      ["mount", "--bind", lab.at("first"), lab.at("base", "fs")],
+      ["mount", "-o", "remount,ro", lab.at("first")],
+    ] as const)
+      expect(await local.run({ argv }, calm)).toMatchObject({ exitCode: 0 });
+    const context = { node_attach_driver: "hostpath", path: lab.at("base", "fs", "a") };
+    expect(await codeOf(lab.node().stage(lab.stage("a", { context }), callOf()))).toBe("failed-precondition");
+    const capability: Capability = { ...writer, mode: "multi-node-reader-only" };
+    await lab.node().stage(lab.stage("a", { context, capability }), callOf());
+  });
+
+  test("whose folder was deleted is not published again, and the answer gives mount's reason", async () => {
+    const source = await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await rmdir(source);
+    const failure = await node.publish(lab.publish("a"), callOf()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ message: expect.stringContaining("No such file or directory") });
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
   });
 
   test("is published at a target that an old kubelet made, and without its parents", async () => {

@@ -23,6 +23,7 @@ describe("a line of mountinfo", () => {
         options: ["rw", "noatime"],
         fsType: "ext3",
         source: "/dev/root",
+        readOnly: false,
       },
     ]);
   });
@@ -46,6 +47,14 @@ describe("a line of mountinfo", () => {
     ["a file system with a subtype", "1 0 0:1 / / rw - fuse.sshfs me@host:/x rw"],
   ])("may have %s", (_, text) => {
     expect(parseMountinfo(text)).toHaveLength(1);
+  });
+
+  test.each([
+    ["rw", "rw,errors=continue", false],
+    ["ro", "ro,errors=remount-ro", true],
+    ["ro", "rw,x=ro", false],
+  ])("with the mount's %s and the file system's %s is of a read-only file system: %p", (own, options, readOnly) => {
+    expect(parseMountinfo(`1 0 8:1 / / ${own} - ext4 /dev/sda1 ${options}`)[0]?.readOnly).toBe(readOnly);
   });
 
   test.each([
@@ -94,6 +103,23 @@ describe("the mount table", () => {
     expect(table.identity("/a/sub")).toEqual({ device: "8:1", root: "/x/sub" });
     expect(table.identity("/etc")).toEqual({ device: "8:1", root: "/etc" });
     expect(table.identity("/three").root).toBe("/gone//deleted");
+  });
+
+  test("tells folders of one NFS server apart, whose root is always written as /", () => {
+    const nfs = new MountTable(
+      parseMountinfo(
+        [
+          "1 0 8:1 / / rw - ext4 /dev/a rw",
+          "2 1 0:40 / /nfs rw - nfs4 host:/x rw",
+          "3 1 0:40 / /a rw - nfs4 host:/x/a\\040b rw",
+          "4 1 0:41 / /whole rw - nfs host:/ rw",
+        ].join("\n"),
+      ),
+    );
+    expect(nfs.identity("/nfs/a b")).toEqual({ device: "0:40", root: "host:/x/a b" });
+    expect(nfs.top("/a")).toMatchObject(nfs.identity("/nfs/a b"));
+    expect(nfs.top("/a")).not.toMatchObject(nfs.identity("/nfs/c"));
+    expect(nfs.identity("/whole/v").root).toBe("host:/v");
   });
 
   test("counts layers, also those below others, and no mount point has none", () => {

@@ -62,6 +62,20 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await lab.mounted()).toEqual(["staging/a"]);
   });
 
+  test("of a mount that another one hides names that one, and works once it is gone", async () => {
+    await lab.source("a");
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    await lab.bind(await lab.source("cover"), lab.at("pods"));
+    const target = { volumeId: "a", targetPath: lab.at("pods", "a", "mount") };
+    const failure = await node.unpublish(target, callOf()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: "unavailable", message: expect.stringContaining(`at ${lab.at("pods")};`) });
+    await local.run({ argv: ["umount", lab.at("pods")] }, calm);
+    await node.unpublish(target, callOf());
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+  });
+
   test("removes an empty file at its target, and leaves a file with content", async () => {
     const targetPath = lab.at("pods/1/volumes/kubernetes.io~csi/pv/mount");
     await mkdir(dirname(targetPath), { recursive: true });
