@@ -10,7 +10,7 @@ import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Mounts, misfit } from "./mounts.ts";
 import { isOwn, live, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
-import { lastingContext, type Records, type StageRecord } from "./records.ts";
+import { isTarget, lastingContext, type Records, type StageRecord } from "./records.ts";
 import type { StageRequest, UnstageRequest } from "./requests.ts";
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
@@ -120,6 +120,9 @@ export class Staging {
     const table = await this.#mounts.table();
     const place = await realPlace(stagingPath, table, call.signal);
     const record = await this.#records.find(volumeId, call.log);
+    if (record?.stagingPath !== place && isTarget(record, place) && table.layers(place) > 0) {
+      throw new CsiError("invalid-argument", `${place} is a target path of volume "${volumeId}", not its staging path`);
+    }
     const own = await isOwn(volumeId, record, place, table, this.#records);
     if (!own) return refuseForeign(volumeId, place, table);
     const recorded = record?.stagingPath === place ? record : undefined;
