@@ -60,7 +60,21 @@ export class Publishing {
     if (!own) return refuseForeign(volumeId, target, table);
     await this.#mounts.unmount(target, table, call.signal);
     await removeEntry(target, call.signal);
-    if (record && isTarget(record, target)) await this.#records.save(without(record, target));
+    if (record && isTarget(record, target)) await this.#strike(record, target, call);
+  }
+
+  /**
+   * What is unmounted is unpublished, even where the disk of the records is full: then pods must be able to go most of all.
+   * An entry that stays counts for nothing once its target is not mounted.
+   */
+  async #strike(record: StageRecord, target: string, call: Call): Promise<void> {
+    await this.#records.save(without(record, target)).catch((error: unknown) => {
+      call.log.warn("the record of an unpublished volume could not be written; it still names the target", {
+        volumeId: record.volumeId,
+        target,
+        reason: error instanceof Error ? error.message : "unknown",
+      });
+    });
   }
 
   /** The record of the volume that is mounted at the staging path; a lost one is made again from the request. */

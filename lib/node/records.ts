@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { access, mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { AccessMode } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
@@ -111,10 +111,14 @@ export class Records {
     }
   }
 
-  /** Success when there is none. */
+  /** Success when there is none. What an interrupted or failed `save` left goes as well. */
   async remove(volumeId: string): Promise<void> {
-    await unlink(this.#file(volumeId)).catch((cause: unknown) => {
-      if (errnoOf(cause) !== "ENOENT") throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
+    const file = this.#file(volumeId);
+    await unlink(`${file}.new`).catch(() => {});
+    await unlink(file).catch(async (cause: unknown) => {
+      // A read-only file system is mentioned before a missing file.
+      if (errnoOf(cause) === "ENOENT" || (errnoOf(cause) === "EROFS" && !(await isThere(file)))) return;
+      throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
     });
   }
 
@@ -132,6 +136,12 @@ export class Records {
     return join(this.#folder, `${createHash("sha256").update(volumeId).digest("hex")}${ending}`);
   }
 }
+
+const isThere = (file: string): Promise<boolean> =>
+  access(file).then(
+    () => true,
+    () => false,
+  );
 
 const modes: ReadonlySet<unknown> = new Set<AccessMode>([
   "single-node-writer",

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { CommandError } from "../../lib/io/runner.ts";
-import { callOf, calm, codeOf, isRoot, Lab, local } from "./lab.ts";
+import { callOf, calm, codeOf, isRoot, keptLog, Lab, local } from "./lab.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -127,6 +127,45 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await readdir(lab.folder)).toContain("empty");
   });
 
+  test("works when the disk of the records is full, and nothing is left of the volume", async () => {
+    for (const name of ["a", "b"]) await lab.source(name);
+    await mkdir(lab.at("records"));
+    const disk = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", lab.at("records")] as const;
+    expect(await local.run({ argv: disk }, calm)).toMatchObject({ exitCode: 0 });
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    await local.run({ argv: ["dd", "if=/dev/zero", `of=${lab.at("records", "full")}`, "bs=4k"] }, calm);
+    expect(await codeOf(node.stage(lab.stage("b"), callOf()))).toBe("resource-exhausted");
+    const { log, warnings } = keptLog();
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf(calm, log));
+    expect(warnings).toHaveLength(1);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await lab.mounted()).toEqual(["records"]);
+    expect(await readdir(lab.at("records"))).toEqual(["full"]);
+  });
+
+  test("works when the disk of the records is read-only, and staging there says what is wrong", async () => {
+    for (const name of ["a", "b"]) await lab.source(name);
+    const node = lab.node();
+    await node.stage(lab.stage("a"), callOf());
+    await node.publish(lab.publish("a"), callOf());
+    await lab.bind(lab.at("records"), lab.at("records"));
+    await local.run({ argv: ["mount", "-o", "remount,bind,ro", lab.at("records")] }, calm);
+    const failure = await node.stage(lab.stage("b"), callOf()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("writing the record"),
+    });
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+    const staging = { volumeId: "a", stagingPath: lab.at("staging", "a") };
+    expect(await codeOf(node.unstage(staging, callOf()))).toBe("failed-precondition");
+    await local.run({ argv: ["umount", lab.at("records")] }, calm);
+    await node.unstage(staging, callOf());
+    expect(await lab.mounted()).toEqual([]);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+  });
+
   test("of a staging path waits for the targets", async () => {
     await lab.source("a");
     const node = lab.node();
@@ -137,6 +176,8 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: staging.stagingPath }, callOf()))).toBe(
       "invalid-argument",
     );
+    const target = { volumeId: "a", stagingPath: lab.at("pods", "a", "mount") };
+    expect(await codeOf(node.unstage(target, callOf()))).toBe("invalid-argument");
     expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
   });
 });
