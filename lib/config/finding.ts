@@ -33,6 +33,9 @@ export interface Diagnostic {
 
 const plainKey = /^[A-Za-z0-9_-]+$/;
 
+/** An unknown key as it may be shown: what is glued to it by ":" or "=" is probably its value, perhaps a secret. */
+export const shownKey = (key: string): string => key.replace(/^([^:=]*[:=]).+$/s, "$1***");
+
 /** `a.b[0]."odd key"`. */
 export function dotted(path: Path): string {
   let text = "";

@@ -1,5 +1,5 @@
 import type { GenericSchema } from "valibot";
-import { type Finding, failure, type Path, warning } from "./finding.ts";
+import { type Finding, failure, type Path, shownKey, warning } from "./finding.ts";
 import { meant, nearest } from "./nearest.ts";
 import { isPlaceholder } from "./parts.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
@@ -180,13 +180,20 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
   const near = nearest(key, known);
   const elsewhere = near === undefined ? whereElse(work.root, key) : undefined;
   const few = known.length <= 12 ? `known here: ${known.join(", ")}` : "remove it";
-  const fix = near ? meant(near) : elsewhere ? `it belongs under "${elsewhere}"; check the indentation` : few;
+  const glued = shownKey(key) !== key;
+  const fix = glued
+    ? 'put a space behind the ":"'
+    : near
+      ? meant(near)
+      : elsewhere
+        ? `it belongs under "${elsewhere}"; check the indentation`
+        : few;
   return {
     severity: "error",
     rule: "unknown-key",
     path,
     at: "key",
-    message: `unknown key "${key}"`,
+    message: `unknown key "${shownKey(key)}"`,
     fix,
     blocks: false,
   };

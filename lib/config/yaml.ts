@@ -9,7 +9,7 @@ import {
   type SchemaOptions,
   visit,
 } from "yaml";
-import { type Diagnostic, dotted, type Finding, failure, type Path, warning } from "./finding.ts";
+import { type Diagnostic, dotted, type Finding, failure, type Path, shownKey, warning } from "./finding.ts";
 import { syntaxErrors, unclosedQuote } from "./yaml-errors.ts";
 import { keyText, offsetOf, start } from "./yaml-places.ts";
 
@@ -42,7 +42,7 @@ export function placed(source: Source, finding: Finding): Diagnostic {
     ...source.position(path, finding.at),
     severity,
     rule,
-    path: dotted(path),
+    path: dotted(rule === "unknown-key" ? path.map(each => (typeof each === "string" ? shownKey(each) : each)) : path),
     message,
     fix,
     blocks,

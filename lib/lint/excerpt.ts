@@ -1,4 +1,4 @@
-import { isAlias, isMap, isScalar, isSeq } from "yaml";
+import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
 import type { Diagnostic, Path } from "../config/finding.ts";
 import type { Leaf } from "./leaf.ts";
 
@@ -54,15 +54,25 @@ function startsOf(lines: readonly string[]): readonly number[] {
 /** Where the text of secret values stands. */
 function secretRanges(leaf: Leaf): readonly Range[] {
   const ranges: Range[] = [];
-  const walk = (node: unknown, path: Path): void => {
-    if (isMap(node))
-      for (const pair of node.items) walk(pair.value, [...path, isScalar(pair.key) ? String(pair.key.value) : ""]);
+  const walk = (node: unknown, path: Path, from?: number): void => {
+    const hides = path.length === 0 || leaf.isSecret(path);
+    if (isMap(node)) for (const pair of node.items) walkPair(pair, path, hides);
     else if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index]);
-    else if ((isScalar(node) || isAlias(node)) && node.range && (path.length === 0 || leaf.isSecret(path)))
-      ranges.push([node.range[0], node.range[1]]);
+    else if ((isScalar(node) || isAlias(node)) && hides) hide(ranges, node, from);
+  };
+  const walkPair = ({ key, value }: Pair, path: Path, hides: boolean): void => {
+    const isText = isScalar(key);
+    // "password:value" without a space is a key without a value to YAML, and so is the text in { }.
+    if (isText && value === null && (hides || /[:=]/.test(String(key.value)))) hide(ranges, key);
+    walk(value, [...path, isText ? String(key.value) : ""], isText ? key.range?.[1] : undefined);
   };
   walk(leaf.source.document.contents, []);
   return ranges.sort((a, b) => a[0] - b[0]);
+}
+
+/** From the end of the key where that is known: an anchor or a tag before the value may be its unquoted beginning. */
+function hide(ranges: Range[], { range }: Node, keyEnd?: number): void {
+  if (range) ranges.push([keyEnd === undefined ? range[0] : Math.min(keyEnd + 2, range[0]), range[1]]);
 }
 
 /** The line with every secret in it replaced; a line that begins inside a secret is hidden from there. */
@@ -86,4 +96,5 @@ function onlyKey(text: string): string {
 
 const withoutComment = (text: string): string => text.replace(/(^|\s)#.*$/, "$1").trimEnd();
 
-const withoutUserInfo = (text: string): string => text.replace(/:\/\/[^/@\s"']+@/g, `://${hidden}@`);
+const withoutUserInfo = (text: string): string =>
+  text.replace(/:\/\/[^/@\s"']+@/g, `://${hidden}@`).replace(/[^\s"':@/]+:[^\s"':@/]+@/g, `${hidden}@`);

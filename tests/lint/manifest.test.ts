@@ -96,6 +96,30 @@ describe("excerpts", () => {
     expect(JSON.stringify(problems)).not.toContain("hunter2");
   });
 
+  const system = (more: string): string =>
+    `driver: freenas-api-nfs\nhttpConnection:\n  host: a\n  username: root\n${more}zfs:\n  datasetParentName: a/b\n  detachedSnapshotsDatasetParentName: a/c\nnfs:\n  shareHost: a\n`;
+
+  test.each([
+    ["an anchor", "  password: &hunter2\n"],
+    ["a tag", "  password: !hunter2\n"],
+    ["a mapping", "  password: {hunter2}\n"],
+    ["a key, for want of a space", "  inner: {password:hunter2}\n"],
+    ["part of an address", "  port: root:hunter2@nas\n"],
+  ])("hide a secret that YAML takes for %s", (_what, more) => {
+    const problems = check({ "c1.yaml": system(more) });
+    expect(problems.length).toBeGreaterThan(1);
+    expect(JSON.stringify(problems)).not.toContain("hunter2");
+  });
+
+  test("and messages hide what is glued to an unknown key, and say how to part them", () => {
+    const text = `${system("").replace("httpConnection:\n  host: a\n  username: root", "httpConnection: { host: a, username: root, password:hunter2 }")}`;
+    const problems = check({ "c1.yaml": text });
+    expect(problems.map(({ path, fix }) => `${path} ${fix ?? ""}`)).toContain(
+      'httpConnection."password:***" put a space behind the ":"',
+    );
+    expect(JSON.stringify(problems)).not.toContain("hunter2");
+  });
+
   test("carry no control characters to a terminal", () => {
     const problems = check({
       "c1.yaml": 'driver: nfs-client\nnfs: { "\\x1b[2Jx": 1, shareHost: "\x1b[2J", "a\x1bb": 1 }\n',
