@@ -1,5 +1,5 @@
-import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
-import { dirname, isAbsolute, join } from "node:path";
+import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
 import type { Input } from "../lib/lint/gather.ts";
 import type { Host } from "./host.ts";
@@ -13,17 +13,46 @@ export class InputError extends Error {
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 const isCandidate = (name: string): boolean => isYaml(name) || name.endsWith(".json");
 
-/** Everything that the command line names, read. Throws InputError. */
+/** Everything that the command line names, read once each, however often it is named. Throws InputError. */
 export async function readInputs({ inputs, config }: ValidateOptions, host: Host): Promise<readonly Input[]> {
   const all = new Map<string, Input>();
   const add = (input: Input): void => {
-    if (!all.has(input.file)) all.set(input.file, input);
+    const key = input.file === "-" ? "-" : resolve(input.file);
+    if (!all.has(key)) all.set(key, input);
   };
-  if (config !== undefined) add({ file: config, text: textOf(config), role: "main" });
-  for (const input of inputs) for (const found of await expand(input, host)) add(found);
-  if (config !== undefined && inputs.length === 0)
-    for (const found of folderOf(config, textOf(config), host)) add(found);
+  // A pipe such as <(sops -d proxy.yaml) can be read only once.
+  const main = config === undefined ? undefined : ({ file: config, text: textOf(config), role: "main" } as const);
+  if (main) add(main);
+  for (const input of inputs) for (const found of await readable(input, () => expand(input, host))) add(found);
+  if (main && inputs.length === 0)
+    for (const found of await readable(main.file, async () => folderOf(main.file, main.text, host))) add(found);
   return [...all.values()];
+}
+
+/** What cannot be looked at (a loop of links, a folder without permission) is an input that cannot be read. */
+async function readable<T>(input: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (error instanceof InputError) throw error;
+    const path = error instanceof Error && "path" in error ? String(error.path) : input;
+    throw unreadable(path, error);
+  }
+}
+
+function unreadable(file: string, error: unknown): InputError {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+  return new InputError(`${file}: cannot be read (${code})`);
+}
+
+/** Of a link that leads nowhere or in a circle there is nothing to know. */
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ELOOP") return undefined;
+    throw error;
+  }
 }
 
 async function expand(input: string, host: Host): Promise<readonly Input[]> {
@@ -40,7 +69,7 @@ async function expand(input: string, host: Host): Promise<readonly Input[]> {
   const { glob } = await import("node:fs/promises");
   if (!glob) throw new InputError(`${input}: patterns need a newer runtime; name the files`);
   const matches: string[] = [];
-  for await (const match of glob(input)) if (isCandidate(match) && statSync(match).isFile()) matches.push(match);
+  for await (const match of glob(input)) if (isCandidate(match) && statOf(match)?.isFile()) matches.push(match);
   if (matches.length === 0) throw new InputError(`${input}: no file matches`);
   return matches.sort().map(file => ({ file, text: textOf(file), role: "found" }));
 }
@@ -55,7 +84,7 @@ function walk(folder: string, seen: Set<string>): readonly string[] {
     .sort()
     .flatMap(name => {
       const path = join(folder, name);
-      const stat = statSync(path, { throwIfNoEntry: false });
+      const stat = statOf(path);
       if (stat?.isDirectory()) return walk(path, seen);
       return stat?.isFile() && isCandidate(name) ? [path] : [];
     });
@@ -89,8 +118,7 @@ function textOf(file: string): string {
     const stat = statSync(file);
     return stat.isFile() && stat.size > maxRead ? beginning(file) : readFileSync(file, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
-    throw new InputError(`${file}: cannot be read (${code})`);
+    throw unreadable(file, error);
   }
 }
 

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, test } from "bun:test";
+import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -90,6 +91,36 @@ describe("csimux validate", () => {
     });
     symlinkSync(folder, join(folder, "a", "again"));
     expect(await run([folder])).toEqual({ code: 0, out: "no problems in 1 file\n", err: "" });
+  });
+
+  test("exits 2 for what cannot be looked at, and names it; passes over such links in folders and globs", async () => {
+    const folder = folderOf({ "one.yaml": nfs });
+    symlinkSync("loop.yaml", join(folder, "loop.yaml"));
+    symlinkSync("nowhere.yaml", join(folder, "dangling.yaml"));
+    const loop = join(folder, "loop.yaml");
+    expect(await run([loop])).toEqual({ code: 2, out: "", err: `csimux: ${loop}: cannot be read (ELOOP)\n` });
+    const below = join(folder, "one.yaml", "x");
+    expect(await run([below])).toEqual({ code: 2, out: "", err: `csimux: ${below}: cannot be read (ENOTDIR)\n` });
+    expect((await run([folder])).out).toBe("no problems in 1 file\n");
+    expect((await run([join(folder, "*.yaml")])).out).toBe("no problems in 1 file\n");
+  });
+
+  test("reads a file once, however it is written", async () => {
+    const folder = folderOf({ "proxy.yaml": main, "connections/one.yaml": nfs });
+    const again = ["/./", "//", "/connections/../"].map(each => `${folder}${each}proxy.yaml`);
+    expect((await run(["--config", join(folder, "proxy.yaml"), ...again, folder])).out).toBe(
+      "no problems in 2 files\n",
+    );
+  });
+
+  test("reads a main file that comes through a pipe, and then its folder", async () => {
+    const folder = folderOf({ "connections/one.yaml": nfs });
+    const text = main.replace("connections", join(folder, "connections"));
+    const pipe = join(folder, "pipe");
+    execFileSync("mkfifo", [pipe]);
+    const writer = spawn("tee", [pipe], { stdio: ["pipe", "ignore", "ignore"] });
+    writer.stdin.end(text);
+    expect(await run(["--config", pipe])).toEqual({ code: 0, out: "no problems in 2 files\n", err: "" });
   });
 
   test("checks several deployments of one folder apart, each with its own main file", async () => {
