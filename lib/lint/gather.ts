@@ -7,6 +7,7 @@ import type { PatternCompiler } from "../topology/pattern.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
 import { type Candidate, connectionFile, mainFile } from "./read.ts";
+import { secretEntries } from "./secret-entries.ts";
 import { secretFiles } from "./secret-files.ts";
 import {
   type ClassObject,
@@ -125,13 +126,19 @@ function addInput(input: Input, found: Gathered): void {
     found.reported.push({ leaf, finding: failure("yaml-syntax", [], message, "put each into a file of its own") });
   }
   const after = found.candidates.length + found.classes.length + found.helm.length + found.documents;
-  if (role === "given" && after === before && !sources.every(({ value }) => isOtherObject(value))) {
+  if (role === "given" && after === before && !isOtherManifest(sources)) {
     const message = "this is no file that csimux knows: no configuration, no class, no Secret with connection files";
     found.reported.push({
       leaf: { ...leaf, isSecret: () => true },
       finding: failure("nothing-to-check", [], message, 'a connection file begins with "driver: <name>"'),
     });
   }
+}
+
+/** Manifests as charts render them: objects that have nothing to do with csimux, other Secrets and empty documents among them. */
+function isOtherManifest(sources: readonly Source[]): boolean {
+  const values = sources.map(({ value }) => value).filter(value => value !== null);
+  return values.some(isOtherObject) && values.every(value => isOtherObject(value) || kindOf(value) === "secret");
 }
 
 /** A Kubernetes object of a kind that has nothing to do with csimux: a deployment, a role. */
@@ -214,6 +221,12 @@ function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): vo
     if (kind !== "main" && kind !== "connection") continue;
     const inner: Leaf = { file: leaf.file, text, source, inside: name, outward, start, isSecret: secretByName };
     found.candidates.push({ leaf: inner, name: baseName(name), role: kind });
+  }
+  // What stands in a Secret is nobody's to read; base64 hides nothing.
+  const hiding = { ...leaf, isSecret: () => true };
+  for (const finding of secretEntries(secret, path)) {
+    found.documents++;
+    found.reported.push({ leaf: hiding, finding });
   }
 }
 

@@ -37,8 +37,11 @@ export function kindOf(value: unknown): Kind {
   if (driver === "proxy" || (driver === undefined && isMapping(proxy) && "configFolder" in proxy)) return "main";
   if (typeof driver === "string") return "connection";
   const mistyped = nearest("driver", Object.keys(value)) !== undefined;
-  return mistyped || sections.some(key => key in value) ? "connection" : "other";
+  return mistyped || hasSection(value) ? "connection" : "other";
 }
+
+/** Whether there is a section that only connection files have; other programs have a "driver" too. */
+export const hasSection = (value: unknown): boolean => isMapping(value) && sections.some(key => key in value);
 
 const isHelm = (value: Mapping): boolean =>
   isMapping(value["csiDriver"]) ||

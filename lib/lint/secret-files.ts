@@ -27,7 +27,7 @@ export function secretFiles(source: Source, manifestText: string, secret: Mappin
 }
 
 /** UTF-8 text in base64, or undefined. */
-function decoded(value: string): string | undefined {
+export function decoded(value: string): string | undefined {
   const compact = value.replace(/\s+/g, "");
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact)) return undefined;
   try {

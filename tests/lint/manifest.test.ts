@@ -64,6 +64,39 @@ describe("connection files inside a Secret manifest", () => {
     expect(gist(text).map(each => each.split(" ")[1])).toEqual(["nothing-to-check"]);
   });
 
+  const right = wrong.replace("relative", "/a");
+  const base64 = Buffer.from(right).toString("base64");
+
+  test.each([
+    ["plain text under data", `data:\n  a.yaml: |\n${indented(right, 4)}`, 'is plain text, but "data" holds base64'],
+    ["base64 under stringData", `stringData:\n  a.yaml: ${base64}\n`, 'is base64, but "stringData" holds plain text'],
+    ["a mapping", `stringData:\n  a.yaml:\n${indented(right, 4)}`, "is a mapping, but entries of a Secret are text"],
+    ["no file of YAML", `stringData:\n  a: |\n${indented(right, 4)}`, "is passed over: connection files end in"],
+    ["the same in base64", `data:\n  a.json: ${base64}\n`, "is passed over: connection files end in"],
+    ["nothing", `stringData:\n  a.yaml: ""\ndata:\n  b.yaml: ${base64}\n`, "holds no configuration"],
+  ])("that csimux would not read are errors: %s", (_what, body, message) => {
+    for (const name of ["s.yaml", "-"]) {
+      const [only, ...more] = gist(secret(body), name);
+      expect(only).toMatch(/^5:3 secret-entry "a(?:\.yaml|\.json)?" /);
+      expect(only).toContain(message);
+      expect(more).toEqual([]);
+    }
+    expect(JSON.stringify(check({ "s.yaml": secret(body) }))).not.toContain(base64);
+  });
+
+  test("are not looked for in what a chart renders: other Secrets beside other objects, and empty documents", () => {
+    const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n";
+    expect(gist(`---\n# nothing\n---\n${role}---\n${secret("stringData:\n  values.yaml: 'a: 1'\n")}---\n`)).toEqual([]);
+  });
+
+  test("are told from files of other programs that have a driver", () => {
+    const files = {
+      "a.yaml": right,
+      "s.yaml": secret(`stringData:\n  db: "driver: mysql"\n  b.json: '{"driver":"x"}'\n`),
+    };
+    expect(check(files).map(({ rule }) => rule)).toEqual(["nothing-to-check"]);
+  });
+
   test("have their secrets hidden, also where they are mistyped", () => {
     const inner =
       "driver: freenas-api-nfs\nhttpConnection: { host: a, pasword: hunter2, apiKey: hunter3, port: x }\nzfs: { datasetParentName: a/b }\nnfs: { shareHost: a }\n";

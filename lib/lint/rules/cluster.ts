@@ -16,8 +16,19 @@ const delayed = "volumeBindingMode: WaitForFirstConsumer\n";
 const gate = '  externalProvisioner:\n    extraArgs: ["--feature-gates=Topology=true"]\n';
 const localArgs = '"--feature-gates=Topology=true", "--strict-topology=true"';
 
+const secret = (body: string): string =>
+  `apiVersion: v1\nkind: Secret\nmetadata: { name: connections }\n${body}${nfs().replace(/^(?=.)/gm, "    ")}`;
+
 /** Rules about Kubernetes objects and Helm values. */
 export const cluster: readonly Rule[] = [
+  {
+    id: "secret-entry",
+    severity: "error",
+    title: "Entries of Secrets are files that csimux reads",
+    why: "Kubernetes refuses text under data and mappings under stringData; csimux passes over names without .yaml or .yml.",
+    bad: { "secret.yaml": secret("data:\n  c1.yaml: |\n") },
+    good: { "secret.yaml": secret("stringData:\n  c1.yaml: |\n") },
+  },
   {
     id: "class-without-connection",
     severity: "error",
