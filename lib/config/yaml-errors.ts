@@ -39,7 +39,7 @@ export const syntaxErrors: Readonly<Record<ErrorCode, readonly [string, string]>
   MULTIPLE_DOCS: ['the file holds several documents (a line "---" separates them)', "put each into a file of its own"],
   MULTIPLE_TAGS: ["a value can have only one tag", "remove one of the two"],
   NON_STRING_KEY: ["a key must be text", "put the key in quotes"],
-  RESOURCE_EXHAUSTION: ["aliases multiply this file beyond all measure", "write the values out"],
+  RESOURCE_EXHAUSTION: ["the file is nested too deeply", "check the brackets and the indentation"],
   TAB_AS_INDENT: ["a tab is used for indentation", "use spaces"],
   TAG_RESOLVE_FAILED: ["unknown tag", 'remove the tag, or quote a text that begins with "!"'],
   UNEXPECTED_TOKEN: ["this cannot stand here", "check the quotes, brackets and indentation around this place"],
@@ -49,4 +49,28 @@ export const syntaxErrors: Readonly<Record<ErrorCode, readonly [string, string]>
 export const unclosedQuote: readonly [string, string] = [
   "the text that begins here has no closing quote",
   "close the quote at the end of the value",
+];
+
+/** A line of a mapping without ": ". */
+export const noColon: readonly [string, string] = [
+  'this line is no "key: value"',
+  "write a colon and a space behind the key, or correct the indentation",
+];
+
+/** An anchor before nothing: an unquoted text that begins with "&". */
+export const emptyAnchor: readonly [string, string] = [
+  '"&" begins an anchor, so this value is empty',
+  'put the value in quotes if it begins with "&"',
+];
+
+/** Aliases of aliases, which would fill the memory. */
+export const multipliedAliases: readonly [string, string] = [
+  "aliases multiply this file beyond all measure",
+  "write the values out",
+];
+
+/** "<<" with something that has no keys. */
+export const badMerge: readonly [string, string] = [
+  '"<<" takes in a mapping, and its value is none',
+  'write "<<: *name" with the anchor of a mapping, or put the key in quotes',
 ];

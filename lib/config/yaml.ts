@@ -1,6 +1,9 @@
 import {
   type Document,
+  isAlias,
   isMap,
+  isNode,
+  isScalar,
   isSeq,
   LineCounter,
   type Node,
@@ -8,9 +11,10 @@ import {
   parseDocument,
   type SchemaOptions,
   visit,
+  type YAMLParseError,
 } from "yaml";
 import { type Diagnostic, dotted, type Finding, failure, type Path, shownKey, warning } from "./finding.ts";
-import { syntaxErrors, unclosedQuote } from "./yaml-errors.ts";
+import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./yaml-errors.ts";
 import { keyText, offsetOf, start } from "./yaml-places.ts";
 
 /** Largest configuration file in bytes; a Kubernetes Secret cannot hold more than 1 MiB altogether. */
@@ -133,7 +137,7 @@ function source(file: string, document: Document, lines: LineCounter): Source {
   const broken = syntax(file, document, at);
   if (broken.length > 0) return { ...base, value: null, diagnostics: broken };
   const repeated: Finding[] = [];
-  findRepeated(document.contents, [], repeated);
+  findOversights(document.contents, [], repeated);
   const unplaced = { ...base, value: null, diagnostics: [] };
   const diagnostics = [...repeated.map(finding => placed(unplaced, finding)), ...tagWarnings(file, document, at)];
   if (repeated.length > 0) return { ...base, value: null, diagnostics };
@@ -170,7 +174,23 @@ function badAlias(document: Document): { readonly node: Node | undefined; readon
     },
   });
   if (dangling) return { node: dangling, words: syntaxErrors.BAD_ALIAS };
-  return { node: first, words: syntaxErrors.RESOURCE_EXHAUSTION };
+  const merge = mergeOfNoMapping(document);
+  return merge ? { node: merge, words: badMerge } : { node: first, words: multipliedAliases };
+}
+
+/** The value of a "<<" that has no keys to take in; an alias is judged by what it names. */
+function mergeOfNoMapping(document: Document): Node | undefined {
+  let found: Node | undefined;
+  visit(document, {
+    Pair(_key, { key, value }) {
+      if (!isScalar(key) || key.source !== "<<" || !isNode(value)) return undefined;
+      const merged = isAlias(value) ? value.resolve(document) : value;
+      if (isMap(merged) || isSeq(merged)) return undefined;
+      found = value;
+      return visit.BREAK;
+    },
+  });
+  return found;
 }
 
 /** The first error of each kind, and of each line: the others are mostly its echo. */
@@ -180,7 +200,7 @@ function syntax(file: string, document: Document, at: (offset: number) => Positi
   for (const error of document.errors) {
     if (codes.has(error.code)) continue;
     const opening = /^Missing closing .quote/.test(error.message) ? openQuote(document, error.pos[0]) : undefined;
-    const [message, fix] = opening === undefined ? syntaxErrors[error.code] : unclosedQuote;
+    const [message, fix] = opening === undefined ? wordsFor(error) : unclosedQuote;
     const place = at(opening ?? error.pos[0]);
     if (byLine.has(place.line)) continue;
     codes.add(error.code);
@@ -198,6 +218,9 @@ function syntax(file: string, document: Document, at: (offset: number) => Positi
   }
   return [...byLine.values()];
 }
+
+const wordsFor = ({ code, message }: YAMLParseError): readonly [string, string] =>
+  message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
 
 /** Where the quoted text begins that was still open at this offset: the parser tells only where it stopped looking. */
 function openQuote(document: Document, offset: number): number | undefined {
@@ -219,8 +242,11 @@ const tagWarnings = (file: string, document: Document, at: (offset: number) => P
     return { file, ...at(pos[0]), severity, rule, path: "", message, fix, blocks };
   });
 
-function findRepeated(node: unknown, path: Path, found: Finding[]): void {
-  if (isSeq(node)) for (const [index, item] of node.items.entries()) findRepeated(item, [...path, index], found);
+/** What the parser allows and nobody means: a key twice in a mapping, an anchor before nothing. */
+function findOversights(node: unknown, path: Path, found: Finding[]): void {
+  if (isScalar(node) && node.anchor !== undefined && node.value === null && node.source === "")
+    found.push(failure("yaml-syntax", path, ...emptyAnchor));
+  if (isSeq(node)) for (const [index, item] of node.items.entries()) findOversights(item, [...path, index], found);
   if (!isMap(node)) return;
   const seen = new Set<string>();
   for (const pair of node.items) {
@@ -231,6 +257,6 @@ function findRepeated(node: unknown, path: Path, found: Finding[]): void {
       found.push(failure("duplicate-key", here, message, "remove one of the two", "key"));
     }
     seen.add(key);
-    findRepeated(pair.value, here, found);
+    findOversights(pair.value, here, found);
   }
 }

@@ -58,6 +58,20 @@ describe("reading YAML", () => {
     expect(value(text)).toBeNull();
   });
 
+  test.each([
+    ["an anchor before nothing", "a:\n  b: &x\n", 2, "begins an anchor"],
+    ["a merge of text", "a:\n  <<: text\n", 2, '"<<" takes in a mapping'],
+    ["a merge of an alias of text", "a: &x text\nb:\n  <<: *x\n", 3, '"<<" takes in a mapping'],
+    ["a key without a space behind the colon", "a:\n  x: 1\n  b:2\nc: 3\n", 3, 'no "key: value"'],
+    ["brackets in thousands", `a: ${"[".repeat(20_000)}${"]".repeat(20_000)}\n`, 1, "nested too deeply"],
+  ])("%s is explained where it stands", (_what, text, line, message) => {
+    expect(first(text)).toMatchObject({ line, message: expect.stringContaining(message), blocks: true });
+  });
+
+  test("an anchor before nothing that is quoted or null in words is none of them", () => {
+    expect(value('a: &x ""\nb: &y ~\nc: *x\n')).toEqual({ a: "", b: null, c: "" });
+  });
+
   test("aliases that multiply are refused without being expanded", () => {
     const levels = Array.from(
       { length: 12 },
