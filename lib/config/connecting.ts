@@ -125,6 +125,10 @@ export const sshConnection = consistent(
               value => value === "" || /^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(value),
               "must be the text of a private key in PEM or OpenSSH form, beginning with -----BEGIN",
             ),
+            v.check(
+              value => !value.includes("-----BEGIN") || value.trim().includes("\n"),
+              'has lost its line breaks: write "privateKey: |" and the lines of the key below it, indented',
+            ),
           ),
           { description: "private key of the account, the whole text", secret: true },
         ),

@@ -1,7 +1,7 @@
 import { failure, type Path } from "../config/finding.ts";
 import { noDefaults } from "../config/proxy.ts";
 import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
-import { type Position, parseYamlDocuments, type Source } from "../config/yaml.ts";
+import { type Position, parseYaml, parseYamlDocuments, type Source } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
@@ -113,7 +113,14 @@ const telling = /driver|kind|httpConnection|datasetParentName|shareBasePath|conf
 
 function addInput(input: Input, found: Gathered): void {
   const { file, text, role } = input;
-  if (role === "found" && !telling.test(text)) return;
+  if (role === "found" && !telling.test(text.replaceAll("\0", ""))) return;
+  const foreign = foreignText(file, text);
+  if (foreign) {
+    found.documents++;
+    found.placed.push(foreign);
+    // UTF-16 read as UTF-8: nothing in it means anything.
+    if (text.includes("\0")) return;
+  }
   const sources = parseYamlDocuments(file, text, maxManifestBytes);
   const before = found.candidates.length + found.classes.length + found.helm.length + found.documents;
   for (const source of sources) addDocument(input, source, found);
@@ -133,6 +140,24 @@ function addInput(input: Input, found: Gathered): void {
       finding: failure("nothing-to-check", [], message, 'a connection file begins with "driver: <name>"'),
     });
   }
+}
+
+/** What reading another encoding as UTF-8 leaves behind, with its place. */
+function foreignText(file: string, text: string): Placed | undefined {
+  const at = text.indexOf("\uFFFD");
+  if (at < 0) return undefined;
+  const lines = text.slice(0, at).split("\n");
+  const place = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+  const { severity, rule, message, fix, blocks } = failure(
+    "wrong-encoding",
+    [],
+    "this is not UTF-8 text, so some of it is lost",
+    "save the file as UTF-8",
+  );
+  const diagnostic = { file, ...place, severity, rule, path: "", message, fix, blocks };
+  // A source that says so is shown without its values: nobody knows which of them are secret.
+  const leaf = fileLeaf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
+  return { leaf, diagnostic };
 }
 
 /** Manifests as charts render them: objects that have nothing to do with csimux, other Secrets and empty documents among them. */

@@ -105,6 +105,17 @@ describe("csimux validate", () => {
     expect((await run([join(folder, "*.yaml")])).out).toBe("no problems in 1 file\n");
   });
 
+  test("says that a file is not UTF-8, also in a folder, and prints none of it", async () => {
+    const folder = folderOf({});
+    writeFileSync(join(folder, "a.yaml"), Buffer.from(`\ufeff${nfs}`, "utf16le"));
+    writeFileSync(join(folder, "b.yaml"), Buffer.from(nfs.replace("shareHost: a", 'shareHost: "b\xfcro"'), "latin1"));
+    const { code, out } = await run([folder]);
+    expect(code).toBe(1);
+    expect(out).toContain("a.yaml:1:1: error: this is not UTF-8 text");
+    expect(out).toContain("b.yaml:3:16: error: this is not UTF-8 text");
+    expect(out).toContain("shareHost: ***");
+  });
+
   test("reads a file once, however it is written", async () => {
     const folder = folderOf({ "proxy.yaml": main, "connections/one.yaml": nfs });
     const again = ["/./", "//", "/connections/../"].map(each => `${folder}${each}proxy.yaml`);

@@ -12,6 +12,11 @@ export function* transport({ connections }: World): Iterable<Reported> {
 function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
   const section = mappingAt(tidied, "httpConnection");
   if (textAt(section, "host") === undefined) return;
+  yield* otherPort(textAt(section, "protocol"), String(at(section, "port") ?? ""));
+  if (textAt(section, "apiKey") && textAt(section, "password")) {
+    const message = '"password" has no effect beside "apiKey"';
+    yield warning("ignored-key", ["httpConnection", "password"], message, "remove one of the two", "key");
+  }
   if (isPlain(textAt(section, "protocol"), textAt(section, "port") ?? "")) {
     const secret = ["apiKey", "password"].find(key => textAt(section, key));
     const where = textAt(section, "protocol") === undefined ? [] : ["protocol"];
@@ -33,6 +38,17 @@ function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
       "give the server a certificate that this host trusts (NODE_EXTRA_CA_CERTS) and remove the key",
     );
   }
+}
+
+/** Where TrueNAS and DSM listen by default. */
+const usualPorts: Readonly<Record<string, readonly string[]>> = { http: ["80", "5000"], https: ["443", "5001"] };
+
+function* otherPort(protocol: string | undefined, port: string): Iterable<Finding> {
+  const other = protocol === "http" ? "https" : "http";
+  if (protocol === undefined || !usualPorts[other]?.includes(port)) return;
+  const message = `port ${port} is usually that of ${other}, but "protocol" is ${protocol}`;
+  const fix = other === "https" ? 'write "protocol: https"' : "write the port of https, 443 or 5001";
+  yield warning("port-of-other-protocol", ["httpConnection", "port"], message, fix);
 }
 
 /** Without `protocol` the original guesses from the port: "80" in it means http, then "443" https, else http. */

@@ -188,6 +188,14 @@ export const deployment: readonly Rule[] = [
     good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
   },
   {
+    id: "port-of-other-protocol",
+    severity: "warning",
+    title: "Protocol and port belong together",
+    why: "A port that speaks TLS does not answer to http, nor the other way round.",
+    bad: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 80\n  apiKey: 1-abc\n") },
+    good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+  },
+  {
     id: "certificate-unchecked",
     severity: "warning",
     title: "Certificates are checked",

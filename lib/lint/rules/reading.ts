@@ -18,6 +18,13 @@ export const reading: readonly Rule[] = [
     ...c1("driver: nfs-client\nnfs:\n\tshareHost: nas.example.org\n", nfs()),
   },
   {
+    id: "wrong-encoding",
+    severity: "error",
+    title: "Files are UTF-8 text",
+    why: "csimux reads UTF-8; of a file in another encoding (PowerShell writes UTF-16) letters or the whole are lost.",
+    ...c1(nfs("", "nas.example.org # B\uFFFDro"), nfs("", "nas.example.org # Büro")),
+  },
+  {
     id: "yaml-alias",
     severity: "error",
     title: "Aliases name an anchor and stay small",
