@@ -28,7 +28,7 @@ export function apply<S extends v.GenericSchema>(
     const blocked = findings.some(finding => finding.blocks);
     return { value: blocked ? undefined : result.output, tidied, findings };
   }
-  const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(finding.path)));
+  const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(subject(finding))));
   for (const issue of result.issues) {
     const finding = fromIssue(schema, issue);
     if (finding.path.some((_, index) => told.has(dotted(finding.path.slice(0, index + 1))))) continue;
@@ -37,6 +37,12 @@ export function apply<S extends v.GenericSchema>(
     findings.push(finding);
   }
   return { value: undefined, tidied, findings };
+}
+
+/** What a finding is about: of a secret in a file, the key that the file stands for. */
+function subject({ rule, path }: Finding): Path {
+  const key = path.at(-1);
+  return rule === "unreadable-file" && typeof key === "string" ? [...path.slice(0, -1), key.slice(0, -4)] : path;
 }
 
 /** A required key that is missing because it was mistyped is one problem, not two; it keeps the file from being used. */

@@ -152,6 +152,9 @@ function otherSpelling(
   return undefined;
 }
 
+/** In the place of a secret that could not be read; the finding about it keeps the file from being used. */
+const unread = "(unread)";
+
 function fromFile(
   name: string,
   value: Mapping,
@@ -172,7 +175,8 @@ function fromFile(
   findings.push(
     failure("unreadable-file", path, `"${key}" does not name a readable file`, "mount the file at this path"),
   );
-  return undefined;
+  // Where the file is not expected, as in a CI job, the finding is passed over, and the key is given all the same.
+  return typeof file === "string" && file !== "" ? { name, item: unread } : undefined;
 }
 
 function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path: Path, work: Work): Finding {

@@ -149,6 +149,8 @@ describe("values from outside", () => {
     const text = `${nfs}  snapshots: { kopia: { config_tokenFile: /run/token } }\n`;
     const read = connection(text, noDefaults, outside({}, { "/run/token": "hunter2\n" }));
     expect(read.config?.settings).toMatchObject({ nfs: { snapshots: { kopia: { config_token: "hunter2" } } } });
-    expect(gist(connection(text).diagnostics)).toEqual(["unreadable-file@6:43 nfs.snapshots.kopia.config_tokenFile"]);
+    const unread = connection(text);
+    expect(gist(unread.diagnostics)).toEqual(["unreadable-file@6:43 nfs.snapshots.kopia.config_tokenFile"]);
+    expect(unread.config).toBeUndefined();
   });
 });

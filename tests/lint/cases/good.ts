@@ -140,6 +140,15 @@ const forms: Readonly<Record<string, string>> = {
   digits: base.replace('"0777"', "777"),
   variable: base.replace("nas.example.org", "${env:NAS_HOST}"),
   file: `${base}  snapshots: { kopia: { config_tokenFile: /run/secrets/kopia } }\n`,
+  "file of a key that is required": (connections["freenas-api-nfs"] ?? "").replace(
+    "apiKey: 1-abcdef",
+    "apiKeyFile: /run/secrets/nas/key",
+  ),
+  "file of a password": (connections["freenas-nfs"] ?? "").replace("password: correct horse", "passwordFile: /run/key"),
+  "file of a private key": (connections["freenas-nfs"] ?? "").replace(
+    "password: correct horse",
+    "privateKeyFile: /run/key",
+  ),
   suppressed: `${base}colour: red # csimux-ignore unknown-key\n`,
 };
 
