@@ -108,6 +108,16 @@ export const path = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
+/** The same, of a folder that is not the root of the machine. */
+export const folder = (about: About): v.GenericSchema<unknown, string> =>
+  described(
+    v.pipe(
+      path(about),
+      v.check(value => /[^/]/.test(value), 'must be a folder below "/", not "/" itself'),
+    ),
+    about,
+  );
+
 /**
  * Permission bits as octal digits, as text ("0777") or as a number whose decimal digits are octal (777): never the
  * number's value, which would be octal 1411 (defect F12). The result is the digits without a leading "0o".

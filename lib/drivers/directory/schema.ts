@@ -1,6 +1,7 @@
 import {
   filled,
   flag,
+  folder,
   list,
   mapOf,
   mode,
@@ -73,7 +74,7 @@ const snapshots = record(
 
 const common = {
   shareBasePath: path({ description: "the folder of the volumes as clients see it", example: "/export/k8s" }),
-  controllerBasePath: path({ description: "the same folder as the controller sees it", example: "/storage" }),
+  controllerBasePath: folder({ description: "the same folder as the controller sees it", example: "/storage" }),
   dirPermissionsMode: optional(
     mode({
       description: "permission bits of a new volume's top folder",

@@ -197,7 +197,7 @@ export const reading: readonly Rule[] = [
     severity: "error",
     title: "The storage system answers",
     why: "Only with --online: the system is not reachable, refuses the credentials, or lacks something that the driver needs.",
-    ...c1(hostpath.replaceAll("/data", "/no/such/folder"), hostpath.replaceAll("/data", "/")),
+    ...c1(hostpath.replaceAll("/data", "/no/such/folder"), hostpath.replaceAll("/data", "/tmp")),
   },
   {
     id: "unused-suppression",

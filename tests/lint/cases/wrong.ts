@@ -38,6 +38,7 @@ export const connectionEdits: readonly Edit[] = [
   ["nfs-client", "  shareHost:", "  sharehost:", "unknown-key"],
   ["nfs-client", "  shareBasePath: /export/k8s", "  shareHost: x\n  shareBasePath: /export/k8s", "duplicate-key"],
   ["nfs-client", "/export/k8s", "export/k8s", "invalid-value"],
+  ["nfs-client", "controllerBasePath: /storage", "controllerBasePath: /", "invalid-value"],
   ["nfs-client", "/export/k8s", "/export/../k8s", "invalid-value"],
   ["nfs-client", "/export/k8s", "C:\\export", "invalid-value"],
   ["nfs-client", "shareBasePath", "sharePath", "renamed-key"],
