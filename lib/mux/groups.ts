@@ -11,7 +11,7 @@ import { selects } from "../core/selector.ts";
 import { fitsTerm, place } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
-import { lockKey } from "./handles.ts";
+import { lockKey, nameLock } from "./handles.ts";
 import { clearLeftover } from "./leftover.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
 
@@ -75,7 +75,7 @@ export class Groups {
     call: Call,
     make: Make,
   ): Promise<PlacedVolume> {
-    return this.#locks.hold([`group ${name}/${request.name}`], async () => {
+    return this.#locks.hold([nameLock(request.name)], async () => {
       const members = await this.members(name);
       if (members.length === 0) throw new CsiError("failed-precondition", `group "${name}" has no members`);
       const owner = await this.#owner(members, request.name, call);

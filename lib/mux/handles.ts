@@ -38,5 +38,11 @@ export class Handles {
   }
 }
 
+/**
+ * The key that locks a volume's name over all connections: a group looks at its members in several steps, between which
+ * nobody else may make a volume of this name on one of them.
+ */
+export const nameLock = (volume: string): string => `volume name ${volume}`;
+
 /** The key that locks a volume or snapshot of a connection. */
 export const lockKey = ({ kind, connection, id }: Handle): string => `${kind} ${connection}/${id}`;

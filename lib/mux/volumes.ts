@@ -12,7 +12,7 @@ import { ability, translated, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections, Origin } from "./connections.ts";
 import type { Groups } from "./groups.ts";
-import { type Handles, lockKey } from "./handles.ts";
+import { type Handles, lockKey, nameLock } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
 import { clearLeftover } from "./leftover.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
@@ -58,7 +58,9 @@ export class Volumes {
         ? this.#groups.create(wanted, request, source, own, (member, found) =>
             this.#make(member, "handle", request, source, found, own),
           )
-        : this.#make(wanted, "class", request, source, false, own),
+        : this.#locks.hold([], () => this.#make(wanted, "class", request, source, false, own), [
+            nameLock(request.name),
+          ]),
     );
   }
 

@@ -32,6 +32,28 @@ test("two equal creates at once make one volume", async () => {
   expect([...world.memories.values()].reduce((sum, memory) => sum + memory.volumes.size, 0)).toBe(1);
 });
 
+test.each([
+  ["g", "h"],
+  ["c", "g"],
+])("a class of %s and then one of %s, which overlap, make one volume of a name", async (one, other) => {
+  const world = grouped();
+  world.groups.set("h", members(["c", "b", "a"]));
+  const until = async (name: string, connection: string): Promise<void> => {
+    for (let error = await failure(world.volumes.create(request(name, connection), call)); error; ) {
+      expect(error.code).toBe("aborted");
+      error = await failure(world.volumes.create(request(name, connection), call));
+    }
+  };
+  for (let ticks = 0; ticks < 100; ticks++) {
+    const first = until(`v${ticks}`, one);
+    for (let tick = 0; tick < ticks; tick++) await Promise.resolve();
+    await until(`v${ticks}`, other);
+    await first;
+  }
+  const names = [...world.memories.values()].flatMap(memory => [...memory.volumes.keys()]);
+  expect(names).toHaveLength(100);
+});
+
 test("a member that cannot say whether it has the volume stops the creation, unless it is suspended", async () => {
   const world = grouped();
   world.memory("b").fail.find = new CsiError("unavailable", "down");
