@@ -58,7 +58,11 @@ export function openController(
   const locks = new Locks();
   const jobs = new Jobs();
   const handles = new Handles(() => main.config.legacyConnection);
-  const groups = new Groups(connections, locks, () => main.config.groups, settings);
+  const configured = async () => {
+    await main.refresh();
+    return main.config.groups;
+  };
+  const groups = new Groups(connections, locks, configured, settings);
   return {
     parts: {
       volumes: new Volumes(connections, groups, handles, locks, jobs, settings),

@@ -37,7 +37,7 @@ export class Capacity {
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
     const wanted = request.parameters["connection"];
     if (!wanted) return this.#anywhere(request, call);
-    if (!this.#groups.has(wanted)) return this.#on(wanted, request, call);
+    if (!(await this.#groups.has(wanted))) return this.#on(wanted, request, call);
     // One volume lives in one place, so a group can take what its largest member can.
     return largest(await each(await this.#groups.members(wanted), member => this.#on(member, request, call)));
   }

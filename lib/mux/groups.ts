@@ -32,13 +32,14 @@ interface Candidate {
 export class Groups {
   readonly #connections: Connections;
   readonly #locks: Locks;
-  readonly #groups: () => ReadonlyMap<string, Group>;
+  readonly #groups: () => Promise<ReadonlyMap<string, Group>>;
   readonly #settings: () => MuxSettings;
 
+  /** `groups` gives those that are configured now. */
   constructor(
     connections: Connections,
     locks: Locks,
-    groups: () => ReadonlyMap<string, Group>,
+    groups: () => Promise<ReadonlyMap<string, Group>>,
     settings: () => MuxSettings,
   ) {
     this.#connections = connections;
@@ -47,13 +48,13 @@ export class Groups {
     this.#settings = settings;
   }
 
-  has(name: string): boolean {
-    return this.#groups().has(name);
+  async has(name: string): Promise<boolean> {
+    return (await this.#groups()).has(name);
   }
 
   /** Names of the members now, in the order of the group. */
   async members(name: string): Promise<readonly string[]> {
-    const group = this.#groups().get(name);
+    const group = (await this.#groups()).get(name);
     if (!group) throw new CsiError("invalid-argument", `group "${name}" is not configured`);
     if (group.from.kind === "members") return group.from.members;
     const { selector } = group.from;
@@ -136,7 +137,7 @@ export class Groups {
       else candidates.push(found);
     }
     if (candidates.length === 0) throw nobody(name, refusals);
-    const policy = this.#groups().get(name)?.policy ?? "ordered";
+    const policy = (await this.#groups()).get(name)?.policy ?? "ordered";
     return candidates.sort((a, b) => a.preference - b.preference || byPolicy(policy, request.name, a, b));
   }
 

@@ -53,8 +53,8 @@ export class Volumes {
     }
     wantedBytes(request.range);
     const source = request.source && this.#handles.known(request.source.id, request.source.kind);
-    return this.#jobs.run(`create ${wanted}/${request.name}`, fingerprint(request), call, own =>
-      this.#groups.has(wanted)
+    return this.#jobs.run(`create ${wanted}/${request.name}`, fingerprint(request), call, async own =>
+      (await this.#groups.has(wanted))
         ? this.#groups.create(wanted, request, source, own, (member, found) =>
             this.#make(member, "handle", request, source, found, own),
           )

@@ -46,7 +46,7 @@ export function muxWorld(names: readonly string[]) {
   const all = new Groups(
     connections,
     locks,
-    () => groups,
+    async () => groups,
     () => settings,
   );
   return {

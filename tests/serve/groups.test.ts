@@ -79,6 +79,21 @@ test("a suspended member gets no new volumes, and keeps its old ones", async () 
   await clear();
 });
 
+test("a group that is added or changed while csimux runs counts from the next call on", async () => {
+  const { config } = world.sandbox;
+  const text = await readFile(config, "utf8");
+  const configured = async (member: string): Promise<void> => {
+    await Bun.sleep(1_100); // The main file is looked at once a second.
+    await writeFile(config, `${text}    late: { members: [${member}] }\n`);
+  };
+  await configured("b");
+  expect((await world.create("pvc-late-1", "late")).volume?.volumeId).toBe("v:b/pvc-late-1");
+  await configured("d");
+  expect((await world.create("pvc-late-2", "late")).volume?.volumeId).toBe("v:d/pvc-late-2");
+  await writeFile(config, text);
+  await clear();
+});
+
 test("500 creates, interrupted by lost clients, SIGKILL and files that come and go, end as 500 volumes", async () => {
   const all = Array.from({ length: 500 }, (_, i) => `pvc-${i}`);
   const file = join(world.sandbox.connections, "d.yaml");
