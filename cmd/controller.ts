@@ -68,7 +68,7 @@ export function openController(
       volumes: new Volumes(connections, groups, handles, locks, jobs, settings),
       snapshots: new Snapshots(connections, groups, handles, locks, jobs),
       listing: new Listing(connections, handles, settings),
-      capacity: new Capacity(connections, groups),
+      capacity: new Capacity(connections, groups, settings),
     },
     /** Throws "unavailable" when the folder of connection files cannot be read; one bad file is no reason. */
     ready: async () => void (await folder.names()),

@@ -3,10 +3,11 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
-import { reaches } from "../topology/place.ts";
+import { type PlacementPolicy, reaches } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Groups } from "./groups.ts";
+import type { MuxSettings } from "./placed.ts";
 
 /** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;
@@ -27,11 +28,13 @@ export interface CapacityRequest {
 export class Capacity {
   readonly #connections: Connections;
   readonly #groups: Groups;
+  readonly #settings: () => MuxSettings;
   #all: { readonly bytes: bigint; readonly at: number } | undefined;
 
-  constructor(connections: Connections, groups: Groups) {
+  constructor(connections: Connections, groups: Groups, settings: () => MuxSettings) {
     this.#connections = connections;
     this.#groups = groups;
+    this.#settings = settings;
   }
 
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
@@ -61,7 +64,7 @@ export class Capacity {
 
   #on(name: string, request: CapacityRequest, call: Call): Promise<bigint> {
     return this.#connections.use(name, "class", async connection => {
-      if (!usable(connection, request)) return 0n;
+      if (!usable(connection, request, this.#settings().policy)) return 0n;
       const { capacity } = connection.driver;
       return capacity ? await capacity.available(request.parameters, call) : infiniteBytes;
     });
@@ -69,10 +72,10 @@ export class Capacity {
 }
 
 /** Whether a volume of this kind could be made here and reached from there. */
-const usable = (connection: Connection, { capabilities, segment }: CapacityRequest): boolean =>
+const usable = (connection: Connection, { capabilities, segment }: CapacityRequest, policy: PlacementPolicy): boolean =>
   !connection.suspended &&
   capabilities.every(wanted => unmet(connection.driver.access, wanted) === undefined) &&
-  (segment === undefined || reaches(connection.places, segment));
+  (segment === undefined || reaches(connection.places, segment, policy));
 
 const largest = (values: readonly bigint[]): bigint => values.reduce((a, b) => (a > b ? a : b), 0n);
 

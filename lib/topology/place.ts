@@ -63,9 +63,9 @@ export function place(places: readonly Place[], demand: Demand, policy: Placemen
 export const fitsTerm = (places: readonly Place[], term: Segments, policy: PlacementPolicy): boolean =>
   places.length === 0 || (usable(places, term, policy) && places.some(each => fits(each, term, policy)));
 
-/** Whether nodes of this segment reach the storage: every key that both name must agree. For GetCapacity. */
-export const reaches = (places: readonly Place[], segment: Segments): boolean =>
-  places.length === 0 || places.some(each => agree(segmentsOf(each), segment));
+/** Whether a volume could be made for nodes of this segment; the empty one is anywhere. For GetCapacity. */
+export const reaches = (places: readonly Place[], segment: Segments, policy: PlacementPolicy): boolean =>
+  Object.keys(segment).length === 0 || fitsTerm(places, segment, policy);
 
 /** A term speaks of this connection when it has a key of ours or a label that one of the places carries. */
 const usable = (places: readonly Place[], term: Segments, { prefix }: PlacementPolicy): boolean =>

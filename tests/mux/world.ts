@@ -59,7 +59,7 @@ export function muxWorld(names: readonly string[]) {
     volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
     snapshots: new Snapshots(connections, all, handles, locks, jobs),
     listing: new Listing(connections, handles, () => settings),
-    capacity: new Capacity(connections, all),
+    capacity: new Capacity(connections, all, () => settings),
   };
 }
 

@@ -110,11 +110,11 @@ describe("placement, whatever is configured and asked for,", () => {
     );
   });
 
-  test("has capacity wherever it accepts, so that capacity tracking never keeps pods away", () => {
+  test("has capacity exactly where it accepts, so that capacity tracking keeps pods neither away nor in vain", () => {
     fc.assert(
       fc.property(places, ours, policy, (of, segment, by) => {
         const result = outcome(of, { requisite: [segment], preferred: [segment] }, by);
-        if (accepted(result)) expect(reaches(of, segment)).toBe(true);
+        expect(reaches(of, segment, by)).toBe(accepted(result));
       }),
     );
   });
