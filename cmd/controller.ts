@@ -1,5 +1,6 @@
 import type { Outside } from "../lib/config/tidy.ts";
 import type { Log } from "../lib/core/call.ts";
+import { CsiError } from "../lib/core/errors.ts";
 import { Locks } from "../lib/core/locks.ts";
 import type { Segments } from "../lib/core/topology.ts";
 import { ConnectionFolder } from "../lib/io/folder.ts";
@@ -44,6 +45,15 @@ export function openController(
     read: async (name: string) => {
       await main.refresh();
       return folder.read(name);
+    },
+    labels: async (name: string, text: string) => {
+      const { readPlacement } = await import("../lib/config/placement.ts");
+      try {
+        return readPlacement(`${name}.yaml`, text, main.config.defaults, outside).labels;
+      } catch (error) {
+        if (error instanceof CsiError) return undefined;
+        throw error;
+      }
     },
   };
   const connections = new Connections(files, open, () => main.config.defaults, main.config.cacheTimeout, log);

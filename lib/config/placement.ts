@@ -6,23 +6,23 @@ import { inWords } from "./finding.ts";
 import { merge } from "./merge.ts";
 import type { Defaults } from "./proxy.ts";
 import { shapeOf } from "./shape.ts";
-import { isMapping, type Mapping } from "./tidy.ts";
+import { isMapping, type Mapping, type Outside } from "./tidy.ts";
 import { parseYaml, placed } from "./yaml.ts";
 
-/** Nothing of the storage itself is read here, so references to the environment need not be right. */
-const unread = { env: () => "", file: () => "" };
+/** Where only places are wanted, references to the environment need not be right. */
+const unread: Outside = { env: () => "", file: () => "" };
 
 /**
  * What a connection file says about its place, its labels and its suspension, without looking at the driver's own sections.
  * Throws "failed-precondition" when that part is wrong.
  */
-export function readPlacement(file: string, text: string, defaults: Defaults): CommonConfig {
+export function readPlacement(file: string, text: string, defaults: Defaults, outside: Outside = unread): CommonConfig {
   const source = parseYaml(file, text);
   const shape = shapeOf(commonSchema);
   const known = (values: Mapping): Mapping =>
     Object.fromEntries(Object.entries(values).filter(([key]) => shape.kind === "mapping" && shape.keys.has(key)));
   const raw = isMapping(source.value) ? source.value : {};
-  const { value, findings } = apply(commonSchema, merge(known(defaults.values), known(raw)), unread);
+  const { value, findings } = apply(commonSchema, merge(known(defaults.values), known(raw)), outside);
   const broken = [...source.diagnostics, ...findings.map(finding => placed(source, finding))].find(each => each.blocks);
   if (value !== undefined && !broken) return commonConfig(value);
   throw new CsiError("failed-precondition", broken ? inWords(broken) : `${file} cannot be used`);

@@ -10,7 +10,11 @@ export interface ConnectionFiles {
   names(): Promise<readonly string[]>;
   /** The text of one file, or undefined when there is none. */
   read(name: string): Promise<string | undefined>;
+  /** The labels in the text of a file of which something else is wrong; undefined when they cannot be read either. */
+  labels(name: string, text: string): Promise<Labels | undefined>;
 }
+
+type Labels = Connection["labels"];
 
 /** Checks the text, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
 export type Open = (name: string, text: string) => Connection;
@@ -91,6 +95,21 @@ export class Connections {
     } finally {
       entry.leases--;
       this.#released(name, entry);
+    }
+  }
+
+  /**
+   * The labels of a connection; where it cannot be opened, those that its file gives it all the same.
+   * Throws "unavailable" when nobody can tell them.
+   */
+  async labels(name: string): Promise<Labels> {
+    try {
+      return await this.use(name, "handle", async ({ labels }) => labels);
+    } catch (error) {
+      const text = await this.#files.read(name);
+      const labels = text === undefined ? undefined : await this.#files.labels(name, text);
+      if (labels === undefined) throw error;
+      return labels;
     }
   }
 

@@ -60,10 +60,7 @@ export class Groups {
     const { selector } = group.from;
     const chosen: string[] = [];
     for (const connection of await this.#connections.names()) {
-      const selected = await this.#connections.use(connection, "handle", async ({ labels }) =>
-        selects(selector, labels),
-      );
-      if (selected) chosen.push(connection);
+      if (selects(selector, await this.#connections.labels(connection))) chosen.push(connection);
     }
     return chosen;
   }

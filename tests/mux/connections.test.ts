@@ -28,7 +28,11 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
   };
   const log = { ...testCall().log, warn: (message: string) => void warnings.push(message) };
   const defaults = {};
-  const source = { names: async () => [...files.keys()].sort(), read: async (name: string) => files.get(name) };
+  const source = {
+    names: async () => [...files.keys()].sort(),
+    read: async (name: string) => files.get(name),
+    labels: async () => undefined,
+  };
   return {
     files,
     opened,

@@ -33,6 +33,7 @@ export function muxWorld(names: readonly string[]) {
   const files = {
     names: async () => [...up].sort(),
     read: async (name: string) => (up.has(name) ? "text" : undefined),
+    labels: async () => undefined,
   };
   const { log } = testCall();
   const connections = new Connections(

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { readdir, readFile, rename, writeFile } from "node:fs/promises";
+import { readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { codeOf, mebibytes, status, World } from "./world.ts";
 
@@ -91,6 +91,19 @@ test("a group that is added or changed while csimux runs counts from the next ca
   await configured("d");
   expect((await world.create("pvc-late-2", "late")).volume?.volumeId).toBe("v:d/pvc-late-2");
   await writeFile(config, text);
+  await clear();
+});
+
+test("a file that cannot be used stops only the groups whose selector it meets, or may meet", async () => {
+  const file = join(world.sandbox.connections, "other.yaml");
+  const labelled = (tier: string) => `driver: zfs-generic-nfs\nproxy: { perDriver: { labels: { tier: ${tier} } } }\n`;
+  await writeFile(file, labelled("slow"));
+  expect((await world.create("pvc-beside", "fast")).volume?.volumeId).toBe("v:c/pvc-beside");
+  for (const text of [labelled("fast"), "driver: [\n"]) {
+    await writeFile(file, text);
+    expect(await codeOf(world.create("pvc-stopped", "fast"))).toBe(status.unavailable);
+  }
+  await rm(file);
   await clear();
 });
 
