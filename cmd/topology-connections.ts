@@ -57,14 +57,14 @@ function target(name: string, text: string, { defaults, nodeTopology }: ProxyCon
   return { name, places, suspended: common.suspended, labels: common.labels };
 }
 
-/** The connections that a name stands for: one, or the members of a group. Throws "invalid-argument" when it is neither. */
+/** The connections that a name stands for: the members of a group, or one. Throws "invalid-argument" when it is neither. */
 export function targetsNamed(name: string, { all, broken }: Targets, { groups }: ProxyConfig): readonly Target[] {
-  const direct = all.filter(each => each.name === name);
-  if (direct.length > 0) return direct;
-  const error = broken.get(name);
-  if (error) throw error;
   const group = groups.get(name);
   if (!group) {
+    const direct = all.filter(each => each.name === name);
+    if (direct.length > 0) return direct;
+    const error = broken.get(name);
+    if (error) throw error;
     const near = nearest(name, [...all.map(each => each.name), ...groups.keys()]);
     const hint = near === undefined ? "" : `; did you mean "${near}"?`;
     throw new CsiError("invalid-argument", `there is no connection or group "${name}"${hint}`);

@@ -18,12 +18,12 @@ export interface ListedNode {
 const maxBytes = 64 << 20;
 
 /** Names of nodes are DNS subdomains (Kubernetes "Object Names and IDs"). */
-const nameShape = /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/;
+const isNodeName = (text: string): boolean => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text);
 
 /**
  * Reads a list of nodes in one of these forms, as YAML or JSON: what `kubectl get nodes` prints with `-o json` or `-o yaml`, one Node,
- * or a list of names or of mappings with `name`, `hostname`, `labels`, `env`, `files`; or names, one a line, as `-o name` or the plain table
- * give them. Throws "invalid-argument" when it is none of them.
+ * or a list of names or of mappings with `name`, `hostname`, `labels`, `env`, `files`; or names: one a line, as `-o name` or
+ * the plain table give them, or all on one line, as `-o jsonpath` does. Throws "invalid-argument" when it is none of them.
  */
 export function readNodeList(file: string, text: string): readonly ListedNode[] {
   const value = contentOf(file, text);
@@ -49,12 +49,17 @@ function contentOf(file: string, text: string): unknown {
   return sources.length === 1 ? sources[0]?.value : sources.map(({ value }) => value);
 }
 
-/** Names as kubectl prints them: the first word of each line, without the header and without "node/". */
-const lines = (text: string): readonly unknown[] =>
-  text
+/** Names as kubectl prints them: the first word of each line, without the header and without "node/"; or each word of the only line. */
+function lines(text: string): readonly unknown[] {
+  const rows = text
     .split(/\r?\n/)
-    .map(line => (line.trim().split(/\s+/)[0] ?? "").replace(/^nodes?\//, ""))
-    .filter(word => word !== "" && word !== "NAME");
+    .map(line => line.trim().split(/\s+/))
+    .filter(([first]) => first !== "");
+  const [only, ...more] = rows;
+  // In a table the word behind the name is a status, such as Ready.
+  const words = only && more.length === 0 && only.every(isNodeName) ? only : rows.map(([first = ""]) => first);
+  return words.map(word => word.replace(/^nodes?\//, "")).filter(word => word !== "NAME");
+}
 
 function items(value: unknown): readonly unknown[] | undefined {
   if (Array.isArray(value)) return value;
@@ -66,8 +71,10 @@ function items(value: unknown): readonly unknown[] | undefined {
 function listedNode(file: string, node: unknown, index: number): ListedNode {
   const entry = isMapping(node) ? node : { name: node };
   const metadata = isMapping(entry["metadata"]) ? entry["metadata"] : undefined;
+  const { kind = "Node" } = entry;
+  if (kind !== "Node") throw bad(file, `entry ${index + 1} is a ${String(kind)}, not a Node`);
   const name = metadata ? metadata["name"] : entry["name"];
-  if (typeof name !== "string" || !nameShape.test(name))
+  if (typeof name !== "string" || !isNodeName(name))
     throw bad(file, `entry ${index + 1} does not name a node (a DNS name)`);
   const labels = metadata ? (metadata["labels"] ?? {}) : entry["labels"];
   const hostname = metadata ? hostnameOf(entry["status"]) : entry["hostname"];

@@ -89,14 +89,34 @@ zone=w  ●         ·     ●     w1
     expect(out).toContain("warning: node e2 does not report t.example/rack");
   });
 
-  test.each(["", "[]", "- { labels: {} }", "- 'a b'", "- e1\n- e1", "{", "\u0000"])(
-    "%j is no list of nodes",
-    async stdin => {
-      const { code, err } = await world.run(["--config", config, "--nodes", "-"], { stdin });
-      expect(err).toStartWith("csimux: -");
-      expect(code).toBe(2);
-    },
-  );
+  test.each([
+    ["the plain table", "NAME STATUS ROLES\ne1 Ready <none>\nw1 Ready <none>\n"],
+    ["a table without its header", "e1 Ready <none>\nw1 NotReady <none>\n"],
+    ["-o name", "node/e1\nnode/w1\n"],
+    ["-o jsonpath, which puts all on one line", "e1 w1"],
+    [
+      "-o yaml",
+      "kind: List\nitems:\n- { kind: Node, metadata: { name: e1 } }\n- { kind: Node, metadata: { name: w1 } }\n",
+    ],
+  ])("names come from %s", async (_, stdin) => {
+    const { out } = await world.run(["--config", config, "--nodes", "-", "-o", "json"], { stdin });
+    expect(JSON.parse(out).nodes.map(({ name }: { name: string }) => name)).toEqual(["e1", "w1"]);
+  });
+
+  test.each([
+    "",
+    "[]",
+    '{"items":[{"kind":"Pod","metadata":{"name":"e1"}}]}',
+    "- { labels: {} }",
+    "- 'a b'",
+    "- e1\n- e1",
+    "{",
+    "\u0000",
+  ])("%j is no list of nodes", async stdin => {
+    const { code, err } = await world.run(["--config", config, "--nodes", "-"], { stdin });
+    expect(err).toStartWith("csimux: -");
+    expect(code).toBe(2);
+  });
 });
 
 describe("csimux topology for a connection or a class", () => {
@@ -183,6 +203,15 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
     const { out } = await world.run(["--config", local, "--nodes", nodes, "--connection", "disk"]);
     expect(out).toContain("node=w1  ●     w1");
     expect(out).toContain("answer     volume on disk, usable in node=w1");
+  });
+
+  test("a name that a group and a connection share means the group, as for a class", async () => {
+    const both = world.file(
+      "taken.yaml",
+      main(byName).replace("both: { members: [east, west] }", "east: { members: [west] }"),
+    );
+    const { out } = await world.run(["--config", both, "--nodes", nodes, "--connection", "east", "-o", "json"]);
+    expect(JSON.parse(out).connections).toEqual([{ name: "west", nodes: ["w1"] }]);
   });
 
   test("a connection that does not exist is exit code 1, a folder that is not here is 2", async () => {
