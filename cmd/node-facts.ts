@@ -14,11 +14,13 @@ export function realFacts(nodeName: string | undefined, host: Host): NodeFacts {
   return {
     nodeName,
     hostname: host.hostname,
-    env: name => host.env[name],
+    // Names come from rules, and what an object inherits is neither a variable nor a label.
+    env: name => (Object.hasOwn(host.env, name) ? host.env[name] : undefined),
     file: path => readSmallFile(path, maxFileBytes),
     label: async name => {
       labels ??= ownLabels(nodeNameOf({ nodeName }), host);
-      return (await labels)[name];
+      const own = await labels;
+      return Object.hasOwn(own, name) ? own[name] : undefined;
     },
   };
 }

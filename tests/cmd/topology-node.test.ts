@@ -117,6 +117,17 @@ rule  key   source                      input     value  why
     });
   });
 
+  test("what objects inherit is no variable", async () => {
+    const rules = "[{ topologyKey: zone, source: env, envName: toString }]";
+    const odd = world.file(
+      "odd.yaml",
+      `driver: proxy\nproxy: { configFolder: /c, nodeTopology: { type: zone, fromRegexp: ${rules} } }\n`,
+    );
+    const { code, err } = await world.run(["--config", odd, "--node-name", "w1"]);
+    expect(err).toContain("variable toString is not there");
+    expect(code).toBe(1);
+  });
+
   test("colours appear only where they are wanted", async () => {
     const words = ["--config", config, ...full];
     expect((await world.run(words, { colour: true })).out).toContain("\u001b[1m");
