@@ -9,6 +9,7 @@ import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
 import { selects } from "../core/selector.ts";
 import { fitsTerm, place } from "../topology/place.ts";
+import { Begun } from "./begun.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { lockKey, nameLock } from "./handles.ts";
@@ -34,6 +35,7 @@ export class Groups {
   readonly #locks: Locks;
   readonly #groups: () => Promise<ReadonlyMap<string, Group>>;
   readonly #settings: () => MuxSettings;
+  readonly #begun = new Begun();
 
   /** `groups` gives those that are configured now. */
   constructor(
@@ -75,20 +77,40 @@ export class Groups {
   ): Promise<PlacedVolume> {
     return this.#locks.hold([nameLock(request.name)], async () => {
       const members = await this.members(name);
+      const former = this.#begun.members(request.name, name).filter(member => !members.includes(member));
+      const makeOn: Make = (member, found) => {
+        this.#begun.remember(request.name, name, member);
+        return make(member, found);
+      };
+      const owner = await this.#owner(members, former, request.name, call);
+      if (owner !== undefined) return makeOn(owner, true);
       if (members.length === 0) throw new CsiError("failed-precondition", `group "${name}" has no members`);
-      const owner = await this.#owner(members, request.name, call);
-      if (owner !== undefined) return make(owner, true);
       // The choice may be another one than that of an interrupted call, of which nothing shall stay behind.
-      for (const member of members) await this.#clear(member, request.name, call);
-      if (source) return make(pinned(name, members, source), false);
-      return this.#first(name, await this.#ranked(name, members, request, call), make, call);
+      for (const member of [...members, ...former]) await this.#clear(member, request.name, call);
+      if (source) return makeOn(pinned(name, members, source), false);
+      return this.#first(name, await this.#ranked(name, members, request, call), makeOn, request.name, call);
     });
   }
 
-  /** The member that has the volume already. */
-  async #owner(members: readonly string[], volume: string, call: Call): Promise<string | undefined> {
+  /** A volume is gone: a new one of its name need not be looked for there. */
+  deleted({ connection, id }: Handle): void {
+    // The id is the name, unless that was too long.
+    this.#begun.forget(id, connection);
+  }
+
+  /** The member that has the volume already; `former` are those that it was begun on before they left the group. */
+  async #owner(
+    members: readonly string[],
+    former: readonly string[],
+    volume: string,
+    call: Call,
+  ): Promise<string | undefined> {
+    const looks = [
+      ...members.map(member => ({ member, unsure: unsure(member) })),
+      ...former.map(member => ({ member, unsure: unsureBefore(member) })),
+    ];
     const answers = await Promise.all(
-      members.map(async member => ((await this.#has(member, volume, call)) ? member : undefined)),
+      looks.map(async look => ((await this.#has(look.member, look.unsure, volume, call)) ? look.member : undefined)),
     );
     return answers.find(member => member !== undefined);
   }
@@ -103,7 +125,7 @@ export class Groups {
   }
 
   /** Throws "unavailable" when the member cannot say: the volume may be there, so it must not be made on another one. */
-  async #has(member: string, volume: string, call: Call): Promise<boolean> {
+  async #has(member: string, unsure: string, volume: string, call: Call): Promise<boolean> {
     try {
       const found = await this.#connections.use(member, "handle", connection =>
         answered(connection, call, () => connection.driver.find(volume, call)),
@@ -111,10 +133,7 @@ export class Groups {
       return found !== undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      const what = `member "${member}" of the group cannot say whether it has the volume`;
-      throw new CsiError("unavailable", `${what}; mend it, suspend it, or take it out of the group: ${reason}`, {
-        cause: error,
-      });
+      throw new CsiError("unavailable", `${unsure}: ${reason}`, { cause: error });
     }
   }
 
@@ -159,7 +178,13 @@ export class Groups {
   }
 
   /** Goes on to the next member only after an answer that proves that nothing was made. */
-  async #first(name: string, candidates: readonly Candidate[], make: Make, call: Call): Promise<PlacedVolume> {
+  async #first(
+    name: string,
+    candidates: readonly Candidate[],
+    make: Make,
+    volume: string,
+    call: Call,
+  ): Promise<PlacedVolume> {
     const refusals: CsiError[] = [];
     for (const { name: member } of candidates) {
       try {
@@ -167,12 +192,19 @@ export class Groups {
       } catch (error) {
         if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
         call.log.info("a member of the group is full, trying the next", { connection: member, reason: error.message });
+        this.#begun.forget(volume, member);
         refusals.push(error);
       }
     }
     throw nobody(name, refusals);
   }
 }
+
+const unsure = (member: string): string =>
+  `member "${member}" of the group cannot say whether it has the volume; mend it, suspend it, or take it out of the group`;
+
+const unsureBefore = (member: string): string =>
+  `the volume was begun on "${member}", which cannot say whether it has it; mend or suspend it, or restart csimux to go on without it`;
 
 /** The answer of a member; undefined from a suspended one that gives none. */
 async function answered<T>(connection: Connection, call: Call, ask: () => Promise<T>): Promise<T | undefined> {

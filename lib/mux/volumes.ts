@@ -71,6 +71,7 @@ export class Volumes {
     await this.#exclusively("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await translated(connection, connection.driver.delete(handle.id, own));
+      this.#groups.deleted(handle);
     });
   }
 

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Group } from "../../lib/core/group.ts";
 import { testCall } from "../fakes/memory-driver.ts";
@@ -66,6 +66,66 @@ test("a member without file stops the creation, because the volume may be there"
   const world = grouped();
   world.up.delete("c");
   expect((await failure(world.volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+});
+
+describe("a volume whose member has left the group since it was begun", () => {
+  const fast: Group = {
+    from: { kind: "selector", selector: [{ key: "tier", operator: "in", values: ["fast"] }] },
+    policy: "ordered",
+  };
+  async function begun() {
+    const world = grouped("ordered", ["a", "b"]);
+    for (const name of ["a", "b"]) world.traits.set(name, { labels: { tier: "fast" } });
+    world.groups.set("g", fast);
+    const create = () => world.volumes.create(request("v", "g"), call);
+    expect((await create()).id).toBe("v:a/v");
+    return { world, create };
+  }
+
+  test("is found there by the repeat", async () => {
+    const { world, create } = await begun();
+    world.traits.set("a", { labels: { tier: "slow" } });
+    expect((await create()).id).toBe("v:a/v");
+    world.groups.set("g", members(["b"]));
+    expect((await create()).id).toBe("v:a/v");
+    expect(world.memory("b").volumes.size).toBe(0);
+  });
+
+  test("is not made a second time while the member's file is away", async () => {
+    const { world, create } = await begun();
+    world.up.delete("a");
+    expect(await failure(create())).toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining('the volume was begun on "a"'),
+    });
+    world.up.add("a");
+    expect((await create()).id).toBe("v:a/v");
+  });
+
+  test("is made anew elsewhere once it was deleted", async () => {
+    const { world, create } = await begun();
+    await world.volumes.delete("v:a/v", call);
+    world.up.delete("a");
+    expect((await create()).id).toBe("v:b/v");
+  });
+
+  test("leaves no remains there when it was interrupted", async () => {
+    const { world, create } = await begun();
+    world.memory("a").volumes.clear();
+    world.memory("a").begun.add("v");
+    world.groups.set("g", members(["b"]));
+    expect((await create()).id).toBe("v:b/v");
+    expect(world.memory("a").begun.size).toBe(0);
+  });
+
+  test("is of no account when that member had no room for it", async () => {
+    const world = grouped("ordered", ["a", "b"]);
+    world.memory("a").fail.create = new CsiError("resource-exhausted", "pool full");
+    expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+    world.groups.set("g", members(["b"]));
+    world.up.delete("a");
+    expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+  });
 });
 
 test("the next member is tried after RESOURCE_EXHAUSTED and after nothing else", async () => {
