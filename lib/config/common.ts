@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { AccessMode } from "../core/access.ts";
-import { isLabelValue } from "../topology/labels.ts";
+import { isLabelKey, isLabelValue } from "../topology/labels.ts";
 import { nodeSchema } from "./node.ts";
 import { anything, consistent, filled, flag, list, mapOf, oneOf, optional, record, scalar, text } from "./parts.ts";
 
@@ -42,6 +42,9 @@ const alternative = consistent(
       if (key.includes("/"))
         yield [["requirements", key], `write the key without prefix: "${key.slice(key.lastIndexOf("/") + 1)}"`];
       else if (!isLabelValue(key)) yield [["requirements", key], "is no topology key"];
+    }
+    for (const key of Object.keys(each.extra ?? {})) {
+      if (!isLabelKey(key)) yield [["extra", key], `"${key}" is no label of a node; no volume could carry it`];
     }
   },
 );

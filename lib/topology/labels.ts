@@ -1,6 +1,15 @@
 /** Values of topology, and names of keys: 1 to 63 characters, letters or digits at both ends (CSI "Topology", Kubernetes labels). */
 export const isLabelValue = (text: string): boolean => /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/.test(text);
 
+const isDnsName = (text: string): boolean =>
+  text.length <= 253 && text.split(".").every(part => /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(part));
+
+/** Whether a text can be the key of a label: a name, or a DNS name, a slash and a name (Kubernetes "Labels and Selectors"). */
+export function isLabelKey(text: string): boolean {
+  const [prefix = "", ...rest] = text.split("/");
+  return rest.length === 0 ? isLabelValue(text) : isDnsName(prefix) && isLabelValue(rest.join("/"));
+}
+
 /** Why a text cannot be a value, for people; shortened, because it may come from anywhere. */
 export const whyNoValue = (text: string): string =>
   text.length > 63

@@ -60,6 +60,21 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
   });
 
   test.each([
+    ["tier", true],
+    ["x.example/tier", true],
+    ["bad key", false],
+    ["a/b/c", false],
+    ["", false],
+    ["Up.example/tier", false],
+    ["x.example/", false],
+  ])("a volume can carry the label %j: %p", (key, right) => {
+    const place = `{ requirements: { zone: z1 }, extra: { "${key}": gold } }`;
+    const { config, diagnostics } = connection(`${nfs}proxy: { perDriver: { topology: [${place}] } }\n`);
+    expect(config !== undefined).toBe(right);
+    expect(diagnostics.map(({ rule }) => rule)).toEqual(right ? [] : ["invalid-value"]);
+  });
+
+  test.each([
     [`${nfs}colour: red\n`, ["unknown-key@6:1 colour"]],
     [`${nfs}  sharehost: x\n`, ["unknown-key@6:3 nfs.sharehost"]],
     [nfs.replace("shareBasePath", "sharePath"), ["renamed-key@4:3 nfs.sharePath"]],
