@@ -13,7 +13,7 @@ import { Begun } from "./begun.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { lockKey, nameLock } from "./handles.ts";
-import { clearLeftover } from "./leftover.ts";
+import { Patience } from "./patience.ts";
 import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
 
 /** Makes the volume on one member; `found` says that it exists there already. */
@@ -36,6 +36,7 @@ export class Groups {
   readonly #groups: () => Promise<ReadonlyMap<string, Group>>;
   readonly #settings: () => MuxSettings;
   readonly #begun = new Begun();
+  readonly #patience: Patience;
 
   /** `groups` gives those that are configured now. */
   constructor(
@@ -43,7 +44,9 @@ export class Groups {
     locks: Locks,
     groups: () => Promise<ReadonlyMap<string, Group>>,
     settings: () => MuxSettings,
+    patience = new Patience(),
   ) {
+    this.#patience = patience;
     this.#connections = connections;
     this.#locks = locks;
     this.#groups = groups;
@@ -119,7 +122,10 @@ export class Groups {
     await this.#connections.use(member, "handle", connection =>
       answered(connection, call, () => {
         const key = lockKey({ kind: "volume", connection: member, id: backendName(volume, idBytes(member)) });
-        return this.#locks.hold([key], () => clearLeftover(connection, volume, call));
+        return this.#locks.hold([key], async () => {
+          const id = await this.#patience.ask(connection, () => connection.driver.leftover(volume, call));
+          if (id !== undefined) await connection.driver.delete(id, call);
+        });
       }),
     );
   }
@@ -128,7 +134,7 @@ export class Groups {
   async #has(member: string, unsure: string, volume: string, call: Call): Promise<boolean> {
     try {
       const found = await this.#connections.use(member, "handle", connection =>
-        answered(connection, call, () => connection.driver.find(volume, call)),
+        answered(connection, call, () => this.#patience.ask(connection, () => connection.driver.find(volume, call))),
       );
       return found !== undefined;
     } catch (error) {

@@ -15,6 +15,8 @@ export class MemoryDriver {
   fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
+  /** Awaited inside find and leftover, so that a test can make the storage hang. */
+  look: Promise<void> = Promise.resolve();
 
   driver(): Driver {
     return {
@@ -40,8 +42,12 @@ export class MemoryDriver {
         if (!volume) throw new CsiError("not-found", `no ${id}`);
         return volume;
       },
-      leftover: async name => (this.begun.has(name) ? name : undefined),
+      leftover: async name => {
+        await this.look;
+        return this.begun.has(name) ? name : undefined;
+      },
       find: async name => {
+        await this.look;
         if (this.fail.find) throw this.fail.find;
         return this.volumes.get(name);
       },

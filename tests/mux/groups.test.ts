@@ -62,6 +62,21 @@ test("a member that cannot say whether it has the volume stops the creation, unl
   expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:a/v");
 });
 
+test("a member that hangs stops the creation in bounded time, and none at all when it is suspended", async () => {
+  const world = grouped("ordered", ["a", "b"]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  world.memory("a").look = promise;
+  expect(await failure(world.volumes.create(request("v", "g"), call))).toMatchObject({
+    code: "unavailable",
+    message: expect.stringContaining('"a" has not answered'),
+  });
+  world.traits.set("a", { suspended: true });
+  expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+  world.traits.delete("a");
+  resolve();
+  expect((await world.volumes.create(request("w", "g"), call)).id).toBe("v:a/w");
+});
+
 test("a member without file stops the creation, because the volume may be there", async () => {
   const world = grouped();
   world.up.delete("c");

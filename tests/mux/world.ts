@@ -8,6 +8,7 @@ import { Groups } from "../../lib/mux/groups.ts";
 import { Handles } from "../../lib/mux/handles.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
 import { Listing } from "../../lib/mux/listing.ts";
+import { Patience } from "../../lib/mux/patience.ts";
 import type { CreateRequest, MuxSettings } from "../../lib/mux/placed.ts";
 import { Snapshots } from "../../lib/mux/snapshots.ts";
 import { Volumes } from "../../lib/mux/volumes.ts";
@@ -49,6 +50,7 @@ export function muxWorld(names: readonly string[]) {
     locks,
     async () => groups,
     () => settings,
+    new Patience(50),
   );
   return {
     memories,
