@@ -90,6 +90,7 @@ function mapText({ nodes, targets = [], broken, prefix, many }: View, tint: Pain
     const unknown = [...broken.keys()].map(() => ({ text: "?", tint: tint.error }));
     return [place.join(" ") || "everywhere", ...marks, ...unknown, many ? someOf(group.map(({ name }) => name)) : ""];
   });
-  const legend = `● reachable  · not reachable${broken.size > 0 ? "  ? file is wrong" : ""}`;
+  const some = rows.some(row => row.some(cell => typeof cell !== "string" && cell.text === "◐"));
+  const legend = `● reachable  ${some ? "◐ from some of the nodes  " : ""}· not reachable${broken.size > 0 ? "  ? file is wrong" : ""}`;
   return `${table([head.map(text => ({ text, tint: tint.strong })), ...rows])}${tint.faint(legend)}\n`;
 }

@@ -58,6 +58,15 @@ zone=w  ●         ·     ●     w1
     expect(code).toBe(0);
   });
 
+  test("says what the mark for storage that only some nodes of a place reach means", async () => {
+    const place = "{ requirements: { zone: e }, extra: { x.example/tier: gold } }";
+    const gold = `driver: nfs-client\nnfs: { shareHost: x, shareBasePath: /x }\nproxy: { perDriver: { topology: [${place}] } }\n`;
+    const folder = world.file("gold/gold.yaml", gold).replace(/\/[^/]*$/, "");
+    const stdin = "- { name: e1, labels: {} }\n- { name: e2, labels: { x.example/tier: gold } }\n";
+    const { out } = await world.run(["--config", config, "--nodes", "-", "--connections", folder], { stdin });
+    expect(out).toContain("zone=e  ◐     e1, e2\n● reachable  ◐ from some of the nodes  · not reachable\n");
+  });
+
   test("reads what kubectl prints as JSON, with labels that stand in the way", async () => {
     const node = (name: string, labels: object) => ({
       kind: "Node",
