@@ -1,9 +1,10 @@
 /**
- * How JavaScriptCore is to run csimux; it reads these once, when a process begins.
+ * How the engine is to run csimux; it reads these once, when a process begins.
  * - Told of less memory than the machine has, the garbage collector keeps the heap small.
  * - Its optimizing compilers cost more, in time and memory, than they give back to a server that mostly waits: the last one is
  *   off, the other one is for what runs all the time.
  * - Code that has not run for a while is dropped early.
+ * - File system calls wait in threads, by default as many as processors: one hung mount would hold all of them.
  */
 export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_forceRAMSize: "82000000",
@@ -12,6 +13,7 @@ export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
   BUN_JSC_thresholdForOptimizeSoon: "10000",
   BUN_JSC_useEagerCodeBlockJettisonTiming: "1",
+  UV_THREADPOOL_SIZE: "16",
 };
 
 /** Where a compiled executable finds its own program. */
