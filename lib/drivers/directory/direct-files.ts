@@ -21,7 +21,10 @@ async function entry(path: string): Promise<Entry | undefined> {
   return stats && (stats.isDirectory() ? "folder" : "other");
 }
 
-/** mkdir(2) takes the umask away from the mode. It is off only during this one system call, which nothing can come between. */
+/**
+ * mkdir(2) takes the umask away from the mode. It is off only during this one system call, which nothing can come between.
+ * A default ACL of the folder above takes more away (acl(5)); only then the mode is set afterwards.
+ */
 function makeExact(path: string, mode: number): void {
   const before = umask(0);
   try {
@@ -29,6 +32,7 @@ function makeExact(path: string, mode: number): void {
   } finally {
     umask(before);
   }
+  if ((fs.lstatSync(path).mode & 0o777) !== mode) fs.chmodSync(path, mode);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { dlopen } from "bun:ffi";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { getuid } from "node:process";
@@ -201,10 +202,40 @@ test.each(["restic", "kopia", "other"])("snapshots by %s are refused before anyt
   expect(await codeOf(snapshotsOf(configured).create("s", "a", { driver: "filecopy" }, call))).toBe("ok");
 });
 
+/** A default ACL that gives owner rwx, group r-x and others nothing (linux/posix_acl_xattr.h: version 2, then tag, bits, id). */
+const narrowAcl = new Uint8Array(
+  [
+    [2, 0],
+    [0x1, 7],
+    [-1, -1],
+    [0x4, 5],
+    [-1, -1],
+    [0x20, 0],
+    [-1, -1],
+  ].flatMap(pair => [...new Uint8Array(new Uint16Array(pair).buffer)]),
+);
+
+/** Sets an extended attribute (setxattr(2)), for which Node has no verb. */
+function setXattr(path: string, name: string, value: Uint8Array): void {
+  const libc = dlopen("libc.so.6", { setxattr: { args: ["cstring", "cstring", "ptr", "u64", "i32"], returns: "i32" } });
+  const text = (word: string) => Buffer.from(`${word}\0`);
+  expect(libc.symbols.setxattr(text(path), text(name), value, value.length, 0)).toBe(0);
+  libc.close();
+}
+
 describe("mode and owner", () => {
   test.each([0o700, 0o777, 0o2770, 0o1777, 0o000])("mode %o is exact", async mode => {
     await openOn(base, { settings: { mode } }).create(volumeOf("a"), call);
     expect((await stat(`${base}/v/a`)).mode & 0o7777).toBe(mode);
+  });
+
+  test.skipIf(process.platform !== "linux")("a mode is exact below a folder whose default ACL gives less", async () => {
+    await mkdir(`${base}/v`);
+    setXattr(`${base}/v`, "system.posix_acl_default", narrowAcl);
+    for (const mode of [0o777, 0o2770]) {
+      await openOn(base, { settings: { mode } }).create(volumeOf(`a${mode}`), call);
+      expect((await stat(`${base}/v/a${mode}`)).mode & 0o7777).toBe(mode);
+    }
   });
 
   test.skipIf(!isRoot)("0 is an owner, names are looked up, and each half stands alone", async () => {
