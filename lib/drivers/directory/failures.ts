@@ -15,6 +15,15 @@ const gone: Meaning = {
   code: "unavailable",
   text: "a folder disappeared during the work; check that the base folder is mounted",
 };
+const mounted: Meaning = { code: "failed-precondition", text: "it is in use as a mount point; unmount it" };
+const tooLong: Meaning = {
+  code: "failed-precondition",
+  text: "a path in it is longer than the system can take below the base folder; shorten it",
+};
+const foreign: Meaning = {
+  code: "failed-precondition",
+  text: "it holds another file system or a btrfs subvolume; unmount or delete that",
+};
 const appeared: Meaning = { code: "aborted", text: "something appeared in its place meanwhile; repeat the call" };
 const broken: Meaning = {
   code: "unavailable",
@@ -36,7 +45,12 @@ const meanings: Readonly<Record<string, Meaning>> = {
     code: "failed-precondition",
     text: "something that should be a folder is not one; look at the base folder",
   },
-  EBUSY: { code: "failed-precondition", text: "it is in use as a mount point; unmount it" },
+  EBUSY: mounted,
+  ENAMETOOLONG: tooLong,
+  EXDEV: {
+    code: "failed-precondition",
+    text: "v, s and .csimux below the base folder must be on one file system and in one quota project",
+  },
   ESTALE: broken,
   EIO: broken,
   ENOTCONN: broken,
@@ -51,6 +65,9 @@ const words: readonly (readonly [string, Meaning])[] = [
   ["Read-only file system", readOnly],
   ["Permission denied", denied],
   ["Operation not permitted", denied],
+  ["Device or resource busy", mounted],
+  ["since it's on a different device", foreign],
+  ["File name too long", tooLong],
   ["Stale file handle", broken],
   ["Input/output error", broken],
   ["Transport endpoint is not connected", broken],

@@ -32,6 +32,8 @@ export interface Files {
   removeFolder(path: string): Promise<void>;
   removeFile(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
+  /** The path with every link in it resolved (realpath(3)). */
+  realPath(path: string): Promise<string>;
   /** Names in no particular order. */
   names(folder: string): Promise<readonly string[]>;
   /** Undefined when there is no such file. */
@@ -78,6 +80,7 @@ export const pooledFiles: Files = {
   removeFolder: path => fs.rmdir(path),
   removeFile: path => fs.unlink(path),
   rename: (from, to) => fs.rename(from, to),
+  realPath: path => fs.realpath(path),
   names: folder => fs.readdir(folder),
   readText: path => unless(fs.readFile(path, "utf8"), "ENOENT", "ENOTDIR"),
   writeText: (path, text, how) => fs.writeFile(path, text, { flag: writeFlags[how], mode: 0o600, flush: true }),

@@ -3,10 +3,15 @@ import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Entry, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
+import { refuseMounts } from "./mounted.ts";
 import { present, type Space, stillWanted, withFolders } from "./space.ts";
 import { removeTree } from "./tools.ts";
 
-const noSpace = ["ENOSPC", "EDQUOT"];
+/**
+ * Why a tree with content cannot move to the work folder: there is no space, or the tree is on another file system or in another
+ * quota project (rename(2), xfs_quota(8)).
+ */
+const immovable = ["ENOSPC", "EDQUOT", "EXDEV"];
 const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
 /** What a new tree begins with: nothing but permissions, so that one step makes it, or what a function puts into a work folder. */
@@ -84,6 +89,7 @@ export class Trees {
     }
     if (outcome === "full") {
       stillWanted(this.#space, call);
+      await refuseMounts(this.#space, this.#path(name));
       await this.#discard(await this.#moveAway(name, mark), call);
     }
     await this.#drop(record);
@@ -157,7 +163,7 @@ export class Trees {
     }
   }
 
-  /** Takes the tree out of sight in one step. Returns where it is now: on a full disk, where it was. */
+  /** Takes the tree out of sight in one step. Returns where it is now: where it was, when it cannot move. */
   async #moveAway(name: string, mark: () => Promise<unknown>): Promise<string> {
     const { files, layout } = this.#space;
     const away = layout.workTree(this.#sort, name);
@@ -166,15 +172,17 @@ export class Trees {
       await withFolders(this.#space, this.#work, () => files.rename(this.#path(name), away));
       return away;
     } catch (error) {
-      // Making space must not need any.
-      if (noSpace.includes(errnoOf(error) ?? "")) return this.#path(name);
+      // Making space must not need any, and what can be removed must not stay for ever.
+      if (immovable.includes(errnoOf(error) ?? "")) return this.#path(name);
       throw error;
     }
   }
 
   /** Removes a folder with all its content. */
   async #discard(path: string, call: Call): Promise<void> {
-    if (!(await this.#removeIfEmpty(path))) await removeTree(this.#space, path, call);
+    if (await this.#removeIfEmpty(path)) return;
+    await refuseMounts(this.#space, path);
+    await removeTree(this.#space, path, call);
   }
 
   async #drop(record: string | undefined): Promise<void> {
@@ -188,16 +196,15 @@ export class Trees {
     return this.#space.layout.base;
   }
 
-  /** Whether the folder is gone now. */
+  /** Whether the folder is gone now. What keeps it does not matter here: content, a mount, its owner, or that it is a link. */
   async #removeIfEmpty(folder: string): Promise<boolean> {
     try {
       await this.#space.files.removeFolder(folder);
       return true;
     } catch (error) {
-      const errno = errnoOf(error) ?? "";
-      if (errno === "ENOENT") return true;
-      if (notEmpty.includes(errno) || errno === "EBUSY") return false;
-      throw error;
+      const errno = errnoOf(error);
+      if (errno === undefined) throw error;
+      return errno === "ENOENT";
     }
   }
 }

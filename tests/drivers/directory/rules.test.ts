@@ -128,7 +128,9 @@ describe("failures", () => {
     ["ESTALE", "unavailable"],
     ["EIO", "unavailable"],
     ["EEXIST", "aborted"],
-    ["EXDEV", "internal"],
+    ["ENAMETOOLONG", "failed-precondition"],
+    ["EXDEV", "failed-precondition"],
+    ["EBADF", "internal"],
   ] as const)("%s is %s and names the connection and the work", (name, code) => {
     const error = failure(errno(name), "c1", 'create volume "a"');
     expect(error.code).toBe(code);

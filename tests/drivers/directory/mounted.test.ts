@@ -1,0 +1,137 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { getuid } from "node:process";
+import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
+import { mountsIn } from "../../../lib/drivers/directory/mounted.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+
+const call = callWith();
+const isRoot = getuid?.() === 0;
+
+let base = "";
+beforeEach(async () => {
+  base = await temporaryFolder();
+});
+afterEach(() => rm(base, { recursive: true, force: true }));
+
+describe("the mounts in a folder", () => {
+  const table = [
+    "21 1 8:1 / / rw - ext4 /dev/sda1 rw",
+    "30 21 8:1 /x /b/v/a\\040b/sub rw - ext4 /dev/sda1 rw",
+    "31 21 8:1 /x /b/v/a rw shared:7 - ext4 /dev/sda1 rw",
+    "",
+  ].join("\n");
+  test.each([
+    ["/b/v/a", ["/b/v/a"]],
+    ["/b/v/a b", ["/b/v/a\\040b/sub"]],
+    ["/b/v/a b/sub", ["/b/v/a\\040b/sub"]],
+    ["/b/v", ["/b/v/a\\040b/sub", "/b/v/a"]],
+    ["/b/v/a b/su", []],
+    ["/c", []],
+  ])("%p: %p", (folder, points) => expect(mountsIn(table, folder)).toEqual(points));
+});
+
+describe.skipIf(!isRoot)("a bind mount of the same file system in a tree", () => {
+  const run = async (...argv: [string, ...string[]]) => {
+    const { exitCode, stderr } = await systemRunner.run({ argv }, call.signal);
+    expect([exitCode, stderr]).toEqual([0, ""]);
+  };
+  const outside = () => `${base}/outside`;
+
+  /** A driver whose base folder is a link, and the mount point in `tree` below it. */
+  const withMount = async (tree: string, work: (driver: ReturnType<typeof openOn>) => Promise<void>) => {
+    const driver = openOn(`${base}/link`);
+    await mkdir(`${base}/real`);
+    await symlink(`${base}/real`, `${base}/link`);
+    await mkdir(outside());
+    await writeFile(`${outside()}/precious`, "kept");
+    await driver.create(volumeOf("a"), call);
+    await mkdir(`${base}/real/v/a/in side`);
+    await writeFile(`${base}/real/v/a/file`, "content");
+    await snapshotsOf(driver).create("s", "a", {}, call);
+    const point = `${base}/real/${tree}/in side`;
+    await run("mount", "--bind", outside(), point);
+    try {
+      await work(driver);
+    } finally {
+      await run("umount", point);
+    }
+    expect(await readFile(`${outside()}/precious`, "utf8")).toBe("kept");
+  };
+
+  test("keeps a volume from being deleted, and nothing of it or outside of it is lost", async () => {
+    await withMount("v/a", async driver => {
+      const error = await driver.delete("a", call).catch(reason => reason);
+      expect(error).toMatchObject({ code: "failed-precondition" });
+      expect(error.message).toContain("in\\040side");
+      expect((await readdir(`${base}/real/v/a`)).sort()).toEqual(["file", "in side"]);
+    });
+    await openOn(`${base}/link`).delete("a", call);
+    expect(await volumeIds(openOn(`${base}/link`))).toEqual([]);
+  });
+
+  test("keeps a snapshot from being deleted", () =>
+    withMount("s/_s", async driver => {
+      expect(await codeOf(snapshotsOf(driver).delete("f/s", call))).toBe("failed-precondition");
+    }));
+
+  test("keeps the remains of an interrupted removal from being swept", () =>
+    withMount("v/a", async driver => {
+      const runner: CommandRunner = {
+        where: "test",
+        run: async () => {
+          throw new Error("the process was killed");
+        },
+      };
+      await mkdir(`${base}/real/v/b/in side`, { recursive: true });
+      await writeFile(`${base}/real/v/b/file`, "content");
+      expect(await codeOf(openOn(`${base}/link`, { runner }).delete("b", call))).toBe("internal");
+      const [left = ""] = await readdir(`${base}/real/.csimux/work`);
+      const point = `${base}/real/.csimux/work/${left}/in side`;
+      await run("mount", "--bind", outside(), point);
+      expect(await codeOf(driver.delete("b", call))).toBe("failed-precondition");
+      const [taken = ""] = await readdir(`${base}/real/.csimux/work`);
+      await run("umount", `${base}/real/.csimux/work/${taken}/in side`);
+      expect(await codeOf(driver.delete("b", call))).toBe("ok");
+    }));
+});
+
+describe("a base folder whose parts are on several file systems or in several quota projects", () => {
+  const apart = {
+    ...directFiles,
+    rename: async () => {
+      throw Object.assign(new Error("Invalid cross-device link"), { code: "EXDEV" });
+    },
+  };
+
+  test("lets volumes with content be deleted", async () => {
+    const driver = openOn(base, { files: apart });
+    await driver.create(volumeOf("a"), call);
+    await writeFile(`${base}/v/a/file`, "content");
+    await driver.delete("a", call);
+    expect(await below(base)).toEqual([]);
+  });
+
+  test("refuses copies and says why", async () => {
+    const driver = openOn(base, { files: apart });
+    await driver.create(volumeOf("a"), call);
+    const error = await driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call).catch(reason => reason);
+    expect(error).toMatchObject({ code: "failed-precondition" });
+    expect(error.message).toContain("one file system");
+    expect(await volumeIds(driver)).toEqual(["a"]);
+  });
+
+  test("may have a link in the place of v, which stays when the last volume goes", async () => {
+    await mkdir(`${base}/elsewhere`);
+    await symlink(`${base}/elsewhere`, `${base}/v`);
+    const driver = openOn(base);
+    for (const id of ["a", "b"]) await driver.create(volumeOf(id), call);
+    await writeFile(`${base}/v/b/file`, "content");
+    for (const id of ["a", "b", "b"]) expect(await codeOf(driver.delete(id, call))).toBe("ok");
+    expect(await readdir(`${base}/elsewhere`)).toEqual([]);
+    expect(await codeOf(driver.create(volumeOf("c"), call))).toBe("ok");
+  });
+});
