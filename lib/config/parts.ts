@@ -132,6 +132,9 @@ export const mode = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
+/** The largest number of a user or group: the one after it tells chown(2) to change nothing. */
+const largestOwner = 4_294_967_294;
+
 /** A user or group: a name or a number; 0 counts as given (defect F13). */
 export const owner = (about: About): v.GenericSchema<unknown, string> =>
   described(
@@ -139,6 +142,7 @@ export const owner = (about: About): v.GenericSchema<unknown, string> =>
       v.union([v.string(), v.number()], "must be a name or a number"),
       v.transform(String),
       v.regex(/^(?:[0-9]+|[A-Za-z_][A-Za-z0-9_.@\\-]*\$?)$/, "must be a user or group name, or a number"),
+      v.check(value => !(Number(value) > largestOwner), `must be at most ${largestOwner} when it is a number`),
     ),
     about,
   );
