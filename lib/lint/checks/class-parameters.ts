@@ -2,6 +2,7 @@ import { type Finding, warning } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
 import { factsOf, filesystemsOf } from "../facts.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, problem, textAt } from "../world.ts";
+import { snapshotMethod } from "./snapshot-methods.ts";
 
 const secretKinds = [
   "provisioner",
@@ -129,6 +130,9 @@ function* snapshotDriver(each: ClassObject, members: readonly ConnectionFile[]):
   if (!methods.includes(value)) {
     const near = nearest(value, methods);
     yield problem("parameter-value", path, `must be one of ${methods.join(", ")}`, near && `did you mean "${near}"?`);
+  }
+  for (const finding of snapshotMethod(each.value, ["parameters", "driver"])) {
+    yield { ...finding, path: [...each.path, ...finding.path] };
   }
   const other = members.find(({ driver }) => !factsOf(driver).directory);
   if (other)

@@ -2,6 +2,7 @@ import { type Finding, warning } from "../../config/finding.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
+import { snapshotMethod } from "./snapshot-methods.ts";
 
 /** Rules about names and common keys of connections. */
 export function* connections({ connections: all }: World): Iterable<Reported> {
@@ -51,6 +52,9 @@ function* alone(connection: ConnectionFile): Iterable<Finding> {
     );
   }
   for (const section of ["iscsi", "nvmeof"]) yield* portals(read.tidied, section);
+  for (const section of ["nfs", "smb", "lustre", "local-hostpath"]) {
+    yield* snapshotMethod(read.tidied, [section, "snapshots", "default_driver"]);
+  }
 }
 
 /** `v:` or `s:`, the name, `/`, and 86 bytes of `pvc-<uuid>@snapshot-<uuid>` in 128. */

@@ -37,6 +37,14 @@ export const deployment: readonly Rule[] = [
     good: { "c1.yaml": nfs() },
   },
   {
+    id: "snapshot-method-not-ready",
+    severity: "warning",
+    title: "Snapshots are kept in a way that csimux can",
+    why: "This version reads the settings of restic and kopia but keeps snapshots as copies of folders only; others are refused.",
+    bad: { "c1.yaml": nfs("  snapshots: { default_driver: restic }\n") },
+    good: { "c1.yaml": nfs("  snapshots: { default_driver: filecopy }\n") },
+  },
+  {
     id: "long-connection-name",
     severity: "warning",
     title: "Names leave room for snapshots",
