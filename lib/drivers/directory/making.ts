@@ -59,10 +59,21 @@ export async function make<R extends VolumeRecord | SnapshotRecord>(
   }
 }
 
-/** Copies the tree at `source` into `folder`. Throws "aborted" when the source was removed or replaced meanwhile. */
+/** Copies; "aborted" when `folder` is gone after a failure: another csimux on this base has taken it over and goes on with the work. */
+async function copyOwn(space: Space, source: string, folder: string, call: Call): Promise<void> {
+  try {
+    await copyTree(space, source, folder, call);
+  } catch (error) {
+    if ((await space.files.entry(folder)) !== undefined) throw error;
+    const text = `${folder} was taken away while it was filled; repeat the call`;
+    throw new CsiError("aborted", `connection "${space.connection}": ${text}`, { cause: error });
+  }
+}
+
+/** Copies the tree at `source` into `folder`. Throws "aborted" when one of the two was removed or replaced meanwhile. */
 export async function copyFrom(space: Space, source: string, folder: string, call: Call): Promise<void> {
   const before = await space.files.facts(source);
-  await copyTree(space, source, folder, call);
+  await copyOwn(space, source, folder, call);
   // Files may vanish from a volume in use; when the volume itself vanishes, what was copied is not its content.
   const after = await unless(space.files.facts(source), "ENOENT");
   if (after?.mark === before.mark) return;

@@ -91,6 +91,8 @@ export class Trees {
       stillWanted(this.#space, call);
       await refuseMounts(this.#space, this.#path(name));
       await this.#discard(await this.#moveAway(name, mark), call);
+      // Another csimux on this base may have begun to build the tree as well.
+      await this.sweep(name, call);
     }
     await this.#drop(record);
     const changed = await this.#tidy();

@@ -175,6 +175,34 @@ test("who sweeps a tree takes it over first, so that its builder cannot finish i
   expect(await readFile(`${base}/v/clone/sub/file`, "utf8")).toBe("content");
 });
 
+test("who loses a copy to another csimux is aborted, and takes neither tree nor record from the other", async () => {
+  const started = Promise.withResolvers<void>();
+  const takenOver = Promise.withResolvers<void>();
+  const loser: Answer = async ({ argv }) => {
+    started.resolve();
+    await takenOver.promise;
+    const stderr = `cp: preserving times for '${argv.at(-1)}': No such file or directory`;
+    return { stdout: "", stderr, exitCode: 1 };
+  };
+  const first = codeOf(openOn(base, { runner: runnerWith({ cp: loser }) }).create(clone(), call));
+  await started.promise;
+  const winner: Answer = async ({ argv }, signal) => {
+    takenOver.resolve();
+    expect(await first).toBe("aborted");
+    return systemRunner.run({ argv }, signal);
+  };
+  expect(await codeOf(openOn(base, { runner: runnerWith({ cp: winner }) }).create(clone(), call))).toBe("ok");
+  expect((await openOn(base).get("clone", call)).bytes).toBe(gib);
+  expect(await readFile(`${base}/v/clone/sub/file`, "utf8")).toBe("content");
+});
+
+test("a delete also removes what another csimux has begun to build under the name", async () => {
+  await mkdir(`${base}/.csimux/work/v~origin~000000000000`, { recursive: true });
+  await mkdir(`${base}/.csimux/work/v~origin2~000000000000`);
+  await openOn(base).delete("origin", call);
+  expect(await readdir(`${base}/.csimux/work`)).toEqual(["v~origin2~000000000000"]);
+});
+
 test("a copy whose source is deleted meanwhile is not complete", async () => {
   const other = openOn(base);
   const cp: Answer = async () => {
