@@ -93,6 +93,15 @@ test("both can be deleted, and nothing stays", async () => {
   expect(await below(base)).toEqual([]);
 });
 
+test("a snapshot whose name holds two dots is listed and deleted", async () => {
+  const odd = `${volume}-nightly..1`;
+  await mkdir(`${base}/s/${odd}`);
+  const driver = openOn(base);
+  expect((await snapshotIds(driver)).toSorted()).toEqual([odd, snapshot].toSorted());
+  await snapshotsOf(driver).delete(`snapshot_driver=filecopy&snapshot_id=${odd}`, call);
+  expect(await below(`${base}/s`)).not.toContain(odd);
+});
+
 test("foreign files and folders are not listed and cannot be named", async () => {
   await mkdir(`${base}/v/.hidden`);
   await mkdir(`${base}/v/lost+found`);

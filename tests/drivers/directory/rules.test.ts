@@ -34,6 +34,8 @@ describe("snapshot ids", () => {
     [`snapshot_id=${old}&snapshot_driver=filecopy`, old, undefined],
     ["snapshot_driver=filecopy&snapshot_id=a-b%3A1%2B2", "a-b:1+2", undefined],
     ["snapshot_driver=filecopy&snapshot_id=a-b+c", "a-b+c", undefined],
+    ["snapshot_driver=filecopy&snapshot_id=a-b..c", "a-b..c", undefined],
+    ["a-..", "a-..", undefined],
   ])("%p is the folder %p", (id, tree, key) => expect(parseSnapshotId(id)).toEqual({ tree, key }));
 
   test.each([
@@ -43,7 +45,8 @@ describe("snapshot ids", () => {
     "f/a/b",
     "f/..",
     "..",
-    "a-..",
+    "..-a",
+    "a-../x",
     "_snap",
     "-a-b",
     "nodash",
@@ -69,7 +72,7 @@ describe("snapshot ids", () => {
       expect(snapshotId(place).length).toBeLessThanOrEqual(64);
     }
     expect(placeOfTree(old)).toEqual({ tree: old, key: undefined });
-    expect(["lost+found", ".x", "_a.b", "a-..b"].map(placeOfTree)).toEqual([
+    expect(["lost+found", ".x", "_a.b", "..-b"].map(placeOfTree)).toEqual([
       undefined,
       undefined,
       undefined,
