@@ -128,6 +128,7 @@ export function directoryDriver(
     runner: ports.local,
     slots: new Slots(toolsAtOnce),
     locks: new Locks(),
+    local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
   const guard = guardOf(space);

@@ -17,6 +17,8 @@ export interface Space {
   readonly slots: Slots;
   /** One change of a tree at a time, by its path. */
   readonly locks: Locks;
+  /** The base folder is on a file system of this machine, which gives back every extended attribute that it has taken. */
+  readonly local: boolean;
   /** Magic numbers of the file systems that the base folder may be on; undefined allows all. */
   readonly mountTypes: readonly number[] | undefined;
 }

@@ -48,7 +48,9 @@ const copied = (output: Output, source: string): boolean =>
  * Throws "failed-precondition" without GNU cp and rsync, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
  */
 export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
-  const cp: Argv = ["cp", "-a", "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
+  // -a alone drops an attribute that does not fit on a full disk, and exits with 0 (cp(1), "--preserve"). A server may refuse some for good.
+  const attributes = space.local ? ["--preserve=xattr"] : [];
+  const cp: Argv = ["cp", "-a", ...attributes, "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
   const first = await run(space, cp, call);
   if (first === undefined || unknownOption.test(first.stderr)) await copyWithRsync(space, source, target, call);
   else if (!copied(first, source)) throw toolFailure(space.connection, "copy", "cp", first.exitCode, first.stderr);

@@ -63,6 +63,20 @@ test("a clone keeps modes, times, links, hard links and holes", async () => {
   expect((await stat(`${to}/holes`)).blocks).toBeLessThan(1000);
 });
 
+test.each([
+  ["local-hostpath", true],
+  ["nfs-client", false],
+] as const)("a copy of %s that cannot keep an extended attribute fails: %p", async (kind, strict) => {
+  let options: readonly string[] = [];
+  const cp: Answer = async ({ argv }) => {
+    options = argv;
+    return { stdout: "", stderr: "cp: setting attribute 'user.k' for 'user.k': No space left on device", exitCode: 1 };
+  };
+  const driver = openOn(base, { kind, runner: runnerWith({ cp }), settings: { requireMount: false } });
+  expect(await codeOf(driver.create(clone(), call))).toBe("resource-exhausted");
+  expect(options.includes("--preserve=xattr")).toBe(strict);
+});
+
 test("without GNU cp, rsync copies", async () => {
   const argvs: (readonly string[])[] = [];
   const rsync: Answer = ({ argv }, signal) => {

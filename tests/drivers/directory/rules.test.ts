@@ -72,12 +72,7 @@ describe("snapshot ids", () => {
       expect(snapshotId(place).length).toBeLessThanOrEqual(64);
     }
     expect(placeOfTree(old)).toEqual({ tree: old, key: undefined });
-    expect(["lost+found", ".x", "_a.b", "..-b"].map(placeOfTree)).toEqual([
-      undefined,
-      undefined,
-      undefined,
-      undefined,
-    ]);
+    expect(["lost+found", ".x", "_a.b", "..-b"].map(placeOfTree)).toEqual([undefined, undefined, undefined, undefined]);
   });
 
   test("the source of an old folder comes from the usual names, else from the volumes that exist", () => {
