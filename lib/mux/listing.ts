@@ -1,15 +1,18 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { encodeHandle, type Handle, isConnectionName } from "../core/handle.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Page, PageRequest, Snapshot } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Handles } from "./handles.ts";
 import type { MuxSettings, PlacedVolume } from "./placed.ts";
+import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 import { placedOn } from "./volumes.ts";
 
-/** How many entries an unbounded request gets at once: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
-const unboundedPage = 800;
+/** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
+const largestPage = 800;
+
+const pageOf = (max: number): number => Math.min(max || largestPage, largestPage);
 
 /** How many connections are asked at the same time. */
 const width = 16;
@@ -27,7 +30,11 @@ export interface SnapshotFilter {
   readonly volume: string;
 }
 
-type Lister<T> = (connection: Connection, page: PageRequest) => Promise<Page<T>>;
+/** One of the two listings: how a connection gives a page of it, and its tokens. */
+interface Kind<T> {
+  readonly list: (connection: Connection, page: PageRequest) => Promise<Page<T>>;
+  readonly tokens: ListTokens;
+}
 
 /** ListVolumes and ListSnapshots over all connections in the order of their names, without state between pages. */
 export class Listing {
@@ -42,27 +49,38 @@ export class Listing {
   }
 
   volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
-    return this.#all(request, call, async (connection, page) => {
+    const list = async (connection: Connection, page: PageRequest) => {
       const { inventory } = connection.driver;
       if (!inventory) return { items: [], next: undefined };
       const { items, next } = await inventory.list(page, call);
       return { items: items.map(volume => placedOn(connection, volume)), next };
-    });
+    };
+    return this.#all(request, call, { list, tokens: volumeTokens });
   }
 
   /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */
   async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<Snapshot>> {
-    if (filter.snapshot !== "") return { items: await this.#oneSnapshot(filter, call), next: undefined };
-    if (filter.volume === "")
-      return this.#all(request, call, (connection, page) => snapshotsOf(connection, undefined, page, call));
-    const handle = this.#handles.parse(filter.volume, "volume");
-    if (!handle) return { items: [], next: undefined };
-    const position = request.token === "" ? undefined : readToken(request.token);
-    if (position && position.connection !== handle.connection) throw badToken();
+    if (filter.snapshot !== "") {
+      // One snapshot is one page, so there is no token that it could be continued with.
+      if (request.token !== "") throw badToken();
+      return { items: await this.#oneSnapshot(filter, call), next: undefined };
+    }
+    if (filter.volume !== "") return this.#ofVolume(request, filter.volume, call);
+    const list = (connection: Connection, page: PageRequest) => snapshotsOf(connection, undefined, page, call);
+    return this.#all(request, call, { list, tokens: snapshotTokens });
+  }
+
+  async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<Snapshot>> {
+    const handle = this.#handles.parse(volume, "volume");
+    if (!handle) {
+      if (request.token !== "") throw badToken();
+      return { items: [], next: undefined };
+    }
+    const tokens = filterTokens(handle);
+    const token = request.token === "" ? undefined : tokens.read(request.token);
     return this.#connections.use(handle.connection, "handle", async connection => {
-      const page = { token: position?.inner, max: request.max || unboundedPage };
-      const { items, next } = await snapshotsOf(connection, handle.id, page, call);
-      return { items, next: next && writeToken({ connection: connection.name, inner: next }) };
+      const { items, next } = await snapshotsOf(connection, handle.id, { token, max: pageOf(request.max) }, call);
+      return { items, next: next && tokens.write(next) };
     });
   }
 
@@ -78,12 +96,19 @@ export class Listing {
         throw error;
       }
     });
-    return found && (filter.volume === "" || filter.volume === found.volumeId) ? [found] : [];
+    return found && (filter.volume === "" || this.#same(filter.volume, found.volumeId)) ? [found] : [];
   }
 
-  async #all<T>(request: ListRequest, call: Call, list: Lister<T>): Promise<Page<T>> {
-    const start = request.token === "" ? undefined : readToken(request.token);
-    const max = request.max || unboundedPage;
+  /** Whether an id from outside, in whatever form, is that of the volume with this handle. */
+  #same(text: string, volume: string): boolean {
+    const handle = this.#handles.parse(text, "volume");
+    return handle !== undefined && encodeHandle(handle) === volume;
+  }
+
+  async #all<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
+    const { tokens } = kind;
+    const start = request.token === "" ? undefined : tokens.read(request.token);
+    const max = pageOf(request.max);
     const names = (await this.#connections.names()).filter(name => !start || name >= start.connection);
     const items: T[] = [];
     for (let from = 0; from < names.length; from += width) {
@@ -93,7 +118,7 @@ export class Listing {
       const pages = await Promise.all(
         chunk.map(name => {
           const token = name === start?.connection ? start.inner : undefined;
-          return this.#page(name, { token, max: wanted }, call, list);
+          return this.#page(name, { token, max: wanted }, call, kind);
         }),
       );
       for (const [index, name] of chunk.entries()) {
@@ -101,24 +126,25 @@ export class Listing {
         if (!page) continue;
         const room = max - items.length;
         if (page.items.length > room || (room === 0 && page.items.length > 0))
-          return this.#again(name, request, items, call, list);
+          return this.#again(name, max, items, call, kind);
         items.push(...page.items);
-        if (page.next !== undefined) return { items, next: writeToken({ connection: name, inner: page.next }) };
+        if (page.next !== undefined) return { items, next: tokens.write({ connection: name, inner: page.next }) };
       }
     }
     return { items, next: undefined };
   }
 
   /** The page ends inside a connection that was asked for more than there is room left: ask it again for the rest. */
-  async #again<T>(name: string, request: ListRequest, items: T[], call: Call, list: Lister<T>): Promise<Page<T>> {
-    const max = (request.max || unboundedPage) - items.length;
-    if (max === 0) return { items, next: writeToken({ connection: name, inner: "" }) };
-    const page = await this.#page(name, { token: undefined, max }, call, list);
+  async #again<T>(name: string, most: number, items: T[], call: Call, kind: Kind<T>): Promise<Page<T>> {
+    const max = most - items.length;
+    const { write } = kind.tokens;
+    if (max === 0) return { items, next: write({ connection: name, inner: "" }) };
+    const page = await this.#page(name, { token: undefined, max }, call, kind);
     items.push(...(page?.items ?? []));
-    return { items, next: writeToken({ connection: name, inner: page?.next ?? "" }) };
+    return { items, next: write({ connection: name, inner: page?.next ?? "" }) };
   }
 
-  async #page<T>(name: string, page: PageRequest, call: Call, list: Lister<T>): Promise<Page<T> | undefined> {
+  async #page<T>(name: string, page: PageRequest, call: Call, { list }: Kind<T>): Promise<Page<T> | undefined> {
     const token = page.token === "" ? undefined : page.token;
     try {
       return await this.#connections.use(name, "handle", connection => list(connection, { token, max: page.max }));
@@ -157,22 +183,3 @@ function outside(connection: Connection, snapshot: Snapshot): Snapshot {
   const handle = (kind: Handle["kind"], id: string) => encodeHandle({ kind, connection: connection.name, id });
   return { ...snapshot, id: handle("snapshot", snapshot.id), volumeId: handle("volume", snapshot.volumeId) };
 }
-
-interface Position {
-  readonly connection: string;
-  /** The driver's own token; empty: from the connection's beginning. */
-  readonly inner: string;
-}
-
-const writeToken = ({ connection, inner }: Position): string => `${connection}/${inner}`;
-
-/** Throws "aborted" for a token that csimux did not make (CSI ListVolumes, "Invalid starting_token"). */
-function readToken(token: string): Position {
-  const slash = token.indexOf("/");
-  const connection = token.slice(0, slash);
-  if (slash < 0 || !isConnectionName(connection)) throw badToken();
-  return { connection, inner: token.slice(slash + 1) };
-}
-
-const badToken = (): CsiError =>
-  new CsiError("aborted", "starting_token is not one of this driver; start the listing again");

@@ -94,3 +94,41 @@ test("filters touch only their own connection, and unknown ids list nothing", as
   );
   expect([page, next].flatMap(each => each.items.map(item => item.id))).toEqual(["s:a/s1", "s:a/s2"]);
 });
+
+test("a token of one listing is ABORTED in every other one, which it would shorten", async () => {
+  const { listing, memory, snapshots } = muxWorld(["a"]);
+  for (const id of ["v", "w"]) memory("a").volumes.set(id, volume(id));
+  for (const name of ["s1", "s2"]) await snapshots.create(name, "v:a/v", {}, call);
+  for (const name of ["s3", "s4"]) await snapshots.create(name, "v:a/w", {}, call);
+  const of = (snapshot: string, source: string) => (max: number, token: string) =>
+    listing.snapshots({ max, token }, { snapshot, volume: source }, call);
+  const volumes = (max: number, token: string) => listing.volumes({ max, token }, call);
+  const paged = [volumes, of("", ""), of("", "v:a/v"), of("", "v:a/w")];
+  const unpaged = [of("s:a/s1", ""), of("none-exist-id", ""), of("", "fake-vol-id")];
+  for (const listed of paged) {
+    const { next } = await listed(1, "");
+    expect((await listed(0, next ?? "")).items.length).toBeGreaterThan(0);
+    for (const other of [...paged, ...unpaged].filter(each => each !== listed))
+      expect((await failure(other(0, next ?? "")))?.code).toBe("aborted");
+  }
+});
+
+test("an answer never holds more entries than fit a gRPC message, however many are asked for", async () => {
+  const world = muxWorld(["a"]);
+  for (let i = 0; i < 1000; i++) world.memory("a").volumes.set(`v${i}`, volume(`v${i}`));
+  const first = await world.listing.volumes({ max: 5000, token: "" }, call);
+  expect(first.items).toHaveLength(800);
+  const rest = await world.listing.volumes({ max: 5000, token: first.next ?? "" }, call);
+  expect(new Set([...first.items, ...rest.items].map(item => item.id)).size).toBe(1000);
+});
+
+test("a snapshot is found by both filters when its volume is named without prefix", async () => {
+  const world = muxWorld(["old"]);
+  world.settings.legacyConnection = "old";
+  world.memory("old").volumes.set("pvc-1", volume("pvc-1"));
+  await world.snapshots.create("s", "pvc-1", {}, call);
+  const found = (of: string) => world.listing.snapshots({ max: 0, token: "" }, { snapshot: "s", volume: of }, call);
+  expect((await found("pvc-1")).items.map(item => item.id)).toEqual(["s:old/s"]);
+  expect((await found("v:old/pvc-1")).items).toHaveLength(1);
+  expect((await found("pvc-2")).items).toEqual([]);
+});
