@@ -5,6 +5,7 @@ import type { Locks } from "../core/locks.ts";
 import type { Context, Snapshot } from "../drivers/driver.ts";
 import { ability, translated } from "./ability.ts";
 import type { Connections } from "./connections.ts";
+import { fingerprint } from "./fingerprint.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
@@ -31,7 +32,7 @@ export class Snapshots {
   async create(name: string, volume: string, parameters: Context, call: Call): Promise<Snapshot> {
     const source = this.#handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
-    const args = JSON.stringify([volume, parameters]);
+    const args = fingerprint([volume, parameters]);
     const made = await this.#jobs.run(`snapshot ${source.connection}/${name}`, args, call, own =>
       this.#locks.hold([`snapshot name ${name}`], () => this.#make(name, source, parameters, own), [lockKey(source)]),
     );

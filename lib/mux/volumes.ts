@@ -11,6 +11,7 @@ import { place, segmentsOf } from "../topology/place.ts";
 import { ability, translated, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections, Origin } from "./connections.ts";
+import { fingerprint } from "./fingerprint.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey, nameLock } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
@@ -203,7 +204,3 @@ function inside(connection: Connection, source: Handle): Source {
 
 const suspended = (connection: Connection): CsiError =>
   new CsiError("resource-exhausted", `connection "${connection.name}" is suspended and takes no new volumes`);
-
-/** Equal for requests that ask for the same; repeats of a call join its job only then. */
-const fingerprint = (request: CreateRequest): string =>
-  JSON.stringify(request, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value));

@@ -113,3 +113,15 @@ test("a snapshot class may name the volume's connection or a group of it, and no
   expect((await snapshot("s3", "v:b/v", "g"))?.code).toBe("invalid-argument");
   expect((await snapshot("s4", "v:b/v", "a"))?.code).toBe("invalid-argument");
 });
+
+test("a repeat joins the running call although its parameters come in another order", async () => {
+  const world = muxWorld(["c"]);
+  const gate = Promise.withResolvers<void>();
+  world.memory("c").gate = gate.promise;
+  const create = (parameters: Record<string, string>) => world.volumes.create(request("v", "c", { parameters }), call);
+  const both = [create({ connection: "c", a: "1", b: "2" }), create({ b: "2", a: "1", connection: "c" })];
+  const other = failure(create({ connection: "c", a: "2", b: "1" }));
+  gate.resolve();
+  expect((await Promise.all(both)).map(made => made.id)).toEqual(["v:c/v", "v:c/v"]);
+  expect((await other)?.code).toBe("aborted");
+});
