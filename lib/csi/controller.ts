@@ -3,10 +3,19 @@ import type { Capacity } from "../mux/capacity.ts";
 import type { Listing } from "../mux/listing.ts";
 import type { Snapshots } from "../mux/snapshots.ts";
 import type { Volumes } from "../mux/volumes.ts";
-import { capability, capacityRange, contentSource, demand, wireSnapshot, wireVolume } from "./convert.ts";
+import {
+  capability,
+  capacityRange,
+  contentSource,
+  demand,
+  refuseMutable,
+  requiredRange,
+  wireSnapshot,
+  wireVolume,
+} from "./convert.ts";
 import type { Controller } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
-import { pageSize, required, requiredList, requiredMessage, requiredName } from "./require.ts";
+import { pageSize, required, requiredList, requiredName } from "./require.ts";
 import { controllerCapabilities } from "./versions.ts";
 
 export interface ControllerParts {
@@ -25,6 +34,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   }),
 
   createVolume: async (request, call) => {
+    refuseMutable(request.mutableParameters);
     const volume = await parts.volumes.create(
       {
         name: requiredName(request.name),
@@ -47,10 +57,12 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   validateVolumeCapabilities: async (request, call) => {
     const id = required(request.volumeId, "volume_id");
     const wanted = requiredList(request.volumeCapabilities, "volume_capabilities").map(capability);
-    const reason = await parts.volumes.unconfirmed(id, wanted, call);
-    if (reason !== undefined) return { message: reason };
-    const { volumeContext, volumeCapabilities, parameters, mutableParameters } = request;
-    return { confirmed: { volumeContext, volumeCapabilities, parameters, mutableParameters } };
+    refuseMutable(request.mutableParameters);
+    const reason = await parts.volumes.unconfirmed(id, wanted, request.parameters, call);
+    // Context and parameters are the driver's own, so only what was looked at is confirmed.
+    return reason === undefined
+      ? { confirmed: { volumeCapabilities: request.volumeCapabilities } }
+      : { message: reason };
   },
 
   controllerGetVolume: async (request, call) => {
@@ -60,9 +72,9 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
 
   controllerExpandVolume: async (request, call) => {
     const id = required(request.volumeId, "volume_id");
-    const range = capacityRange(requiredMessage(request.capacityRange, "capacity_range"));
-    if (request.volumeCapability) capability(request.volumeCapability);
-    const { bytes, onNode } = await parts.volumes.expand(id, range, call);
+    const range = requiredRange(request.capacityRange);
+    const wanted = request.volumeCapability && capability(request.volumeCapability);
+    const { bytes, onNode } = await parts.volumes.expand(id, range, wanted, call);
     return { capacityBytes: bytes, nodeExpansionRequired: onNode };
   },
 

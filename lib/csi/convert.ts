@@ -16,6 +16,7 @@ import {
   type VolumeSchema,
   type CapacityRange as WireRange,
 } from "./gen/csi/v1/csi_pb.ts";
+import { requiredMessage } from "./require.ts";
 
 const modes: ReadonlyMap<Mode, AccessMode> = new Map([
   [Mode.SINGLE_NODE_WRITER, "single-node-writer"],
@@ -46,6 +47,24 @@ export const capacityRange = (wire: WireRange | undefined): CapacityRange => ({
   required: wire?.requiredBytes || undefined,
   limit: wire?.limitBytes || undefined,
 });
+
+/** A required CapacityRange; throws "invalid-argument" when there is none or it names no size (CSI CapacityRange). */
+export function requiredRange(wire: WireRange | undefined): CapacityRange {
+  const range = capacityRange(requiredMessage(wire, "capacity_range"));
+  if (range.required === undefined && range.limit === undefined)
+    throw new CsiError("invalid-argument", "capacity_range has neither required_bytes nor limit_bytes");
+  return range;
+}
+
+/** Throws "invalid-argument" for mutable parameters, which nobody may send without the MODIFY_VOLUME capability (CSI CreateVolumeRequest). */
+export function refuseMutable(parameters: Readonly<Record<string, string>>): void {
+  const [key] = Object.keys(parameters);
+  if (key === undefined) return;
+  throw new CsiError(
+    "invalid-argument",
+    `mutable parameter "${key}" is not supported; use no VolumeAttributesClass with this driver`,
+  );
+}
 
 /** A VolumeContentSource; its id is still a handle. Throws "invalid-argument" for a source of neither kind or without id. */
 export function contentSource(wire: VolumeContentSource | undefined): Source | undefined {

@@ -57,6 +57,12 @@ export class Groups {
     return (await this.#groups()).has(name);
   }
 
+  /** Whether a class that names `name` can lead to this connection: it is the connection, or a group that has it. */
+  async leads(name: string, connection: string): Promise<boolean> {
+    if (name === connection) return true;
+    return (await this.has(name)) && (await this.members(name)).includes(connection);
+  }
+
   /** Names of the members now, in the order of the group. */
   async members(name: string): Promise<readonly string[]> {
     const group = (await this.#groups()).get(name);

@@ -65,8 +65,7 @@ export class Snapshots {
 
   /** A snapshot class may name the connection, or a group that it belongs to. */
   async #refuseOther(named: string | undefined, { connection }: Handle): Promise<void> {
-    if (!named || named === connection) return;
-    if ((await this.#groups.has(named)) && (await this.#groups.members(named)).includes(connection)) return;
+    if (!named || (await this.#groups.leads(named, connection))) return;
     throw new CsiError(
       "invalid-argument",
       `the snapshot class names "${named}", but the volume is on connection "${connection}"`,

@@ -6,7 +6,7 @@ import { encodeHandle, type Handle, idBytes } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
 import type { Segments } from "../core/topology.ts";
-import type { Source, Volume } from "../drivers/driver.ts";
+import type { Context, Source, Volume } from "../drivers/driver.ts";
 import { place, segmentsOf } from "../topology/place.ts";
 import { ability, translated, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
@@ -84,26 +84,42 @@ export class Volumes {
     );
   }
 
-  /** ValidateVolumeCapabilities: the first reason why the volume cannot be used so; undefined when it can. */
-  async unconfirmed(text: string, capabilities: readonly Capability[], call: Call): Promise<string | undefined> {
+  /**
+   * ValidateVolumeCapabilities: the first reason why the volume cannot be used so, or not be one of a class with these
+   * parameters; undefined when it can.
+   */
+  async unconfirmed(
+    text: string,
+    capabilities: readonly Capability[],
+    parameters: Context,
+    call: Call,
+  ): Promise<string | undefined> {
     const handle = this.#handles.known(text, "volume");
+    const named = parameters["connection"];
     return this.#connections.use(handle.connection, "handle", async connection => {
       await connection.driver.get(handle.id, call);
+      if (named && !(await this.#groups.leads(named, handle.connection)))
+        return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
       return capabilities.map(wanted => unmet(connection.driver.access, wanted)).find(reason => reason !== undefined);
     });
   }
 
-  /** ControllerExpandVolume: the new size in bytes, and whether the node has work to do. */
+  /**
+   * ControllerExpandVolume: the new size in bytes, and whether the node has work to do. Throws "invalid-argument" for a
+   * capability that the volume does not have (CSI ControllerExpandVolume, "Exceeds capabilities").
+   */
   async expand(
     text: string,
     range: CapacityRange,
+    wanted: Capability | undefined,
     call: Call,
   ): Promise<{ readonly bytes: bigint; readonly onNode: boolean }> {
     wantedBytes(range);
     const handle = this.#handles.known(text, "volume");
-    return this.#exclusively("expand", handle, `${range.required}/${range.limit}`, call, (connection, own) =>
-      translated(connection, ability(connection, "expand").expand(handle.id, range, own)),
-    );
+    return this.#exclusively("expand", handle, fingerprint([range, wanted]), call, (connection, own) => {
+      if (wanted) refuseUnmet(connection, [wanted]);
+      return translated(connection, ability(connection, "expand").expand(handle.id, range, own));
+    });
   }
 
   #exclusively<T>(
@@ -115,7 +131,7 @@ export class Volumes {
   ): Promise<T> {
     return this.#jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
       this.#connections.use(handle.connection, "handle", connection =>
-        this.#locks.hold([lockKey(handle)], () => work(connection, own)),
+        this.#locks.hold([lockKey(handle)], async () => work(connection, own)),
       ),
     );
   }

@@ -1,0 +1,74 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { codeOf, failureOf, mebibytes, mount, status, World } from "./world.ts";
+
+let world: World;
+const volumeId = "v:one/pvc-requests";
+beforeAll(async () => {
+  world = await World.start();
+  await world.create("pvc-requests");
+});
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+});
+
+const block = { ...mount, accessType: { case: "block" as const, value: {} } };
+
+test.each([{}, { requiredBytes: 0n, limitBytes: 0n }])("expanding to the range %p is INVALID_ARGUMENT", async range => {
+  const answer = await failureOf(world.controller("controllerExpandVolume", { volumeId, capacityRange: range }));
+  expect(answer.code).toBe(status.invalidArgument);
+  expect(answer.details).toContain("capacity_range");
+});
+
+test("expanding with a capability that the volume does not have is INVALID_ARGUMENT and changes nothing", async () => {
+  const grow = { volumeId, capacityRange: mebibytes(2) };
+  expect(await codeOf(world.controller("controllerExpandVolume", { ...grow, volumeCapability: block }))).toBe(
+    status.invalidArgument,
+  );
+  expect((await world.controller("controllerGetVolume", { volumeId })).volume?.capacityBytes).toBe(1n << 20n);
+  expect((await world.controller("controllerExpandVolume", { ...grow, volumeCapability: mount })).capacityBytes).toBe(
+    2n << 20n,
+  );
+});
+
+test("mutable parameters, which no connection has, are INVALID_ARGUMENT and make nothing", async () => {
+  const mutableParameters = { iops: "100" };
+  const answer = await failureOf(world.create("pvc-mutable", "one", { mutableParameters }));
+  expect(answer.code).toBe(status.invalidArgument);
+  expect(answer.details).toContain('"iops"');
+  expect(await codeOf(world.controller("controllerGetVolume", { volumeId: "v:one/pvc-mutable" }))).toBe(
+    status.notFound,
+  );
+});
+
+test("only what was looked at is confirmed, and never a class of another connection", async () => {
+  const validate = (more: object) =>
+    world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mount], ...more });
+  const foreign = { node_attach_driver: "iscsi" };
+  const { confirmed, message } = await validate({ parameters: { connection: "one" }, volumeContext: foreign });
+  expect(message).toBe("");
+  expect(confirmed?.volumeCapabilities).toHaveLength(1);
+  expect({ ...confirmed?.volumeContext, ...confirmed?.parameters }).toEqual({});
+  const elsewhere = await validate({ parameters: { connection: "two" } });
+  expect(elsewhere.confirmed).toBeUndefined();
+  expect(elsewhere.message).toContain('"two"');
+});
+
+test("a token of one listing is ABORTED in another one", async () => {
+  for (const name of ["snap-a", "snap-b"]) await world.controller("createSnapshot", { name, sourceVolumeId: volumeId });
+  await world.create("pvc-requests-2");
+  const { nextToken: ofVolumes } = await world.controller("listVolumes", { maxEntries: 1 });
+  const { nextToken: ofSnapshots } = await world.controller("listSnapshots", { maxEntries: 1 });
+  expect(await codeOf(world.controller("listSnapshots", { startingToken: ofVolumes }))).toBe(status.aborted);
+  expect(await codeOf(world.controller("listVolumes", { startingToken: ofSnapshots }))).toBe(status.aborted);
+  expect((await world.controller("listSnapshots", { startingToken: ofSnapshots })).entries).toHaveLength(1);
+});
+
+test("equal creates at once are one, although their parameters come in another order", async () => {
+  const more = Object.entries({ connection: "one", a: "1", b: "2", c: "3" });
+  const calls = more.map((_, i) =>
+    codeOf(
+      world.create("pvc-order", "one", { parameters: Object.fromEntries([...more.slice(i), ...more.slice(0, i)]) }),
+    ),
+  );
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(["ok"]));
+});
