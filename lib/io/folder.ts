@@ -18,6 +18,8 @@ type Stamp = Pick<Stats, "dev" | "ino" | "size" | "mtimeMs" | "ctimeMs">;
 
 interface Seen extends Stamp {
   readonly path: string;
+  /** Where a second file of this name would be. */
+  readonly rival: string;
   readonly settled: boolean;
   readonly text: string;
 }
@@ -50,11 +52,11 @@ export class ConnectionFolder {
 
   /**
    * The text of a connection file, or undefined when there is none. The name must have passed isConnectionName.
-   * Throws "unavailable" when the file or the whole folder cannot be read, or when both endings exist.
+   * Throws "unavailable" when the whole folder cannot be read, "failed-precondition" when the file cannot or both endings exist.
    */
   async read(name: string): Promise<string | undefined> {
     const seen = this.#seen.get(name);
-    if (seen?.settled && isUnchanged(seen, stampOf(seen.path))) return seen.text;
+    if (seen?.settled && isUnchanged(seen, stampOf(seen.path)) && !stampOf(seen.rival)) return seen.text;
     const now = await this.#load(name);
     if (now) this.#seen.set(name, now);
     else this.#seen.delete(name);
@@ -62,27 +64,27 @@ export class ConnectionFolder {
   }
 
   async #load(name: string): Promise<Seen | undefined> {
-    const [yaml, yml] = await Promise.all(endings.map(ending => load(join(this.#folder, name + ending))));
+    const [yamlPath, ymlPath] = [join(this.#folder, `${name}.yaml`), join(this.#folder, `${name}.yml`)];
+    const [yaml, yml] = await Promise.all([load(yamlPath, ymlPath), load(ymlPath, yamlPath)]);
     if (!yaml && !yml) await this.names();
-    if (yaml && yml)
-      throw new CsiError("unavailable", `connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
+    if (yaml && yml) throw unusable(`connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
     return yaml ?? yml;
   }
 }
 
 /** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
-async function load(path: string, again = true): Promise<Seen | undefined> {
+async function load(path: string, rival: string, again = true): Promise<Seen | undefined> {
   const before = stampOf(path);
   if (!before) return undefined;
   if (before.size > maxBytes)
-    throw new CsiError("unavailable", `${path} is larger than ${maxBytes} bytes and cannot be a connection file`);
+    throw unusable(`${path} is larger than ${maxBytes} bytes and cannot be a connection file`);
   try {
     const text = await readFile(path, "utf8");
     const changedMs = Math.max(before.mtimeMs, before.ctimeMs);
-    return { ...before, path, settled: Date.now() - changedMs > settledMs, text };
+    return { ...before, path, rival, settled: Date.now() - changedMs > settledMs, text };
   } catch (cause) {
-    if (isMissing(cause)) return again ? load(path, false) : undefined;
-    throw new CsiError("unavailable", `${path} cannot be read`, { cause });
+    if (isMissing(cause)) return again ? load(path, rival, false) : undefined;
+    throw unusable(`${path} cannot be read`, cause);
   }
 }
 
@@ -93,9 +95,12 @@ function stampOf(path: string): Stamp | undefined {
     return { dev, ino, size, mtimeMs, ctimeMs };
   } catch (cause) {
     if (isMissing(cause)) return undefined;
-    throw new CsiError("unavailable", `${path} cannot be read`, { cause });
+    throw unusable(`${path} cannot be read`, cause);
   }
 }
+
+const unusable = (message: string, cause?: unknown): CsiError =>
+  new CsiError("failed-precondition", message, { cause });
 
 const isUnchanged = (a: Stamp, b: Stamp | undefined): boolean =>
   b !== undefined &&

@@ -8,7 +8,7 @@ import type { Connection } from "./connection.ts";
 export interface ConnectionFiles {
   /** Sorted names of all connections. Throws "unavailable" when the folder cannot be read. */
   names(): Promise<readonly string[]>;
-  /** The text of one file, or undefined when there is none. */
+  /** The text of one file, or undefined when there is none. Throws CsiError when that cannot be told. */
   read(name: string): Promise<string | undefined>;
   /** The labels in the text of a file of which something else is wrong; undefined when they cannot be read either. */
   labels(name: string, text: string): Promise<Labels | undefined>;
@@ -35,9 +35,10 @@ interface Entry {
 }
 
 interface Rejected {
-  readonly text: string;
+  /** Undefined when the file could not even be read. */
+  readonly text: string | undefined;
   readonly defaults: object;
-  readonly message: string;
+  readonly error: CsiError;
 }
 
 /**
@@ -82,13 +83,14 @@ export class Connections {
   async use<T>(name: string, origin: Origin, work: (connection: Connection) => Promise<T>): Promise<T> {
     if (!isConnectionName(name))
       throw new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection`);
-    const text = await this.#files.read(name);
+    const text = await this.#read(name);
     if (text === undefined) {
       this.#drop(name);
       throw missing(name, origin);
     }
     const open = await this.#opener();
-    const entry = this.#current(name, text, origin, open);
+    // Nothing may come between finding the entry and its lease, or it could be closed.
+    const entry = text instanceof CsiError ? this.#unread(name, text, origin) : this.#current(name, text, origin, open);
     entry.leases++;
     try {
       return await work(entry.connection);
@@ -120,6 +122,22 @@ export class Connections {
     await Promise.allSettled(this.#closing);
   }
 
+  /** The text, undefined when there is no file, or why that cannot be told. */
+  async #read(name: string): Promise<string | undefined | CsiError> {
+    try {
+      return await this.#files.read(name);
+    } catch (error) {
+      if (error instanceof CsiError) return error;
+      throw error;
+    }
+  }
+
+  /** A file that cannot be read has turned bad. Without a last good one nothing is kept of it: the name may be anything. */
+  #unread(name: string, error: CsiError, origin: Origin): Entry {
+    const old = this.#entries.get(name);
+    return old ? this.#refused(name, undefined, origin, error) : lastGood(name, old, error, origin);
+  }
+
   /** Synchronous on purpose: two calls can never open the same text twice. */
   #current(name: string, text: string, origin: Origin, open: Open): Entry {
     const defaults = this.#defaults();
@@ -130,7 +148,7 @@ export class Connections {
       return old;
     }
     const rejected = this.#rejected.get(name);
-    if (rejected && isNow(rejected)) return this.#lastGood(name, old, rejected, origin);
+    if (rejected && isNow(rejected)) return lastGood(name, old, rejected.error, origin);
     try {
       const connection = open(name, text);
       if (old && old.connection.family !== connection.family) throw changedFamily(old.connection, connection);
@@ -140,24 +158,24 @@ export class Connections {
       this.#rejected.delete(name);
       return entry;
     } catch (error) {
-      if (!(error instanceof CsiError)) throw error;
-      const now: Rejected = { text, defaults, message: error.message };
-      this.#rejected.set(name, now);
+      return this.#refused(name, text, origin, error);
+    }
+  }
+
+  /** Reports a file that cannot be used, once, and answers the last good connection. */
+  #refused(name: string, text: string | undefined, origin: Origin, error: unknown): Entry {
+    if (!(error instanceof CsiError)) throw error;
+    const old = this.#entries.get(name);
+    const before = this.#rejected.get(name);
+    this.#rejected.set(name, { text, defaults: this.#defaults(), error });
+    if (before === undefined || before.text !== text || before.error.message !== error.message) {
       this.#log.warn(`connection "${name}" is degraded: its file cannot be used`, {
         connection: name,
         reason: error.message,
         lastGood: old !== undefined,
       });
-      return this.#lastGood(name, old, now, origin);
     }
-  }
-
-  #lastGood(name: string, old: Entry | undefined, rejected: Rejected, origin: Origin): Entry {
-    if (old) return old;
-    throw new CsiError(
-      origin === "class" ? "failed-precondition" : "unavailable",
-      `connection "${name}" cannot be opened: ${rejected.message}`,
-    );
+    return lastGood(name, old, error, origin);
   }
 
   #released(name: string, entry: Entry): void {
@@ -216,6 +234,15 @@ export class Connections {
     this.#closing.add(closed);
     void closed.finally(() => this.#closing.delete(closed));
   }
+}
+
+/** Throws, where there is none: the code of the error to a class, "unavailable" for a handle. */
+function lastGood(name: string, old: Entry | undefined, error: CsiError, origin: Origin): Entry {
+  if (old) return old;
+  throw new CsiError(
+    origin === "class" ? error.code : "unavailable",
+    `connection "${name}" cannot be opened: ${error.message}`,
+  );
 }
 
 const missing = (name: string, origin: Origin): CsiError =>

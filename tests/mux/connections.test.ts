@@ -5,7 +5,7 @@ import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
-/** Files in a Map; a text "bad…" cannot be opened, a text "family:x…" is of family x. */
+/** Files in a Map; a text "bad…" cannot be opened, "unreadable" cannot even be read, a text "family:x…" is of family x. */
 function world(timeout: CacheTimeout = { kind: "forever" }) {
   const files = new Map<string, string>();
   const opened: { text: string; memory: MemoryDriver }[] = [];
@@ -30,7 +30,11 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
   const defaults = {};
   const source = {
     names: async () => [...files.keys()].sort(),
-    read: async (name: string) => files.get(name),
+    read: async (name: string) => {
+      const text = files.get(name);
+      if (text === "unreadable") throw new CsiError("failed-precondition", "EIO");
+      return text;
+    },
     labels: async () => undefined,
   };
   return {
@@ -87,9 +91,23 @@ test("a file that turns bad leaves the last good connection in service and is re
   expect(opened).toHaveLength(1);
 });
 
+test("a file that cannot be read any more leaves the last good connection in service and is reported once", async () => {
+  const { files, warnings, opened, connections } = world();
+  files.set("c", "one");
+  await connections.use("c", "class", nameOf);
+  files.set("c", "unreadable");
+  for (const origin of ["class", "handle"] as const) expect(await connections.use("c", origin, nameOf)).toBe("c");
+  expect(warnings).toHaveLength(1);
+  files.set("c", "two");
+  await connections.use("c", "handle", nameOf);
+  expect(opened.map(each => each.memory.closed)).toEqual([1, 0]);
+});
+
 test.each([
   ["class", "bad", "failed-precondition"],
   ["handle", "bad", "unavailable"],
+  ["class", "unreadable", "failed-precondition"],
+  ["handle", "unreadable", "unavailable"],
   ["class", undefined, "invalid-argument"],
   ["handle", undefined, "unavailable"],
 ] as const)("a connection named by a %s whose file is %p answers %s", async (origin, text, code) => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
-import { rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { connectionFile } from "../../scripts/sandbox.ts";
@@ -167,4 +167,18 @@ test("a connection that is added while csimux runs serves at once, and one that 
   await writeFile(file("late"), good("one"));
   await world.controller("deleteVolume", { volumeId: "v:late/pvc-late" });
   await rm(file("late"));
+});
+
+test("a file that cannot be read keeps the last good connection; one that never could be is refused for good", async () => {
+  await world.create("pvc-unread");
+  await rename(file("one"), `${file("one")}.away`);
+  await mkdir(file("one"));
+  expect((await world.create("pvc-unread")).volume?.volumeId).toBe("v:one/pvc-unread");
+  expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:one/pvc-unread" }))).toBe("ok");
+  await rm(file("one"), { recursive: true });
+  await rename(`${file("one")}.away`, file("one"));
+  await mkdir(file("folder"));
+  expect(await codeOf(world.create("pvc-1", "folder"))).toBe(status.failedPrecondition);
+  expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:folder/pvc-1" }))).toBe(status.unavailable);
+  await rm(file("folder"), { recursive: true });
 });
