@@ -7,7 +7,7 @@ import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Source, Volume } from "../drivers/driver.ts";
-import { place, segmentsOf } from "../topology/place.ts";
+import { type PlacementPolicy, place, segmentsOf } from "../topology/place.ts";
 import { ability, translated, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections, Origin } from "./connections.ts";
@@ -169,19 +169,35 @@ export class Volumes {
   ): Promise<readonly Segments[]> {
     const exists = async () => found || (await connection.driver.find(request.name, call)) !== undefined;
     if (connection.suspended && !(await exists())) throw suspended(connection);
+    const { policy } = this.#settings();
     try {
-      return place(connection.places, request.demand, this.#settings().policy);
+      return place(connection.places, request.demand, policy);
     } catch (error) {
-      if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
-      if (await exists()) {
-        throw new CsiError(
-          "already-exists",
-          `volume "${request.name}" exists on connection "${connection.name}", but ${error.message}`,
-        );
-      }
+      if (!isRefusal(error)) throw error;
+      if (await exists()) return placeOfExisting(connection, request, policy);
       await clearLeftover(connection, request.name, call);
       throw error;
     }
+  }
+}
+
+const isRefusal = (error: unknown): error is CsiError =>
+  error instanceof CsiError && error.code === "resource-exhausted";
+
+/** A volume that is there answers every request whose requirements it meets; a preference is none (CSI TopologyRequirement). */
+function placeOfExisting(
+  connection: Connection,
+  { name, demand }: CreateRequest,
+  policy: PlacementPolicy,
+): readonly Segments[] {
+  try {
+    return place(connection.places, demand, { ...policy, honourPreferred: "off" });
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    throw new CsiError(
+      "already-exists",
+      `volume "${name}" exists on connection "${connection.name}", but ${error.message}`,
+    );
   }
 }
 

@@ -25,6 +25,17 @@ test("a volume that exists out of reach of the request is ALREADY_EXISTS, not a 
   expect((await failure(world.volumes.create(elsewhere, call)))?.code).toBe("already-exists");
 });
 
+test("a preference refuses new volumes only: one that exists and meets the requirements is the answer", async () => {
+  const world = muxWorld(["c"]);
+  world.traits.set("c", { places: [at("z1")] });
+  world.settings.policy = { ...world.settings.policy, honourPreferred: "first" };
+  const preferring = (name: string) => ({ demand: { requisite: [zone("z1"), zone("z2")], preferred: [zone(name)] } });
+  const create = (name: string) => world.volumes.create(request("v", "c", preferring(name)), call);
+  expect((await failure(create("z2")))?.code).toBe("resource-exhausted");
+  expect((await create("z1")).id).toBe("v:c/v");
+  expect(await create("z2")).toMatchObject({ id: "v:c/v", places: [zone("z1")] });
+});
+
 test("a suspended connection refuses new volumes only", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("old", "c"), call);
