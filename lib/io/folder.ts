@@ -90,13 +90,17 @@ async function load(path: string, rival: string, again = true): Promise<Seen | u
 
 /** Waits for the kernel, not for a disk: Secrets are held in memory, and every call asks. */
 function stampOf(path: string): Stamp | undefined {
+  let stats: Stats;
   try {
-    const { dev, ino, size, mtimeMs, ctimeMs } = statSync(path);
-    return { dev, ino, size, mtimeMs, ctimeMs };
+    stats = statSync(path);
   } catch (cause) {
     if (isMissing(cause)) return undefined;
     throw unusable(`${path} cannot be read`, cause);
   }
+  // Opening a pipe waits for its writer, and would hold up everything else that needs a file.
+  if (!stats.isFile()) throw unusable(`${path} is no regular file`);
+  const { dev, ino, size, mtimeMs, ctimeMs } = stats;
+  return { dev, ino, size, mtimeMs, ctimeMs };
 }
 
 const unusable = (message: string, cause?: unknown): CsiError =>

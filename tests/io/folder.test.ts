@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -31,6 +32,8 @@ test("what is no readable file is refused, and an unreadable folder is another t
   const files = new ConnectionFolder(folder);
   await mkdir(join(folder, "c.yaml"));
   expect(await codeOf(files.read("c"))).toBe("failed-precondition");
+  execFileSync("mkfifo", [join(folder, "pipe.yaml")]);
+  expect(await codeOf(files.read("pipe"))).toBe("failed-precondition");
   expect(await files.read("absent")).toBeUndefined();
   await rm(folder, { recursive: true });
   expect(await codeOf(files.read("c"))).toBe("unavailable");
