@@ -6,6 +6,9 @@ import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
 
 const endings = [".yaml", ".yml"] as const;
+type Ending = (typeof endings)[number];
+
+const otherThan = (ending: Ending): Ending => (ending === ".yaml" ? ".yml" : ".yaml");
 
 /** A file that was not touched for this long before it was read cannot have changed behind equal times (coarse clocks). */
 const settledMs = 2_000;
@@ -17,9 +20,7 @@ const maxBytes = 1 << 20;
 type Stamp = Pick<Stats, "dev" | "ino" | "size" | "mtimeMs" | "ctimeMs">;
 
 interface Seen extends Stamp {
-  readonly path: string;
-  /** Where a second file of this name would be. */
-  readonly rival: string;
+  readonly ending: Ending;
   readonly settled: boolean;
   readonly text: string;
 }
@@ -56,16 +57,21 @@ export class ConnectionFolder {
    */
   async read(name: string): Promise<string | undefined> {
     const seen = this.#seen.get(name);
-    if (seen?.settled && isUnchanged(seen, stampOf(seen.path)) && !stampOf(seen.rival)) return seen.text;
+    if (seen?.settled && isUnchanged(seen, stampOf(this.#path(name, seen.ending)))) {
+      if (!stampOf(this.#path(name, otherThan(seen.ending)))) return seen.text;
+    }
     const now = await this.#load(name);
     if (now) this.#seen.set(name, now);
     else this.#seen.delete(name);
     return now?.text;
   }
 
+  #path(name: string, ending: Ending): string {
+    return join(this.#folder, name + ending);
+  }
+
   async #load(name: string): Promise<Seen | undefined> {
-    const [yamlPath, ymlPath] = [join(this.#folder, `${name}.yaml`), join(this.#folder, `${name}.yml`)];
-    const [yaml, yml] = await Promise.all([load(yamlPath, ymlPath), load(ymlPath, yamlPath)]);
+    const [yaml, yml] = await Promise.all(endings.map(ending => load(this.#path(name, ending), ending)));
     if (!yaml && !yml) await this.names();
     if (yaml && yml) throw unusable(`connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
     return yaml ?? yml;
@@ -73,7 +79,7 @@ export class ConnectionFolder {
 }
 
 /** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
-async function load(path: string, rival: string, again = true): Promise<Seen | undefined> {
+async function load(path: string, ending: Ending, again = true): Promise<Seen | undefined> {
   const before = stampOf(path);
   if (!before) return undefined;
   if (before.size > maxBytes)
@@ -81,22 +87,22 @@ async function load(path: string, rival: string, again = true): Promise<Seen | u
   try {
     const text = await readFile(path, "utf8");
     const changedMs = Math.max(before.mtimeMs, before.ctimeMs);
-    return { ...before, path, rival, settled: Date.now() - changedMs > settledMs, text };
+    return { ...before, ending, settled: Date.now() - changedMs > settledMs, text };
   } catch (cause) {
-    if (isMissing(cause)) return again ? load(path, rival, false) : undefined;
+    if (isMissing(cause)) return again ? load(path, ending, false) : undefined;
     throw unusable(`${path} cannot be read`, cause);
   }
 }
 
 /** Waits for the kernel, not for a disk: Secrets are held in memory, and every call asks. */
 function stampOf(path: string): Stamp | undefined {
-  let stats: Stats;
+  let stats: Stats | undefined;
   try {
-    stats = statSync(path);
+    stats = statSync(path, { throwIfNoEntry: false });
   } catch (cause) {
-    if (isMissing(cause)) return undefined;
-    throw unusable(`${path} cannot be read`, cause);
+    if (!isMissing(cause)) throw unusable(`${path} cannot be read`, cause);
   }
+  if (!stats) return undefined;
   // Opening a pipe waits for its writer, and would hold up everything else that needs a file.
   if (!stats.isFile()) throw unusable(`${path} is no regular file`);
   const { dev, ino, size, mtimeMs, ctimeMs } = stats;
