@@ -1,3 +1,4 @@
+import { status } from "@grpc/grpc-js";
 import { Controller, Identity, VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 import { type CsiClient, csiClient } from "./client.ts";
 import { quickstart } from "./run.ts";
@@ -9,11 +10,12 @@ const volumeCapabilities = [
   },
 ];
 
-const said = (call: string, answer: string): void => console.log(`${call.padEnd(42)} ${answer}`);
+type Said = (call: string, answer: string) => void;
 
 async function make(
   client: CsiClient,
   connection: string,
+  said: Said,
 ): Promise<{ readonly volumeId: string; readonly snapshotId: string }> {
   const { volume } = await client.call(Controller.method.createVolume, {
     name: "try-volume",
@@ -23,20 +25,21 @@ async function make(
   });
   const volumeId = volume?.volumeId ?? "";
   said(`CreateVolume connection=${connection}`, `${volumeId}, ${volume?.capacityBytes} bytes`);
-  const request = { name: "try-snapshot", sourceVolumeId: volumeId };
+  // Volumes of two connections may share a name; a snapshot's name is one of its own in the whole driver.
+  const request = { name: `try-${connection}`, sourceVolumeId: volumeId };
   const { snapshot } = await client.call(Controller.method.createSnapshot, request);
   const snapshotId = snapshot?.snapshotId ?? "";
   said(`CreateSnapshot of ${volumeId}`, snapshotId);
   return { volumeId, snapshotId };
 }
 
-/** A walk through the quick start: what a cluster asks of csimux in the life of volumes, printed call by call. */
-async function walk(socket: string): Promise<void> {
+/** A walk through the quick start: what a cluster asks of csimux in the life of volumes, told call by call. */
+export async function walk(socket: string, said: Said): Promise<void> {
   const client = csiClient(socket);
   try {
     const plugin = await client.call(Identity.method.getPluginInfo, {}, 5000);
     said("GetPluginInfo", `${plugin.name} ${plugin.vendorVersion}`);
-    const made = [await make(client, "fast"), await make(client, "archive")];
+    const made = [await make(client, "fast", said), await make(client, "archive", said)];
     const { entries } = await client.call(Controller.method.listVolumes, {});
     said("ListVolumes", entries.map(entry => entry.volume?.volumeId).join(", "));
     for (const { volumeId, snapshotId } of made) {
@@ -50,9 +53,15 @@ async function walk(socket: string): Promise<void> {
   }
 }
 
-walk(`${quickstart}/csi.sock`).catch((error: unknown) => {
-  console.error(
-    `${error instanceof Error ? error.message : String(error)}\nIs "make run" running in another terminal?`,
-  );
-  process.exitCode = 1;
-});
+async function main(): Promise<void> {
+  try {
+    await walk(`${quickstart}/csi.sock`, (call, answer) => console.log(`${call.padEnd(42)} ${answer}`));
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    const unreached = error instanceof Error && "code" in error && error.code === status.UNAVAILABLE;
+    if (unreached) console.error('Is "make run" running in another terminal?');
+    process.exitCode = 1;
+  }
+}
+
+if (import.meta.main) await main();
