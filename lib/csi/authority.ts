@@ -35,6 +35,9 @@ function representation(first: number): { readonly bits: number; readonly litera
 /** The index of `:authority` in the static table (RFC 7541, appendix A). */
 const authorityIndex = 1;
 
+/** `:authority` as clients on the C core of gRPC spell it out, with its length: plain, and in the Huffman code. */
+const spelledNames: ReadonlySet<string> = new Set(["0a3a617574686f72697479", "88b83b5339ec327d7f"]);
+
 /** Where a header block spells out the value of `:authority`, length prefix included. */
 function findAuthority(block: Buffer): Span | undefined {
   for (let at = 0; at < block.length; ) {
@@ -42,9 +45,11 @@ function findAuthority(block: Buffer): Span | undefined {
     const index = integer(block, at, bits);
     at = index.end;
     if (!literal) continue;
+    const nameStart = at;
     if (index.value === 0) at = stringEnd(block, at);
     const end = stringEnd(block, at);
-    if (index.value === authorityIndex) return end <= block.length ? { start: at, end } : undefined;
+    const spelled = index.value === 0 && spelledNames.has(block.toString("hex", nameStart, at));
+    if (spelled || index.value === authorityIndex) return end <= block.length ? { start: at, end } : undefined;
     at = end;
   }
   return undefined;

@@ -9,12 +9,15 @@ const literal = (index: number, value: string): Buffer =>
 const named = (name: string, value: string): Buffer =>
   Buffer.concat([Buffer.from([0x40, name.length]), Buffer.from(name), Buffer.from([value.length]), Buffer.from(value)]);
 
+/** `:authority` as clients on the C core of gRPC send it: the name spelled out although the static table has it. */
+export const spelledAuthority = (value: string): Buffer => named(":authority", value);
+
 /** The header block of a Probe request; 0x83 and 0x86 are ":method: POST" and ":scheme: http". */
-export const block = (authority: string): Buffer =>
+export const block = (authority: string, field = literal(1, authority)): Buffer =>
   Buffer.concat([
     Buffer.from([0x83, 0x86]),
     literal(4, "/csi.v1.Identity/Probe"),
-    literal(1, authority),
+    field,
     named("content-type", "application/grpc"),
     named("te", "trailers"),
   ]);

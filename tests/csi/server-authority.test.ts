@@ -4,9 +4,20 @@ import { Metadata, status } from "@grpc/grpc-js";
 import * as fc from "fast-check";
 import { hasOddAuthority, replaceAuthority } from "../../lib/csi/authority.ts";
 import { Identity, ProbeRequestSchema, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import { flag, frameType, makeFrame } from "../../lib/csi/http2-frames.ts";
+import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2-frames.ts";
 import { authorityFilter } from "../../lib/csi/tolerant.ts";
-import { frameOf, headers, kubelet } from "./raw.ts";
+import {
+  acknowledge,
+  answered,
+  block,
+  body,
+  frameOf,
+  headers,
+  kubelet,
+  raw,
+  settings,
+  spelledAuthority,
+} from "./raw.ts";
 import { call, connectTo, gate, type Rig, startRig, stream, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
@@ -57,6 +68,19 @@ describe("the authority of a client", () => {
       client.close();
     });
   }
+
+  test.each([kubelet, "csi%2Fcsi.sock"])(
+    "may be %p from a client that spells out the name of the header",
+    async sent => {
+      const { path } = await serve();
+      const { socket, types } = await raw(path);
+      const request = makeFrame(frameType.headers, flag.endHeaders, 1, block(sent, spelledAuthority(sent)));
+      socket.write(Buffer.concat([preface, settings, acknowledge, request, body]));
+      await until(() => answered(types()) || types().includes("3/0"), "an answer or a reset");
+      expect(answered(types())).toBe(true);
+      socket.destroy();
+    },
+  );
 
   test("may be a path over hundreds of calls whose headers fill the header table again and again", async () => {
     const { path } = await serve();
@@ -118,6 +142,16 @@ describe("a HEADERS frame", () => {
     const before = Buffer.from([3, 0, 0, 0, 0, 16]);
     const make = (authority: string) => headers(authority, flag.padded | flag.priority, before, Buffer.from([1, 1, 1]));
     expect(replaceAuthority(frameOf(make("/csi/csi.sock")))).toEqual(make("c"));
+  });
+
+  test("with the name of the header spelled out, plain or in the Huffman code, is understood", () => {
+    for (const name of ["400a3a617574686f72697479", "4088b83b5339ec327d7f"]) {
+      const make = (value: string) =>
+        makeFrame(1, flag.endHeaders, 1, Buffer.concat([Buffer.from(name, "hex"), Buffer.from(value)]));
+      expect(hasOddAuthority(frameOf(make("\x04/a/b")))).toBe(true);
+      expect(hasOddAuthority(frameOf(make("\x09localhost")))).toBe(false);
+      expect(replaceAuthority(frameOf(make("\x04/a/b")))).toEqual(make("\x01c"));
+    }
   });
 
   test("with a long authority is understood", () => {
