@@ -7,12 +7,13 @@ import { type PlacementPolicy, reaches } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Groups } from "./groups.ts";
+import { Patience } from "./patience.ts";
 import type { MuxSettings } from "./placed.ts";
 
 /** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;
 
-/** How long the answer over all connections is reused, and how long one connection may take for it, in milliseconds. */
+/** How long the answer over all connections is reused, and how long one connection may take for its own, in milliseconds. */
 const reuseMs = 5_000;
 const patienceMs = 5_000;
 const width = 16;
@@ -29,12 +30,19 @@ export class Capacity {
   readonly #connections: Connections;
   readonly #groups: Groups;
   readonly #settings: () => MuxSettings;
+  readonly #patience: Patience;
   #all: { readonly bytes: bigint; readonly at: number } | undefined;
 
-  constructor(connections: Connections, groups: Groups, settings: () => MuxSettings) {
+  constructor(
+    connections: Connections,
+    groups: Groups,
+    settings: () => MuxSettings,
+    patience: Patience = new Patience(patienceMs),
+  ) {
     this.#connections = connections;
     this.#groups = groups;
     this.#settings = settings;
+    this.#patience = patience;
   }
 
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
@@ -45,18 +53,15 @@ export class Capacity {
     return largest(await each(await this.#groups.members(wanted), member => this.#on(member, request, call)));
   }
 
-  /** No class given: the largest connection that answers in time; "infinite" when none can tell. */
+  /** No class given: the largest connection that answers in time. Throws "unavailable" when there are some and none answers. */
   async #anywhere(request: CapacityRequest, call: Call): Promise<bigint> {
     const plain = request.segment === undefined && request.capabilities.length === 0;
     if (plain && this.#all && Date.now() - this.#all.at < reuseMs) return this.#all.bytes;
-    const answers = await each(await this.#connections.names(), async name => {
-      try {
-        return await inTime(this.#on(name, request, call));
-      } catch {
-        return undefined;
-      }
-    });
-    const known = answers.filter(bytes => bytes !== undefined);
+    const answers = await each(await this.#connections.names(), name => this.#on(name, request, call).catch(expected));
+    const known = answers.filter(answer => typeof answer === "bigint");
+    const failure = answers.find(answer => answer instanceof CsiError);
+    if (known.length === 0 && failure)
+      throw new CsiError("unavailable", `no connection answers; ${failure.message}`, { cause: failure });
     const bytes = known.length === 0 ? infiniteBytes : largest(known);
     if (plain) this.#all = { bytes, at: Date.now() };
     return bytes;
@@ -66,7 +71,8 @@ export class Capacity {
     return this.#connections.use(name, "class", async connection => {
       if (!usable(connection, request, this.#settings().policy)) return 0n;
       const { capacity } = connection.driver;
-      return capacity ? await capacity.available(request.parameters, call) : infiniteBytes;
+      if (!capacity) return infiniteBytes;
+      return this.#patience.ask(connection, () => capacity.available(request.parameters, call));
     });
   }
 }
@@ -74,8 +80,14 @@ export class Capacity {
 /** Whether a volume of this kind could be made here and reached from there. */
 const usable = (connection: Connection, { capabilities, segment }: CapacityRequest, policy: PlacementPolicy): boolean =>
   !connection.suspended &&
-  capabilities.every(wanted => unmet(connection.driver.access, wanted) === undefined) &&
+  capabilities.every(wanted => unmet(connection.access, wanted) === undefined) &&
   (segment === undefined || reaches(connection.places, segment, policy));
+
+/** A failure as a value. Throws what nobody threw on purpose. */
+function expected(error: unknown): CsiError {
+  if (error instanceof CsiError) return error;
+  throw error;
+}
 
 const largest = (values: readonly bigint[]): bigint => values.reduce((a, b) => (a > b ? a : b), 0n);
 
@@ -85,12 +97,4 @@ async function each<T>(names: readonly string[], work: (name: string) => Promise
     results.push(...(await Promise.all(names.slice(from, from + width).map(work))));
   }
   return results;
-}
-
-async function inTime<T>(answer: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new CsiError("deadline-exceeded", "no answer in time")), patienceMs);
-  });
-  return Promise.race([answer, late]).finally(() => clearTimeout(timer));
 }

@@ -5,6 +5,7 @@ import type { Page, PageRequest, Snapshot } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Handles } from "./handles.ts";
+import { Patience } from "./patience.ts";
 import type { MuxSettings, PlacedVolume } from "./placed.ts";
 import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 import { placedOn } from "./volumes.ts";
@@ -41,11 +42,18 @@ export class Listing {
   readonly #connections: Connections;
   readonly #handles: Handles;
   readonly #settings: () => MuxSettings;
+  readonly #patience: Patience;
 
-  constructor(connections: Connections, handles: Handles, settings: () => MuxSettings) {
+  constructor(
+    connections: Connections,
+    handles: Handles,
+    settings: () => MuxSettings,
+    patience: Patience = new Patience(),
+  ) {
     this.#connections = connections;
     this.#handles = handles;
     this.#settings = settings;
+    this.#patience = patience;
   }
 
   volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
@@ -147,7 +155,9 @@ export class Listing {
   async #page<T>(name: string, page: PageRequest, call: Call, { list }: Kind<T>): Promise<Page<T> | undefined> {
     const token = page.token === "" ? undefined : page.token;
     try {
-      return await this.#connections.use(name, "handle", connection => list(connection, { token, max: page.max }));
+      return await this.#connections.use(name, "handle", connection =>
+        this.#patience.ask(connection, () => list(connection, { token, max: page.max })),
+      );
     } catch (error) {
       if (error instanceof CsiError && error.code === "aborted") throw error;
       const reason = error instanceof Error ? error.message : String(error);

@@ -15,7 +15,7 @@ export class MemoryDriver {
   fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
-  /** Awaited inside find and leftover, so that a test can make the storage hang. */
+  /** Awaited inside find, leftover, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
   driver(): Driver {
@@ -70,7 +70,7 @@ export class MemoryDriver {
           if (!snapshot) throw new CsiError("not-found", `no ${id}`);
           return snapshot;
         },
-        list: async ({ volumeId }, page) =>
+        list: ({ volumeId }, page) =>
           this.#page(
             [...this.snapshots.values()].filter(s => volumeId === undefined || s.volumeId === volumeId),
             page,
@@ -79,16 +79,18 @@ export class MemoryDriver {
       clones: { from: ["volume", "snapshot"] },
       capacity: {
         available: async () => {
+          await this.look;
           if (this.fail.available) throw this.fail.available;
           return this.free ?? 0n;
         },
       },
-      inventory: { list: async page => this.#page([...this.volumes.values()], page) },
+      inventory: { list: page => this.#page([...this.volumes.values()], page) },
       close: async () => void this.closed++,
     };
   }
 
-  #page<T extends { readonly id: string }>(all: readonly T[], { token, max }: PageRequest): Page<T> {
+  async #page<T extends { readonly id: string }>(all: readonly T[], { token, max }: PageRequest): Promise<Page<T>> {
+    await this.look;
     if (this.fail.list) throw this.fail.list;
     const items = [...all]
       .sort((a, b) => (a.id < b.id ? -1 : 1))

@@ -58,6 +58,25 @@ test("a connection that does not answer fails the listing with its name, unless 
   expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
 });
 
+test("a connection that hangs is one that does not answer, and the next listing does not wait for it", async () => {
+  const world = muxWorld(["a", "b"]);
+  world.memory("a").volumes.set("v", volume("v"));
+  const hung = Promise.withResolvers<void>();
+  world.memory("b").look = hung.promise;
+  for (const _ of [1, 2]) {
+    const error = await failure(world.listing.volumes({ max: 0, token: "" }, call));
+    expect(error?.code).toBe("unavailable");
+    expect(error?.message).toContain('"b"');
+  }
+  world.settings.listing = "partial";
+  expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
+  hung.resolve();
+  await hung.promise;
+  await Bun.sleep(0);
+  world.settings.listing = "complete";
+  expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
+});
+
 test.each(["invalid-token", "../x/y", "/", "a b/c"])("the token %p is ABORTED", async token => {
   expect((await failure(muxWorld(["a"]).listing.volumes({ max: 0, token }, call)))?.code).toBe("aborted");
 });
