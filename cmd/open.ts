@@ -45,7 +45,8 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
       name,
       driverName: config.driver,
       family: `${config.module.names[0]}:${driver.protocol}`,
-      driver: restricted(driver, config),
+      driver,
+      access: config.accessModes ? { ...driver.access, modes: config.accessModes } : driver.access,
       places: alternatives ?? (driver.local ? ownPlaces() : everywhere),
       labels: config.labels,
       suspended: config.suspended,
@@ -77,10 +78,6 @@ function openDriver(name: string, config: ConnectionConfig, ports: Ports): Drive
   const identity = { connection: name, driver, instanceId, maxIdBytes: idBytes(name) };
   return module.open(identity, config.settings as never, ports);
 }
-
-/** The driver with the access modes that the file allows instead of its own. */
-const restricted = (driver: Driver, config: ConnectionConfig): Driver =>
-  config.accessModes ? { ...driver, access: { ...driver.access, modes: config.accessModes } } : driver;
 
 const prefixed = (prefix: string, keys: Segments): Place["requirements"] =>
   Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${prefix}/${key}`, value]));

@@ -108,7 +108,7 @@ export interface Driver {
   /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
   readonly local?: true;
   /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
-  readonly check?: (call: Call) => Promise<void>;
+  check?(call: Call): Promise<void>;
   close?(): Promise<void>;
 }
 

@@ -1,3 +1,4 @@
+import type { Access } from "../core/access.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { Place } from "../topology/place.ts";
 
@@ -9,6 +10,8 @@ export interface Connection {
   /** Drivers of one family understand each other's volumes; a file may not change family while its volumes exist. */
   readonly family: string;
   readonly driver: Driver;
+  /** What its volumes can be used for: the driver's access, less what the file takes away. */
+  readonly access: Access;
   /** The places it is reachable from; empty means everywhere. */
   readonly places: readonly Place[];
   readonly labels: Readonly<Record<string, string>>;

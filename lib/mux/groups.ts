@@ -171,7 +171,9 @@ export class Groups {
 
   async #candidate(connection: Connection, request: CreateRequest, call: Call): Promise<Candidate | CsiError> {
     const { name, driver } = connection;
-    const unfit = request.capabilities.map(wanted => unmet(driver.access, wanted)).find(reason => reason !== undefined);
+    const unfit = request.capabilities
+      .map(wanted => unmet(connection.access, wanted))
+      .find(reason => reason !== undefined);
     if (unfit) return new CsiError("invalid-argument", `${name}: ${unfit}`);
     if (connection.suspended) return new CsiError("resource-exhausted", `${name}: suspended`);
     try {

@@ -100,7 +100,7 @@ export class Volumes {
       await connection.driver.get(handle.id, call);
       if (named && !(await this.#groups.leads(named, handle.connection)))
         return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
-      return capabilities.map(wanted => unmet(connection.driver.access, wanted)).find(reason => reason !== undefined);
+      return capabilities.map(wanted => unmet(connection.access, wanted)).find(reason => reason !== undefined);
     });
   }
 
@@ -211,7 +211,7 @@ export function placedOn(connection: Connection, volume: Volume): PlacedVolume {
 /** Throws "invalid-argument" for the first capability that the connection's volumes cannot satisfy. */
 function refuseUnmet(connection: Connection, capabilities: readonly Capability[]): void {
   for (const wanted of capabilities) {
-    const reason = unmet(connection.driver.access, wanted);
+    const reason = unmet(connection.access, wanted);
     if (reason) {
       throw new CsiError(
         "invalid-argument",

@@ -15,11 +15,13 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
     const memory = new MemoryDriver();
     opened.push({ text, memory });
     const family = /^family:(\w+)/.exec(text)?.[1] ?? "memory";
+    const driver = memory.driver();
     return {
       name,
       driverName: family,
       family,
-      driver: memory.driver(),
+      driver,
+      access: driver.access,
       places: [],
       labels: {},
       suspended: false,

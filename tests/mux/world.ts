@@ -28,7 +28,8 @@ export function muxWorld(names: readonly string[]) {
   const open = (name: string): Connection => {
     const memory = memories.get(name);
     if (!memory) throw new CsiError("failed-precondition", "no such storage");
-    const plain = { name, driverName: "memory", family: "memory", driver: memory.driver() };
+    const driver = memory.driver();
+    const plain = { name, driverName: "memory", family: "memory", driver, access: driver.access };
     return { ...plain, places: [], labels: {}, suspended: false, retain: false, ...traits.get(name) };
   };
   const files = {
@@ -61,8 +62,8 @@ export function muxWorld(names: readonly string[]) {
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
     volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
     snapshots: new Snapshots(connections, all, handles, locks, jobs),
-    listing: new Listing(connections, handles, () => settings),
-    capacity: new Capacity(connections, all, () => settings),
+    listing: new Listing(connections, handles, () => settings, new Patience(50)),
+    capacity: new Capacity(connections, all, () => settings, new Patience(50)),
   };
 }
 

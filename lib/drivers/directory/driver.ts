@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { Locks } from "../../core/locks.ts";
-import type { Driver, Source } from "../driver.ts";
+import type { Driver, Source, Volume, VolumeSpec } from "../driver.ts";
 import type { Identity, Ports } from "../module.ts";
+import { Capacity, Expansion, guarded, Inventory, SnapshotAbility } from "./abilities.ts";
+import { filesOn } from "./by-server.ts";
 import { directFiles } from "./direct-files.ts";
-import { failure } from "./failures.ts";
-import { type Files, pooledFiles } from "./files.ts";
+import type { Files } from "./files.ts";
 import { contextOf, type Kind, kinds } from "./kinds.ts";
 import { Layout } from "./layout.ts";
 import { Dress } from "./owner.ts";
@@ -12,7 +13,7 @@ import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 import { withSharedSync } from "./shared-sync.ts";
 import { Slots } from "./slots.ts";
 import { Snapshots, sameSnapshot } from "./snapshots.ts";
-import { present, type Space, stillWanted } from "./space.ts";
+import { present, type Space } from "./space.ts";
 import { checkTools } from "./tools.ts";
 import { Trees } from "./trees.ts";
 import { Volumes } from "./volumes.ts";
@@ -22,21 +23,6 @@ const toolsAtOnce = 4;
 
 /** One of each for the process: two connections may have the same folder. */
 const localFiles = withSharedSync(directFiles);
-const sharedFiles = withSharedSync(pooledFiles);
-
-type Guard = <T>(doing: string, name: string, call: Call, work: () => Promise<T>) => Promise<T>;
-
-/** Gives every failure of an operation its code and a message that names connection and object. */
-const guardOf =
-  (space: Space): Guard =>
-  async (doing, name, call, work) => {
-    try {
-      stillWanted(space, call);
-      return await work();
-    } catch (error) {
-      throw failure(error, space.connection, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`);
-    }
-  };
 
 const sameSource = (a: Source, b: Source): boolean =>
   a.kind === b.kind && (a.kind === "volume" ? a.id === b.id : sameSnapshot(a.id, b.id));
@@ -63,51 +49,61 @@ function halvesOf(space: Space, kind: Kind, identity: Identity, settings: Direct
   return { volumes, snapshots };
 }
 
-type VolumeMembers = Pick<Driver, "create" | "delete" | "get" | "find" | "leftover" | "expand" | "inventory">;
+const clones: NonNullable<Driver["clones"]> = { from: ["volume", "snapshot"] };
 
-const volumeMembers = (guard: Guard, volumes: Volumes): VolumeMembers => ({
-  create: (spec, call) => guard("create volume", spec.name, call, () => volumes.create(spec, call)),
-  delete: (id, call) => guard("delete volume", id, call, () => volumes.delete(id, call)),
-  get: (id, call) => guard("read volume", id, call, () => volumes.get(id)),
-  find: (name, call) => guard("look for volume", name, call, () => volumes.find(name)),
-  leftover: (name, call) => guard("look for remains of volume", name, call, () => volumes.leftover(name)),
-  inventory: { list: (page, call) => guard("list volumes", "", call, () => volumes.list(page, call)) },
-  expand: {
-    async expand(id, range, call) {
-      const bytes = await guard("expand volume", id, call, () => volumes.expand(id, range));
-      return { bytes, onNode: false };
-    },
-  },
-});
+/** A class and no literal of functions, because a process may hold thousands of them. */
+class DirectoryDriver implements Driver {
+  readonly protocol: Driver["protocol"];
+  readonly access: Driver["access"];
+  readonly local?: true;
+  readonly clones = clones;
+  readonly expand: Expansion;
+  readonly inventory: Inventory;
+  readonly capacity: Capacity;
+  readonly snapshots: SnapshotAbility;
+  readonly #space: Space;
+  readonly #volumes: Volumes;
 
-const clones: Driver["clones"] = { from: ["volume", "snapshot"] };
+  constructor(kind: Kind, space: Space, volumes: Volumes, snapshots: Snapshots) {
+    this.protocol = kind.protocol;
+    this.access = kind.access;
+    if (kind.local) this.local = true;
+    this.expand = new Expansion(space, volumes);
+    this.inventory = new Inventory(space, volumes);
+    this.capacity = new Capacity(space);
+    this.snapshots = new SnapshotAbility(space, snapshots);
+    this.#space = space;
+    this.#volumes = volumes;
+  }
 
-const snapshotMembers = (guard: Guard, snapshots: Snapshots): Pick<Driver, "snapshots" | "clones"> => ({
-  clones,
-  snapshots: {
-    create: (name, volumeId, parameters, call) =>
-      guard("create snapshot", name, call, () => snapshots.create(name, volumeId, parameters, call)),
-    delete: (id, call) => guard("delete snapshot", id, call, () => snapshots.delete(id, call)),
-    get: (id, call) => guard("read snapshot", id, call, () => snapshots.get(id)),
-    list: ({ volumeId }, page, call) => guard("list snapshots", "", call, () => snapshots.list(volumeId, page, call)),
-  },
-});
+  create(spec: VolumeSpec, call: Call): Promise<Volume> {
+    return guarded(this.#space, "create volume", spec.name, call, () => this.#volumes.create(spec, call));
+  }
 
-const baseMembers = (guard: Guard, space: Space): Pick<Driver, "capacity" | "check"> => ({
-  capacity: {
-    available: (_parameters, call) =>
-      guard("measure the free space", "", call, async () => {
-        await present(space);
-        return (await space.files.statfs(space.layout.base)).availableBytes;
-      }),
-  },
-  check: call =>
-    guard("use the base folder", "", call, async () => {
-      await present(space);
-      await space.files.usable(space.layout.base);
-      await checkTools(space, call);
-    }),
-});
+  delete(id: string, call: Call): Promise<void> {
+    return guarded(this.#space, "delete volume", id, call, () => this.#volumes.delete(id, call));
+  }
+
+  get(id: string, call: Call): Promise<Volume> {
+    return guarded(this.#space, "read volume", id, call, () => this.#volumes.get(id));
+  }
+
+  find(name: string, call: Call): Promise<Volume | undefined> {
+    return guarded(this.#space, "look for volume", name, call, () => this.#volumes.find(name));
+  }
+
+  leftover(name: string, call: Call): Promise<string | undefined> {
+    return guarded(this.#space, "look for remains of volume", name, call, () => this.#volumes.leftover(name));
+  }
+
+  check(call: Call): Promise<void> {
+    return guarded(this.#space, "use the base folder", "", call, async () => {
+      await present(this.#space);
+      await this.#space.files.usable(this.#space.layout.base);
+      await checkTools(this.#space, call);
+    });
+  }
+}
 
 /**
  * A driver that keeps each volume in a folder below `<controllerBasePath>/v`, each snapshot below `…/s`, and what it knows of
@@ -118,7 +114,7 @@ export function directoryDriver(
   identity: Identity,
   settings: DirectorySettings,
   ports: Ports,
-  files: Files = kinds[kindName].local ? localFiles : sharedFiles,
+  files: Files = kinds[kindName].local ? localFiles : filesOn(settings.shareHost ?? ""),
 ): Driver {
   const kind = kinds[kindName];
   const space: Space = {
@@ -131,14 +127,6 @@ export function directoryDriver(
     local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
-  const guard = guardOf(space);
   const { volumes, snapshots } = halvesOf(space, kind, identity, settings);
-  return {
-    protocol: kind.protocol,
-    access: kind.access,
-    ...(kind.local && { local: true as const }),
-    ...volumeMembers(guard, volumes),
-    ...snapshotMembers(guard, snapshots),
-    ...baseMembers(guard, space),
-  };
+  return new DirectoryDriver(kind, space, volumes, snapshots);
 }

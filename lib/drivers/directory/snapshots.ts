@@ -81,7 +81,7 @@ export class Snapshots {
 
   /** As Driver.snapshots.get. */
   async get(id: string): Promise<Snapshot> {
-    const snapshot = await this.#load(id, await this.#known(id), this.#volumeIds);
+    const snapshot = await this.#load(id, await this.#known(id), () => this.#volumeIds());
     if (snapshot) return snapshot;
     throw this.#error("internal", `the record of snapshot "${id}" cannot be read; restore it or delete the snapshot`);
   }
@@ -112,7 +112,9 @@ export class Snapshots {
     return { path: this.#space.layout.tree("s", tree), bytes: record?.bytes ?? 0n };
   }
 
-  readonly #volumeIds: VolumeIds = async () => (await this.#parts.volumeTrees.names()).filter(isVolumeId);
+  async #volumeIds(): Promise<readonly string[]> {
+    return (await this.#parts.volumeTrees.names()).filter(isVolumeId);
+  }
 
   #error(code: CsiError["code"], text: string): CsiError {
     return new CsiError(code, `connection "${this.#space.connection}": ${text}`);

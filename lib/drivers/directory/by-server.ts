@@ -1,0 +1,47 @@
+import { type Files, pooledFiles } from "./files.ts";
+import { withSharedSync } from "./shared-sync.ts";
+import { Slots } from "./slots.ts";
+
+/**
+ * How many calls to the file systems of one server run at once. A call to a server that does not answer holds its thread until it
+ * does; without a bound the first such server would hold all of them (16, see UV_THREADPOOL_SIZE), and nothing else could be served.
+ */
+const callsAtOnce = 4;
+
+type Verb<A extends readonly unknown[], T> = (...args: A) => Promise<T>;
+
+/** The same files; what is beyond the free slots waits. */
+export function withSlots(files: Files, slots: Slots): Files {
+  const bounded =
+    <A extends readonly unknown[], T>(verb: Verb<A, T>): Verb<A, T> =>
+    (...args) =>
+      slots.run(() => verb(...args));
+  return {
+    entry: bounded(files.entry),
+    facts: bounded(files.facts),
+    makeFolder: bounded(files.makeFolder),
+    removeFolder: bounded(files.removeFolder),
+    removeFile: bounded(files.removeFile),
+    rename: bounded(files.rename),
+    realPath: bounded(files.realPath),
+    names: bounded(files.names),
+    readText: bounded(files.readText),
+    writeText: bounded(files.writeText),
+    sync: bounded(files.sync),
+    chmod: bounded(files.chmod),
+    chown: bounded(files.chown),
+    usable: bounded(files.usable),
+    statfs: bounded(files.statfs),
+  };
+}
+
+const servers = new Map<string, Files>();
+
+/** The files of connections whose base folder is a share of `server`; all connections to one server have the same. */
+export function filesOn(server: string): Files {
+  const known = servers.get(server);
+  if (known) return known;
+  const files = withSharedSync(withSlots(pooledFiles, new Slots(callsAtOnce)));
+  servers.set(server, files);
+  return files;
+}

@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { closeSync, existsSync, openSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { codeOf, status, World } from "./world.ts";
+
+/** A file system whose server never says a word (fuse(4)): every call on it waits. Answers how to end that. */
+function mountSilence(folder: string): () => void {
+  const device = openSync("/dev/fuse", "r+");
+  const options = "fd=3,rootmode=40000,user_id=0,group_id=0";
+  execFileSync("mount", ["-i", "-t", "fuse", "-o", options, "silence", folder], {
+    stdio: ["ignore", "ignore", "pipe", device],
+  });
+  return () => {
+    execFileSync("umount", ["--lazy", folder]);
+    closeSync(device);
+  };
+}
+
+const deadFile = (base: string) =>
+  [
+    "driver: nfs-client",
+    "nfs:",
+    "  shareHost: dead.example",
+    "  shareBasePath: /exports",
+    `  controllerBasePath: ${base}`,
+    "",
+  ].join("\n");
+
+test.skipIf(!existsSync("/dev/fuse"))(
+  "while two servers hang under forty calls each, other connections are served as before, and csimux ends when told to",
+  async () => {
+    const ends: (() => void)[] = [];
+    const servers = ["dead-1", "dead-2"];
+    const world = await World.start("off", ["fast"], async ({ folder, connections }) => {
+      for (const name of servers) {
+        const base = join(folder, name);
+        await mkdir(base);
+        ends.push(mountSilence(base));
+        await writeFile(join(connections, `${name}.yaml`), deadFile(base).replace("dead.example", `${name}.example`));
+      }
+    });
+    try {
+      const calls = servers.flatMap(name => Array.from({ length: 40 }, (_, at) => ({ name, volume: `pvc-${at}` })));
+      const hanging = calls.map(({ name, volume }) => codeOf(world.create(volume, name, {}, 3000)));
+      for (let at = 0; at < 40; at++) {
+        const { volume } = await world.create(`pvc-${at}`, "fast");
+        await world.controller("deleteVolume", { volumeId: volume?.volumeId ?? "" });
+      }
+      expect(new Set(await Promise.all(hanging))).toEqual(new Set([status.deadlineExceeded]));
+      expect(await codeOf(world.create("later", "fast"))).toBe("ok");
+      expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:fast/later" }))).toBe("ok");
+      expect(await world.stored("fast")).toEqual([]);
+    } finally {
+      const left = world.end();
+      for (const end of ends) end();
+      expect(await left).toEqual([]);
+    }
+  },
+  60_000,
+);
