@@ -13,7 +13,7 @@ export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
   BUN_JSC_thresholdForOptimizeSoon: "10000",
   BUN_JSC_useEagerCodeBlockJettisonTiming: "1",
-  UV_THREADPOOL_SIZE: "16",
+  UV_THREADPOOL_SIZE: "12",
 };
 
 /** Where a compiled executable finds its own program. */

@@ -4,7 +4,7 @@ import { Slots } from "./slots.ts";
 
 /**
  * How many calls to the file systems of one server run at once. A call to a server that does not answer holds its thread until it
- * does; without a bound the first such server would hold all of them (16, see UV_THREADPOOL_SIZE), and nothing else could be served.
+ * does; without a bound the first such server would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
  */
 const callsAtOnce = 4;
 

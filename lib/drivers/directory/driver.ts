@@ -51,29 +51,39 @@ function halvesOf(space: Space, kind: Kind, identity: Identity, settings: Direct
 
 const clones: NonNullable<Driver["clones"]> = { from: ["volume", "snapshot"] };
 
-/** A class and no literal of functions, because a process may hold thousands of them. */
+/** A process may hold thousands of them, so functions exist once and the abilities are made when they are asked for. */
 class DirectoryDriver implements Driver {
   readonly protocol: Driver["protocol"];
   readonly access: Driver["access"];
   readonly local?: true;
   readonly clones = clones;
-  readonly expand: Expansion;
-  readonly inventory: Inventory;
-  readonly capacity: Capacity;
-  readonly snapshots: SnapshotAbility;
   readonly #space: Space;
   readonly #volumes: Volumes;
+  readonly #snapshots: Snapshots;
 
   constructor(kind: Kind, space: Space, volumes: Volumes, snapshots: Snapshots) {
     this.protocol = kind.protocol;
     this.access = kind.access;
     if (kind.local) this.local = true;
-    this.expand = new Expansion(space, volumes);
-    this.inventory = new Inventory(space, volumes);
-    this.capacity = new Capacity(space);
-    this.snapshots = new SnapshotAbility(space, snapshots);
     this.#space = space;
     this.#volumes = volumes;
+    this.#snapshots = snapshots;
+  }
+
+  get expand(): Expansion {
+    return new Expansion(this.#space, this.#volumes);
+  }
+
+  get inventory(): Inventory {
+    return new Inventory(this.#space, this.#volumes);
+  }
+
+  get capacity(): Capacity {
+    return new Capacity(this.#space);
+  }
+
+  get snapshots(): SnapshotAbility {
+    return new SnapshotAbility(this.#space, this.#snapshots);
   }
 
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
