@@ -1,5 +1,8 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { access, constants } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Log } from "../lib/core/call.ts";
+import { errnoOf } from "../lib/core/errno.ts";
 import { localRunner } from "../lib/io/local.ts";
 import { NodeVolumes } from "../lib/node/volumes.ts";
 import type { Host } from "./host.ts";
@@ -10,6 +13,16 @@ import { toolEnvironment } from "./tools.ts";
 /** Where the host's root is mounted in the node pod of the existing chart. */
 const hostRoot = "/host";
 
+/** Rejects with an errno error unless the folder is writable or could be made. */
+async function writable(folder: string): Promise<void> {
+  try {
+    await access(folder, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT" || folder === dirname(folder)) throw error;
+    await writable(dirname(folder));
+  }
+}
+
 /** Builds the node half by hand. */
 export function openNode(options: ServeOptions, host: Host, { info }: OwnNode) {
   const runner = localRunner({ env: toolEnvironment(host.env) });
@@ -18,6 +31,15 @@ export function openNode(options: ServeOptions, host: Host, { info }: OwnNode) {
   let told = false;
   return {
     parts: { volumes, info },
+    /** Warns when no volume could be staged here, long before one is: pods can still be removed, so it is no reason to end. */
+    checkState: async (log: Log) => {
+      try {
+        await writable(state);
+      } catch (error) {
+        const reason = errnoOf(error) ?? "unknown reason";
+        log.warn(`the state folder ${state} cannot be used (${reason}), so no volume can be staged; see --state-dir`);
+      }
+    },
     /** Throws until this node could tell its topology once; the cluster's API may be away later without harm. */
     ready: async () => {
       if (!told) await info();

@@ -57,6 +57,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const main = await MainFile.load(options.config, outside, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const node = openNode(options, host, own);
+  if (modes.has("node")) await node.checkState(log);
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });
   const ready = readiness(async () => {

@@ -54,6 +54,14 @@ test("a second signal, of either kind, ends csimux without waiting, and the log 
   expect(code).toBe(1);
 });
 
+test("a node says when it starts that its state folder cannot be used, and serves all the same", async () => {
+  const sandbox = await sandboxed();
+  const stateDir = join(sandbox.config, "state");
+  const daemon = await startDaemon({ command: [await build()], sandbox: { ...sandbox, stateDir } });
+  expect(await daemon.log()).toContain(`the state folder ${stateDir} cannot be used (ENOTDIR)`);
+  expect((await daemon.stop()).code).toBe(0);
+});
+
 test("SIGHUP, with which supervisors ask to read files again, does not end csimux", async () => {
   const sandbox = await sandboxed();
   const daemon = await startDaemon({ command: [await build()], sandbox });
