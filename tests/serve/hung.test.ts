@@ -28,21 +28,43 @@ const deadFile = (base: string) =>
     "",
   ].join("\n");
 
-test.skipIf(!existsSync("/dev/fuse"))(
-  "while two servers hang under forty calls each, other connections are served as before, and csimux ends when told to",
-  async () => {
+const deadDisk = (base: string) =>
+  ["driver: local-hostpath", "local-hostpath:", `  shareBasePath: ${base}`, `  controllerBasePath: ${base}`, ""].join(
+    "\n",
+  );
+
+/** Connections to hang, and what tells of them: the file of each, and how many folders of one mount they use. */
+const kinds: readonly (readonly [
+  what: string,
+  file: (base: string, name: string) => string,
+  folders: readonly string[],
+])[] = [
+  ["servers", (base, name) => deadFile(base).replace("dead.example", `${name}.example`), [""]],
+  ["local disks", deadDisk, ["", "/a", "/b"]],
+];
+
+test.skipIf(!existsSync("/dev/fuse")).each(kinds)(
+  "while two %s hang under forty calls each, other connections are served as before, and csimux ends when told to",
+  async (_, file, folders) => {
     const ends: (() => void)[] = [];
-    const servers = ["dead-1", "dead-2"];
+    const names: string[] = [];
     const world = await World.start("off", ["fast"], async ({ folder, connections }) => {
-      for (const name of servers) {
-        const base = join(folder, name);
+      for (const mount of ["dead-1", "dead-2"]) {
+        const base = join(folder, mount);
         await mkdir(base);
         ends.push(mountSilence(base));
-        await writeFile(join(connections, `${name}.yaml`), deadFile(base).replace("dead.example", `${name}.example`));
+        for (const [at, below] of folders.entries()) {
+          const name = `${mount}-${at}`;
+          names.push(name);
+          await writeFile(join(connections, `${name}.yaml`), file(base + below, name));
+        }
       }
     });
     try {
-      const calls = servers.flatMap(name => Array.from({ length: 40 }, (_, at) => ({ name, volume: `pvc-${at}` })));
+      const calls = Array.from({ length: 80 }, (_, at) => ({
+        name: names[at % names.length] ?? "",
+        volume: `pvc-${at}`,
+      }));
       const hanging = calls.map(({ name, volume }) => codeOf(world.create(volume, name, {}, 3000)));
       for (let at = 0; at < 40; at++) {
         const { volume } = await world.create(`pvc-${at}`, "fast");

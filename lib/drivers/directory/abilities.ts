@@ -16,6 +16,7 @@ export async function guarded<T>(
 ): Promise<T> {
   try {
     stillWanted(space, call);
+    if (space.choose) space.files = await space.choose(space.layout.base);
     return await work();
   } catch (error) {
     throw failure(error, space.connection, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`);

@@ -3,19 +3,19 @@ import { withSharedSync } from "./shared-sync.ts";
 import { Slots } from "./slots.ts";
 
 /**
- * How many calls to the file systems of one server run at once. A call to a server that does not answer holds its thread until it
- * does; without a bound the first such server would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
+ * How many calls to the file systems of one server or device run at once. A call to one that does not answer holds its thread until
+ * it does; without a bound the first such one would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
  */
-const callsAtOnce = 4;
+export const callsAtOnce = 4;
 
-type Verb<A extends readonly unknown[], T> = (...args: A) => Promise<T>;
+type Verb<A extends readonly unknown[], T> = (path: string, ...more: A) => Promise<T>;
 
-/** The same files; what is beyond the free slots waits. */
-export function withSlots(files: Files, slots: Slots): Files {
+/** The same files; what is beyond the free slots of a path waits. */
+export function withSlots(files: Files, slotsOf: (path: string) => Slots): Files {
   const bounded =
     <A extends readonly unknown[], T>(verb: Verb<A, T>): Verb<A, T> =>
-    (...args) =>
-      slots.run(() => verb(...args));
+    (path, ...more) =>
+      slotsOf(path).run(() => verb(path, ...more));
   return {
     entry: bounded(files.entry),
     facts: bounded(files.facts),
@@ -41,7 +41,8 @@ const servers = new Map<string, Files>();
 export function filesOn(server: string): Files {
   const known = servers.get(server);
   if (known) return known;
-  const files = withSharedSync(withSlots(pooledFiles, new Slots(callsAtOnce)));
+  const slots = new Slots(callsAtOnce);
+  const files = withSharedSync(withSlots(pooledFiles, () => slots));
   servers.set(server, files);
   return files;
 }

@@ -38,7 +38,8 @@ function makeExact(path: string, mode: number): void {
 /**
  * For a local disk: what touches one directory entry is done at once; what waits for the disk (fsync) or grows with the number
  * of entries goes to the thread pool. One entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs more. The price:
- * such a step can wait for a running journal commit, which on a local disk takes milliseconds. Never for a network file system.
+ * such a step can wait for a running journal commit, which on a local disk takes milliseconds, and for a disk that is frozen
+ * (fsfreeze(8)) or breaking. Never for a network file system.
  */
 export const directFiles: Files = {
   ...pooledFiles,

@@ -4,13 +4,12 @@ import type { Driver, Source, Volume, VolumeSpec } from "../driver.ts";
 import type { Identity, Ports } from "../module.ts";
 import { Capacity, Expansion, guarded, Inventory, SnapshotAbility } from "./abilities.ts";
 import { filesOn } from "./by-server.ts";
-import { directFiles } from "./direct-files.ts";
 import type { Files } from "./files.ts";
 import { contextOf, type Kind, kinds } from "./kinds.ts";
 import { Layout } from "./layout.ts";
+import { carefulFiles, ownFiles } from "./own-files.ts";
 import { Dress } from "./owner.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
-import { withSharedSync } from "./shared-sync.ts";
 import { Slots } from "./slots.ts";
 import { Snapshots, sameSnapshot } from "./snapshots.ts";
 import { present, type Space } from "./space.ts";
@@ -21,9 +20,6 @@ import { Volumes } from "./volumes.ts";
 /** Copies and removals of one connection that run at the same time: more of them only make a disk seek. */
 const toolsAtOnce = 4;
 
-/** One of each for the process: two connections may have the same folder. */
-const localFiles = withSharedSync(directFiles);
-
 const sameSource = (a: Source, b: Source): boolean =>
   a.kind === b.kind && (a.kind === "volume" ? a.id === b.id : sameSnapshot(a.id, b.id));
 
@@ -33,7 +29,7 @@ function halvesOf(space: Space, kind: Kind, identity: Identity, settings: Direct
   const trees = new Trees(space, "v");
   const volumes: Volumes = new Volumes(space, {
     trees,
-    dress: new Dress(space.files, settings),
+    dress: new Dress(space, settings),
     maxIdBytes,
     context: id => contextOf(kind, identity, settings, id),
     snapshot: id => snapshots.origin(id),
@@ -124,12 +120,13 @@ export function directoryDriver(
   identity: Identity,
   settings: DirectorySettings,
   ports: Ports,
-  files: Files = kinds[kindName].local ? localFiles : filesOn(settings.shareHost ?? ""),
+  files?: Files,
 ): Driver {
   const kind = kinds[kindName];
   const space: Space = {
     connection: identity.connection,
-    files,
+    files: files ?? (kind.local ? carefulFiles : filesOn(settings.shareHost ?? "")),
+    choose: files === undefined && kind.local ? ownFiles : undefined,
     layout: new Layout(settings.controllerBasePath),
     runner: ports.local,
     slots: new Slots(toolsAtOnce),

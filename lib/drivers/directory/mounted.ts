@@ -1,8 +1,8 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Space } from "./space.ts";
 
-/** The kernel writes space, tab, newline, "\" and "#" as "\" and three octal digits (proc(5), mountinfo). */
-const unescaped = (text: string): string =>
+/** A field of mountinfo: the kernel writes space, tab, newline, "\" and "#" as "\" and three octal digits (proc(5), mountinfo). */
+export const unescaped = (text: string): string =>
   text.replace(/\\([0-3][0-7]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 
 /** The mount points at or below `folder` in a mountinfo text, spelt as the kernel spells them. `folder` holds no links. */

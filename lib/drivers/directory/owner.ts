@@ -1,6 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Files } from "./files.ts";
 import type { DirectorySettings } from "./settings.ts";
+import type { Space } from "./space.ts";
 
 type Wish = number | string | undefined;
 
@@ -21,13 +22,13 @@ type Wishes = Pick<DirectorySettings, "mode" | "user" | "group">;
 
 /** Mode and owner of the root of a new tree, as the settings ask for. */
 export class Dress {
-  readonly #files: Files;
+  readonly #space: Pick<Space, "files">;
   readonly #wishes: Wishes;
   /** Names are looked up once, at the first use. */
   #numbers: readonly [number | undefined, number | undefined] | undefined;
 
-  constructor(files: Files, wishes: Wishes) {
-    this.#files = files;
+  constructor(space: Pick<Space, "files">, wishes: Wishes) {
+    this.#space = space;
     this.#wishes = wishes;
   }
 
@@ -36,16 +37,17 @@ export class Dress {
     const { mode, user, group } = this.#wishes;
     if (user !== undefined || group !== undefined) return undefined;
     if (mode === undefined) return { mode: 0o755, exact: false };
-    return this.#files.makeExactFolder && (mode & ~plainBits) === 0 ? { mode, exact: true } : undefined;
+    return this.#space.files.makeExactFolder && (mode & ~plainBits) === 0 ? { mode, exact: true } : undefined;
   }
 
   /** Gives a folder what the settings ask for. Throws "failed-precondition" for a name that this system does not know. */
   async apply(folder: string): Promise<void> {
     const { mode, user, group } = this.#wishes;
-    this.#numbers ??= [await lookUp(this.#files, "/etc/passwd", user), await lookUp(this.#files, "/etc/group", group)];
+    const { files } = this.#space;
+    this.#numbers ??= [await lookUp(files, "/etc/passwd", user), await lookUp(files, "/etc/group", group)];
     const [uid, gid] = this.#numbers;
     // chown(2) may clear the set-user-ID and set-group-ID bits, so the mode comes last; chmod(2) knows no umask.
-    if (uid !== undefined || gid !== undefined) await this.#files.chown(folder, uid, gid);
-    if (mode !== undefined) await this.#files.chmod(folder, mode);
+    if (uid !== undefined || gid !== undefined) await files.chown(folder, uid, gid);
+    if (mode !== undefined) await files.chmod(folder, mode);
   }
 }

@@ -10,7 +10,10 @@ import type { Slots } from "./slots.ts";
 /** What all parts of one directory driver share. */
 export interface Space {
   readonly connection: string;
-  readonly files: Files;
+  /** Chosen at the beginning of each operation where `choose` is there. */
+  files: Files;
+  /** How the folder at a path is to be worked on. Rejects with an errno error. */
+  readonly choose: ((base: string) => Promise<Files>) | undefined;
   readonly layout: Layout;
   readonly runner: CommandRunner;
   /** Bounds how many tools work on this storage at once. */
