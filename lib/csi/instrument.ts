@@ -24,6 +24,7 @@ const quiet: ReadonlySet<string> = new Set([
   "ControllerGetCapabilities",
   "NodeGetCapabilities",
   "NodeGetVolumeStats",
+  "GetCapacity",
 ]);
 
 /** Where the lines go; `verbose` when debug lines are written at all. */
@@ -119,7 +120,8 @@ class RequestCall implements Call {
   /** What the line at the end says; `ms` since the call began. */
   facts(code: string, answer?: Fields): object {
     const ms = Math.round((performance.now() - this.#start) * 100) / 100;
-    return { method: this.#method.name, connection: connectionOf(this.#request, answer), code, ms };
+    const connection = connectionOf(this.#request, answer);
+    return { method: this.#method.name, object: objectOf(this.#request), connection, code, ms };
   }
 }
 
@@ -132,6 +134,13 @@ function connectionOf(request: Fields, answer: Fields | undefined): string | und
     if (handle) return handle.connection;
   }
   return (request["parameters"] as Fields | undefined)?.["connection"] as string | undefined;
+}
+
+/** The volume or snapshot that a request was about, as the cluster calls it: the name of a new one, else the handle. */
+function objectOf({ name, snapshotId, volumeId }: Fields): string | undefined {
+  const [named] = [name, snapshotId, volumeId].filter(id => typeof id === "string" && id !== "");
+  // The longest name or handle that CSI allows; what is longer comes from nobody serious.
+  return typeof named === "string" ? named.slice(0, 128) : undefined;
 }
 
 /** What lies behind a failure, for the log only. */

@@ -72,3 +72,29 @@ test("equal creates at once are one, although their parameters come in another o
   );
   expect(new Set(await Promise.all(calls))).toEqual(new Set(["ok"]));
 });
+
+/** The log's lines about one method; one more call has been logged behind them. */
+async function linesOf(method: string): Promise<readonly Record<string, unknown>[]> {
+  const end = `pvc-end-${method}`;
+  await codeOf(world.create(end, "none"));
+  while (!(await world.daemon.log()).includes(end)) await new Promise(resolve => setTimeout(resolve, 10));
+  const lines = (await world.daemon.log()).trim().split("\n");
+  return lines.map(line => JSON.parse(line) as Record<string, unknown>).filter(line => line["method"] === method);
+}
+
+test("a capacity that is told leaves no line in the log, for it is asked for each class and place all the time; a failure does", async () => {
+  await world.controller("getCapacity", { parameters: { connection: "one" } });
+  expect(await codeOf(world.controller("getCapacity", { parameters: { connection: "none" } }))).toBe(
+    status.invalidArgument,
+  );
+  expect(await linesOf("GetCapacity")).toMatchObject([{ message: "failed", connection: "none" }]);
+});
+
+test("a line in the log says which volume or snapshot it is about: its name while it is made, afterwards its handle", async () => {
+  await world.controller("createSnapshot", { name: "snap-named", sourceVolumeId: volumeId });
+  await world.controller("deleteSnapshot", { snapshotId: "s:one/gone" });
+  await codeOf(world.create("n".repeat(5000), "one"));
+  expect((await linesOf("CreateSnapshot")).at(-1)).toMatchObject({ object: "snap-named", connection: "one" });
+  expect((await linesOf("DeleteSnapshot")).at(-1)).toMatchObject({ object: "s:one/gone" });
+  expect((await linesOf("CreateVolume")).map(line => line["object"])).toContain("n".repeat(128));
+});
