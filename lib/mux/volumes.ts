@@ -173,13 +173,17 @@ export class Volumes {
     try {
       return place(connection.places, request.demand, policy);
     } catch (error) {
-      if (!isRefusal(error)) throw error;
+      if (!isRefusal(error)) throw namedAfter(connection, error);
       if (await exists()) return placeOfExisting(connection, request, policy);
       await clearLeftover(connection, request.name, call);
-      throw error;
+      throw namedAfter(connection, error);
     }
   }
 }
+
+/** The same failure, so that who reads it in an event of a claim knows which connection file to look at. */
+const namedAfter = ({ name }: Connection, error: unknown): unknown =>
+  error instanceof CsiError ? new CsiError(error.code, `connection "${name}": ${error.message}`) : error;
 
 const isRefusal = (error: unknown): error is CsiError =>
   error instanceof CsiError && error.code === "resource-exhausted";

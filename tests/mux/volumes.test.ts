@@ -11,7 +11,9 @@ test("topology is decided before anything is made", async () => {
   const world = muxWorld(["c"]);
   world.traits.set("c", { places: [at("z1")] });
   const elsewhere = request("v", "c", { demand: { requisite: [zone("z2")], preferred: [] } });
-  expect((await failure(world.volumes.create(elsewhere, call)))?.code).toBe("resource-exhausted");
+  const refusal = await failure(world.volumes.create(elsewhere, call));
+  expect(refusal?.code).toBe("resource-exhausted");
+  expect(refusal?.message).toStartWith('connection "c": ');
   expect(world.memory("c").volumes.size).toBe(0);
   const here = request("v", "c", { demand: { requisite: [zone("z2"), zone("z1")], preferred: [] } });
   expect(await world.volumes.create(here, call)).toMatchObject({ id: "v:c/v", places: [zone("z1")] });
