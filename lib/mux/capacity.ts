@@ -5,7 +5,7 @@ import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
 import { type PlacementPolicy, reaches } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections } from "./connections.ts";
+import type { Connections, Origin } from "./connections.ts";
 import type { Groups } from "./groups.ts";
 import { Patience } from "./patience.ts";
 import type { MuxSettings } from "./placed.ts";
@@ -50,7 +50,8 @@ export class Capacity {
     if (!wanted) return this.#anywhere(request, call);
     if (!(await this.#groups.has(wanted))) return this.#on(wanted, request, call);
     // One volume lives in one place, so a group can take what its largest member can.
-    return largest(await each(await this.#groups.members(wanted), member => this.#on(member, request, call)));
+    // The class named the group, so a member whose file is away is no mistake of the class.
+    return largest(await each(await this.#groups.members(wanted), member => this.#on(member, request, call, "handle")));
   }
 
   /** No class given: the largest connection that answers in time. Throws "unavailable" when there are some and none answers. */
@@ -67,8 +68,8 @@ export class Capacity {
     return bytes;
   }
 
-  #on(name: string, request: CapacityRequest, call: Call): Promise<bigint> {
-    return this.#connections.use(name, "class", async connection => {
+  #on(name: string, request: CapacityRequest, call: Call, origin: Origin = "class"): Promise<bigint> {
+    return this.#connections.use(name, origin, async connection => {
       if (!usable(connection, request, this.#settings().policy)) return 0n;
       const { capacity } = connection.driver;
       if (!capacity) return infiniteBytes;

@@ -32,3 +32,12 @@ test("of a connection that hangs it is UNAVAILABLE with its name", async () => {
   expect(error?.code).toBe("unavailable");
   expect(error?.message).toContain('"hung"');
 });
+
+test("a group whose member has lost its file is UNAVAILABLE and names the file, for the class is right", async () => {
+  const world = muxWorld(["a", "b"]);
+  world.groups.set("both", { from: { kind: "members", members: ["a", "b"] }, policy: "ordered" });
+  world.up.delete("b");
+  const error = await failure(world.capacity.available({ ...anywhere, parameters: { connection: "both" } }, call));
+  expect(error?.code).toBe("unavailable");
+  expect(error?.message).toContain("restore its file b.yaml");
+});
