@@ -1,14 +1,15 @@
 import { type Capability, unmet } from "../core/access.ts";
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle, idBytes } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
 import type { Segments } from "../core/topology.ts";
-import type { Context, Source, Volume } from "../drivers/driver.ts";
+import type { Context, Source, Volume, VolumeSpec } from "../drivers/driver.ts";
 import { type PlacementPolicy, place, segmentsOf } from "../topology/place.ts";
 import { ability, translated, unable } from "./ability.ts";
+import { Begun } from "./begun.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections, Origin } from "./connections.ts";
 import { fingerprint } from "./fingerprint.ts";
@@ -26,6 +27,7 @@ export class Volumes {
   readonly #locks: Locks;
   readonly #jobs: Jobs;
   readonly #settings: () => MuxSettings;
+  readonly #begun = new Begun();
 
   constructor(
     connections: Connections,
@@ -59,9 +61,7 @@ export class Volumes {
         ? this.#groups.create(wanted, request, source, own, (member, found) =>
             this.#make(member, "handle", request, source, found, own),
           )
-        : this.#locks.hold([], () => this.#make(wanted, "class", request, source, false, own), [
-            nameLock(request.name),
-          ]),
+        : this.#locks.hold([], () => this.#makeOn(wanted, request, source, own), [nameLock(request.name)]),
     );
   }
 
@@ -73,6 +73,8 @@ export class Volumes {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await translated(connection, connection.driver.delete(handle.id, own));
       this.#groups.deleted(handle);
+      // The id is the name, unless that was too long.
+      this.#begun.forget(handle.id, handle.connection);
     });
   }
 
@@ -136,6 +138,15 @@ export class Volumes {
     );
   }
 
+  /**
+   * On the connection that the class names. When its file has gone since the volume was begun, nobody can tell what there is of
+   * it, so the author of the class is not told that nothing was made.
+   */
+  #makeOn(name: string, request: CreateRequest, source: Handle | undefined, call: Call): Promise<PlacedVolume> {
+    const begun = this.#begun.members(request.name, name).length > 0;
+    return this.#make(name, begun ? "handle" : "class", request, source, false, call);
+  }
+
   /** A member of a group was there a moment ago, so its file is treated as that of an existing volume: repeat. */
   #make(
     name: string,
@@ -153,11 +164,24 @@ export class Volumes {
         const places = await this.#decide(connection, request, found, call);
         const { parameters, range } = request;
         const spec = { name: request.name, range, parameters, source: inner };
-        const volume = await translated(connection, connection.driver.create(spec, call));
+        const volume = await this.#begin(connection, spec, call);
         return { ...volume, id: this.#handles.fresh("volume", name, volume.id), source: request.source, places };
       };
       return this.#locks.hold([lock], work, source && [lockKey(source)]);
     });
+  }
+
+  /** A creation that fails for good leaves nothing; what exists for another request stays. */
+  async #begin(connection: Connection, spec: VolumeSpec, call: Call): Promise<Volume> {
+    const { name } = connection;
+    this.#begun.remember(spec.name, name, name);
+    try {
+      return await translated(connection, connection.driver.create(spec, call));
+    } catch (error) {
+      const exists = error instanceof CsiError && error.code === "already-exists";
+      if (isFinal(error) && !exists) this.#begun.forget(spec.name, name);
+      throw error;
+    }
   }
 
   /** Where the volume will be reachable from. Throws, before anything is made, when it may not be made here. */

@@ -138,3 +138,25 @@ test("a repeat joins the running call although its parameters come in another or
   expect((await Promise.all(both)).map(made => made.id)).toEqual(["v:c/v", "v:c/v"]);
   expect((await other)?.code).toBe("aborted");
 });
+
+test("a volume that was begun is not refused for good when the file of its connection has gone", async () => {
+  const world = muxWorld(["c"]);
+  const create = (name: string) => world.volumes.create(request(name, "c"), call);
+  world.memory("c").fail.create = new CsiError("deadline-exceeded", "still copying");
+  expect((await failure(create("begun")))?.code).toBe("deadline-exceeded");
+  world.memory("c").fail.create = new CsiError("resource-exhausted", "full");
+  expect((await failure(create("refused")))?.code).toBe("resource-exhausted");
+  world.memory("c").fail = {};
+  await create("made");
+  await create("deleted");
+  await world.volumes.delete("v:c/deleted", call);
+  world.up.delete("c");
+  const codes = ["begun", "refused", "made", "deleted", "new"].map(async name => (await failure(create(name)))?.code);
+  expect(await Promise.all(codes)).toEqual([
+    "unavailable",
+    "invalid-argument",
+    "unavailable",
+    "invalid-argument",
+    "invalid-argument",
+  ]);
+});
