@@ -6,9 +6,8 @@ import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Handles } from "./handles.ts";
 import { Patience } from "./patience.ts";
-import type { MuxSettings, PlacedVolume } from "./placed.ts";
+import { type MuxSettings, type PlacedVolume, placedOn } from "./placed.ts";
 import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
-import { placedOn } from "./volumes.ts";
 
 /** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
 const largestPage = 800;

@@ -1,8 +1,10 @@
 import type { Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Source, Volume } from "../drivers/driver.ts";
-import type { Demand, PlacementPolicy } from "../topology/place.ts";
+import { type Demand, type PlacementPolicy, segmentsOf } from "../topology/place.ts";
+import type { Connection } from "./connection.ts";
 
 /** A volume as the outside sees it: its id and that of its source are handles, and it has places. */
 export interface PlacedVolume extends Volume {
@@ -25,4 +27,11 @@ export interface MuxSettings {
   readonly legacyConnection: string | undefined;
   /** What an unfiltered listing does about a connection that cannot answer: fail, or leave it out. */
   readonly listing: "complete" | "partial";
+}
+
+/** A driver's volume with its handle and the places of its connection. */
+export function placedOn(connection: Connection, volume: Volume): PlacedVolume {
+  const handle = (id: string, kind: Handle["kind"]) => encodeHandle({ kind, connection: connection.name, id });
+  const source = volume.source && { kind: volume.source.kind, id: handle(volume.source.id, volume.source.kind) };
+  return { ...volume, id: handle(volume.id, "volume"), source, places: connection.places.map(segmentsOf) };
 }

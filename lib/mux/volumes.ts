@@ -5,10 +5,9 @@ import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle, idBytes } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
-import type { Segments } from "../core/topology.ts";
-import type { Context, Source, Volume, VolumeSpec } from "../drivers/driver.ts";
-import { type PlacementPolicy, place, segmentsOf } from "../topology/place.ts";
-import { ability, translated, unable } from "./ability.ts";
+import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
+import { ability, translated } from "./ability.ts";
+import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
 import { Begun } from "./begun.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections, Origin } from "./connections.ts";
@@ -16,8 +15,7 @@ import { fingerprint } from "./fingerprint.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey, nameLock } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
-import { clearLeftover } from "./leftover.ts";
-import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
+import { type CreateRequest, type MuxSettings, type PlacedVolume, placedOn } from "./placed.ts";
 
 /** The operations on one volume, in terms of handles: which connection, which lock, which place. */
 export class Volumes {
@@ -159,9 +157,9 @@ export class Volumes {
     const lock = lockKey({ kind: "volume", connection: name, id: backendName(request.name, idBytes(name)) });
     return this.#connections.use(name, origin, connection => {
       refuseUnmet(connection, request.capabilities);
-      const inner = source && inside(connection, source);
+      const inner = source && sourceOn(connection, source);
       const work = async (): Promise<PlacedVolume> => {
-        const places = await this.#decide(connection, request, found, call);
+        const places = await placesFor(connection, request, found, this.#settings().policy, call);
         const { parameters, range } = request;
         const spec = { name: request.name, range, parameters, source: inner };
         const volume = await this.#begin(connection, spec, call);
@@ -183,84 +181,4 @@ export class Volumes {
       throw error;
     }
   }
-
-  /** Where the volume will be reachable from. Throws, before anything is made, when it may not be made here. */
-  async #decide(
-    connection: Connection,
-    request: CreateRequest,
-    found: boolean,
-    call: Call,
-  ): Promise<readonly Segments[]> {
-    const exists = async () => found || (await connection.driver.find(request.name, call)) !== undefined;
-    if (connection.suspended && !(await exists())) throw suspended(connection);
-    const { policy } = this.#settings();
-    try {
-      return place(connection.places, request.demand, policy);
-    } catch (error) {
-      if (!isRefusal(error)) throw namedAfter(connection, error);
-      if (await exists()) return placeOfExisting(connection, request, policy);
-      await clearLeftover(connection, request.name, call);
-      throw namedAfter(connection, error);
-    }
-  }
 }
-
-/** The same failure, so that who reads it in an event of a claim knows which connection file to look at. */
-const namedAfter = ({ name }: Connection, error: unknown): unknown =>
-  error instanceof CsiError ? new CsiError(error.code, `connection "${name}": ${error.message}`) : error;
-
-const isRefusal = (error: unknown): error is CsiError =>
-  error instanceof CsiError && error.code === "resource-exhausted";
-
-/** A volume that is there answers every request whose requirements it meets; a preference is none (CSI TopologyRequirement). */
-function placeOfExisting(
-  connection: Connection,
-  { name, demand }: CreateRequest,
-  policy: PlacementPolicy,
-): readonly Segments[] {
-  try {
-    return place(connection.places, demand, { ...policy, honourPreferred: "off" });
-  } catch (error) {
-    if (!isRefusal(error)) throw error;
-    throw new CsiError(
-      "already-exists",
-      `volume "${name}" exists on connection "${connection.name}", but ${error.message}`,
-    );
-  }
-}
-
-/** A driver's volume with its handle and the places of its connection. */
-export function placedOn(connection: Connection, volume: Volume): PlacedVolume {
-  const handle = (id: string, kind: Handle["kind"]) => encodeHandle({ kind, connection: connection.name, id });
-  const source = volume.source && { kind: volume.source.kind, id: handle(volume.source.id, volume.source.kind) };
-  return { ...volume, id: handle(volume.id, "volume"), source, places: connection.places.map(segmentsOf) };
-}
-
-/** Throws "invalid-argument" for the first capability that the connection's volumes cannot satisfy. */
-function refuseUnmet(connection: Connection, capabilities: readonly Capability[]): void {
-  for (const wanted of capabilities) {
-    const reason = unmet(connection.access, wanted);
-    if (reason) {
-      throw new CsiError(
-        "invalid-argument",
-        `connection "${connection.name}" (driver ${connection.driverName}): ${reason}`,
-      );
-    }
-  }
-}
-
-/** The source in terms of the driver; it must be on the same connection and of a kind that the driver can copy. */
-function inside(connection: Connection, source: Handle): Source {
-  if (source.connection !== connection.name) {
-    throw new CsiError(
-      "invalid-argument",
-      `the source is on connection "${source.connection}", the new volume on "${connection.name}"; name the source's connection`,
-    );
-  }
-  if (!ability(connection, "clones").from.includes(source.kind))
-    throw unable(connection, `make a volume from a ${source.kind}`);
-  return { kind: source.kind, id: source.id };
-}
-
-const suspended = (connection: Connection): CsiError =>
-  new CsiError("resource-exhausted", `connection "${connection.name}" is suspended and takes no new volumes`);
