@@ -1,20 +1,11 @@
 import * as fs from "node:fs";
 import { umask } from "node:process";
 import { promisify } from "node:util";
-import { type Entry, type Files, pooledFiles, unless, writeFlags } from "./files.ts";
+import { withSlots } from "./by-server.ts";
+import { type Entry, type Files, pooledFiles, unless } from "./files.ts";
+import type { Slots } from "./slots.ts";
 
 const fsync = promisify(fs.fsync);
-
-/** Runs `work` on an open file and closes it whatever happens. */
-async function opened(path: string, flags: string, work: (fd: number) => void): Promise<void> {
-  const fd = fs.openSync(path, flags, 0o600);
-  try {
-    work(fd);
-    await fsync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
-}
 
 async function entry(path: string): Promise<Entry | undefined> {
   const stats = fs.lstatSync(path, { throwIfNoEntry: false });
@@ -35,21 +26,30 @@ function makeExact(path: string, mode: number): void {
   if ((fs.lstatSync(path).mode & 0o777) !== mode) fs.chmodSync(path, mode);
 }
 
+/** Puts a folder on stable storage; opening and closing it is done at once. */
+async function sync(folder: string, slots: Slots): Promise<void> {
+  const fd = fs.openSync(folder, "r");
+  try {
+    await slots.run(() => fsync(fd));
+  } finally {
+    fs.closeSync(fd);
+  }
+}
+
 /**
- * For a local disk: what touches one directory entry is done at once; what waits for the disk (fsync) or grows with the number
- * of entries goes to the thread pool. One entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs more. The price:
- * such a step can wait for a running journal commit, which on a local disk takes milliseconds, and for a disk that is frozen
- * (fsfreeze(8)) or breaking. Never for a network file system.
+ * For a local disk: what touches one directory entry is done at once; the rest goes to the thread pool. One entry costs the kernel 2
+ * to 30 µs, the way through the pool 20 to 50 µs more. The price: such a step can wait for a running journal commit, which on a local
+ * disk takes milliseconds. A disk that is frozen (fsfreeze(8)) or breaking takes longer; so records are written and folders removed in
+ * the pool, which every change begins with, and only a call that is right behind such a step can hold up the process.
+ * Never for a network file system.
  */
-export const directFiles: Files = {
-  ...pooledFiles,
+export const directFiles = (slotsOf: (path: string) => Slots): Files => ({
+  ...withSlots(pooledFiles, slotsOf),
   entry: path => unless(entry(path), "ENOTDIR"),
   makeFolder: async (path, mode) => void fs.mkdirSync(path, { mode }),
   makeExactFolder: async (path, mode) => makeExact(path, mode),
-  removeFolder: async path => fs.rmdirSync(path),
   removeFile: async path => fs.unlinkSync(path),
   rename: async (from, to) => fs.renameSync(from, to),
-  writeText: (path, text, how) => opened(path, writeFlags[how], fd => fs.writeFileSync(fd, text)),
-  sync: folder => opened(folder, "r", () => undefined),
+  sync: folder => sync(folder, slotsOf(folder)),
   chmod: async (path, mode) => fs.chmodSync(path, mode),
-};
+});

@@ -61,7 +61,7 @@ export async function unless<T>(work: Promise<T>, ...names: readonly string[]): 
 }
 
 /** Open flags of the three ways of writing. */
-export const writeFlags = { create: "wx", replace: "w", append: "a" } as const;
+const writeFlags = { create: "wx", replace: "w", append: "a" } as const;
 
 /** -1 leaves an owner unchanged (chown(2)). */
 const keep = -1;

@@ -18,10 +18,11 @@ const localTypes: ReadonlySet<number> = new Set([
 /** How long the type of a file system is believed, in milliseconds: one that is mounted later counts soon enough. */
 const believedMs = 10_000;
 
-// One of each for the process: two connections may have the same folder.
-const direct = withSharedSync(directFiles);
+const slotsOf = slotsByDisk(callsAtOnce);
+/** For a folder on a local disk. One for the process: two connections may have the same folder. */
+export const localFiles: Files = withSharedSync(directFiles(slotsOf));
 /** For a folder of which nothing is known. */
-export const carefulFiles: Files = withSharedSync(withSlots(pooledFiles, slotsByDisk(callsAtOnce)));
+export const carefulFiles: Files = withSharedSync(withSlots(pooledFiles, slotsOf));
 
 const seen = new Map<string, { readonly files: Files; readonly at: number }>();
 
@@ -33,7 +34,7 @@ export async function ownFiles(base: string): Promise<Files> {
   const known = seen.get(base);
   if (known && performance.now() - known.at < believedMs) return known.files;
   const facts = await unless(carefulFiles.statfs(base), "ENOENT", "ENOTDIR");
-  const files = facts && localTypes.has(facts.type) ? direct : carefulFiles;
+  const files = facts && localTypes.has(facts.type) ? localFiles : carefulFiles;
   seen.set(base, { files, at: performance.now() });
   return files;
 }

@@ -194,8 +194,10 @@ export class Trees {
   /** Removes the folders that the last tree of this sort leaves empty. Returns the folder that has changed last. */
   async #tidy(): Promise<string> {
     if (!(await this.#removeIfEmpty(this.#root))) return this.#root;
-    for (const folder of this.#work.toReversed()) await this.#removeIfEmpty(folder);
-    return this.#space.layout.base;
+    const { own, work, base } = this.#space.layout;
+    // Mostly there is no work folder, and one step less.
+    if (!(await this.#removeIfEmpty(own)) && (await this.#removeIfEmpty(work))) await this.#removeIfEmpty(own);
+    return base;
   }
 
   /** Whether the folder is gone now. What keeps it does not matter here: content, a mount, its owner, or that it is a link. */

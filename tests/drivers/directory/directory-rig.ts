@@ -1,8 +1,8 @@
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { localRunner } from "../../../lib/io/local.ts";
@@ -79,7 +79,7 @@ export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig
         run: (command, signal) => live(() => systemRunner.run(command, signal)),
       };
       return {
-        driver: openOn(base, { ...options, runner, files: mortalFiles(options.files ?? directFiles, live) }),
+        driver: openOn(base, { ...options, runner, files: mortalFiles(options.files ?? localFiles, live) }),
         dead,
       };
     },

@@ -2,8 +2,8 @@ import { dlopen } from "bun:ffi";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { getuid } from "node:process";
-import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
@@ -66,14 +66,14 @@ test.each([
   ["smb-client", 0xfe534d42],
   ["lustre-client", 0x0bd00bd0],
 ] as const)("%s works on a file system of its type", async (kind, type) => {
-  const files: Files = { ...directFiles, statfs: async () => ({ type, availableBytes: 5n }) };
+  const files: Files = { ...localFiles, statfs: async () => ({ type, availableBytes: 5n }) };
   const driver = openOn(base, { kind, files, settings: { shareHost: "nas" } });
   await driver.create(volumeOf("a"), call);
   expect(await driver.capacity?.available({}, call)).toBe(5n);
 });
 
 test("the type of a file system is read as the kernel tells it", async () => {
-  const { type } = await directFiles.statfs("/proc");
+  const { type } = await localFiles.statfs("/proc");
   expect(type).toBe(0x9fa0);
 });
 
@@ -131,7 +131,7 @@ test("a full disk that takes not even a new folder does not keep a volume from b
   const driver = openOn(base);
   await driver.create(volumeOf("a"), call);
   await writeFile(`${base}/v/a/file`, "x");
-  await openOn(base, { files: { ...directFiles, makeFolder: full, writeText: full } }).delete("a", call);
+  await openOn(base, { files: { ...localFiles, makeFolder: full, writeText: full } }).delete("a", call);
   expect(await below(base)).toEqual([]);
 });
 

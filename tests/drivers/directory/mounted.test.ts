@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { getuid } from "node:process";
-import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
 import { mountsIn } from "../../../lib/drivers/directory/mounted.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
@@ -101,7 +101,7 @@ describe.skipIf(!isRoot)("a bind mount of the same file system in a tree", () =>
 
 describe("a base folder whose parts are on several file systems or in several quota projects", () => {
   const apart = {
-    ...directFiles,
+    ...localFiles,
     rename: async () => {
       throw Object.assign(new Error("Invalid cross-device link"), { code: "EXDEV" });
     },

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { directFiles } from "../../../lib/drivers/directory/direct-files.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { withSharedSync } from "../../../lib/drivers/directory/shared-sync.ts";
 import { Slots } from "../../../lib/drivers/directory/slots.ts";
 
@@ -8,7 +8,7 @@ function held() {
   const begun: { readonly folder: string; readonly end: () => void; readonly fail: (error: Error) => void }[] = [];
   const sync = (folder: string) =>
     new Promise<void>((resolve, reject) => begun.push({ folder, end: resolve, fail: reject }));
-  return { begun, files: withSharedSync({ ...directFiles, sync }) };
+  return { begun, files: withSharedSync({ ...localFiles, sync }) };
 }
 
 const settled = () => new Promise<void>(resolve => setImmediate(resolve));
