@@ -70,6 +70,7 @@ async function asRoot(wanted: readonly string[]): Promise<number> {
     );
     return main(wanted);
   }
+  console.log("Not root: the tests run in a user namespace, and those that need the machine's own root are skipped.");
   const again = [...namespace, tool("bun"), import.meta.path, ...wanted] as const;
   return (await spawned(again, { show: true, timeoutMs: 5_400_000 })).code;
 }

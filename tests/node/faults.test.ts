@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdir, readFile, rename, rmdir, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
 import type { Capability } from "../../lib/core/access.ts";
 import { type Command, CommandError, type CommandFailure } from "../../lib/io/runner.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -249,7 +250,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
   const asNetwork = async (): Promise<string> => {
     const lines = (await readFile(mountinfo, "utf8")).split("\n");
     const table = lines
-      .map(line => (line.includes(` ${lab.folder}/`) ? line.replace(/ - \S+ /, " - nfs4 ") : line))
+      .map(line => (line.includes(`/${basename(lab.folder)}/`) ? line.replace(/ - \S+ /, " - nfs4 ") : line))
       .join("\n");
     await writeFile(lab.at("table"), table);
     return lab.at("table");

@@ -18,7 +18,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
       call.signal,
     );
     const ended = holder.catch((error: unknown) => error);
-    const deadline = Date.now() + 5_000;
+    const deadline = Date.now() + 30_000;
     const isInside = async (): Promise<boolean> =>
       (
         await local.run({ argv: ["sh", "-c", 'for p in /proc/[0-9]*/cwd; do readlink "$p"; done'] }, calm)

@@ -56,8 +56,13 @@ export class World {
     prepare?: (sandbox: Sandbox) => Promise<void>,
   ): Promise<World> {
     const sandbox = await makeSandbox(topology, names);
-    await prepare?.(sandbox);
-    return new World(sandbox, await spawn(sandbox));
+    try {
+      await prepare?.(sandbox);
+      return new World(sandbox, await spawn(sandbox));
+    } catch (error) {
+      await sandbox.remove();
+      throw error;
+    }
   }
 
   async restart(): Promise<void> {

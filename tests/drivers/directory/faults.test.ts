@@ -6,6 +6,7 @@ import type { Files } from "../../../lib/drivers/directory/files.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { isHostRoot } from "../../root.ts";
 import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
@@ -238,7 +239,7 @@ describe("mode and owner", () => {
     }
   });
 
-  test.skipIf(!isRoot)("0 is an owner, names are looked up, and each half stands alone", async () => {
+  test.skipIf(!isHostRoot)("0 is an owner, names are looked up, and each half stands alone", async () => {
     await openOn(base, { settings: { user: 1234 } }).create(volumeOf("user"), call);
     await openOn(base, { settings: { group: "4321" } }).create(volumeOf("group"), call);
     await openOn(base, { settings: { user: "root", group: 0, mode: 0o750 } }).create(volumeOf("root"), call);
