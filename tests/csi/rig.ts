@@ -137,9 +137,9 @@ export function stream<M extends DescMethod>(client: Client, method: M, request:
   return { reader, parts, ended };
 }
 
-/** Waits until the condition holds; throws when it does not within five seconds. */
+/** Waits until the condition holds; throws when it does not within half a minute. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
-  const end = Date.now() + 5000;
+  const end = Date.now() + 30_000;
   while (!condition()) {
     if (Date.now() > end) throw new Error(`waited too long for ${what}`);
     await new Promise(resolve => setTimeout(resolve, 2));

@@ -145,7 +145,7 @@ describe("a client that", () => {
     socket.write(Buffer.concat([preface, settings]));
     const start = performance.now();
     await server.stop(10_000);
-    expect(performance.now() - start).toBeLessThan(300);
+    expect(performance.now() - start).toBeLessThan(5_000);
     await closed;
   });
 

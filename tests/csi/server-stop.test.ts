@@ -29,6 +29,9 @@ const preface = Buffer.concat([
   Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0]),
 ]);
 
+/** Half the limit that the stops are given: who waits for the limit is told apart on the slowest machine, too. */
+const quickMs = 5_000;
+
 /** How long stopping takes, in milliseconds. */
 async function stopTime(server: Rig["server"], limitMs = 10_000): Promise<number> {
   const start = performance.now();
@@ -40,14 +43,14 @@ describe("stopping", () => {
   test("an idle server is quick and removes the socket file", async () => {
     rig = await startRig({ probe: () => ({}) });
     expect(existsSync(rig.path)).toBe(true);
-    expect(await stopTime(rig.server)).toBeLessThan(300);
+    expect(await stopTime(rig.server)).toBeLessThan(quickMs);
     expect(readdirSync(rig.folder)).toEqual([]);
   });
 
   test("with an idle client is quick", async () => {
     rig = await startRig({ probe: () => ({}) });
     await call(rig.client(), probe, {});
-    expect(await stopTime(rig.server)).toBeLessThan(300);
+    expect(await stopTime(rig.server)).toBeLessThan(quickMs);
   });
 
   for (const [what, bytes] of [
@@ -58,7 +61,7 @@ describe("stopping", () => {
       rig = await startRig({ probe: () => ({}) });
       await mutePeer(rig.path, bytes);
       await call(rig.client(), probe, {});
-      expect(await stopTime(rig.server)).toBeLessThan(300);
+      expect(await stopTime(rig.server)).toBeLessThan(quickMs);
       expect(readdirSync(rig.folder)).toEqual([]);
     });
   }
@@ -119,7 +122,7 @@ describe("stopping", () => {
     const { server } = rig;
     const outcome = call(rig.client(), probe, {});
     await until(() => server.inFlight === 1, "the call");
-    expect(await stopTime(server, 20)).toBeLessThan(400);
+    expect(await stopTime(server, 20)).toBeLessThan(quickMs);
     expect((await outcome).code).not.toBe(0);
     never.open();
     await until(() => server.inFlight === 0, "the handler");

@@ -63,11 +63,12 @@ describe(`spoiled files (${count} of them; CSIMUX_MUTANTS=10000 for more)`, () =
 
   test("just below the limit are checked in bounded time", () => {
     const keys = Array.from({ length: 60_000 }, (_, index) => `  key${index}: 1\n`).join("");
-    const begun = performance.now();
+    const begun = process.cpuUsage();
     const problems = check({ "c1.yaml": `driver: nfs-client\nnfs:\n${keys}` });
     expect(problems.length).toBeGreaterThan(200);
-    expect(performance.now() - begun).toBeLessThan(20_000);
-  }, 60_000);
+    // Time of the processor: other processes on the machine do not count.
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(20_000);
+  }, 300_000);
 
   test("with aliases that multiply are refused without being expanded", () => {
     const levels = Array.from(

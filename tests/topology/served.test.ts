@@ -152,7 +152,7 @@ test("a prefix that changes while csimux runs counts from the next start", async
   await writeFile(join(connections, "one.yaml"), JSON.stringify(connection));
   const proxy = { configFolder: connections, nodeTopology: { ...nodeTopology, prefix: "other.example" } };
   await writeFile(config, JSON.stringify({ driver: "proxy", proxy }));
-  const until = Date.now() + 10_000;
+  const until = Date.now() + 25_000;
   for (let turn = 0; !(await csimux.daemon.log()).includes("restart to apply it"); turn++) {
     expect(Date.now()).toBeLessThan(until);
     const { volume } = await create(csimux, `v${turn}`);
