@@ -6,6 +6,8 @@ import type { Call, Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
+import { isLocal } from "../../lib/node/look.ts";
+import { MountTable } from "../../lib/node/mount-table.ts";
 import { type Mount, parseMountinfo } from "../../lib/node/mountinfo.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -64,13 +66,25 @@ export function spying(
 /** A temporary node: sources, a kubelet-like folder, records; all mounts and files go away with `close`. */
 export class Lab {
   readonly folder: string;
+  #mounted = false;
 
   private constructor(folder: string) {
     this.folder = folder;
   }
 
   static async open(): Promise<Lab> {
-    return new Lab(await realpath(await mkdtemp(join(tmpdir(), "csimux-node-"))));
+    const lab = new Lab(await realpath(await mkdtemp(join(tmpdir(), "csimux-node-"))));
+    if (isRoot) await lab.#becomeLocal();
+    return lab;
+  }
+
+  /** Containers have an overlay here, about which csimux asks programs; what the tests count is what a local file system takes. */
+  async #becomeLocal(): Promise<void> {
+    const table = new MountTable(parseMountinfo(await readFile(mountinfo, "utf8")));
+    if (isLocal(this.folder, table)) return;
+    const { exitCode, stderr } = await local.run({ argv: ["mount", "-t", "tmpfs", "lab", this.folder] }, calm);
+    if (exitCode !== 0) throw new Error(stderr);
+    this.#mounted = true;
   }
 
   at(...parts: string[]): string {
@@ -115,6 +129,7 @@ export class Lab {
   async close(): Promise<void> {
     for (const { at } of [...(await this.mounts())].reverse()) await local.run({ argv: ["umount", "-l", at] }, calm);
     const left = await this.mounts();
+    if (this.#mounted) await local.run({ argv: ["umount", "-l", this.folder] }, calm);
     if (left.length > 0) throw new Error(`mounts are left behind: ${left.map(({ at }) => at).join(", ")}`);
     await rm(this.folder, { recursive: true, force: true });
   }
