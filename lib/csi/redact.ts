@@ -2,7 +2,13 @@ import { type DescField, type DescMessage, getOption, hasOption, type Message } 
 import { csi_secret } from "./gen/csi/v1/csi_pb.ts";
 
 /** Not marked as secret in CSI, yet known to carry passwords (SMB mount options; contexts of careless classes). */
-const sensitive: ReadonlySet<string> = new Set(["mount_flags", "volume_context", "publish_context", "parameters"]);
+const sensitive: ReadonlySet<string> = new Set([
+  "mount_flags",
+  "volume_context",
+  "publish_context",
+  "parameters",
+  "mutable_parameters",
+]);
 const harmless = /^(?:connection|node_attach_driver|provisioner_driver|path|share|server|csi\.storage\.k8s\.io\/.*)$/;
 
 const hidden = "***";
