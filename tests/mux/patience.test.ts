@@ -22,6 +22,6 @@ test("who has not answered a question is not asked another until it has, but by 
   resolve();
   await promise;
   await Promise.resolve();
-  expect(await failure(ask())).toBeUndefined();
+  expect(await failure(ask(anew))).toBeUndefined();
   expect(asked).toBe(3);
 });

@@ -170,6 +170,15 @@ test("a copy that a killed process left running cannot spoil the repeat", async 
   }
 });
 
+test("a folder that appears under the clone's name while it is copied stays, and the call is to be repeated", async () => {
+  const cp: Answer = async (command, signal) => {
+    await mkdir(`${base}/v/clone`);
+    return await systemRunner.run(command, signal);
+  };
+  expect(await codeOf(openOn(base, { runner: runnerWith({ cp }) }).create(clone(), call))).toBe("aborted");
+  expect(await readdir(`${base}/v/clone`)).toEqual([]);
+});
+
 test("who sweeps a tree takes it over first, so that its builder cannot finish it while it is being removed", async () => {
   const copied = Promise.withResolvers<void>();
   const goOn = Promise.withResolvers<void>();
