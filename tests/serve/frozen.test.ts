@@ -3,11 +3,18 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { mkdir, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connectionFile } from "../../scripts/sandbox.ts";
+import { isHostRoot } from "../root.ts";
 import { codeOf, status, World } from "./world.ts";
 
-const loops = spawnSync("losetup", ["--find"]).status === 0 && spawnSync("mkfs.ext4", ["-V"]).status === 0;
+const canFreeze =
+  isHostRoot &&
+  spawnSync("losetup", ["--find"]).status === 0 &&
+  [
+    ["mkfs.ext4", "-V"],
+    ["fsfreeze", "--version"],
+  ].every(([tool = "", flag = ""]) => spawnSync(tool, [flag]).status === 0);
 
-test.skipIf(!loops)(
+test.skipIf(!canFreeze)(
   "while a local disk is frozen, other connections are served as before; then its calls come to their end",
   async () => {
     let disk = "";
