@@ -148,7 +148,7 @@ const mainSchema = record(
   { description: "the main file" },
 );
 
-/** Top-level keys of the main file that connections do not inherit (defect D24). */
+/** Top-level keys of the main file that connections do not inherit. */
 export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
 
 /** What reading the main file gave. */
@@ -241,7 +241,7 @@ function settled(main: v.InferOutput<typeof mainSchema>, values: Mapping): Proxy
   };
 }
 
-/** The documented meaning of the number (defect D13): minutes of idleness, 0 none, -1 for ever. */
+/** What `proxy.cacheTimeoutMinutes` says: minutes of idleness, 0 none, -1 for ever. */
 function cacheTimeout(value: number): CacheTimeout {
   if (value === 0) return { kind: "none" };
   return value < 0 ? { kind: "forever" } : { kind: "idle", ms: value * 60_000 };
