@@ -1,3 +1,4 @@
+import { located, problem } from "../lib/config/finding.ts";
 import { noDefaults } from "../lib/config/proxy.ts";
 import type { Call } from "../lib/core/call.ts";
 import { leveledLog } from "../lib/core/log.ts";
@@ -31,8 +32,8 @@ export async function online(
   let done = 0;
   const worker = async (): Promise<void> => {
     for (let next = waiting.shift(); next; next = waiting.shift()) {
-      const problem = await checked(next, check, limitMs);
-      if (problem) problems.push(problem);
+      const failed = await checked(next, check, limitMs);
+      if (failed) problems.push(failed);
       done++;
       if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
     }
@@ -58,17 +59,9 @@ async function checked(
       : error instanceof Error
         ? error.message
         : String(error);
-    return {
-      file: leaf.file,
-      ...(leaf.outward({ line: 1, column: 1 }) ?? leaf.start),
-      severity: "error",
-      rule: "connection-check",
-      path: "",
-      message: `connection "${name}": ${reason}`,
-      fix: undefined,
-      blocks: false,
-      excerpt: undefined,
-    };
+    const place = leaf.outward({ line: 1, column: 1 }) ?? leaf.start;
+    const finding = problem("connection-check", [], `connection "${name}": ${reason}`);
+    return { ...located(leaf.file, place, finding), excerpt: undefined };
   }
 }
 

@@ -17,11 +17,15 @@ export interface Finding {
   readonly blocks: boolean;
 }
 
-/** One problem with its place. Lines and columns count from 1. */
-export interface Diagnostic {
-  readonly file: string;
+/** A place in a text; both count from 1. */
+export interface Position {
   readonly line: number;
   readonly column: number;
+}
+
+/** One problem with its place. */
+export interface Diagnostic extends Position {
+  readonly file: string;
   readonly severity: "error" | "warning";
   readonly rule: string;
   /** Dotted path of the key, "" for the whole file. */
@@ -46,39 +50,26 @@ export function dotted(path: Path): string {
   return text;
 }
 
+type FindingMaker = (rule: string, path: Path, message: string, fix?: string, at?: Finding["at"]) => Finding;
+
+const finding =
+  (severity: Finding["severity"], blocks: boolean): FindingMaker =>
+  (rule, path, message, fix, at = "value") => ({ severity, rule, path, at, message, fix, blocks });
+
 /** A finding that makes the file unusable. */
-export const failure = (
-  rule: string,
-  path: Path,
-  message: string,
-  fix?: string,
-  at: Finding["at"] = "value",
-): Finding => ({
-  severity: "error",
-  rule,
-  path,
-  at,
-  message,
-  fix,
-  blocks: true,
-});
+export const failure = finding("error", true);
+
+/** An error that does not keep the file from being used. */
+export const problem = finding("error", false);
 
 /** A finding that leaves the file usable. */
-export const warning = (
-  rule: string,
-  path: Path,
-  message: string,
-  fix?: string,
-  at: Finding["at"] = "value",
-): Finding => ({
-  severity: "warning",
-  rule,
-  path,
-  at,
-  message,
-  fix,
-  blocks: false,
-});
+export const warning = finding("warning", false);
+
+/** The finding at a place of a file. */
+export const located = (file: string, place: Position, finding: Finding): Diagnostic => {
+  const { severity, rule, path, message, fix, blocks } = finding;
+  return { file, ...place, severity, rule, path: dotted(path), message, fix, blocks };
+};
 
 /** `file:line:column: severity: path: message (fix)`, one line. */
 export function inWords(diagnostic: Diagnostic): string {

@@ -1,5 +1,5 @@
 import type { GenericSchema } from "valibot";
-import { type Finding, failure, type Path, shownKey, warning } from "./finding.ts";
+import { type Finding, failure, type Path, problem, shownKey, warning } from "./finding.ts";
 import { meant, nearest } from "./nearest.ts";
 import { isPlaceholder } from "./parts.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
@@ -192,15 +192,7 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
       : elsewhere
         ? `it belongs under "${elsewhere}"; check the indentation`
         : few;
-  return {
-    severity: "error",
-    rule: "unknown-key",
-    path,
-    at: "key",
-    message: `unknown key "${shownKey(key)}"`,
-    fix,
-    blocks: false,
-  };
+  return problem("unknown-key", path, `unknown key "${shownKey(key)}"`, fix, "key");
 }
 
 /** The dotted place of a key of this name somewhere else in the schema. */

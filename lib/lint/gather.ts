@@ -1,7 +1,7 @@
-import { failure, type Path } from "../config/finding.ts";
+import { failure, located, type Path, type Position } from "../config/finding.ts";
 import { noDefaults } from "../config/proxy.ts";
 import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
-import { type Position, parseYaml, parseYamlDocuments, type Source } from "../config/yaml.ts";
+import { parseYaml, parseYamlDocuments, type Source } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
@@ -148,13 +148,8 @@ function foreignText(file: string, text: string): Placed | undefined {
   if (at < 0) return undefined;
   const lines = text.slice(0, at).split("\n");
   const place = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
-  const { severity, rule, message, fix, blocks } = failure(
-    "wrong-encoding",
-    [],
-    "this is not UTF-8 text, so some of it is lost",
-    "save the file as UTF-8",
-  );
-  const diagnostic = { file, ...place, severity, rule, path: "", message, fix, blocks };
+  const message = "this is not UTF-8 text, so some of it is lost";
+  const diagnostic = located(file, place, failure("wrong-encoding", [], message, "save the file as UTF-8"));
   // A source that says so is shown without its values: nobody knows which of them are secret.
   const leaf = fileLeaf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
   return { leaf, diagnostic };

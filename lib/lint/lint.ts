@@ -1,4 +1,4 @@
-import type { Diagnostic } from "../config/finding.ts";
+import { type Diagnostic, located, problem } from "../config/finding.ts";
 import type { Outside } from "../config/tidy.ts";
 import { placed } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
@@ -133,16 +133,9 @@ function limited(all: readonly Diagnostic[]): readonly Diagnostic[] {
   const last = all[mostProblems];
   if (last === undefined) return all;
   const sorted = [...all].sort((a, b) => a.line - b.line || a.column - b.column).slice(0, mostProblems);
-  const more: Diagnostic = {
-    ...last,
-    ...{
-      line: sorted.at(-1)?.line ?? 1,
-      column: sorted.at(-1)?.column ?? 1,
-      severity: "error",
-      rule: "too-many-problems",
-    },
-    ...{ path: "", message: `${all.length - mostProblems} more problems are not shown`, fix: "repair these first" },
-  };
+  const { line, column } = sorted.at(-1) ?? last;
+  const message = `${all.length - mostProblems} more problems are not shown`;
+  const more = located(last.file, { line, column }, problem("too-many-problems", [], message, "repair these first"));
   return [...sorted, more];
 }
 

@@ -1,7 +1,7 @@
 import { isScalar, Scalar } from "yaml";
-import type { Path } from "../config/finding.ts";
+import type { Path, Position } from "../config/finding.ts";
 import type { Mapping } from "../config/tidy.ts";
-import type { Position, Source } from "../config/yaml.ts";
+import type { Source } from "../config/yaml.ts";
 import { mappingAt } from "./world.ts";
 
 /** A file that a Secret manifest holds. */

@@ -1,4 +1,4 @@
-import { type Diagnostic, warning } from "../config/finding.ts";
+import { type Diagnostic, located, warning } from "../config/finding.ts";
 import { nearest } from "../config/nearest.ts";
 
 const comment = /(?:^|\s)#\s*csimux-ignore\b([^#]*)/;
@@ -54,6 +54,5 @@ function idleDiagnostic(file: string, { line, column, rule }: Suppression, ruleI
       : ruleIds.has(rule)
         ? [`nothing on this line breaks the rule "${rule}"`, "remove the comment"]
         : [`there is no rule "${rule}"`, near ? `did you mean "${near}"?` : "csimux validate --list-rules names them"];
-  const { severity, rule: id, blocks } = warning("unused-suppression", [], message, fix);
-  return { file, line, column, severity, rule: id, path: "", message, fix, blocks };
+  return located(file, { line, column }, warning("unused-suppression", [], message, fix));
 }

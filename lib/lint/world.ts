@@ -1,5 +1,5 @@
 import type { ReadConnection } from "../config/connection.ts";
-import type { Finding, Path } from "../config/finding.ts";
+import type { Path } from "../config/finding.ts";
 import type { ReadProxy } from "../config/proxy.ts";
 import { isMapping, type Mapping } from "../config/tidy.ts";
 import type { DriverModule } from "../drivers/module.ts";
@@ -81,20 +81,3 @@ export const listAt = (value: unknown, ...path: readonly (string | number)[]): r
   const found = at(value, ...path);
   return Array.isArray(found) ? found : [];
 };
-
-/** An error that does not keep the file from being used. */
-export const problem = (
-  rule: string,
-  path: Path,
-  message: string,
-  fix?: string,
-  where: Finding["at"] = "value",
-): Finding => ({
-  severity: "error",
-  rule,
-  path,
-  at: where,
-  message,
-  fix,
-  blocks: false,
-});

@@ -1,7 +1,7 @@
-import { type Finding, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
 import { factsOf, filesystemsOf } from "../facts.ts";
-import { type ClassObject, type ConnectionFile, mappingAt, problem, textAt } from "../world.ts";
+import { type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
 
 const secretKinds = [

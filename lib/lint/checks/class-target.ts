@@ -1,7 +1,7 @@
-import type { Finding } from "../../config/finding.ts";
+import { type Finding, problem } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
 import type { ProxyConfig } from "../../config/proxy.ts";
-import { type ClassObject, type ConnectionFile, mappingAt, problem, textAt, type World } from "../world.ts";
+import { type ClassObject, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
 import { membersOf } from "./groups.ts";
 
 /** Which connections a class leads to, and what is wrong with its `connection`. */

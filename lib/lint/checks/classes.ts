@@ -1,8 +1,8 @@
-import { type Finding, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../config/finding.ts";
 import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
+import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
 import { parameters } from "./class-parameters.ts";
 import { isOurs, ownProvisioners, targetOf } from "./class-target.ts";
 import { reportsOf } from "./topology.ts";

@@ -1,7 +1,7 @@
-import { type Finding, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../config/finding.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { at, type ConnectionFile, listAt, mappingAt, problem, textAt, type World } from "../world.ts";
+import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
 
 /** Rules about names and common keys of connections. */

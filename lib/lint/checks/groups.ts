@@ -1,10 +1,10 @@
-import { type Finding, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
 import type { Group } from "../../core/group.ts";
 import { selects } from "../../core/selector.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { type ConnectionFile, problem, type World } from "../world.ts";
+import type { ConnectionFile, World } from "../world.ts";
 import { labelsOf } from "./connections.ts";
 
 /** Rules about groups and other names of connections in the main file. Without any connection file nothing can be said. */

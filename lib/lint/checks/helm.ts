@@ -1,8 +1,8 @@
-import { type Finding, type Path, warning } from "../../config/finding.ts";
+import { type Finding, type Path, problem, warning } from "../../config/finding.ts";
 import { unknownFolder } from "../../config/proxy.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { at, type HelmValues, listAt, problem, textAt, type World } from "../world.ts";
+import { at, type HelmValues, listAt, textAt, type World } from "../world.ts";
 
 /** Rules about values of the Helm chart: the flags of the sidecars that the configuration needs. */
 export function* helm(world: World): Iterable<Reported> {

@@ -1,5 +1,5 @@
 import { commonSchema } from "../../config/common.ts";
-import { type Finding, failure, type Path, warning } from "../../config/finding.ts";
+import { type Finding, failure, type Path, problem, warning } from "../../config/finding.ts";
 import { strangers } from "../../config/merge.ts";
 import { nearest } from "../../config/nearest.ts";
 import { ownKeys } from "../../config/proxy.ts";
@@ -7,7 +7,7 @@ import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import type { PatternCompiler } from "../../topology/pattern.ts";
 import { compileRules } from "../../topology/rules.ts";
 import type { Reported } from "../leaf.ts";
-import { listAt, type MainFile, mappingAt, problem, textAt, type World } from "../world.ts";
+import { listAt, type MainFile, mappingAt, textAt, type World } from "../world.ts";
 
 /** Rules about the main file alone. */
 export function* mainFile({ main, compile, modules }: World): Iterable<Reported> {

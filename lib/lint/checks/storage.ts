@@ -1,7 +1,8 @@
+import { problem } from "../../config/finding.ts";
 import { groupBy } from "../../core/group-by.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { type ConnectionFile, problem, textAt, type World } from "../world.ts";
+import { type ConnectionFile, textAt, type World } from "../world.ts";
 
 /** A tree of datasets or folders that a connection regards as its own. */
 interface Territory {

@@ -1,9 +1,9 @@
-import { type Finding, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../config/finding.ts";
 import { nearest } from "../../config/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { at, type ConnectionFile, listAt, mappingAt, problem, type World } from "../world.ts";
+import { at, type ConnectionFile, listAt, mappingAt, type World } from "../world.ts";
 
 /** What nodes can report: key without prefix → the possible values, undefined where they cannot be known. */
 export type Reports = ReadonlyMap<string, ReadonlySet<string> | undefined>;

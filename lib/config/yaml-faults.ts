@@ -1,0 +1,114 @@
+import { type Document, isAlias, isMap, isNode, isScalar, isSeq, type Node, visit, type YAMLParseError } from "yaml";
+import { type Finding, failure, type Path, warning } from "./finding.ts";
+import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./yaml-errors.ts";
+import { keyText, start } from "./yaml-places.ts";
+
+/** What is wrong with a document as YAML, and the offset in the text at which it stands. */
+export interface Fault {
+  readonly offset: number;
+  readonly finding: Finding;
+}
+
+const mostSyntaxErrors = 5;
+
+/** The first error of each kind, and of each line, five at most: the others are mostly its echo. */
+export function syntaxFaults(document: Document, lineOf: (offset: number) => number): readonly Fault[] {
+  const byLine = new Map<number, Fault>();
+  const codes = new Set<string>();
+  for (const error of document.errors) {
+    if (codes.has(error.code)) continue;
+    const opening = /^Missing closing .quote/.test(error.message) ? openQuote(document, error.pos[0]) : undefined;
+    const words = opening === undefined ? wordsFor(error) : unclosedQuote;
+    const offset = opening ?? error.pos[0];
+    if (byLine.has(lineOf(offset))) continue;
+    codes.add(error.code);
+    byLine.set(lineOf(offset), { offset, finding: failure("yaml-syntax", [], ...words) });
+    if (byLine.size === mostSyntaxErrors) break;
+  }
+  return [...byLine.values()];
+}
+
+const wordsFor = ({ code, message }: YAMLParseError): readonly [string, string] =>
+  message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
+
+/** Where the quoted text begins that was still open at this offset: the parser tells only where it stopped looking. */
+function openQuote(document: Document, offset: number): number | undefined {
+  let opening: number | undefined;
+  visit(document, {
+    Scalar(_key, { type, range }) {
+      const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
+      if (quoted && range && range[0] < offset && offset <= range[2]) opening = range[0];
+    },
+  });
+  return opening;
+}
+
+/** Tags that the parser did not know. */
+export const tagFaults = (document: Document): readonly Fault[] =>
+  document.warnings.map(({ pos }) => ({
+    offset: pos[0],
+    finding: warning("yaml-tag", [], "this tag is unknown and has no effect", "remove the !tag"),
+  }));
+
+/** Why a document has no value: an alias of nothing, a merge of no mapping, or aliases that multiply or contain themselves. */
+export function aliasFault(document: Document): Fault {
+  const { first, dangling } = aliasesOf(document);
+  const merge = dangling ? undefined : mergeOfNoMapping(document);
+  const words = dangling ? syntaxErrors.BAD_ALIAS : merge ? badMerge : multipliedAliases;
+  return { offset: start(dangling ?? merge ?? first) ?? 0, finding: failure("yaml-alias", [], ...words) };
+}
+
+/** The first alias, and the first that names nothing. */
+function aliasesOf(document: Document): { readonly first: Node | undefined; readonly dangling: Node | undefined } {
+  let first: Node | undefined;
+  let dangling: Node | undefined;
+  visit(document, {
+    Alias(_key, alias) {
+      first ??= alias;
+      if (alias.resolve(document) !== undefined) return undefined;
+      dangling = alias;
+      return visit.BREAK;
+    },
+  });
+  return { first, dangling };
+}
+
+/** The value of a "<<" that has no keys to take in; an alias is judged by what it names. */
+function mergeOfNoMapping(document: Document): Node | undefined {
+  let found: Node | undefined;
+  visit(document, {
+    Pair(_key, { key, value }) {
+      if (!isScalar(key) || key.source !== "<<" || !isNode(value)) return undefined;
+      const merged = isAlias(value) ? value.resolve(document) : value;
+      if (isMap(merged) || isSeq(merged)) return undefined;
+      found = value;
+      return visit.BREAK;
+    },
+  });
+  return found;
+}
+
+/** What the parser allows and nobody means: a key twice in a mapping, an anchor before nothing. */
+export function oversights(document: Document): readonly Finding[] {
+  const found: Finding[] = [];
+  findOversights(document.contents, [], found);
+  return found;
+}
+
+function findOversights(node: unknown, path: Path, found: Finding[]): void {
+  if (isScalar(node) && node.anchor !== undefined && node.value === null && node.source === "")
+    found.push(failure("yaml-syntax", path, ...emptyAnchor));
+  if (isSeq(node)) for (const [index, item] of node.items.entries()) findOversights(item, [...path, index], found);
+  if (!isMap(node)) return;
+  const seen = new Set<string>();
+  for (const pair of node.items) {
+    const key = keyText(pair);
+    const here = [...path, key];
+    if (seen.has(key) && key !== "<<") {
+      const message = `"${key}" stands twice in this mapping`;
+      found.push(failure("duplicate-key", here, message, "remove one of the two", "key"));
+    }
+    seen.add(key);
+    findOversights(pair.value, here, found);
+  }
+}
