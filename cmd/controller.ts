@@ -1,4 +1,4 @@
-import type { Outside } from "../lib/config/tidy.ts";
+import type { Outside } from "../lib/config/outside.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import { Locks } from "../lib/core/locks.ts";

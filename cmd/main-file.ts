@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { inWords } from "../lib/config/finding.ts";
+import type { Outside } from "../lib/config/outside.ts";
 import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
-import type { Outside } from "../lib/config/tidy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
 

@@ -1,6 +1,6 @@
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
+import type { Outside } from "../lib/config/outside.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
-import type { Outside } from "../lib/config/tidy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import { idBytes } from "../lib/core/handle.ts";

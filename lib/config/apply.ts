@@ -1,8 +1,9 @@
 import * as v from "valibot";
 import { dotted, type Finding, failure, type Path } from "./finding.ts";
 import { meant, nearest } from "./nearest.ts";
+import type { Outside } from "./outside.ts";
 import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
-import { type Outside, tidy } from "./tidy.ts";
+import { tidy } from "./tidy.ts";
 
 /** A checked value, unless a finding blocks, and everything there is to say about it. */
 export interface Applied<T> {

@@ -4,11 +4,12 @@ import type { DriverModule } from "../drivers/module.ts";
 import { type Applied, apply } from "./apply.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import { type Diagnostic, type Finding, failure, type Path } from "./finding.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
 import { inheritable, merge } from "./merge.ts";
 import { meant, nearest } from "./nearest.ts";
+import type { Outside } from "./outside.ts";
 import type { Defaults } from "./proxy.ts";
 import { shapeOf } from "./shape.ts";
-import { isMapping, type Mapping, type Outside } from "./tidy.ts";
 import { parseYaml, placed, type Source } from "./yaml.ts";
 
 /** One connection file, checked. */

@@ -1,7 +1,7 @@
 import type { GenericSchema } from "valibot";
 import type { Path } from "./finding.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
-import { isMapping, type Mapping } from "./tidy.ts";
 
 /** `over` on top of `base`: mappings by key, anything else replaces, an empty value (null) removes what is below. */
 export function merge(base: Mapping, over: Mapping): Mapping {

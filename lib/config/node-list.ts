@@ -1,5 +1,5 @@
 import { CsiError } from "../core/errors.ts";
-import { isMapping } from "./tidy.ts";
+import { isMapping } from "./mapping.ts";
 import { parseYamlDocuments } from "./yaml.ts";
 
 type Texts = Readonly<Record<string, string>>;

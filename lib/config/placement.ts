@@ -3,10 +3,11 @@ import type { Place } from "../topology/place.ts";
 import { apply } from "./apply.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import { inWords } from "./finding.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
 import { merge } from "./merge.ts";
+import type { Outside } from "./outside.ts";
 import type { Defaults } from "./proxy.ts";
 import { shapeOf } from "./shape.ts";
-import { isMapping, type Mapping, type Outside } from "./tidy.ts";
 import { parseYaml, placed } from "./yaml.ts";
 
 /** Where only places are wanted, references to the environment need not be right. */

@@ -6,9 +6,10 @@ import { parseSelector } from "../core/selector.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { apply } from "./apply.ts";
 import { type Diagnostic, type Finding, failure } from "./finding.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
 import { type NodeDefaults, nodeDefaults, nodeSchema } from "./node.ts";
+import type { Outside } from "./outside.ts";
 import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "./parts.ts";
-import { isMapping, type Mapping, type Outside } from "./tidy.ts";
 import { defaultPrefix, nodeIdSchema, nodeIdSettings, nodeTopology, topologySchema } from "./topology.ts";
 import { parseYaml, placed, type Source } from "./yaml.ts";
 

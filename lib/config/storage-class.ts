@@ -1,6 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { ClassTopology } from "../topology/reach.ts";
-import { isMapping, type Mapping } from "./tidy.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
 import { parseYamlDocuments } from "./yaml.ts";
 
 /** A StorageClass, as far as it decides where volumes go. */

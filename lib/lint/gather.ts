@@ -1,6 +1,7 @@
 import { failure, located, type Path, type Position } from "../config/finding.ts";
+import { isMapping, type Mapping } from "../config/mapping.ts";
+import type { Outside } from "../config/outside.ts";
 import { noDefaults } from "../config/proxy.ts";
-import { isMapping, type Mapping, type Outside } from "../config/tidy.ts";
 import { parseYaml, parseYamlDocuments, type Source } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";

@@ -1,5 +1,5 @@
 import { type Diagnostic, located, problem } from "../config/finding.ts";
-import type { Outside } from "../config/tidy.ts";
+import type { Outside } from "../config/outside.ts";
 import { placed } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";

@@ -1,9 +1,9 @@
 import { commonSchema } from "../config/common.ts";
 import { readConnectionSource } from "../config/connection.ts";
 import type { Path } from "../config/finding.ts";
+import type { Outside } from "../config/outside.ts";
 import { type Defaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
 import { aboutOf, type Schema, schemaAt } from "../config/shape.ts";
-import type { Outside } from "../config/tidy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Leaf } from "./leaf.ts";
 import { type ConnectionFile, type MainFile, mappingAt, textAt } from "./world.ts";

@@ -1,5 +1,5 @@
 import { type Finding, failure, type Path } from "../config/finding.ts";
-import { isMapping, type Mapping } from "../config/tidy.ts";
+import { isMapping, type Mapping } from "../config/mapping.ts";
 import { parseYamlDocuments } from "../config/yaml.ts";
 import { hasSection, kindOf, kindOfText } from "./kinds.ts";
 import { decoded } from "./secret-files.ts";

@@ -1,6 +1,6 @@
 import { isScalar, Scalar } from "yaml";
 import type { Path, Position } from "../config/finding.ts";
-import type { Mapping } from "../config/tidy.ts";
+import type { Mapping } from "../config/mapping.ts";
 import type { Source } from "../config/yaml.ts";
 import { mappingAt } from "./world.ts";
 

@@ -1,7 +1,7 @@
 import type { ReadConnection } from "../config/connection.ts";
 import type { Path } from "../config/finding.ts";
+import { isMapping, type Mapping } from "../config/mapping.ts";
 import type { ReadProxy } from "../config/proxy.ts";
-import { isMapping, type Mapping } from "../config/tidy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import type { Leaf, Reported } from "./leaf.ts";

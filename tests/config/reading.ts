@@ -1,7 +1,7 @@
 import { readConnection } from "../../lib/config/connection.ts";
 import type { Diagnostic } from "../../lib/config/finding.ts";
+import type { Outside } from "../../lib/config/outside.ts";
 import { type Defaults, readProxyConfig } from "../../lib/config/proxy.ts";
-import type { Outside } from "../../lib/config/tidy.ts";
 import { modules } from "../../lib/drivers/index.ts";
 
 /** An outside world made of two plain objects. */
