@@ -1,7 +1,7 @@
 import type { GenericSchema } from "valibot";
 import { commonSchema } from "../lib/config/common.ts";
 import { nodeSchema } from "../lib/config/node.ts";
-import { proxySchema } from "../lib/config/proxy.ts";
+import { proxySchema } from "../lib/config/proxy-schema.ts";
 import { aboutOf, fallbackOf, isOptional, shapeOf } from "../lib/config/shape.ts";
 import { modules } from "../lib/drivers/index.ts";
 import type { Generated } from "./committed.ts";

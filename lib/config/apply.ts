@@ -111,7 +111,7 @@ function fixFor(schema: v.GenericSchema | undefined, input: unknown): string | u
   const shape = shapeOf(schema);
   if (shape.kind === "words" && typeof input === "string") {
     const near = nearest(input, shape.words.map(String));
-    if (near !== undefined) return `did you mean "${near}"?`;
+    if (near !== undefined) return meant(near);
   }
   return about.example === undefined ? undefined : `for example ${JSON.stringify(about.example)}`;
 }

@@ -127,7 +127,7 @@ function findModule(name: string, raw: unknown, modules: readonly DriverModule[]
   if (module) return { module, driver, file: raw };
   const names = modules.flatMap(each => each.names);
   const near = nearest(String(driver), names);
-  const known = near ? `did you mean "${near}"?` : `known drivers: ${names.join(", ")}`;
+  const known = near ? meant(near) : `known drivers: ${names.join(", ")}`;
   const [message, fix] = refused.get(driver) ?? [`unknown driver "${String(driver)}"`, known];
   return { finding: failure("unknown-driver", ["driver"], message, fix) };
 }

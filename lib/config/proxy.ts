@@ -1,16 +1,15 @@
-import * as v from "valibot";
+import type { InferOutput } from "valibot";
 import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Group } from "../core/group.ts";
-import { isConnectionName } from "../core/handle.ts";
 import { parseSelector } from "../core/selector.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { apply } from "./apply.ts";
 import { type Diagnostic, type Finding, failure } from "./finding.ts";
 import { isMapping, type Mapping } from "./mapping.ts";
-import { type NodeDefaults, nodeDefaults, nodeSchema } from "./node.ts";
+import { type NodeDefaults, nodeDefaults } from "./node.ts";
 import type { Outside } from "./outside.ts";
-import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "./parts.ts";
-import { defaultPrefix, nodeIdSchema, nodeIdSettings, nodeTopology, topologySchema } from "./topology.ts";
+import { type groupSchema, mainSchema } from "./proxy-schema.ts";
+import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
 import { parseYaml, placed, type Source } from "./yaml.ts";
 
 /** What the main file gives to every connection. */
@@ -45,109 +44,6 @@ export interface ProxyConfig {
   readonly node: NodeDefaults;
   readonly defaults: Defaults;
 }
-
-const connectionName = (description: string) =>
-  v.pipe(filled({ description }), v.check(isConnectionName, "is no name of a connection"));
-
-const isSelector = (value: string): boolean => {
-  try {
-    return parseSelector(value).length > 0;
-  } catch {
-    return false;
-  }
-};
-
-const selectorHelp = "must be conditions such as tier=fast, site in (a, b), !old";
-
-const group = consistent(
-  record(
-    {
-      members: optional(
-        list(connectionName("a connection"), { description: "the connections, in order", example: ["nas1", "nas2"] }),
-      ),
-      selector: optional(
-        v.pipe(
-          text({ description: "conditions on the labels of connections", example: "tier=fast, site in (a, b)" }),
-          v.check(isSelector, selectorHelp),
-        ),
-      ),
-      policy: optional(
-        oneOf(["ordered", "spread", "most-free"], {
-          description: "which member takes a new volume: the first that fits, an even spread by name, or the emptiest",
-        }),
-        "ordered",
-      ),
-    },
-    { description: "several connections that a StorageClass may name as one" },
-  ),
-  function* (value) {
-    if (value.members && value.selector !== undefined)
-      yield [["selector"], '"members" and "selector" exclude each other'];
-    if (!value.members && value.selector === undefined) yield [[], 'either "members" or "selector" is needed'];
-    if (value.members?.length === 0) yield [["members"], "must name at least one connection"];
-    const twice = (value.members ?? []).findIndex((name, index, all) => all.indexOf(name) < index);
-    if (twice >= 0) yield [["members", twice], "this connection is a member already"];
-  },
-);
-
-const minutes = v.pipe(
-  v.number(),
-  v.check(
-    value => Number.isFinite(value) && (value === -1 || value >= 0),
-    "must be 0 (no caching), -1 (for ever) or a number above 0",
-  ),
-  v.metadata({
-    description: "how long an unused connection stays open after its last call; 0: not at all, -1: for ever",
-    unit: "minutes",
-    example: 60,
-  }),
-);
-
-const choice = <const T extends readonly [string, ...string[]]>(values: T, description: string) =>
-  optional(oneOf(values, { description }), values[0]);
-
-/** The `proxy:` block of the main file. */
-export const proxySchema = consistent(
-  record(
-    {
-      configFolder: filled({ description: "folder of the connection files <name>.yaml", example: "/connections" }),
-      cacheTimeoutMinutes: optional(minutes, 60),
-      nodeTopology: optional(topologySchema),
-      nodeId: optional(nodeIdSchema),
-      groups: optional(mapOf(group, { description: "name → several connections that a StorageClass may name as one" })),
-      legacyConnection: optional(connectionName("the connection that volume ids without prefix belong to")),
-      listing: choice(
-        ["complete", "partial"],
-        "what a listing does while a connection cannot be reached: fail, or leave it out",
-      ),
-      topologyMatch: choice(
-        ["lenient", "strict"],
-        "whether a requested place must name every key that a connection requires",
-      ),
-      reportTopology: choice(
-        ["all", "requisite"],
-        "which places a new volume reports: all of its connection, or those requested",
-      ),
-      honourPreferred: choice(["off", "first"], "first: refuse a volume that the most preferred place cannot reach"),
-    },
-    { description: "csimux itself" },
-  ),
-  function* (value) {
-    for (const name of Object.keys(value.groups ?? {})) {
-      if (!isConnectionName(name))
-        yield [["groups", name], 'a group is named like a connection: letters, digits, ".", "_", "-"'];
-    }
-  },
-);
-
-const mainSchema = record(
-  {
-    driver: filled({ description: "proxy", example: "proxy" }),
-    proxy: proxySchema,
-    node: optional(nodeSchema),
-  },
-  { description: "the main file" },
-);
 
 /** Top-level keys of the main file that connections do not inherit. */
 export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
@@ -223,7 +119,7 @@ const notProxy = (driver: string): Finding =>
     `move this file to a folder of connections, say <folder>/main.yaml, and write a main file with "driver: proxy" and "proxy.configFolder: <folder>"; existing volumes stay in service with "proxy.legacyConnection: main"`,
   );
 
-function settled(main: v.InferOutput<typeof mainSchema>, values: Mapping): ProxyConfig {
+function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyConfig {
   const { proxy } = main;
   const topology = proxy.nodeTopology && nodeTopology(proxy.nodeTopology);
   return {
@@ -248,7 +144,7 @@ function cacheTimeout(value: number): CacheTimeout {
   return value < 0 ? { kind: "forever" } : { kind: "idle", ms: value * 60_000 };
 }
 
-const groupConfig = (value: v.InferOutput<typeof group>): Group => ({
+const groupConfig = (value: InferOutput<typeof groupSchema>): Group => ({
   from:
     value.selector === undefined
       ? { kind: "members", members: value.members ?? [] }

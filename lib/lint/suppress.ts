@@ -1,5 +1,5 @@
 import { type Diagnostic, located, warning } from "../config/finding.ts";
-import { nearest } from "../config/nearest.ts";
+import { meant, nearest } from "../config/nearest.ts";
 
 const comment = /(?:^|\s)#\s*csimux-ignore\b([^#]*)/;
 
@@ -53,6 +53,6 @@ function idleDiagnostic(file: string, { line, column, rule }: Suppression, ruleI
       ? ["this comment does not name a rule", "write # csimux-ignore <rule>"]
       : ruleIds.has(rule)
         ? [`nothing on this line breaks the rule "${rule}"`, "remove the comment"]
-        : [`there is no rule "${rule}"`, near ? `did you mean "${near}"?` : "csimux validate --list-rules names them"];
+        : [`there is no rule "${rule}"`, near ? meant(near) : "csimux validate --list-rules names them"];
   return located(file, { line, column }, warning("unused-suppression", [], message, fix));
 }

@@ -1,5 +1,5 @@
 import { type Finding, problem, warning } from "../../config/finding.ts";
-import { nearest } from "../../config/nearest.ts";
+import { meant, nearest } from "../../config/nearest.ts";
 import { factsOf, filesystemsOf } from "../facts.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
@@ -81,7 +81,7 @@ export function* parameters(each: ClassObject, members: readonly ConnectionFile[
 function unknown(kind: ClassObject["kind"], key: string, plain: string, path: readonly (string | number)[]): Finding {
   const near = nearest(plain, known[kind]);
   const message = `unknown parameter "${key}"`;
-  if (near) return problem("unknown-parameter", path, message, `did you mean "${near}"?`, "key");
+  if (near) return problem("unknown-parameter", path, message, meant(near), "key");
   return warning(
     "unknown-parameter",
     path,
@@ -129,7 +129,7 @@ function* snapshotDriver(each: ClassObject, members: readonly ConnectionFile[]):
   const methods = ["filecopy", "restic", "kopia"];
   if (!methods.includes(value)) {
     const near = nearest(value, methods);
-    yield problem("parameter-value", path, `must be one of ${methods.join(", ")}`, near && `did you mean "${near}"?`);
+    yield problem("parameter-value", path, `must be one of ${methods.join(", ")}`, near && meant(near));
   }
   for (const finding of snapshotMethod(each.value, ["parameters", "driver"])) {
     yield { ...finding, path: [...each.path, ...finding.path] };

@@ -1,5 +1,5 @@
 import { type Finding, problem } from "../../config/finding.ts";
-import { nearest } from "../../config/nearest.ts";
+import { meant, nearest } from "../../config/nearest.ts";
 import type { ProxyConfig } from "../../config/proxy.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
 import { membersOf } from "./groups.ts";
@@ -45,7 +45,7 @@ export function targetOf(each: ClassObject, world: World): Target {
   if (world.connections.length === 0 || declared) return { members: [], finding: undefined };
   const names = [...world.connections.map(connection => connection.name), ...(config?.groups.keys() ?? [])];
   const near = nearest(name, names);
-  const fix = near ? `did you mean "${near}"?` : `add a file ${name}.yaml to the connections`;
+  const fix = near ? meant(near) : `add a file ${name}.yaml to the connections`;
   return {
     members: [],
     finding: problem("class-connection-missing", path, `there is no connection or group "${name}"`, fix),

@@ -1,5 +1,5 @@
 import { type Finding, problem, warning } from "../../config/finding.ts";
-import { nearest } from "../../config/nearest.ts";
+import { meant, nearest } from "../../config/nearest.ts";
 import type { Group } from "../../core/group.ts";
 import { selects } from "../../core/selector.ts";
 import { factsOf } from "../facts.ts";
@@ -26,7 +26,7 @@ export function* groups({ main, connections }: World): Iterable<Reported> {
 
 function absent(rule: string, path: readonly (string | number)[], name: string, names: readonly string[]): Finding {
   const near = nearest(name, names);
-  const fix = near ? `did you mean "${near}"?` : `add a file ${name}.yaml`;
+  const fix = near ? meant(near) : `add a file ${name}.yaml`;
   return problem(rule, path, `there is no connection "${name}"`, fix);
 }
 

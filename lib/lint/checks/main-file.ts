@@ -1,7 +1,7 @@
 import { commonSchema } from "../../config/common.ts";
 import { type Finding, failure, type Path, problem, warning } from "../../config/finding.ts";
 import { strangers } from "../../config/merge.ts";
-import { nearest } from "../../config/nearest.ts";
+import { meant, nearest } from "../../config/nearest.ts";
 import { ownKeys } from "../../config/proxy.ts";
 import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import type { PatternCompiler } from "../../topology/pattern.ts";
@@ -35,7 +35,7 @@ function* defaults(main: MainFile, modules: World["modules"]): Iterable<Finding>
   for (const { path, known } of strangers(schemas, Object.fromEntries(values))) {
     const key = String(path.at(-1));
     const near = nearest(key, known);
-    const fix = near ? `did you mean "${near}"?` : "remove it";
+    const fix = near ? meant(near) : "remove it";
     yield problem("unknown-key", path, `unknown key "${key}": no driver could inherit it`, fix, "key");
   }
 }

@@ -1,5 +1,5 @@
 import { type Finding, problem, warning } from "../../config/finding.ts";
-import { nearest } from "../../config/nearest.ts";
+import { meant, nearest } from "../../config/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
@@ -87,14 +87,14 @@ function* unreachable({ read }: ConnectionFile, reports: Reports | undefined): I
       if (!reports?.has(key)) {
         const known = [...(reports?.keys() ?? [])];
         const near = nearest(key, known);
-        const fix = near ? `did you mean "${near}"?` : `nodes report: ${known.join(", ")}`;
+        const fix = near ? meant(near) : `nodes report: ${known.join(", ")}`;
         yield problem("topology-key-unknown", path, `no rule of the main file produces the key "${key}"`, fix, "key");
         continue;
       }
       const values = reports.get(key);
       if (!values || values.has(String(value))) continue;
       const near = nearest(String(value), values);
-      const fix = near ? `did you mean "${near}"?` : `possible: ${[...values].join(", ")}`;
+      const fix = near ? meant(near) : `possible: ${[...values].join(", ")}`;
       yield problem("topology-value-unknown", path, `no node reports "${String(value)}" for the key "${key}"`, fix);
     }
   }
