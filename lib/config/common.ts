@@ -164,7 +164,6 @@ export interface CommonConfig {
   /** Undefined: reachable from everywhere. */
   readonly topology: readonly Alternative[] | undefined;
   readonly labels: Readonly<Record<string, string>>;
-  readonly nodeIdType: "nodeName" | "hostname" | "iqn" | "nqn" | undefined;
   /** retain: DeleteVolume succeeds and changes nothing. */
   readonly deleteStrategy: "delete" | "retain";
   /** Undefined: the driver's own. */
@@ -180,7 +179,6 @@ export function commonConfig(parsed: v.InferOutput<typeof commonSchema>): Common
     suspended: parsed.suspended,
     topology: perDriver?.topology?.map(each => ({ requirements: each.requirements, extra: each.extra ?? {} })),
     labels: perDriver?.labels ?? {},
-    nodeIdType: perDriver?.nodeIdType,
     deleteStrategy: parsed._private?.csi?.volume?.deleteStrategy === "retain" ? "retain" : "delete",
     accessModes: parsed.csi?.access_modes?.map(name => modes[name]),
   };

@@ -6,7 +6,6 @@ import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { apply } from "./apply.ts";
 import { type Diagnostic, type Finding, failure } from "./finding.ts";
 import { isMapping, type Mapping } from "./mapping.ts";
-import { type NodeDefaults, nodeDefaults } from "./node.ts";
 import type { Outside } from "./outside.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
@@ -41,7 +40,6 @@ export interface ProxyConfig {
   readonly reportTopology: "all" | "requisite";
   /** first: a volume that the most preferred place cannot reach is refused, so that the scheduler looks elsewhere. */
   readonly honourPreferred: "off" | "first";
-  readonly node: NodeDefaults;
   readonly defaults: Defaults;
 }
 
@@ -133,7 +131,6 @@ function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyCo
     topologyMatch: proxy.topologyMatch,
     reportTopology: proxy.reportTopology,
     honourPreferred: proxy.honourPreferred,
-    node: nodeDefaults(main.node),
     defaults: { values, prefix: topology?.prefix ?? defaultPrefix },
   };
 }
