@@ -2,14 +2,14 @@ import type { GenericSchema } from "valibot";
 import { isConnectionName } from "../core/handle.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { type Applied, apply } from "./apply.ts";
+import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import { type Diagnostic, type Finding, failure, type Path } from "./finding.ts";
 import { isMapping, type Mapping } from "./mapping.ts";
 import { inheritable, merge } from "./merge.ts";
-import { meant, nearest } from "./nearest.ts";
 import type { Outside } from "./outside.ts";
 import type { Defaults } from "./proxy.ts";
-import { shapeOf } from "./shape.ts";
+import { keysOf } from "./shape.ts";
 import { parseYaml, placed, type Source } from "./yaml.ts";
 
 /** One connection file, checked. */
@@ -73,7 +73,7 @@ export function readConnectionSource(
   });
   if (source.diagnostics.some(each => each.blocks)) return result({}, []);
   const raw = source.value;
-  const chosen = findModule(name, raw, modules);
+  const chosen = chooseModule(name, raw, modules);
   if ("finding" in chosen) return result(isMapping(raw) ? raw : {}, [chosen.finding]);
   const { module, driver, file } = chosen;
   const schema = module.schema(driver);
@@ -91,47 +91,6 @@ export function readConnectionSource(
   return result(tidied, findings, { module, config });
 }
 
-type Found =
-  | { readonly finding: Finding }
-  | { readonly module: DriverModule; readonly driver: string; readonly file: Mapping };
-
-const onlyIscsi = 'use "synology-iscsi", or "nfs-client" and "smb-client" with a mounted share';
-
-/** Drivers that exist elsewhere and will not come: what is the matter, and what to do instead. */
-const refused: ReadonlyMap<unknown, readonly [string, string]> = new Map([
-  ["proxy", ["a connection cannot be a proxy itself", "name the driver of the storage"]],
-  ["synology-nfs", ['"synology-nfs" answers no call in democratic-csi either', onlyIscsi]],
-  ["synology-smb", ['"synology-smb" answers no call in democratic-csi either', onlyIscsi]],
-  [
-    "containerd-oci-ephemeral-inline",
-    ["csimux does not serve inline volumes of container images", "use image volumes of Kubernetes (1.31 and newer)"],
-  ],
-  ["vhd-ephemeral-inline", ["csimux does not run on Windows nodes", "keep democratic-csi for these volumes"]],
-]);
-
-function findModule(name: string, raw: unknown, modules: readonly DriverModule[]): Found {
-  if (!isMapping(raw) || raw["driver"] === undefined || raw["driver"] === null) {
-    const typo = isMapping(raw) ? nearest("driver", Object.keys(raw)) : undefined;
-    if (typo !== undefined)
-      return { finding: failure("unknown-key", [typo], `unknown key "${typo}"`, meant("driver"), "key") };
-    const fix = 'add "driver: <name>" with the name of a driver';
-    return { finding: failure("missing-key", ["driver"], `connection "${name}" has no driver`, fix) };
-  }
-  const { driver } = raw;
-  if (typeof driver !== "string") {
-    return {
-      finding: failure("wrong-type", ["driver"], "expected text, found something else", "write the name of one driver"),
-    };
-  }
-  const module = modules.find(each => each.names.some(known => known === driver));
-  if (module) return { module, driver, file: raw };
-  const names = modules.flatMap(each => each.names);
-  const near = nearest(String(driver), names);
-  const known = near ? meant(near) : `known drivers: ${names.join(", ")}`;
-  const [message, fix] = refused.get(driver) ?? [`unknown driver "${String(driver)}"`, known];
-  return { finding: failure("unknown-driver", ["driver"], message, fix) };
-}
-
 const has = (value: unknown, path: Path): boolean => {
   const [step, ...rest] = path;
   if (step === undefined) return true;
@@ -145,18 +104,6 @@ function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): re
   return finding.blocks ? [{ ...finding, message: `${finding.message} (inherited from the main file)` }] : [];
 }
 
-/** A section that only other drivers have names one of them: mostly `driver` is wrong, not the section. */
-function ofOtherDriver(finding: Finding, driver: string, modules: readonly DriverModule[]): Finding {
-  const [key, ...below] = finding.path;
-  if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
-  const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema(name))] })));
-  const others = names.filter(({ keys }) => keys.includes(String(key))).map(({ name }) => name);
-  const other = nearest(driver, others) ?? others[0];
-  if (other === undefined) return finding;
-  const fix = `remove it, or correct "driver": ${other} has such a section`;
-  return { ...finding, message: `"${String(key)}" is no section of ${driver}`, fix };
-}
-
 function nameFindings(name: string): readonly Finding[] {
   if (isConnectionName(name)) return [];
   const message = `"${name}" cannot name a connection`;
@@ -168,11 +115,6 @@ function nameFindings(name: string): readonly Finding[] {
       'use 1 to 63 letters, digits, ".", "_", "-", a letter or digit at both ends',
     ),
   ];
-}
-
-function keysOf(schema: GenericSchema): Iterable<string> {
-  const shape = shapeOf(schema);
-  return shape.kind === "mapping" ? shape.keys.keys() : [];
 }
 
 const mapping = (value: unknown): Mapping => (isMapping(value) ? value : {});

@@ -7,7 +7,7 @@ import { isMapping, type Mapping } from "./mapping.ts";
 import { merge } from "./merge.ts";
 import type { Outside } from "./outside.ts";
 import type { Defaults } from "./proxy.ts";
-import { shapeOf } from "./shape.ts";
+import { keysOf } from "./shape.ts";
 import { parseYaml, placed } from "./yaml.ts";
 
 /** Where only places are wanted, references to the environment need not be right. */
@@ -19,9 +19,9 @@ const unread: Outside = { env: () => "", file: () => "" };
  */
 export function readPlacement(file: string, text: string, defaults: Defaults, outside: Outside = unread): CommonConfig {
   const source = parseYaml(file, text);
-  const shape = shapeOf(commonSchema);
+  const keys = new Set(keysOf(commonSchema));
   const known = (values: Mapping): Mapping =>
-    Object.fromEntries(Object.entries(values).filter(([key]) => shape.kind === "mapping" && shape.keys.has(key)));
+    Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
   const raw = isMapping(source.value) ? source.value : {};
   const { value, findings } = apply(commonSchema, merge(known(defaults.values), known(raw)), outside);
   const broken = [...source.diagnostics, ...findings.map(finding => placed(source, finding))].find(each => each.blocks);

@@ -87,3 +87,9 @@ export function schemaAt(schema: v.GenericSchema, path: readonly (string | numbe
   if (shape.kind !== "either") return undefined;
   return shape.options.map(option => schemaAt(option, path)).find(found => found !== undefined);
 }
+
+/** The keys that a schema of a mapping lists; none for any other schema. */
+export function keysOf(schema: v.GenericSchema): Iterable<string> {
+  const shape = shapeOf(schema);
+  return shape.kind === "mapping" ? shape.keys.keys() : [];
+}

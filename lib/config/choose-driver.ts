@@ -1,0 +1,60 @@
+import type { DriverModule } from "../drivers/module.ts";
+import { type Finding, failure } from "./finding.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
+import { meant, nearest } from "./nearest.ts";
+import { keysOf } from "./shape.ts";
+
+/** The module that a file asks for by its `driver:`, or what is wrong with that. `file` is the content as a mapping. */
+export type Chosen =
+  | { readonly finding: Finding }
+  | { readonly module: DriverModule; readonly driver: string; readonly file: Mapping };
+
+const onlyIscsi = 'use "synology-iscsi", or "nfs-client" and "smb-client" with a mounted share';
+
+/** Drivers that exist elsewhere and will not come: what is the matter, and what to do instead. */
+const refused: ReadonlyMap<unknown, readonly [string, string]> = new Map([
+  ["proxy", ["a connection cannot be a proxy itself", "name the driver of the storage"]],
+  ["synology-nfs", ['"synology-nfs" answers no call in democratic-csi either', onlyIscsi]],
+  ["synology-smb", ['"synology-smb" answers no call in democratic-csi either', onlyIscsi]],
+  [
+    "containerd-oci-ephemeral-inline",
+    ["csimux does not serve inline volumes of container images", "use image volumes of Kubernetes (1.31 and newer)"],
+  ],
+  ["vhd-ephemeral-inline", ["csimux does not run on Windows nodes", "keep democratic-csi for these volumes"]],
+]);
+
+/** Finds the module that serves the connection of this name; `raw` is what the file holds. */
+export function chooseModule(name: string, raw: unknown, modules: readonly DriverModule[]): Chosen {
+  if (!isMapping(raw) || raw["driver"] === undefined || raw["driver"] === null) {
+    const typo = isMapping(raw) ? nearest("driver", Object.keys(raw)) : undefined;
+    if (typo !== undefined)
+      return { finding: failure("unknown-key", [typo], `unknown key "${typo}"`, meant("driver"), "key") };
+    const fix = 'add "driver: <name>" with the name of a driver';
+    return { finding: failure("missing-key", ["driver"], `connection "${name}" has no driver`, fix) };
+  }
+  const { driver } = raw;
+  if (typeof driver !== "string") {
+    return {
+      finding: failure("wrong-type", ["driver"], "expected text, found something else", "write the name of one driver"),
+    };
+  }
+  const module = modules.find(each => each.names.some(known => known === driver));
+  if (module) return { module, driver, file: raw };
+  const names = modules.flatMap(each => each.names);
+  const near = nearest(driver, names);
+  const known = near ? meant(near) : `known drivers: ${names.join(", ")}`;
+  const [message, fix] = refused.get(driver) ?? [`unknown driver "${driver}"`, known];
+  return { finding: failure("unknown-driver", ["driver"], message, fix) };
+}
+
+/** A section that only other drivers have names one of them: mostly `driver` is wrong, not the section. */
+export function ofOtherDriver(finding: Finding, driver: string, modules: readonly DriverModule[]): Finding {
+  const [key, ...below] = finding.path;
+  if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
+  const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema(name))] })));
+  const others = names.filter(({ keys }) => keys.includes(String(key))).map(({ name }) => name);
+  const other = nearest(driver, others) ?? others[0];
+  if (other === undefined) return finding;
+  const fix = `remove it, or correct "driver": ${other} has such a section`;
+  return { ...finding, message: `"${String(key)}" is no section of ${driver}`, fix };
+}
