@@ -125,7 +125,7 @@ const pick = (values: Mapping, wanted: (key: string) => boolean): Mapping =>
 const isCommon = (key: string): boolean => commonKeys.includes(key);
 
 function commonOf(file: Mapping, defaults: Defaults): Mapping {
-  return merge(pick(defaults.values, isCommon), pick(file, isCommon));
+  return merge(commonSchema, pick(defaults.values, isCommon), pick(file, isCommon));
 }
 
 const inherited = new WeakMap<Defaults, Map<string, Mapping>>();
@@ -142,6 +142,7 @@ function sectionsOf(schema: GenericSchema, driver: string, file: Mapping, defaul
     );
   byDriver.set(driver, below);
   return merge(
+    schema,
     below,
     pick(file, key => !isCommon(key)),
   );

@@ -1,14 +1,30 @@
 import type { GenericSchema } from "valibot";
 import type { Path } from "./finding.ts";
 import { isMapping, type Mapping } from "./mapping.ts";
-import { aboutOf, shapeOf } from "./shape.ts";
+import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
 
-/** `over` on top of `base`: mappings by key, anything else replaces, an empty value (null) removes what is below. */
-export function merge(base: Mapping, over: Mapping): Mapping {
-  const result: Record<string, unknown> = { ...base };
+/** The key that a spelling stands for: of an alias the right one, of `<key>File` the secret, else itself. */
+function canonical(schema: GenericSchema, key: string): string {
+  const { aliases } = aboutOf(schema);
+  if (aliases && Object.hasOwn(aliases, key)) return aliases[key] ?? key;
+  const plain = key.endsWith("File") ? key.slice(0, -4) : key;
+  const secret = plain === key ? undefined : schemaAt(schema, [plain]);
+  return secret && aboutOf(secret).secret ? plain : key;
+}
+
+/**
+ * `over` on top of `base`: mappings by key, anything else replaces, an empty value (null) removes what is below. A key takes
+ * the place of its other spellings, `passwordFile` that of a `password` below. `schema` knows the spellings; undefined: none.
+ */
+export function merge(schema: GenericSchema | undefined, base: Mapping, over: Mapping): Mapping {
+  const meaning = (key: string): string => (schema ? canonical(schema, key) : key);
+  const replaced = new Set(Object.keys(over).map(meaning));
+  const kept = Object.entries(base).filter(([key]) => Object.hasOwn(over, key) || !replaced.has(meaning(key)));
+  const result: Record<string, unknown> = Object.fromEntries(kept);
   for (const [key, value] of Object.entries(over)) {
     const below = Object.hasOwn(base, key) ? base[key] : undefined;
-    result[key] = isMapping(below) && isMapping(value) ? merge(below, value) : value;
+    const inner = schema && schemaAt(schema, [key]);
+    result[key] = isMapping(below) && isMapping(value) ? merge(inner, below, value) : value;
   }
   return result;
 }

@@ -23,7 +23,7 @@ export function readPlacement(file: string, text: string, defaults: Defaults, ou
   const known = (values: Mapping): Mapping =>
     Object.fromEntries(Object.entries(values).filter(([key]) => keys.has(key)));
   const raw = isMapping(source.value) ? source.value : {};
-  const { value, findings } = apply(commonSchema, merge(known(defaults.values), known(raw)), outside);
+  const { value, findings } = apply(commonSchema, merge(commonSchema, known(defaults.values), known(raw)), outside);
   const broken = [...source.diagnostics, ...findings.map(finding => placed(source, finding))].find(each => each.blocks);
   if (value !== undefined && !broken) return commonConfig(value);
   throw new CsiError("failed-precondition", broken ? inWords(broken) : `${file} cannot be used`);

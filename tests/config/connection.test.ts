@@ -135,6 +135,24 @@ describe("defaults of the main file", () => {
     expect(below.values).toEqual({});
     expect(connection(nfs, below).config?.instanceId).toBeUndefined();
   });
+
+  test("a key takes the place of an inherited one in another spelling, and a secret that of its file", () => {
+    const system = (secret: string) => `httpConnection: { host: nas, ${secret} }\n`;
+    const rest = `zfs: { datasetParentName: a/v, detachedSnapshotsDatasetParentName: a/s }\nnfs: { shareHost: nas }\n`;
+    const read = (inherited: string, own: string) => {
+      const { source } = main(`driver: proxy\nproxy: { configFolder: /c }\n${system(inherited)}`);
+      const values = { httpConnection: (source.value as Record<string, object>)["httpConnection"] };
+      const world = outside({}, { "/secret": "file" });
+      return connection(`driver: freenas-api-nfs\n${system(own)}${rest}`, { ...noDefaults, values }, world).config
+        ?.settings;
+    };
+    const http = (username: string, password: string) => ({ httpConnection: { username, password } });
+    expect(read("username: a, password: text", "user: b, passwordFile: /secret")).toMatchObject(http("b", "file"));
+    expect(read("user: a, passwordFile: /secret", "username: b, password: text")).toMatchObject(http("b", "text"));
+    expect(read("username: a, passwordFile: /secret", "user: b, password: text")).toMatchObject(http("b", "text"));
+    // What one file says twice stays a mistake.
+    expect(read("username: a", "password: text, passwordFile: /secret")).toBeUndefined();
+  });
 });
 
 describe("values from outside", () => {
