@@ -1,7 +1,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
-import type { Input } from "../lib/lint/gather.ts";
+import type { Input } from "../lib/lint/input.ts";
 import type { Host } from "./host.ts";
 import type { ValidateOptions } from "./validate-options.ts";
 

@@ -4,7 +4,7 @@ import { json } from "../lib/lint/format/json.ts";
 import { junit } from "../lib/lint/format/junit.ts";
 import { sarif } from "../lib/lint/format/sarif.ts";
 import { paint, problemText, summary } from "../lib/lint/format/text.ts";
-import type { Input } from "../lib/lint/gather.ts";
+import type { Input } from "../lib/lint/input.ts";
 import { type Linted, lint, type Problem } from "../lib/lint/lint.ts";
 import { rules } from "../lib/lint/rules.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";

@@ -1,4 +1,5 @@
 import { modules } from "../lib/drivers/index.ts";
+import { inOneLine } from "../lib/lint/format/words.ts";
 import { lint } from "../lib/lint/lint.ts";
 import type { Example, Rule } from "../lib/lint/rules/rule.ts";
 import { rules } from "../lib/lint/rules.ts";
@@ -36,8 +37,8 @@ function said({ id, bad }: Rule, compile: PatternCompiler): string {
   const { problems } = lint(inputs, { modules, outside, atHome: true, compile });
   const problem = problems.find(({ rule }) => rule === id);
   if (!problem) return "";
-  const { file, line, column, severity, path, message, fix } = problem;
-  const text = `${file}:${line}:${column}: ${severity}: ${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
+  const { file, line, column, severity } = problem;
+  const text = `${file}:${line}:${column}: ${severity}: ${inOneLine(problem)}`;
   return `\`\`\`text\n${text} [${id}]\n\`\`\`\n\n`;
 }
 

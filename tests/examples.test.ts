@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { modules } from "../lib/drivers/index.ts";
-import type { Input } from "../lib/lint/gather.ts";
+import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
 import { stale } from "../scripts/committed.ts";

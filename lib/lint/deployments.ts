@@ -1,5 +1,5 @@
 import { groupBy } from "../core/group-by.ts";
-import type { Input } from "./gather.ts";
+import type { Input } from "./input.ts";
 
 const folderOf = (file: string): string => (file.includes("/") ? file.slice(0, file.lastIndexOf("/") + 1) : "");
 

@@ -36,3 +36,16 @@ const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^u
 /** Every key of that name, and what is below it. */
 export const secretByName = (path: Path): boolean =>
   path.some(step => typeof step === "string" && secretName.test(step));
+
+const origin: Position = { line: 1, column: 1 };
+
+/** A document of a file that was given, without a schema that would know its secrets. */
+export const fileLeaf = (file: string, text: string, source: Source): Leaf => ({
+  file,
+  text,
+  source,
+  inside: "",
+  outward: position => position,
+  start: origin,
+  isSecret: secretByName,
+});

@@ -1,6 +1,6 @@
 import { modules } from "../../lib/drivers/index.ts";
 import { paint, problemText } from "../../lib/lint/format/text.ts";
-import type { Input } from "../../lib/lint/gather.ts";
+import type { Input } from "../../lib/lint/input.ts";
 import { lint, type Problem } from "../../lib/lint/lint.ts";
 import type { Example } from "../../lib/lint/rules/rule.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { modules } from "../../lib/drivers/index.ts";
-import type { Input } from "../../lib/lint/gather.ts";
+import type { Input } from "../../lib/lint/input.ts";
 import { lint } from "../../lib/lint/lint.ts";
 import type { Example, Rule } from "../../lib/lint/rules/rule.ts";
 import { rules } from "../../lib/lint/rules.ts";

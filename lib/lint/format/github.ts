@@ -1,13 +1,15 @@
 import type { Problem } from "../lint.ts";
+import { inOneLine } from "./words.ts";
 
 const data = (text: string): string => text.replace(/%/g, "%25").replace(/\r/g, "%0D").replace(/\n/g, "%0A");
 const property = (text: string): string => data(text).replace(/:/g, "%3A").replace(/,/g, "%2C");
 
 /** Workflow commands that GitHub shows as annotations of the lines. */
 export function github(problems: readonly Problem[]): string {
-  const lines = problems.map(({ file, line, column, severity, rule, path, message, fix }) => {
-    const text = `${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
-    return `::${severity} file=${property(file)},line=${line},col=${column},title=${property(rule)}::${data(text)}\n`;
+  const lines = problems.map(problem => {
+    const { file, line, column, severity, rule } = problem;
+    const place = `file=${property(file)},line=${line},col=${column},title=${property(rule)}`;
+    return `::${severity} ${place}::${data(inOneLine(problem))}\n`;
   });
   return lines.join("");
 }

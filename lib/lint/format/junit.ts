@@ -1,5 +1,6 @@
 import { groupBy } from "../../core/group-by.ts";
 import type { Problem } from "../lint.ts";
+import { inOneLine } from "./words.ts";
 
 /** Text for XML 1.0: characters that it does not allow become a question mark. */
 const xml = (text: string): string =>
@@ -24,7 +25,8 @@ export function junit(problems: readonly Problem[], files: readonly string[]): s
   return `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n  <testsuite name="csimux validate" tests="${all.length}" failures="${failed}">\n${cases.join("")}  </testsuite>\n</testsuites>\n`;
 }
 
-function failure({ file, line, column, severity, rule, path, message, fix }: Problem): string {
-  const text = `${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}`;
-  return `      <failure type="${xml(rule)}" message="${xml(`${severity}: ${text}`)}">${xml(`${file}:${line}:${column}`)}</failure>\n`;
+function failure(problem: Problem): string {
+  const { file, line, column, severity, rule } = problem;
+  const message = xml(`${severity}: ${inOneLine(problem)}`);
+  return `      <failure type="${xml(rule)}" message="${message}">${xml(`${file}:${line}:${column}`)}</failure>\n`;
 }

@@ -1,5 +1,6 @@
 import type { Problem } from "../lint.ts";
 import type { Rule } from "../rules/rule.ts";
+import { inOneLine } from "./words.ts";
 
 /** SARIF 2.1.0 (OASIS), as code scanning services read it. */
 export function sarif(problems: readonly Problem[], rules: readonly Rule[], version: string): string {
@@ -14,16 +15,16 @@ export function sarif(problems: readonly Problem[], rules: readonly Rule[], vers
       defaultConfiguration: { level: severity },
     })),
   };
-  const results = problems.map(({ file, line, column, severity, rule, path, message, fix }) => ({
-    ruleId: rule,
-    ruleIndex: index.get(rule) ?? -1,
-    level: severity,
-    message: { text: `${path === "" ? "" : `${path}: `}${message}${fix === undefined ? "" : `; ${fix}`}` },
+  const results = problems.map(problem => ({
+    ruleId: problem.rule,
+    ruleIndex: index.get(problem.rule) ?? -1,
+    level: problem.severity,
+    message: { text: inOneLine(problem) },
     locations: [
       {
         physicalLocation: {
-          artifactLocation: { uri: uri(file) },
-          region: { startLine: line, startColumn: column },
+          artifactLocation: { uri: uri(problem.file) },
+          region: { startLine: problem.line, startColumn: problem.column },
         },
       },
     ],

@@ -1,0 +1,101 @@
+import { failure, located } from "../config/finding.ts";
+import { isMapping } from "../config/mapping.ts";
+import { parseYaml, parseYamlDocuments, type Source } from "../config/yaml.ts";
+import { kindOf, kindOfText } from "./kinds.ts";
+import { fileLeaf, type Placed } from "./leaf.ts";
+import { addObject, type Gathered, maxManifestBytes, nameOf } from "./objects.ts";
+
+/** A text to be checked. */
+export interface Input {
+  /** As the user knows it; used in messages. */
+  readonly file: string;
+  readonly text: string;
+  /**
+   * What it is, where that is known: the main file was named as such, or the file lies in the connection folder.
+   * `given`: the user named this very file, so it must be something. `found`: met in a folder, may be anything.
+   */
+  readonly role: "main" | "connection" | "given" | "found";
+}
+
+/** Words of which every file of csimux has one; parsing a large foreign file would take long. */
+const telling = /driver|kind|httpConnection|datasetParentName|shareBasePath|configFolder/i;
+
+/** Reads one input and sorts its documents; what fits nowhere is reported. */
+export function addInput(input: Input, found: Gathered): void {
+  const { file, text, role } = input;
+  if (role === "found" && !telling.test(text.replaceAll("\0", ""))) return;
+  const foreign = foreignText(file, text);
+  if (foreign) {
+    found.documents++;
+    found.placed.push(foreign);
+    // UTF-16 read as UTF-8: nothing in it means anything.
+    if (text.includes("\0")) return;
+  }
+  const sources = parseYamlDocuments(file, text, maxManifestBytes);
+  const before = sizeOf(found);
+  for (const source of sources) addDocument(input, source, found);
+  const plain = sources.map(source => kindOf(source.value)).filter(kind => kind === "main" || kind === "connection");
+  const [first] = sources;
+  if (!first) return;
+  const leaf = fileLeaf(file, text, first);
+  if (plain.length > 1) {
+    const message = "the file holds several configurations; only the first would be read";
+    found.reported.push({ leaf, finding: failure("yaml-syntax", [], message, "put each into a file of its own") });
+  }
+  const after = sizeOf(found);
+  if (role === "given" && after === before && !isOtherManifest(sources)) {
+    const message = "this is no file that csimux knows: no configuration, no class, no Secret with connection files";
+    found.reported.push({
+      leaf: { ...leaf, isSecret: () => true },
+      finding: failure("nothing-to-check", [], message, 'a connection file begins with "driver: <name>"'),
+    });
+  }
+}
+
+/** How much was found that csimux has to do with. */
+const sizeOf = ({ candidates, classes, helm, documents }: Gathered): number =>
+  candidates.length + classes.length + helm.length + documents;
+
+/** What reading another encoding as UTF-8 leaves behind, with its place. */
+function foreignText(file: string, text: string): Placed | undefined {
+  const at = text.indexOf("\uFFFD");
+  if (at < 0) return undefined;
+  const lines = text.slice(0, at).split("\n");
+  const place = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+  const message = "this is not UTF-8 text, so some of it is lost";
+  const diagnostic = located(file, place, failure("wrong-encoding", [], message, "save the file as UTF-8"));
+  // A source that says so is shown without its values: nobody knows which of them are secret.
+  const leaf = fileLeaf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
+  return { leaf, diagnostic };
+}
+
+/** Manifests as charts render them: objects that have nothing to do with csimux, other Secrets and empty documents among them. */
+function isOtherManifest(sources: readonly Source[]): boolean {
+  const values = sources.map(({ value }) => value).filter(value => value !== null);
+  return values.some(isOtherObject) && values.every(value => isOtherObject(value) || kindOf(value) === "secret");
+}
+
+/** A Kubernetes object of a kind that has nothing to do with csimux: a deployment, a role. */
+const isOtherObject = (value: unknown): boolean =>
+  isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && kindOf(value) === "other";
+
+function addDocument(input: Input, source: Source, found: Gathered): void {
+  const { file, text, role } = input;
+  const leaf = fileLeaf(file, text, source);
+  const broken = source.diagnostics.some(each => each.blocks);
+  const guess = broken ? kindOfText(text) : kindOf(source.value);
+  if (role === "main" || role === "connection") {
+    found.candidates.push({
+      leaf,
+      name: nameOf(file),
+      role: role === "connection" && guess === "main" ? "main" : role,
+    });
+  } else if (guess === "main" || guess === "connection") {
+    found.candidates.push({ leaf, name: nameOf(file), role: guess });
+  } else if (broken && role === "found" && text.includes("{{")) {
+    // A template of a chart is no YAML yet.
+  } else if (broken && (guess !== "other" || role === "given")) {
+    found.documents++;
+    found.placed.push(...source.diagnostics.map(diagnostic => ({ leaf, diagnostic })));
+  } else if (isMapping(source.value)) addObject(leaf, guess, source.value, [], found);
+}

@@ -1,0 +1,89 @@
+import type { Path } from "../config/finding.ts";
+import { isMapping, type Mapping } from "../config/mapping.ts";
+import { parseYamlDocuments, type Source } from "../config/yaml.ts";
+import { type Kind, kindOf, kindOfText } from "./kinds.ts";
+import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
+import type { Candidate } from "./read.ts";
+import { secretEntries } from "./secret-entries.ts";
+import { secretFiles } from "./secret-files.ts";
+import { type ClassObject, type HelmValues, listAt, mappingAt, textAt } from "./world.ts";
+
+/** Largest manifest in bytes. */
+export const maxManifestBytes = 4 << 20;
+
+/** What was found in the inputs so far. */
+export interface Gathered {
+  readonly candidates: Candidate[];
+  readonly classes: ClassObject[];
+  readonly helm: HelmValues[];
+  readonly reported: Reported[];
+  readonly placed: Placed[];
+  /** Inputs that hold something of ours. */
+  documents: number;
+}
+
+/** The name of the connection that a file of this name would be. */
+export const nameOf = (file: string): string => (file.split("/").at(-1) ?? file).replace(/\.(?:ya?ml|json)$/, "");
+
+/** Takes what is of use from a Kubernetes object or Helm values, at `path` of a document. */
+export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, found: Gathered): void {
+  if (kind === "list") {
+    for (const [index, item] of listAt(value, "items").entries()) {
+      if (isMapping(item)) addObject(leaf, kindOf(item), item, [...path, "items", index], found);
+    }
+  }
+  if (kind === "secret") addSecret(leaf, value, path, found);
+  if (kind === "storage-class" || kind === "snapshot-class") found.classes.push(classObject(leaf, kind, value, path));
+  if (kind === "helm") addHelm(leaf, value, found);
+}
+
+function classObject(leaf: Leaf, kind: "storage-class" | "snapshot-class", value: Mapping, path: Path): ClassObject {
+  const storage = kind === "storage-class";
+  return {
+    leaf,
+    kind: storage ? "storage" : "snapshot",
+    path,
+    value,
+    provisioner: textAt(value, storage ? "provisioner" : "driver"),
+    ours: false,
+  };
+}
+
+/** Every class in the values is of this driver. A main file among the values is checked where it stands. */
+function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
+  found.helm.push({ leaf, value });
+  const provisioner = textAt(value, "csiDriver", "name");
+  for (const [key, kind] of [
+    ["storageClasses", "storage"],
+    ["volumeSnapshotClasses", "snapshot"],
+  ] as const) {
+    for (const [index, item] of listAt(value, key).entries()) {
+      if (isMapping(item)) found.classes.push({ leaf, kind, path: [key, index], value: item, provisioner, ours: true });
+    }
+  }
+  const config = mappingAt(value, "driver", "config");
+  if (config["driver"] !== "proxy" || Object.keys(config).length === 1) return;
+  const source: Source = {
+    ...leaf.source,
+    value: config,
+    position: (path, what) => leaf.source.position(["driver", "config", ...path], what),
+  };
+  found.candidates.push({ leaf: { ...leaf, source, isSecret: secretByName }, name: "proxy", role: "main" });
+}
+
+function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
+  for (const { name, text, start, outward } of secretFiles(leaf.source, leaf.text, secret, path)) {
+    const [source] = parseYamlDocuments(leaf.file, text, maxManifestBytes);
+    if (!source) continue;
+    const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(text) : kindOf(source.value);
+    if (kind !== "main" && kind !== "connection") continue;
+    const inner: Leaf = { file: leaf.file, text, source, inside: name, outward, start, isSecret: secretByName };
+    found.candidates.push({ leaf: inner, name: nameOf(name), role: kind });
+  }
+  // What stands in a Secret is nobody's to read; base64 hides nothing.
+  const hiding = { ...leaf, isSecret: () => true };
+  for (const finding of secretEntries(secret, path)) {
+    found.documents++;
+    found.reported.push({ leaf: hiding, finding });
+  }
+}
