@@ -3,11 +3,11 @@ import { dirname, isAbsolute, resolve } from "node:path";
 import { nearest } from "../lib/config/nearest.ts";
 import { placesOf, readPlacement } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
-import { CsiError } from "../lib/core/errors.ts";
+import { CsiError, jointCode } from "../lib/core/errors.ts";
 import { selects } from "../lib/core/selector.ts";
 import { ConnectionFolder } from "../lib/io/folder.ts";
 import { factsOf } from "../lib/lint/facts.ts";
-import { type Demand, fitsTerm, type Place, type PlacementPolicy, place } from "../lib/topology/place.ts";
+import { type Demand, type Place, type PlacementPolicy, place, preferenceOf } from "../lib/topology/place.ts";
 import type { Answer, Candidate } from "../lib/topology/reach.ts";
 import { type ClusterNode, isSubset } from "../lib/topology/sidecar.ts";
 
@@ -120,20 +120,13 @@ function accept({ name, suspended }: Target, places: readonly Place[], demand: D
   }
 }
 
-function preferenceOf(places: readonly Place[], { preferred }: Demand, policy: PlacementPolicy): number {
-  const index = preferred.findIndex(term => fitsTerm(places, term, policy));
-  return index < 0 ? preferred.length : index;
-}
-
-/** Final only when every member refuses for good. */
+/** The answer when none of the connections takes the volume. */
 function refusal(refusals: readonly CsiError[]): CsiError {
   const [first] = refusals;
   if (!first) return new CsiError("failed-precondition", "the group has no members");
   if (refusals.length === 1) return first;
-  const final = refusals.every(({ code }) => code === "invalid-argument");
-  const code = final ? "invalid-argument" : "resource-exhausted";
   return new CsiError(
-    code,
+    jointCode(refusals),
     `no member of the group can take the volume: ${refusals.map(each => each.message).join("; ")}`,
   );
 }

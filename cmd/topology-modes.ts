@@ -1,3 +1,4 @@
+import { groupBy } from "../lib/core/group-by.ts";
 import type { Segments } from "../lib/core/topology.ts";
 import type { Paint } from "../lib/lint/format/text.ts";
 import type { Answer, Course, Mode } from "../lib/topology/reach.ts";
@@ -7,11 +8,9 @@ import type { View } from "./topology-view.ts";
 
 /** What becomes of claims under each setting of external-provisioner; settings that change nothing stand together. */
 export function modesText({ modes, prefix }: View, tint: Paint): string {
-  const groups = new Map<string, Mode[]>();
-  for (const mode of modes) {
-    const text = JSON.stringify([mode.binding, mode.courses.map(({ nodes, request }) => [nodes, request])]);
-    groups.set(text, [...(groups.get(text) ?? []), mode]);
-  }
+  const groups = groupBy(modes, ({ binding, courses }) =>
+    JSON.stringify([binding, courses.map(({ nodes, request }) => [nodes, request])]),
+  );
   return [...groups.values()].map(group => modeText(group, prefix, tint)).join("");
 }
 

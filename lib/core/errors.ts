@@ -35,3 +35,10 @@ const pending: ReadonlySet<Code> = new Set<Code>(["aborted", "unavailable", "dea
 
 /** True when the caller may conclude that nothing is in progress any more (CSI "Timeouts"; external-provisioner's table). */
 export const isFinal = (error: unknown): boolean => !(error instanceof CsiError && pending.has(error.code));
+
+/**
+ * The code of several refusals of one volume taken together: final only when all are for good, otherwise "resource-exhausted",
+ * on which the scheduler may try another node.
+ */
+export const jointCode = (refusals: readonly CsiError[]): Code =>
+  refusals.every(({ code }) => code === "invalid-argument") ? "invalid-argument" : "resource-exhausted";

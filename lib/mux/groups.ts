@@ -1,6 +1,3 @@
-import { createHash } from "node:crypto";
-import { unmet } from "../core/access.ts";
-import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Group } from "../core/group.ts";
@@ -8,8 +5,8 @@ import { type Handle, idBytes } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
 import { backendName } from "../core/name.ts";
 import { selects } from "../core/selector.ts";
-import { fitsTerm, place } from "../topology/place.ts";
 import { Begun } from "./begun.ts";
+import { type Candidate, candidateOf, nobody, ordered } from "./candidates.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { lockKey, nameLock } from "./handles.ts";
@@ -18,13 +15,6 @@ import type { CreateRequest, MuxSettings, PlacedVolume } from "./placed.ts";
 
 /** Makes the volume on one member; `found` says that it exists there already. */
 type Make = (member: string, found: boolean) => Promise<PlacedVolume>;
-
-interface Candidate {
-  readonly name: string;
-  /** Index of the first preferred term that it is reachable from; lower is better. */
-  readonly preference: number;
-  readonly free: bigint | undefined;
-}
 
 /**
  * Chooses a member for each new volume. The choice is safe to repeat, because every member is first asked whether it has
@@ -159,36 +149,14 @@ export class Groups {
     const candidates: Candidate[] = [];
     for (const member of members) {
       const found = await this.#connections.use(member, "handle", connection =>
-        this.#candidate(connection, request, call),
+        candidateOf(connection, request, this.#settings().policy, call),
       );
       if (found instanceof CsiError) refusals.push(found);
       else candidates.push(found);
     }
     if (candidates.length === 0) throw nobody(name, refusals);
     const policy = (await this.#groups()).get(name)?.policy ?? "ordered";
-    return candidates.sort((a, b) => a.preference - b.preference || byPolicy(policy, request.name, a, b));
-  }
-
-  async #candidate(connection: Connection, request: CreateRequest, call: Call): Promise<Candidate | CsiError> {
-    const { name, driver } = connection;
-    const unfit = request.capabilities
-      .map(wanted => unmet(connection.access, wanted))
-      .find(reason => reason !== undefined);
-    if (unfit) return new CsiError("invalid-argument", `${name}: ${unfit}`);
-    if (connection.suspended) return new CsiError("resource-exhausted", `${name}: suspended`);
-    try {
-      place(connection.places, request.demand, this.#settings().policy);
-    } catch (error) {
-      if (error instanceof CsiError) return new CsiError(error.code, `${name}: ${error.message}`);
-      throw error;
-    }
-    const free = await driver.capacity?.available(request.parameters, call);
-    if (free !== undefined && free < wantedBytes(request.range))
-      return new CsiError("resource-exhausted", `${name}: ${free} bytes free`);
-    const preferred = request.demand.preferred.findIndex(term =>
-      fitsTerm(connection.places, term, this.#settings().policy),
-    );
-    return { name, preference: preferred < 0 ? request.demand.preferred.length : preferred, free };
+    return ordered(candidates, policy, request.name);
   }
 
   /** Goes on to the next member only after an answer that proves that nothing was made. */
@@ -239,26 +207,5 @@ function pinned(group: string, members: readonly string[], source: Handle): stri
   throw new CsiError(
     "invalid-argument",
     `the source is on connection "${source.connection}", which is not a member of group "${group}"`,
-  );
-}
-
-function byPolicy(policy: Group["policy"], volume: string, a: Candidate, b: Candidate): number {
-  if (policy === "ordered") return 0;
-  if (policy === "most-free" && a.free !== b.free) return (b.free ?? 0n) > (a.free ?? 0n) ? 1 : -1;
-  return weight(b.name, volume) > weight(a.name, volume) ? 1 : -1;
-}
-
-/** Rendezvous hashing: a member's rank for a name does not change when other members come or go. */
-const weight = (member: string, volume: string): string =>
-  createHash("sha256").update(`${member}\0${volume}`).digest("hex");
-
-/** Only when every member refuses for good is the refusal final; otherwise the scheduler may try another node. */
-function nobody(group: string, refusals: readonly CsiError[]): CsiError {
-  const code = refusals.every(refusal => refusal.code === "invalid-argument")
-    ? "invalid-argument"
-    : "resource-exhausted";
-  return new CsiError(
-    code,
-    `no member of group "${group}" can take the volume: ${refusals.map(r => r.message).join("; ")}`,
   );
 }

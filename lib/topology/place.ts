@@ -15,6 +15,7 @@ export interface Demand {
   readonly preferred: readonly Segments[];
 }
 
+/** What the main file says about where volumes may be made. */
 export interface PlacementPolicy {
   /** Prefix of csimux's own topology keys, without the slash. */
   readonly prefix: string;
@@ -62,6 +63,12 @@ export function place(places: readonly Place[], demand: Demand, policy: Placemen
 /** Whether a term fits one of the places. A connection without places is reachable from everywhere. */
 export const fitsTerm = (places: readonly Place[], term: Segments, policy: PlacementPolicy): boolean =>
   places.length === 0 || (usable(places, term, policy) && places.some(each => fits(each, term, policy)));
+
+/** How much a request prefers a connection: the index of the first preferred term that fits, their number where none does. */
+export function preferenceOf(places: readonly Place[], { preferred }: Demand, policy: PlacementPolicy): number {
+  const index = preferred.findIndex(term => fitsTerm(places, term, policy));
+  return index < 0 ? preferred.length : index;
+}
 
 /** Whether a volume could be made for nodes of this segment; the empty one is anywhere. For GetCapacity. */
 export const reaches = (places: readonly Place[], segment: Segments, policy: PlacementPolicy): boolean =>

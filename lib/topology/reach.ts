@@ -1,4 +1,5 @@
 import type { CsiError } from "../core/errors.ts";
+import { groupBy } from "../core/group-by.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Demand, Place } from "./place.ts";
 import {
@@ -103,14 +104,8 @@ function isUsable(answer: Answer, { keys, labels }: ClusterNode): boolean {
 
 /** Nodes with the same topology, together, in the order of their first. */
 export function alike(nodes: readonly ClusterNode[]): readonly (readonly ClusterNode[])[] {
-  const groups = new Map<string, ClusterNode[]>();
-  for (const node of nodes) {
-    const text = JSON.stringify([...node.keys].sort().map(key => [key, node.labels[key]]));
-    const group = groups.get(text);
-    if (group) group.push(node);
-    else groups.set(text, [node]);
-  }
-  return [...groups.values()];
+  const places = groupBy(nodes, ({ keys, labels }) => JSON.stringify([...keys].sort().map(key => [key, labels[key]])));
+  return [...places.values()];
 }
 
 /** A node label that stands in the way of what the node is to report from now on. */

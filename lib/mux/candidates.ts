@@ -1,0 +1,67 @@
+import { createHash } from "node:crypto";
+import { unmet } from "../core/access.ts";
+import { wantedBytes } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError, jointCode } from "../core/errors.ts";
+import type { Group } from "../core/group.ts";
+import { type PlacementPolicy, place, preferenceOf } from "../topology/place.ts";
+import type { Connection } from "./connection.ts";
+import type { CreateRequest } from "./placed.ts";
+
+/** A member of a group that could take a volume. */
+export interface Candidate {
+  readonly name: string;
+  /** Index of the first preferred term that it is reachable from; lower is better. */
+  readonly preference: number;
+  /** Bytes that a new volume may take; undefined when the driver cannot tell. */
+  readonly free: bigint | undefined;
+}
+
+/** The connection as a candidate for a volume, or why it is none. Rejects when its storage cannot tell how much is free. */
+export async function candidateOf(
+  connection: Connection,
+  request: CreateRequest,
+  policy: PlacementPolicy,
+  call: Call,
+): Promise<Candidate | CsiError> {
+  const { name, driver, places } = connection;
+  const unfit = request.capabilities
+    .map(wanted => unmet(connection.access, wanted))
+    .find(reason => reason !== undefined);
+  if (unfit) return new CsiError("invalid-argument", `${name}: ${unfit}`);
+  if (connection.suspended) return new CsiError("resource-exhausted", `${name}: suspended`);
+  try {
+    place(places, request.demand, policy);
+  } catch (error) {
+    if (error instanceof CsiError) return new CsiError(error.code, `${name}: ${error.message}`);
+    throw error;
+  }
+  const free = await driver.capacity?.available(request.parameters, call);
+  if (free !== undefined && free < wantedBytes(request.range))
+    return new CsiError("resource-exhausted", `${name}: ${free} bytes free`);
+  return { name, preference: preferenceOf(places, request.demand, policy), free };
+}
+
+/** Candidates for a volume of this name, the best first: by preferred place, then as the group's policy says. */
+export const ordered = (
+  candidates: readonly Candidate[],
+  policy: Group["policy"],
+  volume: string,
+): readonly Candidate[] => candidates.toSorted((a, b) => a.preference - b.preference || byPolicy(policy, volume, a, b));
+
+function byPolicy(policy: Group["policy"], volume: string, a: Candidate, b: Candidate): number {
+  if (policy === "ordered") return 0;
+  if (policy === "most-free" && a.free !== b.free) return (b.free ?? 0n) > (a.free ?? 0n) ? 1 : -1;
+  return weight(b.name, volume) > weight(a.name, volume) ? 1 : -1;
+}
+
+/** Rendezvous hashing: a member's rank for a name does not change when other members come or go. */
+const weight = (member: string, volume: string): string =>
+  createHash("sha256").update(`${member}\0${volume}`).digest("hex");
+
+/** The refusal of a whole group. */
+export const nobody = (group: string, refusals: readonly CsiError[]): CsiError =>
+  new CsiError(
+    jointCode(refusals),
+    `no member of group "${group}" can take the volume: ${refusals.map(each => each.message).join("; ")}`,
+  );
