@@ -3,6 +3,7 @@ import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
 import type { Connection } from "./connection.ts";
+import { type Entry, Pool } from "./pool.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -25,15 +26,6 @@ export type Open = (name: string, text: string) => Connection;
  */
 export type Origin = "class" | "handle";
 
-interface Entry {
-  readonly connection: Connection;
-  readonly text: string;
-  readonly defaults: object;
-  leases: number;
-  retired: boolean;
-  idleSince: number;
-}
-
 interface Rejected {
   /** Undefined when the file could not even be read. */
   readonly text: string | undefined;
@@ -50,12 +42,9 @@ export class Connections {
   readonly #files: ConnectionFiles;
   readonly #opener: () => Promise<Open>;
   readonly #defaults: () => object;
-  readonly #timeout: CacheTimeout;
   readonly #log: Log;
-  readonly #entries = new Map<string, Entry>();
   readonly #rejected = new Map<string, Rejected>();
-  readonly #closing = new Set<Promise<void>>();
-  #sweep: ReturnType<typeof setTimeout> | undefined;
+  readonly #pool: Pool;
 
   /**
    * `opener` gives the function that opens; it is asked at the first use, so that the drivers need not be loaded before.
@@ -71,8 +60,8 @@ export class Connections {
     this.#files = files;
     this.#opener = opener;
     this.#defaults = defaults;
-    this.#timeout = timeout;
     this.#log = log;
+    this.#pool = new Pool(timeout, name => this.#rejected.delete(name), log);
   }
 
   names(): Promise<readonly string[]> {
@@ -85,19 +74,13 @@ export class Connections {
       throw new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection`);
     const text = await this.#read(name);
     if (text === undefined) {
-      this.#drop(name);
+      this.#pool.drop(name);
       throw missing(name, origin);
     }
     const open = await this.#opener();
     // Nothing may come between finding the entry and its lease, or it could be closed.
     const entry = text instanceof CsiError ? this.#unread(name, text, origin) : this.#current(name, text, origin, open);
-    entry.leases++;
-    try {
-      return await work(entry.connection);
-    } finally {
-      entry.leases--;
-      this.#released(name, entry);
-    }
+    return this.#pool.lease(entry, work);
   }
 
   /**
@@ -116,10 +99,8 @@ export class Connections {
   }
 
   /** Closes every connection that is not in use and waits for the closing. For the end of the process. */
-  async close(): Promise<void> {
-    clearTimeout(this.#sweep);
-    for (const name of [...this.#entries.keys()]) this.#drop(name);
-    await Promise.allSettled(this.#closing);
+  close(): Promise<void> {
+    return this.#pool.close();
   }
 
   /** The text, undefined when there is no file, or why that cannot be told. */
@@ -134,7 +115,7 @@ export class Connections {
 
   /** A file that cannot be read has turned bad. Without a last good one nothing is kept of it: the name may be anything. */
   #unread(name: string, error: CsiError, origin: Origin): Entry {
-    const old = this.#entries.get(name);
+    const old = this.#pool.get(name);
     return old ? this.#refused(name, undefined, origin, error) : lastGood(name, old, error, origin);
   }
 
@@ -142,7 +123,7 @@ export class Connections {
   #current(name: string, text: string, origin: Origin, open: Open): Entry {
     const defaults = this.#defaults();
     const isNow = (seen: Entry | Rejected | undefined) => seen?.text === text && seen.defaults === defaults;
-    const old = this.#entries.get(name);
+    const old = this.#pool.get(name);
     if (old && isNow(old)) {
       this.#rejected.delete(name);
       return old;
@@ -152,11 +133,8 @@ export class Connections {
     try {
       const connection = open(name, text);
       if (old && old.connection.family !== connection.family) throw changedFamily(old.connection, connection);
-      if (old) this.#retire(old);
-      const entry: Entry = { connection, text, defaults, leases: 0, retired: false, idleSince: 0 };
-      this.#entries.set(name, entry);
       this.#rejected.delete(name);
-      return entry;
+      return this.#pool.add(connection, text, defaults);
     } catch (error) {
       return this.#refused(name, text, origin, error);
     }
@@ -165,7 +143,7 @@ export class Connections {
   /** Reports a file that cannot be used, once, and answers the last good connection. */
   #refused(name: string, text: string | undefined, origin: Origin, error: unknown): Entry {
     if (!(error instanceof CsiError)) throw error;
-    const old = this.#entries.get(name);
+    const old = this.#pool.get(name);
     const before = this.#rejected.get(name);
     this.#rejected.set(name, { text, defaults: this.#defaults(), error });
     if (before === undefined || before.text !== text || before.error.message !== error.message) {
@@ -176,63 +154,6 @@ export class Connections {
       });
     }
     return lastGood(name, old, error, origin);
-  }
-
-  #released(name: string, entry: Entry): void {
-    if (entry.leases > 0) return;
-    if (entry.retired) this.#close(entry);
-    else if (this.#timeout.kind === "none") this.#drop(name);
-    else if (this.#timeout.kind === "idle") {
-      entry.idleSince = Date.now();
-      this.#schedule(this.#timeout.ms);
-    }
-  }
-
-  #schedule(ms: number): void {
-    if (this.#sweep) return;
-    this.#sweep = setTimeout(() => this.#dropIdle(), Math.min(ms, 2 ** 31 - 1));
-    this.#sweep.unref();
-  }
-
-  #dropIdle(): void {
-    this.#sweep = undefined;
-    if (this.#timeout.kind !== "idle") return;
-    const { ms } = this.#timeout;
-    const now = Date.now();
-    let next = Number.POSITIVE_INFINITY;
-    for (const [name, entry] of this.#entries) {
-      if (entry.leases > 0) continue;
-      const left = entry.idleSince + ms - now;
-      if (left <= 0) this.#drop(name);
-      else next = Math.min(next, left);
-    }
-    if (next < Number.POSITIVE_INFINITY) this.#schedule(next);
-  }
-
-  #drop(name: string): void {
-    const entry = this.#entries.get(name);
-    this.#rejected.delete(name);
-    if (!entry) return;
-    this.#entries.delete(name);
-    this.#retire(entry);
-  }
-
-  #retire(entry: Entry): void {
-    entry.retired = true;
-    if (entry.leases === 0) this.#close(entry);
-  }
-
-  #close(entry: Entry): void {
-    const { connection } = entry;
-    const closed = connection.driver.close?.().catch(cause => {
-      this.#log.warn(`connection "${connection.name}" did not close cleanly`, {
-        connection: connection.name,
-        cause: String(cause),
-      });
-    });
-    if (!closed) return;
-    this.#closing.add(closed);
-    void closed.finally(() => this.#closing.delete(closed));
   }
 }
 
