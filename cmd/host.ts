@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { errnoOf } from "../lib/core/errno.ts";
 
 /** The outside facts that a command sees; tests pass their own. */
 export interface Host {
@@ -25,7 +26,7 @@ export const realHost = (): Host => ({
 /** A reader that has gone away, such as `head`, is no reason to fail. Output lost to something else, a full disk say, is. */
 function writer(stream: NodeJS.WriteStream): (text: string) => void {
   const failed = (error: unknown): void => {
-    const code = error instanceof Error && "code" in error ? String(error.code) : String(error);
+    const code = errnoOf(error) ?? String(error);
     if (code === "EPIPE") return;
     if (stream === process.stderr) process.exit(1);
     process.stderr.write(`csimux: the output cannot be written (${code})\n`, () => process.exit(1));

@@ -1,11 +1,11 @@
-import { readFile } from "node:fs/promises";
-import { inWords } from "../lib/config/finding.ts";
+import { reasons } from "../lib/config/finding.ts";
 import { readProxyConfig } from "../lib/config/proxy.ts";
 import { nodeIdSettings } from "../lib/config/topology.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import type { NodeIdConfig } from "../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../lib/topology/node-id.ts";
 import type { Host } from "./host.ts";
+import { readMainText } from "./main-file.ts";
 import { visible } from "./visible.ts";
 
 /** What the node goes by, from flags. */
@@ -37,18 +37,10 @@ const inText = (identity: NodeIdentity, id: string): string =>
 
 async function settings(file: string | undefined, host: Host): Promise<NodeIdConfig> {
   if (file === undefined) return nodeIdSettings(undefined);
-  const text = await readFile(file, "utf8").catch((cause: unknown) => {
-    throw new CsiError("failed-precondition", `the main file ${file} cannot be read`, { cause });
-  });
+  const text = await readMainText(file);
   const { config, diagnostics } = readProxyConfig(file, text, { env: name => host.env[name], file: () => undefined });
   if (config) return config.nodeId;
-  throw new CsiError(
-    "failed-precondition",
-    diagnostics
-      .filter(({ blocks }) => blocks)
-      .map(inWords)
-      .join("\n"),
-  );
+  throw new CsiError("failed-precondition", reasons(diagnostics));
 }
 
 async function guarded(host: Host, json: boolean, work: () => Promise<void>): Promise<number> {

@@ -1,5 +1,6 @@
 import { writeSync } from "node:fs";
 import type { Log } from "../lib/core/call.ts";
+import { errnoOf } from "../lib/core/errno.ts";
 import { humanLine, jsonLine, type LogLine, leveledLog } from "../lib/core/log.ts";
 import type { ServeOptions } from "./serve-options.ts";
 
@@ -29,7 +30,7 @@ function writeAll(text: string): void {
     try {
       rest = rest.subarray(writeSync(2, rest));
     } catch (error) {
-      if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) return;
+      if (errnoOf(error) !== "EAGAIN") return;
     }
   }
 }

@@ -1,8 +1,9 @@
 import { readFile } from "node:fs/promises";
-import { inWords } from "../lib/config/finding.ts";
+import { inWords, reasons } from "../lib/config/finding.ts";
 import type { Outside } from "../lib/config/outside.ts";
 import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
+import { errnoOf } from "../lib/core/errno.ts";
 import { CsiError } from "../lib/core/errors.ts";
 
 /** The main file is looked at again at most this often, in milliseconds, and only when a call comes. */
@@ -30,7 +31,7 @@ export class MainFile {
 
   /** Throws "failed-precondition" when the file cannot be read or used. */
   static async load(path: string, outside: Outside, log: Log): Promise<MainFile> {
-    const text = await read(path);
+    const text = await readMainText(path);
     return new MainFile(path, text, parsed(path, text, outside, log), outside, log);
   }
 
@@ -44,7 +45,7 @@ export class MainFile {
     if (now - this.#looked < freshMs) return;
     this.#looked = now;
     try {
-      const text = await read(this.#path);
+      const text = await readMainText(this.#path);
       if (text === this.#text) return;
       this.#text = text;
       const config = parsed(this.#path, text, this.#outside, this.#log);
@@ -66,20 +67,20 @@ export class MainFile {
 const needsStart = ({ configFolder, cacheTimeout, nodeTopology, nodeId }: ProxyConfig): string =>
   JSON.stringify([configFolder, cacheTimeout, nodeTopology, nodeId]);
 
-async function read(path: string): Promise<string> {
+/** The text of a main file. Throws "failed-precondition" that says why it cannot be read. */
+export async function readMainText(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (cause) {
-    const code = cause instanceof Error && "code" in cause ? ` (${String(cause.code)})` : "";
-    throw new CsiError("failed-precondition", `the main file ${path} cannot be read${code}`, { cause });
+    const code = errnoOf(cause) ?? "unknown reason";
+    throw new CsiError("failed-precondition", `the main file ${path} cannot be read (${code})`, { cause });
   }
 }
 
 function parsed(path: string, text: string, outside: Outside, log: Log): ProxyConfig {
   const { config, diagnostics } = readProxyConfig(path, text, outside);
   if (!config) {
-    const reasons = diagnostics.filter(each => each.blocks).map(inWords);
-    throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons.join("\n")}`);
+    throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons(diagnostics)}`);
   }
   for (const each of diagnostics) log.warn(inWords(each), { rule: each.rule });
   return config;

@@ -1,5 +1,6 @@
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
 import type { Outside } from "../lib/config/outside.ts";
+import { placesOf } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
@@ -37,17 +38,13 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
       log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
     }
     const driver = openDriver(name, config, ports);
-    const alternatives = config.topology?.map(({ requirements, extra }) => ({
-      requirements: prefixed(prefix, requirements),
-      extra,
-    }));
     return {
       name,
       driverName: config.driver,
       family: `${config.module.names[0]}:${driver.protocol}`,
       driver,
       access: config.accessModes ? { ...driver.access, modes: config.accessModes } : driver.access,
-      places: alternatives ?? (driver.local ? ownPlaces() : everywhere),
+      places: placesOf(config, prefix) ?? (driver.local ? ownPlaces() : everywhere),
       labels: config.labels,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
@@ -78,6 +75,3 @@ function openDriver(name: string, config: ConnectionConfig, ports: Ports): Drive
   const identity = { connection: name, driver, instanceId, maxIdBytes: idBytes(name) };
   return module.open(identity, config.settings as never, ports);
 }
-
-const prefixed = (prefix: string, keys: Segments): Place["requirements"] =>
-  Object.fromEntries(Object.entries(keys).map(([key, value]) => [`${prefix}/${key}`, value]));

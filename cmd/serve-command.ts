@@ -2,7 +2,8 @@ import type { Command } from "commander";
 import { tuneEngine } from "./engine.ts";
 import { exit } from "./exit.ts";
 import type { Host } from "./host.ts";
-import { type ServeFlags, serveOptions, UsageError } from "./serve-options.ts";
+import { type ServeFlags, serveOptions } from "./serve-options.ts";
+import { UsageError } from "./usage-error.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 

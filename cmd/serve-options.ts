@@ -1,4 +1,5 @@
 import { type Level, levels } from "../lib/core/log.ts";
+import { UsageError } from "./usage-error.ts";
 
 /** What the command line of `serve` may hold, under commander's names. */
 export interface ServeFlags {
@@ -35,11 +36,6 @@ export interface ServeOptions {
   readonly stateDir: string | undefined;
   /** CSI_NODE_ID: the name of this node in the cluster. */
   readonly nodeName: string | undefined;
-}
-
-/** Bad usage: the text says which flag and what it takes. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
 }
 
 const defaults = { endpoint: "unix:///csi/csi.sock", name: "csimux.storage", version: "1.12.0", mode: "0600" } as const;

@@ -1,5 +1,3 @@
-import { statSync } from "node:fs";
-import { dirname, isAbsolute, resolve } from "node:path";
 import { nearest } from "../lib/config/nearest.ts";
 import { placesOf, readPlacement } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
@@ -24,14 +22,6 @@ export interface Target {
 export interface Targets {
   readonly all: readonly Target[];
   readonly broken: ReadonlyMap<string, CsiError>;
-}
-
-/** The folder of connection files, or undefined when it is not on this machine. */
-export function connectionFolder(config: ProxyConfig, main: string, given: string | undefined): string | undefined {
-  const folder = given ?? config.configFolder;
-  const candidates =
-    given !== undefined || isAbsolute(folder) ? [folder] : [resolve(folder), resolve(dirname(main), folder)];
-  return candidates.find(each => statSync(each, { throwIfNoEntry: false })?.isDirectory());
 }
 
 /** Reads where all connections of a folder are. Throws "unavailable" when the folder cannot be read. */

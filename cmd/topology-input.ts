@@ -1,16 +1,17 @@
 import { readFile } from "node:fs/promises";
-import { inWords } from "../lib/config/finding.ts";
+import { reasons } from "../lib/config/finding.ts";
 import { readNodeList } from "../lib/config/node-list.ts";
 import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
 import { readStorageClass, type StorageClass } from "../lib/config/storage-class.ts";
+import { errnoOf } from "../lib/core/errno.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import type { NodeFacts } from "../lib/topology/facts.ts";
 import { compileTopology, type Topology } from "../lib/topology/rules.ts";
 import type { Host } from "./host.ts";
 import { outsideOf } from "./outside.ts";
-import { UsageError } from "./serve-options.ts";
 import { givenFacts, listedFacts } from "./topology-facts.ts";
 import type { TopologyOptions } from "./topology-options.ts";
+import { UsageError } from "./usage-error.ts";
 
 /** A main file that csimux would not start with. */
 export class ConfigError extends Error {
@@ -37,10 +38,7 @@ export interface Subject {
 /** Reads and compiles a main file. Throws ConfigError, and UsageError when it cannot be read. */
 export async function readRules(path: string, host: Host): Promise<Rules> {
   const { config, diagnostics } = readProxyConfig(path, await textOf(path, host), outsideOf(host.env));
-  if (!config) {
-    const reasons = diagnostics.filter(({ blocks }) => blocks).map(inWords);
-    throw new ConfigError(reasons.join("\n"));
-  }
+  if (!config) throw new ConfigError(reasons(diagnostics));
   const { nodeTopology } = config;
   try {
     return { config, topology: nodeTopology && (await compileTopology(nodeTopology)) };
@@ -85,7 +83,6 @@ async function textOf(path: string, host: Host): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown reason";
-    throw new UsageError(`${path} cannot be read (${code})`);
+    throw new UsageError(`${path} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
   }
 }

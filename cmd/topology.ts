@@ -2,22 +2,16 @@ import { yamlText } from "../lib/config/print.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import { alike, type ClassTopology, type Mode, modes, mostCourses } from "../lib/topology/reach.ts";
+import { connectionFolder, isFolder } from "./connection-folder.ts";
 import type { Host } from "./host.ts";
-import { UsageError } from "./serve-options.ts";
 import { type Change, changesData, changesText } from "./topology-changes.ts";
-import {
-  answering,
-  connectionFolder,
-  readTargets,
-  type Target,
-  type Targets,
-  targetsNamed,
-} from "./topology-connections.ts";
+import { answering, readTargets, type Target, type Targets, targetsNamed } from "./topology-connections.ts";
 import { ConfigError, type Rules, readClass, readRules, readSubjects, type Subject } from "./topology-input.ts";
 import type { Output, TopologyOptions } from "./topology-options.ts";
 import { codeName, report } from "./topology-report.ts";
 import { viewText } from "./topology-text.ts";
 import { clusterWarnings, registered, type View, type ViewedNode, viewData } from "./topology-view.ts";
+import { UsageError } from "./usage-error.ts";
 
 /** Returns the exit code: 0, or 1 when a node could not register or the question has no answer. Throws UsageError. */
 export async function topology(options: TopologyOptions, host: Host): Promise<number> {
@@ -102,8 +96,8 @@ async function connections(
   { config: main, connections: given, nodes }: TopologyOptions,
 ): Promise<Targets | undefined> {
   if (!needed && given === undefined && nodes === undefined) return undefined;
-  const folder = connectionFolder(config, main, given);
-  if (folder !== undefined) return readTargets(folder, config);
+  const folder = given ?? connectionFolder(config.configFolder, main);
+  if (folder !== undefined && isFolder(folder)) return readTargets(folder, config);
   if (!needed && given === undefined) return undefined;
   throw new UsageError(
     `the folder ${given ?? config.configFolder} is not on this machine; name the connection files' folder with --connections`,

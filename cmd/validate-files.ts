@@ -1,7 +1,9 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
+import { errnoOf } from "../lib/core/errno.ts";
 import type { Input } from "../lib/lint/input.ts";
+import { connectionFolder } from "./connection-folder.ts";
 import type { Host } from "./host.ts";
 import type { ValidateOptions } from "./validate-options.ts";
 
@@ -41,8 +43,7 @@ async function readable<T>(input: string, read: () => Promise<T>): Promise<T> {
 }
 
 function unreadable(file: string, error: unknown): InputError {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "unknown error";
-  return new InputError(`${file}: cannot be read (${code})`);
+  return new InputError(`${file}: cannot be read (${errnoOf(error) ?? "unknown reason"})`);
 }
 
 /** Of a link that leads nowhere or in a circle there is nothing to know. */
@@ -50,7 +51,7 @@ function statOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ELOOP") return undefined;
+    if (errnoOf(error) === "ELOOP") return undefined;
     throw error;
   }
 }
@@ -95,8 +96,7 @@ function folderOf(config: string, text: string, host: Host): readonly Input[] {
   const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).partial;
   if (!known || known.configFolder === unknownFolder) return [];
   const { configFolder } = known;
-  const places = isAbsolute(configFolder) ? [configFolder] : [join(configFolder), join(dirname(config), configFolder)];
-  const folder = places.find(place => statSync(place, { throwIfNoEntry: false })?.isDirectory());
+  const folder = connectionFolder(configFolder, config);
   if (folder === undefined) {
     host.err(
       `csimux: the folder ${configFolder} is not on this machine; name the connection files to have them checked\n`,

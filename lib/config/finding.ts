@@ -71,6 +71,13 @@ export const located = (file: string, place: Position, finding: Finding): Diagno
   return { file, ...place, severity, rule, path: dotted(path), message, fix, blocks };
 };
 
+/** Why a file cannot be used: everything that blocks, one a line. */
+export const reasons = (diagnostics: readonly Diagnostic[]): string =>
+  diagnostics
+    .filter(({ blocks }) => blocks)
+    .map(inWords)
+    .join("\n");
+
 /** `file:line:column: severity: path: message (fix)`, one line. */
 export function inWords(diagnostic: Diagnostic): string {
   const { file, line, column, severity, path, message, fix } = diagnostic;

@@ -1,4 +1,5 @@
 import { CsiError } from "../core/errors.ts";
+import { isNodeName } from "../core/node-name.ts";
 import { isMapping } from "./mapping.ts";
 import { parseYamlDocuments } from "./yaml.ts";
 
@@ -16,9 +17,6 @@ export interface ListedNode {
 
 /** Node objects of a large cluster, with the images of every node. */
 const maxBytes = 64 << 20;
-
-/** Names of nodes are DNS subdomains (Kubernetes "Object Names and IDs"). */
-const isNodeName = (text: string): boolean => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text);
 
 /**
  * Reads a list of nodes in one of these forms, as YAML or JSON: what `kubectl get nodes` prints with `-o json` or `-o yaml`, one Node,

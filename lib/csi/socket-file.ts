@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, linkSync, lstatSync, mkdirSync, rmSync, type Stats, unlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname } from "node:path";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 
 /** A socket file that this process has put in place. */
@@ -15,7 +16,7 @@ const maxPathBytes = 107;
 
 const refused = (message: string, cause?: unknown): CsiError => new CsiError("failed-precondition", message, { cause });
 
-const codeOf = (error: unknown): string => (error instanceof Error && "code" in error ? String(error.code) : "unknown");
+const codeOf = (error: unknown): string => errnoOf(error) ?? "unknown";
 
 const sameFile = (a: Stats | undefined, b: Stats): boolean => a?.ino === b.ino && a.dev === b.dev;
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { request } from "node:https";
 import { CsiError } from "../core/errors.ts";
+import { isNodeName } from "../core/node-name.ts";
 import { readSmallFile } from "./small-file.ts";
 
 /** How a pod reaches the cluster's API with its service account. */
@@ -19,9 +20,6 @@ export const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccou
 
 const maxCredentialBytes = 256 * 1024;
 const maxAnswerBytes = 4 << 20;
-
-/** Object names as the API takes them (RFC 1123 subdomain); anything else would be another path. */
-const isNodeName = (name: string): boolean => name.length <= 253 && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(name);
 
 /**
  * The labels of a node. Throws "unavailable" when the API cannot be reached or is not well, "failed-precondition" when

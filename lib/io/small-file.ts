@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 
 /**
@@ -16,7 +17,7 @@ export async function readSmallFile(path: string, maxBytes: number): Promise<str
     return await text(file, path, maxBytes);
   } catch (cause) {
     if (cause instanceof CsiError) throw cause;
-    const code = cause instanceof Error && "code" in cause ? String(cause.code) : "unknown reason";
+    const code = errnoOf(cause) ?? "unknown reason";
     if (code === "ENOENT" || code === "ENOTDIR") return undefined;
     throw new CsiError("failed-precondition", `the file ${path} cannot be read (${code})`, { cause });
   } finally {

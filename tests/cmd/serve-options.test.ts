@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type ServeFlags, serveOptions, UsageError } from "../../cmd/serve-options.ts";
+import { type ServeFlags, serveOptions } from "../../cmd/serve-options.ts";
+import { UsageError } from "../../cmd/usage-error.ts";
 
 type Env = Readonly<Record<string, string>>;
 
