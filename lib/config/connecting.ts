@@ -2,6 +2,7 @@ import * as v from "valibot";
 import {
   type About,
   consistent,
+  described,
   filled,
   flag,
   host,
@@ -17,9 +18,6 @@ import {
 } from "./parts.ts";
 
 /** How storage systems are reached: by nodes, over HTTP, over SSH. */
-
-const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
-  v.pipe(schema, v.metadata({ ...about }));
 
 const transportShape =
   /^(?:(?:tcp|rdma):\/\/(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::[0-9]{1,5})?(?:\?[^\s]*)?|fc:\/\/\[?nn-0x[0-9A-Fa-f]+:pn-0x[0-9A-Fa-f]+\]?(?:\?[^\s]*)?)$/;
@@ -63,6 +61,27 @@ export function* somePortal(value: {
 }): Generator<readonly [readonly (string | number)[], string]> {
   if (value.targetPortal !== "" || value.targetPortals.some(each => each !== "")) return;
   yield [["targetPortal"], 'nodes need a portal: give "targetPortal" or "targetPortals"'];
+}
+
+/** The rule that CHAP needs user and password together, and mutual CHAP the other direction too. `keys` are those of the block. */
+export function* chapPairs<K extends string>(
+  value: { readonly [key in K]?: string | undefined },
+  keys: {
+    readonly user: K;
+    readonly password: K;
+    readonly mutualUser: K;
+    readonly mutualPassword: K;
+  },
+): Generator<readonly [readonly (string | number)[], string]> {
+  const { user, password, mutualUser, mutualPassword } = keys;
+  for (const [name, word] of [
+    [user, password],
+    [mutualUser, mutualPassword],
+  ] as const) {
+    if (value[name] && !value[word]) yield [[word], `"${name}" is given without "${word}": CHAP needs both`];
+    if (value[word] && !value[name]) yield [[name], `"${word}" is given without "${name}": CHAP needs both`];
+  }
+  if (value[mutualUser] && !value[user]) yield [[user], `mutual CHAP needs "${user}" and "${password}" too`];
 }
 
 /** Where nodes reach NVMe subsystems. */

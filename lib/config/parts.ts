@@ -27,7 +27,8 @@ export interface AboutRecord {
   readonly ignored?: Readonly<Record<string, string>>;
 }
 
-const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
+/** A schema with what is said about its key. */
+export const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
   v.pipe(schema, v.metadata({ ...about }));
 
 /**
@@ -68,6 +69,7 @@ export const secret = (about: About): v.GenericSchema<unknown, string> =>
 export const template = (about: About): v.GenericSchema<unknown, string> =>
   described(v.string(), { ...about, expand: false });
 
+/** true or false. */
 export const flag = (about: About): v.GenericSchema<unknown, boolean> => described(v.boolean(), about);
 
 /** A whole number from `min` to `max`. */

@@ -1,10 +1,7 @@
 import * as v from "valibot";
-import { type About, consistent, optional } from "./parts.ts";
+import { type About, consistent, described, optional } from "./parts.ts";
 
 /** Values that several storage drivers have in their files. */
-
-const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
-  v.pipe(schema, v.metadata({ ...about }));
 
 const datasetPart = /^(?!\.{1,2}$)[A-Za-z0-9][A-Za-z0-9_.: -]*$/;
 

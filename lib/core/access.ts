@@ -1,12 +1,16 @@
 /** Access modes of CSI (VolumeCapability.AccessMode), in words. */
-export type AccessMode =
-  | "single-node-writer"
-  | "single-node-reader-only"
-  | "multi-node-reader-only"
-  | "multi-node-single-writer"
-  | "multi-node-multi-writer"
-  | "single-node-single-writer"
-  | "single-node-multi-writer";
+export const accessModes = [
+  "single-node-writer",
+  "single-node-reader-only",
+  "multi-node-reader-only",
+  "multi-node-single-writer",
+  "multi-node-multi-writer",
+  "single-node-single-writer",
+  "single-node-multi-writer",
+] as const;
+
+/** One of them. */
+export type AccessMode = (typeof accessModes)[number];
 
 /** One requested way of using a volume (VolumeCapability). */
 export interface Capability {

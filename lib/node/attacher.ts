@@ -1,8 +1,7 @@
 import type { Access, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { MountTable } from "./mount-table.ts";
-
-type Context = Readonly<Record<string, string>>;
+import type { Context } from "./requests.ts";
 
 /** What a volume is on this node once it is attached; another kind is another member of this union. */
 export interface Attached {

@@ -1,14 +1,13 @@
 import { createHash } from "node:crypto";
 import { access, mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { AccessMode } from "../core/access.ts";
+import { type AccessMode, accessModes } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { fileFailure } from "./files.ts";
 import type { Identity } from "./mount-table.ts";
-
-type Context = Readonly<Record<string, string>>;
+import type { Context } from "./requests.ts";
 
 /** One place at which a volume was published, or was about to be. */
 export interface Published {
@@ -143,15 +142,7 @@ const isThere = (file: string): Promise<boolean> =>
     () => false,
   );
 
-const modes: ReadonlySet<unknown> = new Set<AccessMode>([
-  "single-node-writer",
-  "single-node-reader-only",
-  "multi-node-reader-only",
-  "multi-node-single-writer",
-  "multi-node-multi-writer",
-  "single-node-single-writer",
-  "single-node-multi-writer",
-]);
+const modes: ReadonlySet<unknown> = new Set(accessModes);
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,7 @@
 import type { Capability } from "../core/access.ts";
 
-type Context = Readonly<Record<string, string>>;
+/** Text that travels with a volume: `volume_context` and `publish_context`. */
+export type Context = Readonly<Record<string, string>>;
 
 /** NodeStageVolume in plain values. Secrets are in the call. */
 export interface StageRequest {

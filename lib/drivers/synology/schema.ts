@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { httpAddress, portals, somePortal } from "../../config/connecting.ts";
+import { chapPairs, httpAddress, portals, somePortal } from "../../config/connecting.ts";
 import { consistent, filled, flag, list, oneOf, optional, record, secret, text, whole } from "../../config/parts.ts";
 import { iqnBase, shaped, templated } from "../../config/storage.ts";
 
@@ -110,16 +110,13 @@ const targetTemplate = consistent(
       aliases: { mutualUser: "mutual_user", mutualPassword: "mutual_password" },
     },
   ),
-  function* (value) {
-    for (const [name, word] of [
-      ["user", "password"],
-      ["mutual_user", "mutual_password"],
-    ] as const) {
-      if (value[name] && !value[word]) yield [[word], `"${name}" is given without "${word}": CHAP needs both`];
-      if (value[word] && !value[name]) yield [[name], `"${word}" is given without "${name}": CHAP needs both`];
-    }
-    if (value.mutual_user && !value.user) yield [["user"], 'mutual CHAP needs "user" and "password" too'];
-  },
+  value =>
+    chapPairs(value, {
+      user: "user",
+      password: "password",
+      mutualUser: "mutual_user",
+      mutualPassword: "mutual_password",
+    }),
 );
 
 const lunSnapshotTemplate = record(

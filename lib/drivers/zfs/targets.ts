@@ -1,4 +1,4 @@
-import { portals, somePortal, someTransport, transports } from "../../config/connecting.ts";
+import { chapPairs, portals, somePortal, someTransport, transports } from "../../config/connecting.ts";
 import {
   consistent,
   filled,
@@ -64,16 +64,13 @@ const chap = consistent(
     },
     { description: "CHAP credentials of every target", aliases: { username: "userid", user: "userid" } },
   ),
-  function* (value) {
-    for (const [name, word] of [
-      ["userid", "password"],
-      ["mutual_userid", "mutual_password"],
-    ] as const) {
-      if (value[name] && !value[word]) yield [[word], `"${name}" is given without "${word}": CHAP needs both`];
-      if (value[word] && !value[name]) yield [[name], `"${word}" is given without "${name}": CHAP needs both`];
-    }
-    if (value.mutual_userid && !value.userid) yield [["userid"], 'mutual CHAP needs "userid" and "password" too'];
-  },
+  value =>
+    chapPairs(value, {
+      user: "userid",
+      password: "password",
+      mutualUser: "mutual_userid",
+      mutualPassword: "mutual_password",
+    }),
 );
 
 const targetCli = record(
