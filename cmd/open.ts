@@ -12,6 +12,7 @@ import type { Ports } from "../lib/drivers/module.ts";
 import type { Connection } from "../lib/mux/connection.ts";
 import type { Place } from "../lib/topology/place.ts";
 
+/** What opening a connection needs besides the text of its file. */
 export interface OpenOptions {
   readonly main: () => Pick<ProxyConfig, "defaults">;
   /** Prefix of topology keys; fixed at the start, like what nodes report. */

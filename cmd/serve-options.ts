@@ -21,8 +21,10 @@ export interface ServeFlags {
   readonly nodeId?: string;
 }
 
+/** Which half of csimux a process is. */
 export type Mode = "controller" | "node";
 
+/** The command line of `serve`, checked, with defaults filled in. */
 export interface ServeOptions {
   readonly endpoints: readonly string[];
   readonly config: string;

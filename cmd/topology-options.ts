@@ -16,6 +16,7 @@ export interface TopologyFlags {
   readonly changesFrom?: string;
 }
 
+/** The form of what is printed. */
 export type Output = "text" | "json" | "yaml";
 
 /** Facts of a node that the user gives; the rest is looked up where the command runs. */
@@ -27,6 +28,7 @@ export interface GivenFacts {
   readonly labels: ReadonlyMap<string, string>;
 }
 
+/** The command line of `topology`, checked. */
 export interface TopologyOptions {
   /** Path of the main file. */
   readonly config: string;

@@ -42,7 +42,7 @@ export const registered = ({ name, report, labels }: ViewedNode): ClusterNode =>
 });
 
 /** Labels that are on a node already with another value: kubelet refuses to register it until they change. */
-export const collisions = ({ report, labels }: ViewedNode) => {
+const collisions = ({ report, labels }: ViewedNode) => {
   const kept = Object.entries(labels ?? {}).filter(([key]) => Object.hasOwn(report.segments, key));
   return labelChanges(Object.fromEntries(kept), report.segments);
 };

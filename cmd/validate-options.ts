@@ -1,4 +1,6 @@
+/** The forms of what `validate` prints. */
 export const formats = ["text", "json", "sarif", "github", "junit"] as const;
+/** One of them. */
 export type Format = (typeof formats)[number];
 
 /** The command line of `csimux validate`. */

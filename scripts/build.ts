@@ -8,7 +8,7 @@ import { train } from "./training.ts";
 export const executable = `${root}/dist/csimux`;
 
 /** Version of package.json and commit of the checkout, as they are baked into the executable. */
-export async function identity(): Promise<{ readonly version: string; readonly commit: string }> {
+async function identity(): Promise<{ readonly version: string; readonly commit: string }> {
   const { version } = JSON.parse(await readFile(`${root}/package.json`, "utf8")) as { version: string };
   const head = await spawned(["git", "rev-parse", "--short=12", "HEAD"]);
   return { version, commit: head.code === 0 ? head.stdout.trim() : "unknown" };

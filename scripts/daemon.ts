@@ -16,6 +16,7 @@ export interface Daemon {
   stop(): Promise<{ readonly code: number | undefined; readonly ms: number }>;
 }
 
+/** How a csimux is started on a sandbox. */
 export interface DaemonOptions {
   /** How csimux is started: the executable, or a runtime with a script. */
   readonly command: Argv;
@@ -46,7 +47,7 @@ export function connects(socket: string): Promise<boolean> {
 const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 /** Starts csimux without waiting for it; its output goes to `log` in the sandbox. */
-export function spawnDaemon({ command, sandbox, env }: DaemonOptions): {
+function spawnDaemon({ command, sandbox, env }: DaemonOptions): {
   readonly child: ChildProcess;
   readonly logFile: string;
 } {

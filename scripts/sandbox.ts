@@ -57,7 +57,7 @@ export const connectionFile = (base: string, kind: Topology): string =>
   ].join("\n");
 
 /** Mount points at or below a folder, the deepest first (proc(5), mountinfo: field five, octal escapes). */
-export async function mountsBelow(folder: string): Promise<readonly string[]> {
+async function mountsBelow(folder: string): Promise<readonly string[]> {
   const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
   const points = lines.map(line =>
     (line.split(" ")[4] ?? "").replace(/\\([0-7]{3})/g, (_, octal: string) =>

@@ -7,6 +7,7 @@ export const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/,
 /** A program of node_modules/.bin. */
 export const tool = (name: string): string => `${root}/node_modules/.bin/${name}`;
 
+/** What a program that has ended left. */
 export interface Spawned {
   /** The exit code; 128 plus something when a signal ended it, 127 when it could not be started. */
   readonly code: number;
@@ -14,6 +15,7 @@ export interface Spawned {
   readonly stderr: string;
 }
 
+/** How a program is run. */
 export interface SpawnOptions {
   readonly cwd?: string;
   /** Added to the environment of this process. */

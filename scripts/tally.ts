@@ -5,6 +5,7 @@ export interface Tally {
   readonly skipped: number;
 }
 
+/** No test at all. */
 export const nothing: Tally = { passed: 0, failed: 0, skipped: 0 };
 
 /** The sum of two parts. */

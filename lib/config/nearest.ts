@@ -1,5 +1,5 @@
 /** Edits (insert, delete, replace, swap neighbours) from `a` to `b`: the optimal string alignment distance. */
-export function distance(a: string, b: string): number {
+function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row++) {

@@ -3,10 +3,11 @@ import type { NodeIdConfig, RuleSource, TopologyConfig } from "../topology/confi
 import { isLabelValue } from "../topology/labels.ts";
 import { consistent, filled, flag, list, oneOf, optional, record, template, text } from "./parts.ts";
 
+/** Prefix of topology keys where the main file names none. */
 export const defaultPrefix = "org.democratic-csi.topology";
 
 /** A DNS name of at most 63 characters (CSI "Topology": prefix of a key). */
-export const isPrefix = (value: string): boolean =>
+const isPrefix = (value: string): boolean =>
   value.length <= 63 && value.split(".").every(label => /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/.test(label));
 
 const sources = ["nodeName", "hostname", "env", "file", "nodeLabel"] as const;

@@ -7,7 +7,7 @@ export interface CapacityRange {
 }
 
 /** The size of a volume when the request names none: 1 GiB, as democratic-csi does. */
-export const defaultBytes = 1n << 30n;
+const defaultBytes = 1n << 30n;
 
 /**
  * The size in bytes that a range asks for: `required`, else `limit`, else 1 GiB.

@@ -1,6 +1,8 @@
 import type { Log } from "./call.ts";
 
+/** From the least important to the most. */
 export const levels = ["debug", "info", "warn", "error"] as const;
+/** How important a log line is. */
 export type Level = (typeof levels)[number];
 
 /** One log record, ready to be written. */

@@ -18,6 +18,7 @@ import type { Instrumented } from "./instrument.ts";
 import { pageSize, required, requiredList, requiredName } from "./require.ts";
 import { controllerCapabilities } from "./versions.ts";
 
+/** What the Controller service is made of. */
 export interface ControllerParts {
   readonly volumes: Volumes;
   readonly snapshots: Snapshots;

@@ -7,7 +7,9 @@ import {
 } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
 
+/** What the Identity service answers. */
 export interface IdentityOptions {
+  /** The driver name that the cluster sees (CSI GetPluginInfo). */
   readonly name: string;
   readonly version: string;
   readonly commit: string;

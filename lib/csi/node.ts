@@ -14,6 +14,7 @@ export interface NodeInfo {
   readonly segments: Segments | undefined;
 }
 
+/** What the Node service is made of. */
 export interface NodeParts {
   readonly volumes: NodeVolumes;
   /** Throws while an input of the topology is not there yet, so that registration is repeated. */

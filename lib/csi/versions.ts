@@ -3,9 +3,6 @@ import { ControllerServiceCapability_RPC_Type as C, NodeServiceCapability_RPC_Ty
 /** A CSI version as [major, minor]. */
 export type Version = readonly [number, number];
 
-/** The newest version that csimux speaks. */
-export const newest: Version = [1, 12];
-
 /** What the controller offers, and the CSI version in which each capability first appeared. */
 const controller: readonly (readonly [C, Version])[] = [
   [C.CREATE_DELETE_VOLUME, [0, 1]],

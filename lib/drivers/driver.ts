@@ -32,6 +32,7 @@ export interface VolumeSpec {
   readonly source: Source | undefined;
 }
 
+/** A volume that exists. */
 export interface Volume {
   readonly id: string;
   /** Size in bytes; 0 when the driver cannot tell. */
@@ -40,6 +41,7 @@ export interface Volume {
   readonly source: Source | undefined;
 }
 
+/** A snapshot that exists. */
 export interface Snapshot {
   readonly id: string;
   readonly volumeId: string;
@@ -55,6 +57,7 @@ export interface Page<T> {
   readonly next: string | undefined;
 }
 
+/** Which part of a listing is wanted. */
 export interface PageRequest {
   /** The token of an earlier page; undefined for the first. A token that is not ours throws "aborted" (CSI ListVolumes). */
   readonly token: string | undefined;

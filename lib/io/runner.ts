@@ -1,10 +1,11 @@
 /** A program and its arguments. Nothing here ever passes through a shell. */
 export type Argv = readonly [string, ...string[]];
 
+/** What is to be executed. */
 export interface Command {
   readonly argv: Argv;
   readonly stdin?: string;
-  /** Added to the small fixed environment (PATH, LC_ALL=C) that every command gets. */
+  /** Added to the environment that the runner gives to every command. */
   readonly env?: Readonly<Record<string, string>>;
   /** Words that must not be printed. */
   readonly secret?: readonly string[];
@@ -25,19 +26,17 @@ export interface CommandRunner {
   readonly where: string;
   /** Resolves whatever the exit code; rejects with CommandError when the command could not run or was killed. */
   run(command: Command, signal: AbortSignal): Promise<Output>;
-  close?(): Promise<void>;
 }
 
+/** How a command came to no exit code: not found, not executable, out of time, given up, ended by a signal, or not started. */
 export type CommandFailure = "missing" | "denied" | "timeout" | "cancelled" | "killed" | "spawn";
 
 /** A command that did not run to an exit code of its own. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly failure: CommandFailure;
-  readonly program: string;
   constructor(where: string, program: string, failure: CommandFailure, reason: string, options?: { cause?: unknown }) {
     super(`${program}: ${reason} (${where})`, options);
     this.failure = failure;
-    this.program = program;
   }
 }

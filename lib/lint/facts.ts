@@ -14,7 +14,7 @@ export interface DriverFacts {
 }
 
 /** File systems that a node makes on a block volume. */
-export const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"];
+const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"];
 
 const endings: readonly (readonly [RegExp, DriverFacts["filesystem"]])[] = [
   [/-nfs$|^nfs-client$/, "nfs"],

@@ -67,16 +67,19 @@ export function at(value: unknown, ...path: readonly (string | number)[]): unkno
   return here;
 }
 
+/** The text or number at a path, as text. */
 export const textAt = (value: unknown, ...path: readonly (string | number)[]): string | undefined => {
   const found = at(value, ...path);
   return typeof found === "string" || typeof found === "number" ? String(found) : undefined;
 };
 
+/** The mapping at a path, empty where there is none. */
 export const mappingAt = (value: unknown, ...path: readonly (string | number)[]): Mapping => {
   const found = at(value, ...path);
   return isMapping(found) ? found : {};
 };
 
+/** The list at a path, empty where there is none. */
 export const listAt = (value: unknown, ...path: readonly (string | number)[]): readonly unknown[] => {
   const found = at(value, ...path);
   return Array.isArray(found) ? found : [];

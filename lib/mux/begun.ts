@@ -19,6 +19,7 @@ export class Begun {
     return (this.#volumes.get(volume) ?? []).filter(each => each.named === named).map(({ member }) => member);
   }
 
+  /** The volume is about to be made on the member. */
   remember(volume: string, named: string, member: string): void {
     const others = this.#without(volume, member);
     this.#volumes.delete(volume);

@@ -18,6 +18,7 @@ const reuseMs = 5_000;
 const patienceMs = 5_000;
 const width = 16;
 
+/** Which volume the capacity is asked for (CSI GetCapacity). */
 export interface CapacityRequest {
   readonly capabilities: readonly Capability[];
   readonly parameters: Context;
@@ -45,6 +46,7 @@ export class Capacity {
     this.#patience = patience;
   }
 
+  /** Bytes for one new volume; `infiniteBytes` where storage cannot tell, 0 where no such volume can be made. Throws "invalid-argument" for an unknown class. */
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
     const wanted = request.parameters["connection"];
     if (!wanted) return this.#anywhere(request, call);

@@ -64,6 +64,7 @@ export class Connections {
     this.#pool = new Pool(timeout, name => this.#rejected.delete(name), log);
   }
 
+  /** As ConnectionFiles.names. */
   names(): Promise<readonly string[]> {
     return this.#files.names();
   }

@@ -43,6 +43,7 @@ export class Groups {
     this.#settings = settings;
   }
 
+  /** Whether a group of this name is configured now. */
   async has(name: string): Promise<boolean> {
     return (await this.#groups()).has(name);
   }

@@ -17,6 +17,7 @@ const pageOf = (max: number): number => Math.min(max || largestPage, largestPage
 /** How many connections are asked at the same time. */
 const width = 16;
 
+/** Which page of a listing is wanted. */
 export interface ListRequest {
   /** 0: no limit asked for. */
   readonly max: number;
@@ -24,6 +25,7 @@ export interface ListRequest {
   readonly token: string;
 }
 
+/** What ListSnapshots is narrowed down to. */
 export interface SnapshotFilter {
   /** Handles; empty: not filtered by it. */
   readonly snapshot: string;
@@ -55,6 +57,7 @@ export class Listing {
     this.#patience = patience;
   }
 
+  /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
   volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
     const list = async (connection: Connection, page: PageRequest) => {
       const { inventory } = connection.driver;

@@ -30,6 +30,7 @@ export class Pool {
     this.#log = log;
   }
 
+  /** The connection that has this name now. */
   get(name: string): Entry | undefined {
     return this.#entries.get(name);
   }
@@ -54,6 +55,7 @@ export class Pool {
     }
   }
 
+  /** Lets a name go: its connection is closed as soon as nobody uses it. */
   drop(name: string): void {
     this.#forgotten(name);
     const entry = this.#entries.get(name);

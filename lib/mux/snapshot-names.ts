@@ -11,6 +11,7 @@ const most = 10_000;
 export class SnapshotNames {
   readonly #made = new Map<string, Handle>();
 
+  /** This process has made the snapshot. */
   remember(name: string, snapshot: Handle): void {
     this.#made.delete(name);
     this.#made.set(name, snapshot);

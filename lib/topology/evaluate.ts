@@ -44,13 +44,6 @@ export async function evaluate(topology: Topology, facts: NodeFacts): Promise<Ev
   }
 }
 
-/** The segments of NodeGetInfo. Throws the CsiError that says why there are none. */
-export async function nodeSegments(topology: Topology, facts: NodeFacts): Promise<Segments> {
-  const { segments, failure } = await evaluate(topology, facts);
-  if (failure) throw failure;
-  return segments;
-}
-
 async function segmentsFor(topology: Topology, facts: NodeFacts, outcomes: RuleOutcome[]): Promise<Segments> {
   const { prefix } = topology;
   if (topology.kind !== "rules") {
@@ -104,7 +97,7 @@ function withoutTail(text: string): string {
 }
 
 /** A source as people call it. */
-export function sourceInWords(source: RuleSource): string {
+function sourceInWords(source: RuleSource): string {
   if (!("name" in source)) return source.kind === "nodeName" ? "the node's name" : "the host name";
   const words = { env: "variable", file: "file", nodeLabel: "node label" } as const;
   return `${words[source.kind]} ${source.name}`;

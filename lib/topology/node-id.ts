@@ -11,6 +11,7 @@ export interface NodeIdentity {
   readonly nqn?: string;
 }
 
+/** One of these names. */
 export type NodeIdPart = keyof NodeIdentity;
 
 /** NodeGetInfo: node_id has at most this many bytes; CSI asks to stay within 128 where possible. */

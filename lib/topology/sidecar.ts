@@ -64,7 +64,7 @@ function strictRequest(own: Segments, allowed: readonly AllowedTerm[]): SidecarR
 }
 
 /** One term for each combination of values. An expression without values leaves what follows to begin anew. */
-export function flatten(allowed: readonly AllowedTerm[]): Segments[] {
+function flatten(allowed: readonly AllowedTerm[]): Segments[] {
   return allowed.flatMap(expressions =>
     expressions.reduce<Segments[]>((terms, { key, values }) => {
       const before = terms.length > 0 ? terms : [{}];
@@ -125,7 +125,7 @@ const demand = (requisite: readonly Segments[], first: number): SidecarRequest =
  * Where the preferred terms of an immediately bound claim begin: a hash of its name, so that a class spreads. A trailing
  * number is a StatefulSet's ordinal: it counts on its own, and only the word before it is hashed.
  */
-export function rotation(claim: string, terms: number): number {
+function rotation(claim: string, terms: number): number {
   const [, base, ordinal] = /^(.*)-([0-9]+)$/s.exec(claim) ?? [];
   const index = Number(ordinal);
   if (base === undefined || index > 0xffff_ffff) return fnv32(claim) % terms;

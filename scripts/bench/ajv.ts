@@ -28,7 +28,7 @@ export function validators(): (driver: string) => ValidateFunction {
 }
 
 /** Validates every connection file of a folder: the yardstick for `csimux validate`, which looks at far more. */
-export function validateFolder(folder: string): Outcome {
+function validateFolder(folder: string): Outcome {
   const validatorOf = validators();
   const names = readdirSync(folder).filter(name => name.endsWith(".yaml"));
   const failures = names.flatMap(name => {

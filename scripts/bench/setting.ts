@@ -49,6 +49,7 @@ export const quick: Scale = {
   silenceMs: 3000,
 };
 
+/** Waits this many milliseconds. */
 export const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 /** A server of its own with a client on it. */
@@ -58,6 +59,7 @@ export interface Setting {
   readonly client: CsiClient;
 }
 
+/** What is started, with which connections, and variables for it. */
 export interface SettingOptions {
   readonly executable: string;
   readonly connections?: readonly string[];

@@ -6,7 +6,7 @@ import { insideRange, wantedBytes } from "../../lib/core/bytes.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { encodeHandle, isConnectionName, maxHandleBytes, parseHandle } from "../../lib/core/handle.ts";
 import { modules } from "../../lib/drivers/index.ts";
-import { nodeSegments } from "../../lib/topology/evaluate.ts";
+import { evaluate } from "../../lib/topology/evaluate.ts";
 import { decodeNodeId, encodeNodeId } from "../../lib/topology/node-id.ts";
 import { type Place, place } from "../../lib/topology/place.ts";
 import { compileTopology } from "../../lib/topology/rules.ts";
@@ -49,7 +49,11 @@ describe("what nodes report", () => {
         label: async () => undefined,
       };
       const got = compiled
-        ? await resultOf(async () => ({ segments: await nodeSegments(compiled, facts) }))
+        ? await resultOf(async () => {
+            const { segments, failure } = await evaluate(compiled, facts);
+            if (failure) throw failure;
+            return { segments };
+          })
         : refusedConfig;
       expect(got as unknown).toEqual(want);
     },

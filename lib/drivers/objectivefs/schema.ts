@@ -21,6 +21,7 @@ const environment = consistent(values, function* (value) {
   if (!value["OBJECTSTORE"]) yield [["OBJECTSTORE"], 'required key "OBJECTSTORE" is missing: which object store it is'];
 });
 
+/** The sections of objectivefs. */
 export const objectivefsSchema = record({
   objectivefs: record(
     {

@@ -155,4 +155,5 @@ const iscsi = consistent(
   somePortal,
 );
 
+/** The sections of synology-iscsi. */
 export const synologyIscsiSchema = record({ httpConnection: http, synology: optional(synology), iscsi });

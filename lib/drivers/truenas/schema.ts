@@ -54,11 +54,19 @@ const apiVolumes = apart(record({ ...parents, ...zvols }, zvolSection(overApi)))
 
 const apiOnly = { ignored: { sshConnection: "this driver uses the API only; freenas-nfs and its like use SSH" } };
 
+/** The sections of freenas-nfs. */
 export const freenasNfsSchema = record({ ...ssh, zfs: sshDatasets, nfs });
+/** The sections of freenas-smb. */
 export const freenasSmbSchema = record({ ...ssh, zfs: sshDatasets, smb });
+/** The sections of freenas-iscsi. */
 export const freenasIscsiSchema = record({ ...ssh, zfs: sshVolumes, iscsi });
+/** The sections of freenas-nvmeof. */
 export const freenasNvmeofSchema = record({ ...ssh, zfs: sshVolumes, nvmeof });
+/** The sections of freenas-api-nfs. */
 export const freenasApiNfsSchema = record({ ...api, zfs: apiDatasets, nfs }, apiOnly);
+/** The sections of freenas-api-smb. */
 export const freenasApiSmbSchema = record({ ...api, zfs: apiDatasets, smb }, apiOnly);
+/** The sections of freenas-api-iscsi. */
 export const freenasApiIscsiSchema = record({ ...api, zfs: apiVolumes, iscsi }, apiOnly);
+/** The sections of freenas-api-nvmeof. */
 export const freenasApiNvmeofSchema = record({ ...api, zfs: apiVolumes, nvmeof }, apiOnly);

@@ -35,6 +35,7 @@ const network = shaped(
 
 const mapped = (description: string) => optional(text({ description, absent: "not mapped", example: "root" }), "");
 
+/** `nfs:` */
 export const nfs = record(
   {
     shareHost,
@@ -67,6 +68,7 @@ const shareName = /^[^%<>*?|/\\+=;:",[\]\s]*$/;
 const option = (description: string) =>
   optional(flag({ description, absent: "not sent: the system's own default holds" }));
 
+/** `smb:` */
 export const smb = record(
   {
     shareHost,
@@ -156,6 +158,7 @@ const extent = {
   ),
 };
 
+/** `iscsi:` */
 export const iscsi = consistent(
   record(
     {
@@ -183,6 +186,7 @@ const fields = (of: string) =>
     }),
   );
 
+/** `nvmeof:` */
 export const nvmeof = consistent(
   record(
     {

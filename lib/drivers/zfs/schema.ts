@@ -23,17 +23,23 @@ const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
 /** Without it everything runs where the controller runs, for a controller on the storage host. */
 const host = optional(sshConnection);
 
+/** The sections of zfs-generic-nfs. */
 export const zfsGenericNfsSchema = record({ sshConnection: host, zfs: datasets, nfs });
+/** The sections of zfs-generic-smb. */
 export const zfsGenericSmbSchema = record({ sshConnection: host, zfs: datasets, smb });
+/** The sections of zfs-generic-iscsi. */
 export const zfsGenericIscsiSchema = record({ sshConnection: host, zfs: volumes, iscsi });
+/** The sections of zfs-generic-nvmeof. */
 export const zfsGenericNvmeofSchema = record({ sshConnection: host, zfs: volumes, nvmeof });
 
 const local = { ignored: { sshConnection: "local drivers run zfs on the node itself" } };
 
+/** The sections of zfs-local-dataset. */
 export const zfsLocalDatasetSchema = record(
   { zfs: apart(record({ ...parents, cli: localCli, ...quotas, ...permissions(owner), ...acls }, datasetSection())) },
   local,
 );
+/** The sections of zfs-local-zvol. */
 export const zfsLocalZvolSchema = record(
   { zfs: apart(record({ ...parents, cli: localCli, ...zvols }, zvolSection())) },
   local,
@@ -47,6 +53,7 @@ const inlineProperty = record(
   { description: "a ZFS property" },
 );
 
+/** The sections of zfs-local-ephemeral-inline. */
 export const zfsInlineSchema = record(
   {
     zfs: record(

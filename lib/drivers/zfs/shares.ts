@@ -63,5 +63,7 @@ const byProperty = <const P extends string>(
     { description: `sharing over ${protocol}`, ignored: ofTrueNas(foreign, property) },
   );
 
+/** `nfs:` */
 export const nfs = byProperty("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys);
+/** `smb:` */
 export const smb = byProperty("SMB", "sharesmb", "on", smbKeys);

@@ -108,6 +108,7 @@ const targetCli = record(
   { description: "settings of targetCli" },
 );
 
+/** `iscsi:` */
 export const iscsi = consistent(
   record(
     {
@@ -213,6 +214,7 @@ const spdkCli = consistent(
   },
 );
 
+/** `nvmeof:` */
 export const nvmeof = consistent(
   record(
     {

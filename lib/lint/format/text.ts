@@ -11,6 +11,7 @@ export interface Paint {
 const sgr = (code: string) => (text: string) => `\x1b[${code}m${text}\x1b[0m`;
 const plain = (text: string): string => text;
 
+/** Colours for a terminal, or text as it is. */
 export const paint = (colour: boolean): Paint =>
   colour
     ? { error: sgr("1;31"), warning: sgr("1;33"), strong: sgr("1"), faint: sgr("2") }
