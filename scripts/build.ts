@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
-import { access, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { exists } from "./exists.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { train } from "./training.ts";
 
@@ -99,11 +100,7 @@ export async function build(): Promise<string> {
   const stamp = `${root}/dist/.fingerprint`;
   const wanted = await fingerprint();
   const current = await readFile(stamp, "utf8").catch(() => "");
-  const exists = await access(executable).then(
-    () => true,
-    () => false,
-  );
-  if (exists && current === wanted) return executable;
+  if (current === wanted && (await exists(executable))) return executable;
   await removeAbandoned();
   const folder = `${root}/dist/.build-${process.pid}`;
   await mkdir(folder, { recursive: true });

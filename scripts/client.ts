@@ -8,6 +8,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { Client, credentials } from "@grpc/grpc-js";
+import { VolumeCapability_AccessMode_Mode, type VolumeCapabilitySchema } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 
 /** A CSI client on one connection. */
 export interface CsiClient {
@@ -19,6 +20,12 @@ export interface CsiClient {
   ): Promise<MessageShape<O>>;
   close(): void;
 }
+
+/** A volume that one node mounts, whatever its file system. */
+export const mountCapability: MessageInitShape<typeof VolumeCapabilitySchema> = {
+  accessType: { case: "mount", value: {} },
+  accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
+};
 
 /** A client for a Unix socket. It connects with the first call and keeps trying until that call's time is over. */
 export function csiClient(socket: string): CsiClient {

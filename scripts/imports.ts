@@ -1,6 +1,6 @@
-import { access } from "node:fs/promises";
 import type { ICruiseResult } from "dependency-cruiser";
 import { cruise } from "dependency-cruiser";
+import { exists } from "./exists.ts";
 import { importRules } from "./import-rules.ts";
 import { root } from "./spawned.ts";
 
@@ -10,12 +10,6 @@ export interface ImportReport {
   readonly files: number;
   readonly violations: readonly string[];
 }
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 
 /** Checks the import rules on cmd/, lib/ and scripts/ of a checkout. */
 export async function checkImports(folder: string = root): Promise<ImportReport> {

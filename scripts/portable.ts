@@ -1,9 +1,9 @@
 import { mkdir, rename, rm } from "node:fs/promises";
 import { hostname } from "node:os";
-import { Controller, Identity, VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { Controller, Identity } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 import type { Argv } from "../lib/io/runner.ts";
 import { defines } from "./build.ts";
-import { csiClient } from "./client.ts";
+import { csiClient, mountCapability } from "./client.ts";
 import { startDaemon } from "./daemon.ts";
 import { makeSandbox, type Sandbox } from "./sandbox.ts";
 import { root, spawned, tool } from "./spawned.ts";
@@ -46,12 +46,7 @@ async function serves(command: Argv, sandbox: Sandbox): Promise<void> {
     const { volume } = await client.call(Controller.method.createVolume, {
       name: `pvc-${hostname()}`,
       parameters: { connection: "two" },
-      volumeCapabilities: [
-        {
-          accessType: { case: "mount", value: {} },
-          accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
-        },
-      ],
+      volumeCapabilities: [mountCapability],
     });
     expectEqual(volume?.volumeId.startsWith("v:two/"), true);
     await client.call(Controller.method.deleteVolume, { volumeId: volume?.volumeId ?? "" });

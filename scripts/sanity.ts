@@ -1,7 +1,8 @@
-import { access, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "./build.ts";
 import { startDaemon } from "./daemon.ts";
+import { exists } from "./exists.ts";
 import { type JunitCase, junitCases } from "./junit.ts";
 import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
 import { root, spawned } from "./spawned.ts";
@@ -40,12 +41,6 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
     "the group service is not offered: no driver takes snapshots of several volumes at once",
   ],
 ];
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  );
 
 /** Installs the suite below .cache/ once; undefined when there is no Go to build it with. */
 async function suite(): Promise<string | undefined> {

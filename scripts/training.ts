@@ -1,5 +1,5 @@
-import { Controller, Identity, VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
-import { csiClient } from "./client.ts";
+import { Controller, Identity } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { csiClient, mountCapability } from "./client.ts";
 import { startDaemon } from "./daemon.ts";
 import { makeSandbox } from "./sandbox.ts";
 
@@ -17,12 +17,7 @@ export async function train(executable: string, file: string): Promise<void> {
       const { volume } = await client.call(Controller.method.createVolume, {
         name: "training",
         parameters: { connection: "one" },
-        volumeCapabilities: [
-          {
-            accessType: { case: "mount", value: {} },
-            accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
-          },
-        ],
+        volumeCapabilities: [mountCapability],
       });
       await client.call(Controller.method.deleteVolume, { volumeId: volume?.volumeId ?? "" });
     } finally {

@@ -1,14 +1,7 @@
 import { status } from "@grpc/grpc-js";
-import { Controller, Identity, VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
-import { type CsiClient, csiClient } from "./client.ts";
+import { Controller, Identity } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { type CsiClient, csiClient, mountCapability } from "./client.ts";
 import { quickstart } from "./run.ts";
-
-const volumeCapabilities = [
-  {
-    accessType: { case: "mount" as const, value: {} },
-    accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
-  },
-];
 
 type Said = (call: string, answer: string) => void;
 
@@ -21,7 +14,7 @@ async function make(
     name: "try-volume",
     parameters: { connection },
     capacityRange: { requiredBytes: 1n << 30n },
-    volumeCapabilities,
+    volumeCapabilities: [mountCapability],
   });
   const volumeId = volume?.volumeId ?? "";
   said(`CreateVolume connection=${connection}`, `${volumeId}, ${volume?.capacityBytes} bytes`);

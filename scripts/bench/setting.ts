@@ -1,5 +1,4 @@
-import type { CsiClient } from "../client.ts";
-import { csiClient } from "../client.ts";
+import { type CsiClient, csiClient } from "../client.ts";
 import { type Daemon, startDaemon } from "../daemon.ts";
 import { makeSandbox, type Sandbox } from "../sandbox.ts";
 

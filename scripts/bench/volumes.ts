@@ -1,23 +1,18 @@
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
-import { Controller, Identity, Node, VolumeCapability_AccessMode_Mode } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import type { CsiClient } from "../client.ts";
+import { Controller, Identity, Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { type CsiClient, mountCapability } from "../client.ts";
 import { load, median } from "./load.ts";
 import { memoryMiB } from "./process.ts";
 import { inSetting, pause, type Scale, type Setting } from "./setting.ts";
 import type { Figure } from "./table.ts";
-
-const volumeCapability = {
-  accessType: { case: "mount" as const, value: {} },
-  accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
-};
 
 async function createVolume(client: CsiClient, name: string, connection: string) {
   const { volume } = await client.call(Controller.method.createVolume, {
     name,
     parameters: { connection },
     capacityRange: { requiredBytes: 1n << 20n },
-    volumeCapabilities: [volumeCapability],
+    volumeCapabilities: [mountCapability],
   });
   return { id: volume?.volumeId ?? "", context: volume?.volumeContext ?? {} };
 }
@@ -90,7 +85,7 @@ async function cycle(
     await call;
     steps[step].push(performance.now() - from);
   };
-  const common = { volumeId: id, volumeContext: { ...context }, volumeCapability };
+  const common = { volumeId: id, volumeContext: { ...context }, volumeCapability: mountCapability };
   await timed("stage", client.call(Node.method.nodeStageVolume, { ...common, stagingTargetPath }));
   await timed("publish", client.call(Node.method.nodePublishVolume, { ...common, stagingTargetPath, targetPath }));
   await timed("unpublish", client.call(Node.method.nodeUnpublishVolume, { volumeId: id, targetPath }));
