@@ -41,7 +41,8 @@ const alternative = consistent(
     for (const key of keys) {
       if (key.includes("/"))
         yield [["requirements", key], `write the key without prefix: "${key.slice(key.lastIndexOf("/") + 1)}"`];
-      else if (!isLabelValue(key)) yield [["requirements", key], "is no topology key"];
+      else if (!isLabelValue(key))
+        yield [["requirements", key], 'must be a topology key: 1 to 63 letters, digits, ".", "_" or "-"'];
     }
     for (const key of Object.keys(each.extra ?? {})) {
       if (!isLabelKey(key)) yield [["extra", key], `"${key}" is no label of a node; no volume could carry it`];

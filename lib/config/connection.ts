@@ -1,5 +1,5 @@
 import type { GenericSchema } from "valibot";
-import { isConnectionName } from "../core/handle.ts";
+import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { type Applied, apply } from "./apply.ts";
 import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
@@ -107,14 +107,7 @@ function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): re
 function nameFindings(name: string): readonly Finding[] {
   if (isConnectionName(name)) return [];
   const message = `"${name}" cannot name a connection`;
-  return [
-    failure(
-      "bad-connection-name",
-      [],
-      message,
-      'use 1 to 63 letters, digits, ".", "_", "-", a letter or digit at both ends',
-    ),
-  ];
+  return [failure("bad-connection-name", [], message, `use ${connectionNameForm}`)];
 }
 
 const mapping = (value: unknown): Mapping => (isMapping(value) ? value : {});

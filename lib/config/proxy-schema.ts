@@ -1,12 +1,12 @@
 import * as v from "valibot";
-import { isConnectionName } from "../core/handle.ts";
+import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import { parseSelector } from "../core/selector.ts";
 import { nodeSchema } from "./node.ts";
 import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "./parts.ts";
 import { nodeIdSchema, topologySchema } from "./topology.ts";
 
 const connectionName = (description: string) =>
-  v.pipe(filled({ description }), v.check(isConnectionName, "is no name of a connection"));
+  v.pipe(filled({ description }), v.check(isConnectionName, `must name a connection: ${connectionNameForm}`));
 
 const isSelector = (value: string): boolean => {
   try {
@@ -97,7 +97,7 @@ export const proxySchema = consistent(
   function* (value) {
     for (const name of Object.keys(value.groups ?? {})) {
       if (!isConnectionName(name))
-        yield [["groups", name], 'a group is named like a connection: letters, digits, ".", "_", "-"'];
+        yield [["groups", name], `a group is named like a connection: ${connectionNameForm}`];
     }
   },
 );

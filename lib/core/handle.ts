@@ -18,13 +18,19 @@ const nameShape = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 /** Whether a text may name a connection: a grammar of its own, so that it can never be a path. 1 to 63 bytes. */
 export const isConnectionName = (text: string): boolean => nameShape.test(text) && !text.includes("..");
 
+/** What may name a connection, for people. */
+export const connectionNameForm = '1 to 63 letters, digits, ".", "_", "-", a letter or digit at both ends';
+
 /** How many bytes of real id fit into a handle of this connection. */
 export const idBytes = (connection: string): number => maxHandleBytes - 3 - connection.length;
 
 /** The CSI id. Throws "invalid-argument" for a bad connection name and "internal" for an empty id. */
 export function encodeHandle(handle: Handle): string {
   if (!isConnectionName(handle.connection)) {
-    throw new CsiError("invalid-argument", `"${handle.connection}" cannot name a connection`);
+    throw new CsiError(
+      "invalid-argument",
+      `"${handle.connection}" cannot name a connection: use ${connectionNameForm}`,
+    );
   }
   if (handle.id === "")
     throw new CsiError("internal", `connection "${handle.connection}" produced an empty ${handle.kind} id`);

@@ -1,7 +1,7 @@
 import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { isConnectionName } from "../core/handle.ts";
+import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
 
@@ -72,7 +72,10 @@ export class Connections {
   /** Runs `work` on the connection that the file describes now; it stays open until `work` settles. */
   async use<T>(name: string, origin: Origin, work: (connection: Connection) => Promise<T>): Promise<T> {
     if (!isConnectionName(name))
-      throw new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection`);
+      throw new CsiError(
+        "invalid-argument",
+        `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`,
+      );
     const text = await this.#read(name);
     if (text === undefined) {
       this.#pool.drop(name);
