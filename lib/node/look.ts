@@ -21,7 +21,7 @@ const local: ReadonlySet<string> = new Set([
   "zfs",
 ]);
 
-/** Whether a question about this path can be asked from within this process without the risk of hanging it. */
+/** Whether a question about this path can be asked from within this process without the risk of hanging it (N-17). */
 export const isLocal = (path: string, table: MountTable): boolean => local.has(table.covering(path)?.fsType ?? "");
 
 /** How long a program may ask about a path, in milliseconds. */

@@ -111,7 +111,7 @@ export class Mounts {
 
   /**
    * Removes every mount of a mount point. The table says whether it worked: umount(8) answers "busy" and "not mounted" with
-   * one exit code. Throws "unavailable" while something holds the mount.
+   * one exit code (N-07). Throws "unavailable" while something holds the mount.
    */
   async unmount(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
     await this.#clear(await this.#workplace(at, before, signal), before, signal);

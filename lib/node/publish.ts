@@ -169,7 +169,7 @@ function wantedOf(request: PublishRequest, staging: string, target: string): Wan
   return { bind: { source: staging, at: target, flags }, entry: { target, readonly, mode, digest: digest(terms) } };
 }
 
-/** CSI NodePublishVolume, the table of second calls: a single writer has a single target. */
+/** CSI NodePublishVolume, the table of second calls: a single writer has a single target (N-40). */
 function refuseSecond({ entry }: Wanted, staged: StageRecord, table: MountTable): void {
   const others = staged.published.filter(({ target }) => target !== entry.target && table.layers(target) > 0);
   const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];

@@ -15,7 +15,7 @@ import type { StageRequest, UnstageRequest } from "./requests.ts";
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
 
-/** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode). */
+/** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode, N-04). */
 export const flagsOf = (capability: Capability): readonly string[] =>
   bindFlags(readers.has(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
 

@@ -48,7 +48,7 @@ export function usageOf(counts: Counts): readonly Usage[] {
   ];
 }
 
-/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer. */
+/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer (N-17). */
 export class Usages {
   readonly #runner: CommandRunner;
   readonly #running = new Map<string, Promise<readonly Usage[]>>();

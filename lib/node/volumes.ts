@@ -85,7 +85,7 @@ export class NodeVolumes {
   }
 
   /**
-   * Makes the node use the whole of a grown volume, by what was recorded at staging, never by what is found mounted.
+   * Makes the node use the whole of a grown volume, by what was recorded at staging, never by what is found mounted (N-02).
    * Volumes that are folders have nothing to grow. Throws "not-found" when the volume is not mounted at the path, and
    * "failed-precondition" when it was staged by somebody else.
    */

@@ -8,8 +8,8 @@ import { checkedPath, realPlace } from "../paths.ts";
 
 /**
  * A folder of this node, `path` in the volume context. The node does not know the connection's base folder, so what can be
- * held against a forged path here is its form, and that it is a real folder under its own name.
- * `fs_type` is ignored: no file system is made.
+ * held against a forged path here is its form, and that it is a real folder under its own name (N-16).
+ * `fs_type` is ignored: no file system is made (F24).
  */
 export const hostpath = (runner: CommandRunner): Attacher => ({
   access: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
