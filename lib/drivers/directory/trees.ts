@@ -79,7 +79,8 @@ export class Trees {
 
   /**
    * Makes the tree and its record disappear, then the folders that are empty now. A tree with content first moves to the work
-   * folder in one step; `mark` makes sure that a record tells of it. Resolves when all bytes are gone, also those of interrupted calls.
+   * folder in one step; `mark` makes sure that a record tells of it. Resolves when all bytes are gone, also those of interrupted calls,
+   * and would stay gone in a power failure.
    */
   async remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void> {
     const outcome = await this.#removeEmpty(name);
@@ -94,10 +95,17 @@ export class Trees {
       // Another csimux on this base may have begun to build the tree as well.
       await this.sweep(name, call);
     }
+    const { files, layout } = this.#space;
+    // Content that comes back after a power failure, out of sight, would stay for ever.
+    if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
     await this.#drop(record);
     const changed = await this.#tidy();
-    // An empty folder that comes back after a power failure holds nothing; content that comes back would stay for ever.
-    if (outcome !== "removed") await unless(this.#space.files.sync(changed), "ENOENT");
+    const synced = await unless(
+      files.sync(changed).then(() => true),
+      "ENOENT",
+    );
+    // Whoever removed that folder meanwhile has not yet put its removal on stable storage.
+    if (!synced) await files.sync(layout.base);
   }
 
   /** Removes what interrupted calls left of this tree in the work folder. */

@@ -13,6 +13,8 @@ import {
   truncate,
   writeFile,
 } from "node:fs/promises";
+import type { Files } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
@@ -259,6 +261,26 @@ test("a delete that is cancelled in the middle is finished by its repeat, and th
   expect(await volumeIds(openOn(base))).toEqual([]);
   await openOn(base).delete("origin", call);
   expect(await below(base)).toEqual([]);
+});
+
+test("a delete puts the removal of content on stable storage before the record goes, and its own name before it answers", async () => {
+  const steps: string[] = [];
+  const told = (verb: string, path: string) => steps.push(`${verb} ${path.slice(base.length + 1)}`);
+  const files: Files = {
+    ...localFiles,
+    sync: folder => localFiles.sync(folder).then(() => void told("sync", folder)),
+    removeFile: file => localFiles.removeFile(file).then(() => void told("remove", file)),
+  };
+  const rm: Answer = (command, signal) => {
+    steps.push("rm");
+    return systemRunner.run(command, signal);
+  };
+  const driver = openOn(base, { files, runner: runnerWith({ rm }) });
+  await openOn(base).create(volumeOf("other"), call);
+  await driver.delete("origin", call);
+  expect(steps.splice(0)).toEqual(["rm", "sync .csimux/work", "remove .csimux/v.origin.json", "sync v"]);
+  await driver.delete("other", call);
+  expect(steps).toEqual(["remove .csimux/v.other.json", "sync "]);
 });
 
 test("a delete never reaches through a link", async () => {

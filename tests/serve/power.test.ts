@@ -1,0 +1,98 @@
+import { expect, test } from "bun:test";
+import { execFileSync, spawnSync } from "node:child_process";
+import { copyFile, mkdir, readFile, truncate, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { connectionFile } from "../../scripts/sandbox.ts";
+import { isHostRoot } from "../root.ts";
+import { mebibytes, World } from "./world.ts";
+
+const canMount =
+  isHostRoot && spawnSync("losetup", ["--find"]).status === 0 && spawnSync("mkfs.ext4", ["-V"]).status === 0;
+
+const content = "what the snapshot holds\n".repeat(5000);
+
+/** Makes a file system in a file and mounts it; only a sync takes anything to the file before the test has ended (ext4(5), "commit="). */
+async function mountImage(image: string, at: string): Promise<void> {
+  await writeFile(image, "");
+  await truncate(image, 32 << 20);
+  execFileSync("mkfs.ext4", ["-q", image]);
+  await mkdir(at);
+  execFileSync("mount", ["-o", "loop,commit=300", image, at]);
+}
+
+const within = (connection: string, snapshotId: string): string => snapshotId.replace("s:disk/", `s:${connection}/`);
+
+test.skipIf(!canMount)(
+  "what was answered holds after a power failure right behind the answer",
+  async () => {
+    let disk = "";
+    const world = await World.start("off", ["one"], async ({ folder, connections }) => {
+      disk = join(folder, "disk");
+      await mountImage(`${disk}.img`, disk);
+      await writeFile(join(connections, "disk.yaml"), connectionFile(disk, "off"));
+    });
+    const copies: string[] = [];
+    /** The disk as it would be found now; a connection of its own serves it. */
+    const afterFailure = async (): Promise<string> => {
+      const name = `disk${copies.length}`;
+      const at = join(world.sandbox.folder, name);
+      await copyFile(`${disk}.img`, `${at}.img`);
+      await mkdir(at);
+      execFileSync("mount", ["-o", "loop", `${at}.img`, at]);
+      copies.unshift(at);
+      await writeFile(join(world.sandbox.connections, `${name}.yaml`), connectionFile(at, "off"));
+      return name;
+    };
+    const listed = async (connection: string) => {
+      const { entries } = await world.controller("listVolumes", {});
+      const found = entries.map(({ volume }) => [volume?.volumeId, (volume?.capacityBytes ?? 0n) >> 20n]);
+      return found.filter(([id]) => String(id).startsWith(`v:${connection}/`)).map(([id, size]) => `${id} ${size}`);
+    };
+    try {
+      await world.create("vol", "disk");
+      let name = await afterFailure();
+      expect(await listed(name)).toEqual([`v:${name}/vol 1`]);
+
+      await writeFile(join(disk, "v", "vol", "file"), content);
+      await world.controller("controllerExpandVolume", { volumeId: "v:disk/vol", capacityRange: mebibytes(3) });
+      name = await afterFailure();
+      expect(await listed(name)).toEqual([`v:${name}/vol 3`]);
+
+      const { snapshot } = await world.controller("createSnapshot", { name: "snap", sourceVolumeId: "v:disk/vol" });
+      const snapshotId = snapshot?.snapshotId ?? "";
+      name = await afterFailure();
+      const value = { snapshotId: within(name, snapshotId) };
+      expect((await world.controller("listSnapshots", value)).entries.length).toBe(1);
+      await world.create("restored", name, {
+        capacityRange: mebibytes(3),
+        volumeContentSource: { type: { case: "snapshot", value } },
+      });
+      expect(await readFile(join(world.sandbox.folder, name, "v", "restored", "file"), "utf8")).toBe(content);
+
+      await world.create("clone", "disk", {
+        capacityRange: mebibytes(3),
+        volumeContentSource: { type: { case: "volume", value: { volumeId: "v:disk/vol" } } },
+      });
+      name = await afterFailure();
+      expect(await readFile(join(world.sandbox.folder, name, "v", "clone", "file"), "utf8")).toBe(content);
+
+      await world.controller("deleteSnapshot", { snapshotId });
+      name = await afterFailure();
+      const { entries } = await world.controller("listSnapshots", { snapshotId: within(name, snapshotId) });
+      expect(entries).toEqual([]);
+
+      await world.create("empty", "disk");
+      await world.controller("deleteVolume", { volumeId: "v:disk/empty" });
+      name = await afterFailure();
+      expect(await listed(name)).toEqual([`v:${name}/clone 3`, `v:${name}/vol 3`]);
+
+      for (const volumeId of ["v:disk/vol", "v:disk/clone"]) await world.controller("deleteVolume", { volumeId });
+      name = await afterFailure();
+      const left = execFileSync("ls", ["-A", join(world.sandbox.folder, name)], { encoding: "utf8" });
+      expect(left).toBe("lost+found\n");
+    } finally {
+      expect([...(await world.end())].sort()).toEqual([...copies, disk].sort());
+    }
+  },
+  60_000,
+);
