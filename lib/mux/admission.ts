@@ -23,7 +23,7 @@ export function refuseUnmet(connection: Connection, capabilities: readonly Capab
   }
 }
 
-/** The source in terms of the driver; it must be on the same connection and of a kind that the driver can copy. */
+/** The source in terms of the driver. Throws "invalid-argument" when it is on another connection or of a kind that the driver cannot copy. */
 export function sourceOn(connection: Connection, source: Handle): Source {
   if (source.connection !== connection.name) {
     throw new CsiError(
