@@ -16,6 +16,9 @@ export interface FileSystemFacts {
   readonly availableBytes: bigint;
 }
 
+/** Whether a change may be the first of its operation, or comes right behind one that was made: then the disk is known to answer. */
+export type Step = "first" | "next";
+
 /**
  * The verbs on a file system that this family is made of, so that tests can interrupt after each of them.
  * All of them reject with Node's errno errors; paths are absolute.
@@ -26,11 +29,14 @@ export interface Files {
   /** Facts of an existing folder. */
   facts(path: string): Promise<FolderFacts>;
   /** The permissions are `mode` less the umask. */
-  makeFolder(path: string, mode: number): Promise<void>;
-  /** Makes a folder that has exactly these permissions (at most 0777) from the moment it exists. Absent where that is not possible. */
+  makeFolder(path: string, mode: number, step: Step): Promise<void>;
+  /**
+   * Makes a folder that has exactly these permissions (at most 0777) from the moment it exists; always the next step behind
+   * another. Absent where that is not possible.
+   */
   makeExactFolder?(path: string, mode: number): Promise<void>;
-  removeFolder(path: string): Promise<void>;
-  removeFile(path: string): Promise<void>;
+  removeFolder(path: string, step: Step): Promise<void>;
+  removeFile(path: string, step: Step): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** The path with every link in it resolved (realpath(3)). */
   realPath(path: string): Promise<string>;
@@ -42,6 +48,7 @@ export interface Files {
   writeText(path: string, text: string, how: "create" | "replace" | "append"): Promise<void>;
   /** Puts the names in a folder on stable storage, which syncing the files in it does not promise (fsync(2)). */
   sync(folder: string): Promise<void>;
+  /** Of a folder that was just made. */
   chmod(path: string, mode: number): Promise<void>;
   /** Undefined leaves that half as it is. Does not follow links. */
   chown(path: string, user: number | undefined, group: number | undefined): Promise<void>;

@@ -3,7 +3,7 @@ import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Locks } from "../../core/locks.ts";
 import type { CommandRunner } from "../../io/runner.ts";
-import { type Files, unless } from "./files.ts";
+import { type Files, type Step, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
 import type { Slots } from "./slots.ts";
 
@@ -63,10 +63,12 @@ const attempts = 5;
 /**
  * Runs `work`; when a folder that it needs is missing, makes `folders` (outermost first) and tries again. Several times, because
  * whoever removes the last tree removes these folders too. The base folder itself is never made. Tells whether it made any.
+ * `step` says how the making of the folders stands in the operation.
  */
 export async function withFolders(
   { files, layout }: Space,
   folders: readonly string[],
+  step: Step,
   work: () => Promise<unknown>,
 ): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
@@ -78,7 +80,7 @@ export async function withFolders(
     }
     for (const folder of folders) {
       const mode = folder.startsWith(layout.own) ? 0o700 : 0o755;
-      await unless(files.makeFolder(folder, mode), "EEXIST");
+      await unless(files.makeFolder(folder, mode, step), "EEXIST");
     }
   }
 }

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
-import { type Entry, unless } from "./files.ts";
+import { type Entry, type Step, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
 import { refuseMounts } from "./mounted.ts";
 import { present, type Space, stillWanted, withFolders } from "./space.ts";
@@ -58,7 +58,7 @@ export class Trees {
 
   /**
    * Makes the tree appear complete or not at all: empty and at once, or filled by `fill` in a work folder and then renamed.
-   * The caller knows that the tree is absent and that its record is on disk.
+   * The caller knows that the tree is absent, and has just put its record on disk.
    */
   async place(name: string, fill: Filling): Promise<void> {
     const { files, layout } = this.#space;
@@ -66,15 +66,15 @@ export class Trees {
     if (typeof fill !== "function") {
       const { mode, exact } = fill;
       const make = () =>
-        exact && files.makeExactFolder ? files.makeExactFolder(tree, mode) : files.makeFolder(tree, mode);
-      return this.#settle(await withFolders(this.#space, [this.#root], make));
+        exact && files.makeExactFolder ? files.makeExactFolder(tree, mode) : files.makeFolder(tree, mode, "next");
+      return this.#settle(await withFolders(this.#space, [this.#root], "next", make));
     }
     const folder = layout.workTree(this.#sort, name);
-    await withFolders(this.#space, this.#work, () => files.makeFolder(folder, 0o700));
+    await withFolders(this.#space, this.#work, "first", () => files.makeFolder(folder, 0o700, "first"));
     await fill(folder);
     // rename(2) would silently replace an empty folder.
     if (await this.has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; repeat the call`);
-    await this.#settle(await withFolders(this.#space, [this.#root], () => files.rename(folder, tree)));
+    await this.#settle(await withFolders(this.#space, [this.#root], "first", () => files.rename(folder, tree)));
   }
 
   /**
@@ -98,8 +98,9 @@ export class Trees {
     const { files, layout } = this.#space;
     // Content that comes back after a power failure, out of sight, would stay for ever.
     if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
-    await this.#drop(record);
-    const changed = await this.#tidy();
+    const step = outcome === "absent" ? "first" : "next";
+    await this.#drop(record, step);
+    const changed = await this.#tidy(step);
     const synced = await unless(
       files.sync(changed).then(() => true),
       "ENOENT",
@@ -126,8 +127,8 @@ export class Trees {
   async abandon(name: string, record: string, call: Call): Promise<void> {
     if (await this.has(name)) return;
     await this.sweep(name, call);
-    await this.#drop(record);
-    await this.#tidy();
+    await this.#drop(record, "first");
+    await this.#tidy("first");
   }
 
   get #root(): string {
@@ -162,7 +163,7 @@ export class Trees {
   /** Removes the tree at once when it is empty, as that is one step. */
   async #removeEmpty(name: string): Promise<"removed" | "absent" | "full"> {
     try {
-      await this.#space.files.removeFolder(this.#path(name));
+      await this.#space.files.removeFolder(this.#path(name), "first");
       return "removed";
     } catch (error) {
       const errno = errnoOf(error) ?? "";
@@ -179,7 +180,7 @@ export class Trees {
     const away = layout.workTree(this.#sort, name);
     try {
       await mark();
-      await withFolders(this.#space, this.#work, () => files.rename(this.#path(name), away));
+      await withFolders(this.#space, this.#work, "first", () => files.rename(this.#path(name), away));
       return away;
     } catch (error) {
       // Making space must not need any, and what can be removed must not stay for ever.
@@ -190,28 +191,29 @@ export class Trees {
 
   /** Removes a folder with all its content. */
   async #discard(path: string, call: Call): Promise<void> {
-    if (await this.#removeIfEmpty(path)) return;
+    if (await this.#removeIfEmpty(path, "first")) return;
     await refuseMounts(this.#space, path);
     await removeTree(this.#space, path, call);
   }
 
-  async #drop(record: string | undefined): Promise<void> {
-    if (record !== undefined) await unless(this.#space.files.removeFile(record), "ENOENT", "ENOTDIR");
+  async #drop(record: string | undefined, step: Step): Promise<void> {
+    if (record !== undefined) await unless(this.#space.files.removeFile(record, step), "ENOENT", "ENOTDIR");
   }
 
   /** Removes the folders that the last tree of this sort leaves empty. Returns the folder that has changed last. */
-  async #tidy(): Promise<string> {
-    if (!(await this.#removeIfEmpty(this.#root))) return this.#root;
+  async #tidy(step: Step): Promise<string> {
+    if (!(await this.#removeIfEmpty(this.#root, step))) return this.#root;
     const { own, work, base } = this.#space.layout;
     // Mostly there is no work folder, and one step less.
-    if (!(await this.#removeIfEmpty(own)) && (await this.#removeIfEmpty(work))) await this.#removeIfEmpty(own);
+    if (!(await this.#removeIfEmpty(own, step)) && (await this.#removeIfEmpty(work, step)))
+      await this.#removeIfEmpty(own, step);
     return base;
   }
 
   /** Whether the folder is gone now. What keeps it does not matter here: content, a mount, its owner, or that it is a link. */
-  async #removeIfEmpty(folder: string): Promise<boolean> {
+  async #removeIfEmpty(folder: string, step: Step): Promise<boolean> {
     try {
-      await this.#space.files.removeFolder(folder);
+      await this.#space.files.removeFolder(folder, step);
       return true;
     } catch (error) {
       const errno = errnoOf(error);
