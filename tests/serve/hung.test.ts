@@ -33,14 +33,17 @@ const deadDisk = (base: string) =>
     "\n",
   );
 
-/** Connections to hang, and what tells of them: the file of each, and how many folders of one mount they use. */
+/** Connections to hang: the file of each, how many folders of one mount they use, and what of the base folder is silent. */
 const kinds: readonly (readonly [
   what: string,
   file: (base: string, name: string) => string,
   folders: readonly string[],
+  silent: string,
 ])[] = [
-  ["servers", (base, name) => deadFile(base).replace("dead.example", `${name}.example`), [""]],
-  ["local disks", deadDisk, ["", "/a", "/b"]],
+  ["servers", (base, name) => deadFile(base).replace("dead.example", `${name}.example`), [""], ""],
+  ["mounts on this machine", deadDisk, ["", "/a", "/b"], ""],
+  // The base folder is found to be on a local disk, and answers; what is below it does not.
+  ["local disks", deadDisk, [""], "/v"],
 ];
 
 /** Containers may have the device and not the right to open it. */
@@ -54,15 +57,15 @@ function fuseOpens(): boolean {
 }
 
 test.skipIf(!fuseOpens()).each(kinds)(
-  "while two %s hang under forty calls each, other connections are served as before, and csimux ends when told to",
-  async (_, file, folders) => {
+  "while two %s hang under many calls, other connections are served as before, and csimux ends when told to",
+  async (_, file, folders, silent) => {
     const ends: (() => void)[] = [];
     const names: string[] = [];
     const world = await World.start("off", ["fast"], async ({ folder, connections }) => {
       for (const mount of ["dead-1", "dead-2"]) {
         const base = join(folder, mount);
-        await mkdir(base);
-        ends.push(mountSilence(base));
+        await mkdir(base + silent, { recursive: true });
+        ends.push(mountSilence(base + silent));
         for (const [at, below] of folders.entries()) {
           const name = `${mount}-${at}`;
           names.push(name);
@@ -75,7 +78,11 @@ test.skipIf(!fuseOpens()).each(kinds)(
         name: names[at % names.length] ?? "",
         volume: `pvc-${at}`,
       }));
-      const hanging = calls.map(({ name, volume }) => codeOf(world.create(volume, name, {}, 3000)));
+      const hanging = calls.flatMap(({ name, volume }) => [
+        codeOf(world.create(volume, name, {}, 3000)),
+        codeOf(world.controller("controllerGetVolume", { volumeId: `v:${name}/got-${volume}` }, 3000)),
+        codeOf(world.controller("deleteVolume", { volumeId: `v:${name}/gone-${volume}` }, 3000)),
+      ]);
       for (let at = 0; at < 40; at++) {
         const { volume } = await world.create(`pvc-${at}`, "fast");
         await world.controller("deleteVolume", { volumeId: volume?.volumeId ?? "" });

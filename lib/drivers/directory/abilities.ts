@@ -66,7 +66,7 @@ export class Capacity implements Ability<"capacity"> {
 
   available(_parameters: Context, call: Call): Promise<bigint> {
     return guarded(this.#space, "measure the free space", "", call, async () => {
-      await present(this.#space);
+      await present(this.#space, "first");
       return (await this.#space.files.statfs(this.#space.layout.base)).availableBytes;
     });
   }

@@ -37,17 +37,17 @@ async function sync(folder: string, slots: Slots): Promise<void> {
 }
 
 /**
- * For a local disk: a look at one directory entry, and a change of one that is the next step behind another, are done at once; the
- * rest goes to the thread pool. One entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs more. The price: such a
- * step can wait for a running journal commit, which on a local disk takes milliseconds. A disk that is frozen (fsfreeze(8)) or
- * breaking takes longer, and would hold up the whole process if it became so between two steps of one operation.
+ * For a local disk: a look at one directory entry behind another look, and a change of one behind another change, are done at once;
+ * the rest goes to the thread pool. One entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs more. The price: such
+ * a step can wait for a running journal commit, which on a local disk takes milliseconds. A disk that is frozen (fsfreeze(8)) or
+ * does not answer takes longer, and would hold up the whole process if it became so between two steps of one operation.
  * Never for a network file system.
  */
 export function directFiles(slotsOf: (path: string) => Slots): Files {
   const pooled = withSlots(pooledFiles, slotsOf);
   return {
     ...pooled,
-    entry: path => unless(entry(path), "ENOTDIR"),
+    entry: (path, step) => (step === "next" ? unless(entry(path), "ENOTDIR") : pooled.entry(path, step)),
     makeFolder: async (path, mode, step) =>
       step === "next" ? void fs.mkdirSync(path, { mode }) : pooled.makeFolder(path, mode, step),
     makeExactFolder: async (path, mode) => makeExact(path, mode),

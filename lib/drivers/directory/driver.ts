@@ -104,7 +104,7 @@ class DirectoryDriver implements Driver {
 
   check(call: Call): Promise<void> {
     return guarded(this.#space, "use the base folder", "", call, async () => {
-      await present(this.#space);
+      await present(this.#space, "first");
       await this.#space.files.usable(this.#space.layout.base);
       await checkTools(this.#space, call);
     });

@@ -16,7 +16,7 @@ export interface FileSystemFacts {
   readonly availableBytes: bigint;
 }
 
-/** Whether a change may be the first of its operation, or comes right behind one that was made: then the disk is known to answer. */
+/** Whether a step may be the first of its operation, or comes right behind another of its kind: then the disk is known to answer. */
 export type Step = "first" | "next";
 
 /**
@@ -25,7 +25,7 @@ export type Step = "first" | "next";
  */
 export interface Files {
   /** Follows no link at the last component. Undefined when nothing is there. */
-  entry(path: string): Promise<Entry | undefined>;
+  entry(path: string, step: Step): Promise<Entry | undefined>;
   /** Facts of an existing folder. */
   facts(path: string): Promise<FolderFacts>;
   /** The permissions are `mode` less the umask. */

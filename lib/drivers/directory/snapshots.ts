@@ -61,7 +61,7 @@ export class Snapshots {
     const place = placeOfKey(key);
     return trees.alone(place.tree, async () => {
       if (await trees.has(place.tree)) return this.#existing(key, name, volumeId);
-      await present(this.#space);
+      await present(this.#space, "next");
       const file = this.#space.layout.record("s", key);
       const subject = { trees, tree: place.tree, records: this.#records, key, file };
       const record = await make(this.#space, subject, () => this.#plan(name, volumeId, call), call);
@@ -130,7 +130,7 @@ export class Snapshots {
   async #known(id: string): Promise<SnapshotPlace> {
     const place = parseSnapshotId(id);
     if (place && (await this.#parts.trees.has(place.tree))) return place;
-    await present(this.#space);
+    await present(this.#space, "first");
     throw this.#error("not-found", `snapshot "${id.slice(0, 160)}" does not exist`);
   }
 

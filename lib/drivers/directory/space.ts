@@ -29,10 +29,11 @@ export interface Space {
 /**
  * Throws "unavailable" unless the base folder is there and on the right file system. Whoever is about to say that something is
  * absent, or to make something, asks this first: below an unmounted share everything looks deleted, and what is made is lost.
+ * `step` says whether anything below the base folder was looked at just before.
  */
-export async function present({ connection, files, layout, mountTypes }: Space): Promise<void> {
+export async function present({ connection, files, layout, mountTypes }: Space, step: Step): Promise<void> {
   // "/." looks through a symbolic link: the base folder itself may be one.
-  const entry = await files.entry(`${layout.base}/.`);
+  const entry = await files.entry(`${layout.base}/.`, step);
   if (entry === undefined) {
     throw new CsiError(
       "unavailable",

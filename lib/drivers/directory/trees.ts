@@ -47,7 +47,7 @@ export class Trees {
   /** Names of everything in the folder of this sort, unchecked. Throws "unavailable" when the base folder is away. */
   async names(): Promise<readonly string[]> {
     const names = await unless(this.#space.files.names(this.#root), "ENOENT");
-    if (names === undefined) await present(this.#space);
+    if (names === undefined) await present(this.#space, "next");
     return names ?? [];
   }
 
@@ -85,7 +85,7 @@ export class Trees {
   async remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void> {
     const outcome = await this.#removeEmpty(name);
     if (outcome === "absent") {
-      await present(this.#space);
+      await present(this.#space, "next");
       await this.sweep(name, call);
     }
     if (outcome === "full") {
@@ -146,7 +146,7 @@ export class Trees {
   }
 
   #entry(name: string): Promise<Entry | undefined> {
-    return this.#space.files.entry(this.#path(name));
+    return this.#space.files.entry(this.#path(name), "first");
   }
 
   #notAFolder(name: string): CsiError {

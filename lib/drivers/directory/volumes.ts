@@ -50,7 +50,7 @@ export class Volumes {
     const id = backendName(spec.name, maxIdBytes);
     return trees.alone(id, async () => {
       if (await trees.has(id)) return this.#existing(id, spec);
-      await present(this.#space);
+      await present(this.#space, "next");
       const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
       return this.#volume(id, await make(this.#space, subject, () => this.#plan(spec, call), call));
     });
@@ -74,7 +74,7 @@ export class Volumes {
   async find(name: string): Promise<Volume | undefined> {
     const id = backendName(name, this.#parts.maxIdBytes);
     if (!(await this.#parts.trees.has(id))) {
-      await present(this.#space);
+      await present(this.#space, "next");
       return undefined;
     }
     const record = await this.#records.read(id);
@@ -85,8 +85,8 @@ export class Volumes {
   async leftover(name: string): Promise<string | undefined> {
     const id = backendName(name, this.#parts.maxIdBytes);
     if (await this.#parts.trees.has(id)) return undefined;
-    await present(this.#space);
-    return (await this.#space.files.entry(this.#file(id))) === undefined ? undefined : id;
+    await present(this.#space, "next");
+    return (await this.#space.files.entry(this.#file(id), "next")) === undefined ? undefined : id;
   }
 
   /** The tree of an existing volume. Throws "not-found". */
@@ -138,7 +138,7 @@ export class Volumes {
   /** The record of a volume that must exist; undefined for one that csimux did not make. */
   async #known(id: string): Promise<VolumeRecord | undefined> {
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) return this.#records.read(id);
-    await present(this.#space);
+    await present(this.#space, "first");
     throw this.#error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
   }
 
