@@ -1,5 +1,7 @@
 import { errnoOf } from "../core/errno.ts";
 import { type Code, CsiError } from "../core/errors.ts";
+import { Slots } from "../core/slots.ts";
+import type { MountTable } from "./mount-table.ts";
 
 const codes: Readonly<Record<string, Code>> = {
   ENOENT: "not-found",
@@ -44,4 +46,23 @@ export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSi
   } finally {
     signal.removeEventListener("abort", end);
   }
+}
+
+/** Of operations on one file system, so many at once: one that is never answered holds a thread for good, and there are twelve. */
+const atOnce = 4;
+
+const slots = new Map<string, Slots>();
+
+/** As `bounded`, for an operation on what may never answer: while too many on the file system of `path` wait, it is not begun. */
+export function boundedOn<T>(
+  path: string,
+  table: MountTable,
+  work: () => Promise<T>,
+  task: string,
+  signal: AbortSignal,
+): Promise<T> {
+  const device = table.covering(path)?.device ?? "";
+  const here = slots.get(device) ?? new Slots(atOnce);
+  slots.set(device, here);
+  return bounded(here.run(work), task, signal);
 }

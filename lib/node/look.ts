@@ -4,7 +4,7 @@ import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { CommandRunner } from "../io/runner.ts";
-import { bounded } from "./files.ts";
+import { boundedOn } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
 /** Types that answer from memory or a local disk. Anything else (network, FUSE, unknown) may never answer. */
@@ -41,11 +41,12 @@ export async function lookAt(
   signal: AbortSignal,
 ): Promise<Kind | undefined> {
   if (!isLocal(place, table)) return await askProgram(place, runner, signal);
-  const found = lstat(place).then(kindOf, (cause: unknown) => {
-    if (errnoOf(cause) === "ENOENT") return undefined;
-    throw cause;
-  });
-  return await bounded(found, `looking at ${place}`, signal);
+  const look = () =>
+    lstat(place).then(kindOf, (cause: unknown) => {
+      if (errnoOf(cause) === "ENOENT") return undefined;
+      throw cause;
+    });
+  return await boundedOn(place, table, look, `looking at ${place}`, signal);
 }
 
 function kindOf(stats: Stats): Kind {

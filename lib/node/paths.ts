@@ -2,7 +2,7 @@ import { realpath } from "node:fs/promises";
 import { posix } from "node:path";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
-import { bounded } from "./files.ts";
+import { boundedOn } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
 /** PATH_MAX of Linux, in bytes, without the closing NUL. */
@@ -43,15 +43,16 @@ export async function realPlace(path: string, table: MountTable, signal: AbortSi
   if (path === "/" || table.top(path)) return path;
   const parent = posix.dirname(path);
   return posix.join(
-    (await realFolder(parent, signal)) ?? (await realPlace(parent, table, signal)),
+    (await realFolder(parent, table, signal)) ?? (await realPlace(parent, table, signal)),
     posix.basename(path),
   );
 }
 
-async function realFolder(folder: string, signal: AbortSignal): Promise<string | undefined> {
-  const found = realpath(folder).catch((cause: unknown) => {
-    if (errnoOf(cause) === "ENOENT" || errnoOf(cause) === "ENOTDIR") return undefined;
-    throw cause;
-  });
-  return await bounded(found, `resolving ${folder}`, signal);
+async function realFolder(folder: string, table: MountTable, signal: AbortSignal): Promise<string | undefined> {
+  const find = () =>
+    realpath(folder).catch((cause: unknown) => {
+      if (errnoOf(cause) === "ENOENT" || errnoOf(cause) === "ENOTDIR") return undefined;
+      throw cause;
+    });
+  return await boundedOn(folder, table, find, `resolving ${folder}`, signal);
 }

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { codeOf, status, World } from "./world.ts";
+import { codeOf, mount, status, World } from "./world.ts";
 
 /** A file system whose server never says a word (fuse(4)): every call on it waits. Answers how to end that. */
 function mountSilence(folder: string): () => void {
@@ -91,6 +91,42 @@ test.skipIf(!fuseOpens()).each(kinds)(
       expect(await codeOf(world.create("later", "fast"))).toBe("ok");
       expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:fast/later" }))).toBe("ok");
       expect(await world.stored("fast")).toEqual([]);
+    } finally {
+      const left = world.end();
+      for (const end of ends) end();
+      expect(await left).toEqual([]);
+    }
+  },
+  60_000,
+);
+
+test.skipIf(!fuseOpens())(
+  "while volumes on a hung mount are staged again and again, others are staged as before",
+  async () => {
+    const ends: (() => void)[] = [];
+    let silent = "";
+    const world = await World.start("off", ["fast"], async ({ folder }) => {
+      silent = join(folder, "silent");
+      await mkdir(silent);
+      ends.push(mountSilence(silent));
+    });
+    const staging = (name: string) => join(world.sandbox.folder, `staging-${name}`);
+    const stage = async (volumeId: string, path: string) => {
+      const name = volumeId.replace(/.*\//, "");
+      await mkdir(staging(name), { recursive: true });
+      const volumeContext = { node_attach_driver: "hostpath", path };
+      const request = { volumeId, volumeContext, stagingTargetPath: staging(name), volumeCapability: mount };
+      return codeOf(world.node("nodeStageVolume", request, 3000));
+    };
+    try {
+      const hanging = Array.from({ length: 40 }, (_, at) => stage(`v:dead/pvc-${at}`, `${silent}/v/pvc-${at}`));
+      const { volume } = await world.create("later", "fast");
+      const volumeId = volume?.volumeId ?? "";
+      expect(await stage(volumeId, volume?.volumeContext["path"] ?? "")).toBe("ok");
+      expect(new Set(await Promise.all(hanging))).toEqual(new Set([status.deadlineExceeded]));
+      expect((await world.probe()).ready).toBe(true);
+      await world.node("nodeUnstageVolume", { volumeId, stagingTargetPath: staging("later") });
+      await world.controller("deleteVolume", { volumeId });
     } finally {
       const left = world.end();
       for (const end of ends) end();

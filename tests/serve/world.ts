@@ -98,8 +98,9 @@ export class World {
   node<K extends keyof NodeMethods>(
     method: K,
     request: MessageInitShape<NodeMethods[K]["input"]>,
+    timeoutMs?: number,
   ): Promise<MessageShape<NodeMethods[K]["output"]>> {
-    return this.client.call(NodeService.method[method] as DescMethodUnary, request as never) as never;
+    return this.client.call(NodeService.method[method] as DescMethodUnary, request as never, timeoutMs) as never;
   }
 
   probe() {

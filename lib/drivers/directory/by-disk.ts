@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { Slots } from "../../core/slots.ts";
 import { unescaped } from "./mounted.ts";
-import { Slots } from "./slots.ts";
 
 /** How long the mount table is believed, in milliseconds: a disk that is mounted later counts soon enough. */
 const believedMs = 10_000;

@@ -1,6 +1,6 @@
+import { Slots } from "../../core/slots.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
-import { Slots } from "./slots.ts";
 
 /**
  * How many calls to the file systems of one server or device run at once. A call to one that does not answer holds its thread until

@@ -1,9 +1,9 @@
 import * as fs from "node:fs";
 import { umask } from "node:process";
 import { promisify } from "node:util";
+import type { Slots } from "../../core/slots.ts";
 import { withSlots } from "./by-server.ts";
 import { type Entry, type Files, pooledFiles, unless } from "./files.ts";
-import type { Slots } from "./slots.ts";
 
 const fsync = promisify(fs.fsync);
 

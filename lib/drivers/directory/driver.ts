@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { Locks } from "../../core/locks.ts";
+import { Slots } from "../../core/slots.ts";
 import type { Driver, Source, Volume, VolumeSpec } from "../driver.ts";
 import type { Identity, Ports } from "../module.ts";
 import { Capacity, Expansion, guarded, Inventory, SnapshotAbility } from "./abilities.ts";
@@ -10,7 +11,6 @@ import { Layout } from "./layout.ts";
 import { carefulFiles, ownFiles } from "./own-files.ts";
 import { Dress } from "./owner.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
-import { Slots } from "./slots.ts";
 import { Snapshots, sameSnapshot } from "./snapshots.ts";
 import { present, type Space } from "./space.ts";
 import { checkTools } from "./tools.ts";

@@ -2,10 +2,10 @@ import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Locks } from "../../core/locks.ts";
+import type { Slots } from "../../core/slots.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import { type Files, type Step, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
-import type { Slots } from "./slots.ts";
 
 /** What all parts of one directory driver share. */
 export interface Space {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
+import { Slots } from "../../../lib/core/slots.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { withSharedSync } from "../../../lib/drivers/directory/shared-sync.ts";
-import { Slots } from "../../../lib/drivers/directory/slots.ts";
 
 /** Syncs that end only when the test lets them, in the order in which they began. */
 function held() {
