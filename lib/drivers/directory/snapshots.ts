@@ -3,7 +3,7 @@ import { CsiError } from "../../core/errors.ts";
 import type { Context, Page, PageRequest, Snapshot } from "../driver.ts";
 import { unless } from "./files.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyFrom, make, type Origin, type Plan } from "./making.ts";
+import { copyFrom, make, type Origin, type Plan, unfinished } from "./making.ts";
 import { pageOf } from "./pages.ts";
 import { type Records, type SnapshotRecord, snapshotRecords } from "./records.ts";
 import {
@@ -156,8 +156,12 @@ export class Snapshots {
       const whose = record ? `of volume "${record.volumeId}"` : "but its record cannot be read";
       throw this.#error("already-exists", `snapshot "${name}" exists, ${whose}`);
     }
-    // The call that made it may have ended before this step.
-    await this.#parts.trees.sync();
+    try {
+      // The call that made it may have ended before this step.
+      await this.#parts.trees.sync();
+    } catch (error) {
+      throw unfinished(error, this.#space, `create snapshot "${name}"`);
+    }
     return told(snapshotId(placeOfKey(key)), record);
   }
 

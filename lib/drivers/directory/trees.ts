@@ -123,12 +123,16 @@ export class Trees {
     }
   }
 
-  /** Undoes a failed `place`: what is half-built, the record, then empty folders. A tree that did appear stays. */
-  async abandon(name: string, record: string, call: Call): Promise<void> {
-    if (await this.has(name)) return;
+  /**
+   * Undoes a failed `place`: what is half-built, the record, then empty folders. A tree that did appear stays. Tells whether
+   * nothing is left.
+   */
+  async abandon(name: string, record: string, call: Call): Promise<boolean> {
+    if (await this.has(name)) return false;
     await this.sweep(name, call);
     await this.#drop(record, "first");
     await this.#tidy("first");
+    return true;
   }
 
   get #root(): string {
@@ -197,7 +201,12 @@ export class Trees {
   }
 
   async #drop(record: string | undefined, step: Step): Promise<void> {
-    if (record !== undefined) await unless(this.#space.files.removeFile(record, step), "ENOENT", "ENOTDIR");
+    if (record === undefined) return;
+    const { files } = this.#space;
+    await unless(files.removeFile(record, step), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
+      // A read-only file system is mentioned before a missing file.
+      if (errnoOf(cause) !== "EROFS" || (await files.entry(record, "first")) !== undefined) throw cause;
+    });
   }
 
   /** Removes the folders that the last tree of this sort leaves empty. Returns the folder that has changed last. */

@@ -4,7 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { Context, Page, PageRequest, Source, Volume, VolumeSpec } from "../driver.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyFrom, make, type Origin, type Plan } from "./making.ts";
+import { copyFrom, make, type Origin, type Plan, unfinished } from "./making.ts";
 import type { Dress } from "./owner.ts";
 import { pageOf } from "./pages.ts";
 import { type Records, type VolumeRecord, volumeRecords } from "./records.ts";
@@ -146,14 +146,23 @@ export class Volumes {
   async #existing(id: string, spec: VolumeSpec): Promise<Volume> {
     const record = await this.#records.read(id);
     this.#compare(spec, record);
-    // The call that made it may have ended before this step.
-    await this.#parts.trees.sync();
-    if (record?.name !== undefined && record.bytes > 0n) return this.#volume(id, record);
+    try {
+      // The call that made it may have ended before this step.
+      await this.#parts.trees.sync();
+      return this.#volume(id, await this.#adopted(id, spec, record));
+    } catch (error) {
+      throw unfinished(error, this.#space, `create volume "${spec.name}"`);
+    }
+  }
+
+  /** The record of a tree that is now this volume, completed where something was not known. */
+  async #adopted(id: string, spec: VolumeSpec, record: VolumeRecord | undefined): Promise<VolumeRecord> {
+    if (record?.name !== undefined && record.bytes > 0n) return record;
     const bytes = record && record.bytes > 0n ? record.bytes : wantedBytes(spec.range);
     const taken = this.#record(spec.name, bytes, record?.source);
     const adopted = { ...taken, created: record?.created ?? taken.created };
     await this.#records.amend(id, adopted);
-    return this.#volume(id, adopted);
+    return adopted;
   }
 
   /** Throws "already-exists" when the volume of this record cannot be the answer to `spec`. */

@@ -4,6 +4,7 @@ import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/pro
 import { getuid } from "node:process";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";
@@ -134,6 +135,74 @@ test("a full disk that takes not even a new folder does not keep a volume from b
   await writeFile(`${base}/v/a/file`, "x");
   await openOn(base, { files: { ...localFiles, makeFolder: full, writeText: full } }).delete("a", call);
   expect(await below(base)).toEqual([]);
+});
+
+describe("on a file system that turns read-only, as after an error of its disk", () => {
+  const refused = async () => {
+    throw Object.assign(new Error("read-only"), { code: "EROFS" });
+  };
+  const changes = {
+    makeFolder: refused,
+    makeExactFolder: refused,
+    removeFolder: refused,
+    removeFile: refused,
+    rename: refused,
+    writeText: refused,
+    chmod: refused,
+    chown: refused,
+  };
+  const later = { ...localFiles, ...changes, sync: refused };
+
+  test("nothing was begun: the answer is final", async () => {
+    const driver = openOn(base);
+    await driver.create(volumeOf("a"), call);
+    const frozen = openOn(base, { files: later });
+    expect(await codeOf(frozen.create(volumeOf("b"), call))).toBe("failed-precondition");
+    expect(await codeOf(snapshotsOf(frozen).create("s", "a", {}, call))).toBe("failed-precondition");
+    expect(await codeOf(frozen.delete("a", call))).toBe("failed-precondition");
+    expect(await volumeIds(frozen)).toEqual(["a"]);
+  });
+
+  test.each(["makeFolder", "makeExactFolder", "sync"] as const)(
+    "from the first %s on: it is not, and the repeat finishes the work",
+    async verb => {
+      const settings = verb === "makeExactFolder" ? { mode: 0o777 } : {};
+      await openOn(base, { settings }).create(volumeOf("other"), call);
+      const files: Files = { ...localFiles };
+      const turn: Files = {
+        ...localFiles,
+        [verb]: async () => {
+          Object.assign(files, later);
+          return refused();
+        },
+      };
+      Object.assign(files, turn);
+      const driver = openOn(base, { files, settings });
+      expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("unavailable");
+      expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("unavailable");
+      expect(await codeOf(openOn(base, { settings }).create(volumeOf("a"), call))).toBe("ok");
+      for (const id of ["a", "other"]) await openOn(base).delete(id, call);
+      expect(await below(base)).toEqual([]);
+    },
+  );
+
+  test("a copy that cannot be removed again is not given up", async () => {
+    await openOn(base).create(volumeOf("a"), call);
+    const runner: CommandRunner = {
+      where: "test",
+      run: async () => ({ stdout: "", stderr: "cp: cannot create regular file: Read-only file system\n", exitCode: 1 }),
+    };
+    const files: Files = { ...localFiles, removeFile: refused, removeFolder: refused, rename: refused };
+    const driver = openOn(base, { files, runner });
+    const clone = volumeOf("b", gib, { kind: "volume", id: "a" });
+    expect(await codeOf(driver.create(clone, call))).toBe("unavailable");
+    expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("unavailable");
+    await openOn(base).create(clone, call);
+    const { id } = await snapshotsOf(openOn(base)).create("s", "a", {}, call);
+    await snapshotsOf(openOn(base)).delete(id, call);
+    for (const name of ["a", "b"]) await openOn(base).delete(name, call);
+    expect(await below(base)).toEqual([]);
+  });
 });
 
 test("a removal of an unrecorded volume that is interrupted leaves a trace for the next create of its name", async () => {
