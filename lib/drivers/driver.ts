@@ -73,7 +73,10 @@ export interface Driver {
   readonly protocol: Protocol;
   readonly access: Access;
 
-  /** Makes the volume or returns the equal one that exists. "already-exists" when name fits but size or source do not. */
+  /**
+   * Makes the volume or returns the equal one that exists. "already-exists" when name fits but size or source do not. While
+   * anything of a failed creation is left, its error is no final one (core/errors.ts, isFinal), or nobody would ever delete it.
+   */
   create(spec: VolumeSpec, call: Call): Promise<Volume>;
   /** Success when the volume is gone or never was. */
   delete(id: string, call: Call): Promise<void>;
@@ -89,7 +92,7 @@ export interface Driver {
     expand(id: string, range: CapacityRange, call: Call): Promise<{ readonly bytes: bigint; readonly onNode: boolean }>;
   };
   readonly snapshots?: {
-    /** "already-exists" when the name is taken by a snapshot of another volume of this connection. */
+    /** As `create` above; "already-exists" when the name is taken by a snapshot of another volume of this connection. */
     create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot>;
     /** Success when the snapshot is gone or never was. */
     delete(id: string, call: Call): Promise<void>;
