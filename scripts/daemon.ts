@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Argv } from "../lib/io/runner.ts";
 import { type Sandbox, zoneEnvironment } from "./sandbox.ts";
 
@@ -43,8 +44,6 @@ export function connects(socket: string): Promise<boolean> {
     connection.once("error", () => answer(false));
   });
 }
-
-const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 /** Starts csimux without waiting for it; its output goes to `log` in the sandbox. */
 function spawnDaemon({ command, sandbox, env }: DaemonOptions): {

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { unescaped } from "../lib/core/mountinfo.ts";
 
 /** A folder with everything that one csimux of a test or a measurement needs: two connections, a proxy.yaml, a socket. */
 export interface Sandbox {
@@ -56,14 +57,10 @@ export const connectionFile = (base: string, kind: Topology): string =>
     "",
   ].join("\n");
 
-/** Mount points at or below a folder, the deepest first (proc(5), mountinfo: field five, octal escapes). */
+/** Mount points at or below a folder, the deepest first (proc(5), mountinfo: field five). */
 async function mountsBelow(folder: string): Promise<readonly string[]> {
   const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
-  const points = lines.map(line =>
-    (line.split(" ")[4] ?? "").replace(/\\([0-7]{3})/g, (_, octal: string) =>
-      String.fromCharCode(Number.parseInt(octal, 8)),
-    ),
-  );
+  const points = lines.map(line => unescaped(line.split(" ")[4] ?? ""));
   return points.filter(point => point === folder || point.startsWith(`${folder}/`)).reverse();
 }
 

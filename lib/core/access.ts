@@ -48,3 +48,7 @@ export function unmet(access: Access, wanted: Capability): string | undefined {
   }
   return undefined;
 }
+
+/** The first reason why `access` cannot satisfy all of `wanted`, or undefined when it can. */
+export const firstUnmet = (access: Access, wanted: readonly Capability[]): string | undefined =>
+  wanted.map(each => unmet(access, each)).find(reason => reason !== undefined);

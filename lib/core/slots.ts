@@ -1,3 +1,9 @@
+/**
+ * How many calls to the file systems of one server or device run at once. A call to one that does not answer holds its thread until
+ * it does; without a bound the first such one would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
+ */
+export const callsAtOnce = 4;
+
 /** Runs at most so many pieces of work at once; the others wait in the order in which they came. */
 export class Slots {
   #free: number;
@@ -19,4 +25,14 @@ export class Slots {
       else this.#free++;
     }
   }
+}
+
+/** Slots for each of many, such as the devices of a machine, as a function of its name. */
+export function slotsByName(count: number): (name: string) => Slots {
+  const known = new Map<string, Slots>();
+  return name => {
+    const slots = known.get(name) ?? new Slots(count);
+    known.set(name, slots);
+    return slots;
+  };
 }

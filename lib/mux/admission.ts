@@ -1,4 +1,4 @@
-import { type Capability, unmet } from "../core/access.ts";
+import { type Capability, firstUnmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
@@ -12,15 +12,12 @@ import type { CreateRequest } from "./placed.ts";
 
 /** Throws "invalid-argument" for the first capability that the connection's volumes cannot satisfy. */
 export function refuseUnmet(connection: Connection, capabilities: readonly Capability[]): void {
-  for (const wanted of capabilities) {
-    const reason = unmet(connection.access, wanted);
-    if (reason) {
-      throw new CsiError(
-        "invalid-argument",
-        `connection "${connection.name}" (driver ${connection.driverName}): ${reason}`,
-      );
-    }
-  }
+  const reason = firstUnmet(connection.access, capabilities);
+  if (reason === undefined) return;
+  throw new CsiError(
+    "invalid-argument",
+    `connection "${connection.name}" (driver ${connection.driverName}): ${reason}`,
+  );
 }
 
 /** The source in terms of the driver. Throws "invalid-argument" when it is on another connection or of a kind that the driver cannot copy. */

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { unmet } from "../core/access.ts";
+import { firstUnmet } from "../core/access.ts";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, jointCode } from "../core/errors.ts";
@@ -25,9 +25,7 @@ export async function candidateOf(
   call: Call,
 ): Promise<Candidate | CsiError> {
   const { name, driver, places } = connection;
-  const unfit = request.capabilities
-    .map(wanted => unmet(connection.access, wanted))
-    .find(reason => reason !== undefined);
+  const unfit = firstUnmet(connection.access, request.capabilities);
   if (unfit) return new CsiError("invalid-argument", `${name}: ${unfit}`);
   if (connection.suspended) return new CsiError("resource-exhausted", `${name}: suspended`);
   try {

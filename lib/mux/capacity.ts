@@ -1,4 +1,4 @@
-import { type Capability, unmet } from "../core/access.ts";
+import { type Capability, firstUnmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Segments } from "../core/topology.ts";
@@ -83,7 +83,7 @@ export class Capacity {
 /** Whether a volume of this kind could be made here and reached from there. */
 const usable = (connection: Connection, { capabilities, segment }: CapacityRequest, policy: PlacementPolicy): boolean =>
   !connection.suspended &&
-  capabilities.every(wanted => unmet(connection.access, wanted) === undefined) &&
+  firstUnmet(connection.access, capabilities) === undefined &&
   (segment === undefined || reaches(connection.places, segment, policy));
 
 /** A failure as a value. Throws what nobody threw on purpose. */

@@ -1,4 +1,4 @@
-import { type Capability, unmet } from "../core/access.ts";
+import { type Capability, firstUnmet } from "../core/access.ts";
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
@@ -100,7 +100,7 @@ export class Volumes {
       await connection.driver.get(handle.id, call);
       if (named && !(await this.#groups.leads(named, handle.connection)))
         return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
-      return capabilities.map(wanted => unmet(connection.access, wanted)).find(reason => reason !== undefined);
+      return firstUnmet(connection.access, capabilities);
     });
   }
 

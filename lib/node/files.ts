@@ -1,6 +1,6 @@
 import { errnoOf } from "../core/errno.ts";
 import { type Code, CsiError } from "../core/errors.ts";
-import { Slots } from "../core/slots.ts";
+import { callsAtOnce, slotsByName } from "../core/slots.ts";
 import type { MountTable } from "./mount-table.ts";
 
 const codes: Readonly<Record<string, Code>> = {
@@ -48,10 +48,7 @@ export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSi
   }
 }
 
-/** Of operations on one file system, so many at once: one that is never answered holds a thread for good, and there are twelve. */
-const atOnce = 4;
-
-const slots = new Map<string, Slots>();
+const slotsOf = slotsByName(callsAtOnce);
 
 /** As `bounded`, for an operation on what may never answer: while too many on the file system of `path` wait, it is not begun. */
 export function boundedOn<T>(
@@ -61,8 +58,6 @@ export function boundedOn<T>(
   task: string,
   signal: AbortSignal,
 ): Promise<T> {
-  const device = table.covering(path)?.device ?? "";
-  const here = slots.get(device) ?? new Slots(atOnce);
-  slots.set(device, here);
-  return bounded(here.run(work), task, signal);
+  const slots = slotsOf(table.covering(path)?.device ?? "");
+  return bounded(slots.run(work), task, signal);
 }

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { posix } from "node:path";
 import { CsiError } from "../core/errors.ts";
-import { type Mount, parseMountinfo } from "./mountinfo.ts";
+import { type Mount, parseMountinfo } from "../core/mountinfo.ts";
 
 /** Which folder of which file system: two folders of one file system differ in `root` (N-10). */
 export interface Identity {

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { CsiError } from "../core/errors.ts";
+import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { Argv, CommandRunner, Output } from "../io/runner.ts";
 import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
-import type { Mount } from "./mountinfo.ts";
 import { realPlace } from "./paths.ts";
 
 /** More mounts than this on one mount point are not of our making. */

@@ -2,12 +2,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { engineSettings } from "../../cmd/engine.ts";
 import { compileTo } from "../build.ts";
 import { csiClient } from "../client.ts";
 import { connects } from "../daemon.ts";
 import { load } from "./load.ts";
-import { pause, type Scale } from "./setting.ts";
+import type { Scale } from "./setting.ts";
 import type { Figure } from "./table.ts";
 import { pair } from "./volumes.ts";
 

@@ -1,10 +1,11 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { Identity } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { csiClient } from "../client.ts";
 import { startDaemon } from "../daemon.ts";
 import { makeSandbox } from "../sandbox.ts";
 import { load, median } from "./load.ts";
 import { cpuMs, memoryMiB } from "./process.ts";
-import { inSetting, pause, type Scale } from "./setting.ts";
+import { inSetting, type Scale } from "./setting.ts";
 import type { Figure } from "./table.ts";
 
 /** One spawn: to the first good Probe, idle for a while, stopped. */

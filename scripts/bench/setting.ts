@@ -48,9 +48,6 @@ export const quick: Scale = {
   silenceMs: 3000,
 };
 
-/** Waits this many milliseconds. */
-export const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
-
 /** A server of its own with a client on it. */
 export interface Setting {
   readonly daemon: Daemon;

@@ -1,10 +1,11 @@
 import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { Controller, Identity, Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { type CsiClient, mountCapability } from "../client.ts";
 import { load, median } from "./load.ts";
 import { memoryMiB } from "./process.ts";
-import { inSetting, pause, type Scale, type Setting } from "./setting.ts";
+import { inSetting, type Scale, type Setting } from "./setting.ts";
 import type { Figure } from "./table.ts";
 
 async function createVolume(client: CsiClient, name: string, connection: string) {

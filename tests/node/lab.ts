@@ -4,11 +4,11 @@ import { join } from "node:path";
 import type { Capability } from "../../lib/core/access.ts";
 import type { Call, Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 import { isLocal } from "../../lib/node/look.ts";
 import { MountTable } from "../../lib/node/mount-table.ts";
-import { type Mount, parseMountinfo } from "../../lib/node/mountinfo.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { CsiError } from "../../lib/core/errors.ts";
+import { parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { bindFlags, bindOptions, otherFlags } from "../../lib/node/flags.ts";
 import { MountTable, readMountTable } from "../../lib/node/mount-table.ts";
-import { parseMountinfo } from "../../lib/node/mountinfo.ts";
 import { checkedPath, normalPath, realPlace } from "../../lib/node/paths.ts";
 import { parseCounts, usageOf } from "../../lib/node/usage.ts";
 import { calm, codeOf, Lab, mountinfo } from "./lab.ts";

@@ -1,10 +1,10 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { Slots } from "../../core/slots.ts";
-import { unescaped } from "./mounted.ts";
+import { unescaped } from "../../core/mountinfo.ts";
+import { type Slots, slotsByName } from "../../core/slots.ts";
 
-/** How long the mount table is believed, in milliseconds: a disk that is mounted later counts soon enough. */
-const believedMs = 10_000;
+/** How long it is believed what is mounted where, in milliseconds: a disk that is mounted later counts soon enough. */
+export const believedMs = 10_000;
 
 /** Which device is mounted where, by mount point, from a mountinfo text (proc(5)). */
 export const devicesOf = (mountinfo: string): ReadonlyMap<string, string> =>
@@ -35,7 +35,7 @@ function mountinfo(): string {
 
 /** Slots for each device of this machine, as a function of a path. `text` gives the mount table and `now` milliseconds. */
 export function slotsByDisk(count: number, text: () => string = mountinfo, now = () => performance.now()) {
-  const slots = new Map<string, Slots>();
+  const slotsOf = slotsByName(count);
   let devices: ReadonlyMap<string, string> = new Map();
   let readAt = Number.NEGATIVE_INFINITY;
   return (path: string): Slots => {
@@ -43,9 +43,6 @@ export function slotsByDisk(count: number, text: () => string = mountinfo, now =
       devices = devicesOf(text());
       readAt = now();
     }
-    const device = deviceOf(path, devices);
-    const known = slots.get(device) ?? new Slots(count);
-    slots.set(device, known);
-    return known;
+    return slotsOf(deviceOf(path, devices));
   };
 }

@@ -1,12 +1,6 @@
-import { Slots } from "../../core/slots.ts";
+import { callsAtOnce, Slots } from "../../core/slots.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
-
-/**
- * How many calls to the file systems of one server or device run at once. A call to one that does not answer holds its thread until
- * it does; without a bound the first such one would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
- */
-export const callsAtOnce = 4;
 
 type Verb<A extends readonly unknown[], T> = (path: string, ...more: A) => Promise<T>;
 

@@ -1,9 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
+import { unescaped } from "../../core/mountinfo.ts";
 import type { Space } from "./space.ts";
-
-/** A field of mountinfo: the kernel writes space, tab, newline, "\" and "#" as "\" and three octal digits (proc(5), mountinfo). */
-export const unescaped = (text: string): string =>
-  text.replace(/\\([0-3][0-7]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)));
 
 /** The mount points at or below `folder` in a mountinfo text, spelt as the kernel spells them. `folder` holds no links. */
 export function mountsIn(mountinfo: string, folder: string): readonly string[] {

@@ -1,5 +1,6 @@
-import { slotsByDisk } from "./by-disk.ts";
-import { callsAtOnce, withSlots } from "./by-server.ts";
+import { callsAtOnce } from "../../core/slots.ts";
+import { believedMs, slotsByDisk } from "./by-disk.ts";
+import { withSlots } from "./by-server.ts";
 import { directFiles } from "./direct-files.ts";
 import { type Files, pooledFiles, unless } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
@@ -14,9 +15,6 @@ const localTypes: ReadonlySet<number> = new Set([
   0x2fc12fc1, // zfs
   0x01021994, // tmpfs
 ]);
-
-/** How long the type of a file system is believed, in milliseconds: one that is mounted later counts soon enough. */
-const believedMs = 10_000;
 
 const slotsOf = slotsByDisk(callsAtOnce);
 /** For a folder on a local disk. One for the process: two connections may have the same folder. */

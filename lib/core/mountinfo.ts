@@ -22,8 +22,8 @@ const device = /^[0-9]+:[0-9]+$/;
 /** NFS gives "/" as the root of all its mounts, and the folder in the source instead (nfs_show_path, nfs_show_devname). */
 const folderInSource: ReadonlySet<string> = new Set(["nfs", "nfs4"]);
 
-/** The kernel writes space, tab, newline, "\" and "#" as three octal digits. */
-const unescaped = (text: string): string =>
+/** A field as it was meant: the kernel writes space, tab, newline, "\" and "#" as "\" and three octal digits (proc(5)). */
+export const unescaped = (text: string): string =>
   text.includes("\\")
     ? text.replace(/\\([0-3][0-7]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)))
     : text;
