@@ -1,30 +1,20 @@
 import { expect, test } from "bun:test";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdir, truncate, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { connectionFile } from "../../scripts/sandbox.ts";
-import { isHostRoot } from "../root.ts";
+import { canMountImages, makeImage, mountImage } from "./loop-disk.ts";
 import { codeOf, status, World } from "./world.ts";
 
-const canFreeze =
-  isHostRoot &&
-  spawnSync("losetup", ["--find"]).status === 0 &&
-  [
-    ["mkfs.ext4", "-V"],
-    ["fsfreeze", "--version"],
-  ].every(([tool = "", flag = ""]) => spawnSync(tool, [flag]).status === 0);
+const canFreeze = canMountImages && spawnSync("fsfreeze", ["--version"]).status === 0;
 
 /** A world with the connection "fast", and "ice" on a disk of its own. */
 async function worldOnDisk(): Promise<{ readonly world: World; readonly disk: string }> {
   let disk = "";
   const world = await World.start("off", ["fast"], async ({ folder, connections }) => {
     disk = join(folder, "disk");
-    const image = join(folder, "disk.img");
-    await writeFile(image, "");
-    await truncate(image, 32 << 20);
-    execFileSync("mkfs.ext4", ["-q", image]);
-    await mkdir(disk);
-    execFileSync("mount", ["-o", "loop", image, disk]);
+    await makeImage(`${disk}.img`);
+    await mountImage(`${disk}.img`, disk);
     await writeFile(join(connections, "ice.yaml"), connectionFile(disk, "off"));
   });
   return { world, disk };
