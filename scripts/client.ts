@@ -8,7 +8,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { Client, credentials } from "@grpc/grpc-js";
-import { VolumeCapability_AccessMode_Mode, type VolumeCapabilitySchema } from "../lib/csi/gen/csi/v1/csi_pb.ts";
+import { VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 
 /** A CSI client on one connection. */
 export interface CsiClient {
@@ -22,8 +22,8 @@ export interface CsiClient {
 }
 
 /** A volume that one node mounts, whatever its file system. */
-export const mountCapability: MessageInitShape<typeof VolumeCapabilitySchema> = {
-  accessType: { case: "mount", value: {} },
+export const mountCapability = {
+  accessType: { case: "mount" as const, value: {} },
   accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
 };
 

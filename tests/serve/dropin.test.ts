@@ -6,9 +6,9 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { Controller, Identity, Node } from "../../lib/csi/services.ts";
 import { build } from "../../scripts/build.ts";
-import { csiClient } from "../../scripts/client.ts";
+import { csiClient, mountCapability } from "../../scripts/client.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
-import { mount, status, World } from "./world.ts";
+import { status, World } from "./world.ts";
 
 const ending: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -198,7 +198,7 @@ test("a Secret volume that is swapped by its symlink takes effect at the next ca
   await serving(["serve", `--config=${sandbox.config}`, `--endpoint=unix://${sandbox.socket}`, "--mode=controller"]);
   const csi = client(sandbox);
   const path = async (name: string) => {
-    const request = { name, volumeCapabilities: [mount], parameters: { connection: "c" } };
+    const request = { name, volumeCapabilities: [mountCapability], parameters: { connection: "c" } };
     return (await csi.call(Controller.method.createVolume, request)).volume?.volumeContext["path"];
   };
   expect(await path("x")).toBe(join(sandbox.folder, "base-a/v/x"));

@@ -3,8 +3,9 @@ import { randomBytes } from "node:crypto";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
+import { mountCapability } from "../../scripts/client.ts";
 import { connectionFile } from "../../scripts/sandbox.ts";
-import { codeOf, failureOf, mebibytes, mount, status, World } from "./world.ts";
+import { codeOf, failureOf, mebibytes, status, World } from "./world.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -42,9 +43,9 @@ test.each([
   expect(await codeOf(world.controller("controllerExpandVolume", { volumeId, capacityRange: mebibytes(1) }))).toBe(
     status.notFound,
   );
-  expect(await codeOf(world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mount] }))).toBe(
-    status.notFound,
-  );
+  expect(
+    await codeOf(world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mountCapability] })),
+  ).toBe(status.notFound);
   expect(await codeOf(world.controller("createSnapshot", { sourceVolumeId: volumeId, name: "s" }))).toBe(
     status.notFound,
   );

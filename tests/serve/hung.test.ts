@@ -3,8 +3,9 @@ import { execFileSync } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { mountCapability } from "../../scripts/client.ts";
 import { isHostRoot } from "../root.ts";
-import { codeOf, mount, status, World } from "./world.ts";
+import { codeOf, status, World } from "./world.ts";
 
 /** A file system whose server never says a word (fuse(4)): every call on it waits. Answers how to end that. */
 function mountSilence(folder: string): () => void {
@@ -117,7 +118,7 @@ test.skipIf(!canMountFuse())(
       const name = volumeId.replace(/.*\//, "");
       await mkdir(staging(name), { recursive: true });
       const volumeContext = { node_attach_driver: "hostpath", path };
-      const request = { volumeId, volumeContext, stagingTargetPath: staging(name), volumeCapability: mount };
+      const request = { volumeId, volumeContext, stagingTargetPath: staging(name), volumeCapability: mountCapability };
       return codeOf(world.node("nodeStageVolume", request, 3000));
     };
     try {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { codeOf, failureOf, mebibytes, mount, status, World } from "./world.ts";
+import { mountCapability } from "../../scripts/client.ts";
+import { codeOf, failureOf, mebibytes, status, World } from "./world.ts";
 
 let world: World;
 const volumeId = "v:one/pvc-requests";
@@ -11,7 +12,7 @@ afterAll(async () => {
   expect(await world.end()).toEqual([]);
 });
 
-const block = { ...mount, accessType: { case: "block" as const, value: {} } };
+const block = { ...mountCapability, accessType: { case: "block" as const, value: {} } };
 
 test.each([{}, { requiredBytes: 0n, limitBytes: 0n }])("expanding to the range %p is INVALID_ARGUMENT", async range => {
   const answer = await failureOf(world.controller("controllerExpandVolume", { volumeId, capacityRange: range }));
@@ -25,9 +26,9 @@ test("expanding with a capability that the volume does not have is INVALID_ARGUM
     status.invalidArgument,
   );
   expect((await world.controller("controllerGetVolume", { volumeId })).volume?.capacityBytes).toBe(1n << 20n);
-  expect((await world.controller("controllerExpandVolume", { ...grow, volumeCapability: mount })).capacityBytes).toBe(
-    2n << 20n,
-  );
+  expect(
+    (await world.controller("controllerExpandVolume", { ...grow, volumeCapability: mountCapability })).capacityBytes,
+  ).toBe(2n << 20n);
 });
 
 test("mutable parameters, which no connection has, are INVALID_ARGUMENT and make nothing", async () => {
@@ -42,7 +43,7 @@ test("mutable parameters, which no connection has, are INVALID_ARGUMENT and make
 
 test("only what was looked at is confirmed, and never a class of another connection", async () => {
   const validate = (more: object) =>
-    world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mount], ...more });
+    world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mountCapability], ...more });
   const foreign = { node_attach_driver: "iscsi" };
   const { confirmed, message } = await validate({ parameters: { connection: "one" }, volumeContext: foreign });
   expect(message).toBe("");

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { mebibytes, mount, World } from "./world.ts";
+import { mountCapability } from "../../scripts/client.ts";
+import { mebibytes, World } from "./world.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -22,7 +23,7 @@ async function mounted(
   await mkdir(stagingTargetPath, { recursive: true });
   const common = {
     volumeId: volume.volumeId,
-    volumeCapability: mount,
+    volumeCapability: mountCapability,
     volumeContext: volume.volumeContext,
     stagingTargetPath,
   };
@@ -92,7 +93,7 @@ test("a volume published read-only cannot be written, and repeated calls change 
   await mkdir(stagingTargetPath, { recursive: true });
   const common = {
     volumeId: volume.volumeId,
-    volumeCapability: mount,
+    volumeCapability: mountCapability,
     volumeContext: volume.volumeContext,
     stagingTargetPath,
   };

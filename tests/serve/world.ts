@@ -5,12 +5,11 @@ import {
   type Controller,
   Controller as ControllerService,
   Identity,
-  VolumeCapability_AccessMode_Mode as Mode,
   type Node,
   Node as NodeService,
 } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { build } from "../../scripts/build.ts";
-import { type CsiClient, csiClient } from "../../scripts/client.ts";
+import { type CsiClient, csiClient, mountCapability } from "../../scripts/client.ts";
 import { type Daemon, startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "../../scripts/sandbox.ts";
 
@@ -27,11 +26,6 @@ export const status = {
   internal: 13,
   unavailable: 14,
 } as const;
-
-export const mount = {
-  accessType: { case: "mount" as const, value: {} },
-  accessMode: { mode: Mode.SINGLE_NODE_WRITER },
-};
 
 export const mebibytes = (count: number): { requiredBytes: bigint } => ({ requiredBytes: BigInt(count) << 20n });
 
@@ -115,7 +109,13 @@ export class World {
   ) {
     return this.controller(
       "createVolume",
-      { name, volumeCapabilities: [mount], capacityRange: mebibytes(1), parameters: { connection }, ...more } as never,
+      {
+        name,
+        volumeCapabilities: [mountCapability],
+        capacityRange: mebibytes(1),
+        parameters: { connection },
+        ...more,
+      } as never,
       timeoutMs,
     );
   }

@@ -9,10 +9,10 @@ import {
   PluginCapability_Service_Type as Service,
 } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { build } from "../../scripts/build.ts";
-import { type CsiClient, csiClient } from "../../scripts/client.ts";
+import { type CsiClient, csiClient, mountCapability } from "../../scripts/client.ts";
 import { type Daemon, startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
-import { codeOf, failureOf, mebibytes, mount, status } from "../serve/world.ts";
+import { codeOf, failureOf, mebibytes, status } from "../serve/world.ts";
 
 type Segments = Record<string, string>;
 
@@ -55,7 +55,7 @@ const create = ({ client }: Served, name: string, requisite: readonly Segments[]
     name,
     parameters: { connection: "one" },
     capacityRange: mebibytes(1),
-    volumeCapabilities: [mount],
+    volumeCapabilities: [mountCapability],
     accessibilityRequirements: { requisite: requisite.map(segments => ({ segments })) },
   });
 
@@ -167,7 +167,7 @@ test("capacity is nothing where the connection cannot be reached", async () => {
   const available = (node: string) =>
     csimux.client.call(Controller.method.getCapacity, {
       parameters: { connection: "one" },
-      volumeCapabilities: [mount],
+      volumeCapabilities: [mountCapability],
       accessibleTopology: { segments: { "t.example/node": node } },
     });
   expect((await available("w1")).availableCapacity).toBeGreaterThan(mebibytes(1).requiredBytes);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { codeOf, mount, World } from "../serve/world.ts";
+import { mountCapability } from "../../scripts/client.ts";
+import { codeOf, World } from "../serve/world.ts";
 import { type ForeignVector, vectors } from "./vectors.ts";
 
 const { foreign_ids: published } = vectors().handles;
@@ -33,7 +34,7 @@ function call(vector: ForeignVector): Promise<unknown> {
   if (rpc === "DeleteVolume") return world.controller("deleteVolume", { volumeId });
   if (rpc === "DeleteSnapshot") return world.controller("deleteSnapshot", { snapshotId });
   if (rpc === "ValidateVolumeCapabilities")
-    return world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mount] });
+    return world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mountCapability] });
   if (rpc === "GetCapacity") return world.controller("getCapacity", { parameters: { ...parameters } });
   if (rpc === "ListVolumes")
     return world.controller("listVolumes", { startingToken: vector.starting_token ?? "", maxEntries: 1 });
