@@ -1,10 +1,10 @@
 import { Command } from "commander";
 import { realHost } from "./host.ts";
-import { addId } from "./id.ts";
+import { addId } from "./id/id.ts";
 import { addProbe } from "./probe.ts";
-import { addServe } from "./serve-command.ts";
-import { addTopology } from "./topology-command.ts";
-import { addValidate } from "./validate-command.ts";
+import { addServe } from "./serve/command.ts";
+import { addTopology } from "./topology/command.ts";
+import { addValidate } from "./validate/command.ts";
 import { version } from "./version.ts";
 
 /** Wires the subcommands. Each loads what it needs only when it is chosen, so that the small ones start at once. */

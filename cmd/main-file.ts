@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
-import { inWords, reasons } from "../lib/config/finding.ts";
-import type { Outside } from "../lib/config/outside.ts";
 import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { errnoOf } from "../lib/core/errno.ts";
 import { CsiError } from "../lib/core/errors.ts";
+import { inWords, reasons } from "../lib/schema/finding.ts";
+import type { Outside } from "../lib/schema/outside.ts";
 
 /** The main file is looked at again at most this often, in milliseconds, and only when a call comes. */
 const freshMs = 1_000;

@@ -1,5 +1,4 @@
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
-import type { Outside } from "../lib/config/outside.ts";
 import { placesOf } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
@@ -10,6 +9,7 @@ import type { Driver } from "../lib/drivers/driver.ts";
 import { modules } from "../lib/drivers/index.ts";
 import type { Ports } from "../lib/drivers/module.ts";
 import type { Connection } from "../lib/mux/connection.ts";
+import type { Outside } from "../lib/schema/outside.ts";
 import type { Place } from "../lib/topology/place.ts";
 
 /** What opening a connection needs besides the text of its file. */

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Outside } from "../lib/config/outside.ts";
+import type { Outside } from "../lib/schema/outside.ts";
 
 /** What the configuration may see of the machine: environment variables and small files named by `…File` keys. */
 export const outsideOf = (env: Readonly<Record<string, string | undefined>>): Outside => ({

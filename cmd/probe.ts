@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { exit } from "./exit.ts";
 import type { Host } from "./host.ts";
+import { exit } from "./terminal/exit.ts";
 
 interface ProbeFlags {
   readonly csiAddress?: string;

@@ -16,22 +16,24 @@ const driverShared = "lib/drivers/(driver|module)\\.ts";
 const layers: readonly Layer[] = [
   { folder: "lib/core/", lib: [], packages: [] },
   { folder: "lib/topology/", lib: ["lib/core/"], packages: ["re2js"] },
+  { folder: "lib/schema/", lib: ["lib/core/"], packages: ["valibot"] },
+  { folder: "lib/yaml/", lib: ["lib/core/", "lib/schema/finding\\.ts"], packages: ["yaml"] },
   {
     folder: "lib/config/",
-    lib: ["lib/core/", "lib/topology/"],
+    lib: ["lib/core/", "lib/topology/", "lib/schema/", "lib/yaml/"],
     types: ["lib/drivers/module\\.ts"],
-    packages: ["yaml", "valibot"],
+    packages: ["valibot"],
   },
   { folder: "lib/io/", lib: ["lib/core/"], packages: [] },
   { folder: "lib/drivers/[^/]+\\.ts$", lib: ["lib/core/"], types: ["lib/io/"], packages: ["valibot"] },
   {
     folder: "lib/drivers/[^/]+/",
-    lib: ["lib/core/", driverShared, "lib/config/(parts|storage|connecting)\\.ts", "lib/io/"],
+    lib: ["lib/core/", driverShared, "lib/schema/(parts|storage|connecting)\\.ts", "lib/io/"],
     packages: ["valibot"],
   },
   {
     folder: "lib/lint/",
-    lib: ["lib/core/", "lib/config/", "lib/drivers/", "lib/topology/"],
+    lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/drivers/", "lib/topology/"],
     packages: ["yaml"],
   },
   { folder: "lib/node/", lib: ["lib/core/", "lib/io/"], packages: [] },
@@ -154,15 +156,19 @@ const special: readonly IForbiddenRuleType[] = [
     name: "quick-commands-stay-light",
     severity: error,
     comment: "validate, topology and id answer in milliseconds because they load neither gRPC nor generated code",
-    from: { path: "^cmd/(validate|topology|id)[a-z-]*\\.ts$" },
+    from: { path: "^cmd/(validate|topology|id)/" },
     to: { path: "^(lib/csi/|node_modules/(@grpc|@bufbuild|@connectrpc)/)", reachable: true },
   },
   {
     name: "serve-is-loaded-late",
     severity: error,
     comment: "the command line loads what a command needs only when it is chosen",
-    from: { path: "^cmd/(csimux|[a-z]+-command|id|probe|host|exit|version|serve-options)\\.ts$" },
-    to: { path: "^(cmd/(serve|validate|topology)\\.ts$|lib/csi/)", dynamic: false, dependencyTypesNot: [...typeOnly] },
+    from: { path: "^cmd/(csimux|probe|host|version|[a-z]+/(command|options)|terminal/[a-z-]+|id/id)\\.ts$" },
+    to: {
+      path: "^(cmd/(serve/serve|validate/validate|topology/topology)\\.ts$|lib/csi/)",
+      dynamic: false,
+      dependencyTypesNot: [...typeOnly],
+    },
   },
 ];
 

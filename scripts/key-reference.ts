@@ -2,8 +2,8 @@ import type { GenericSchema } from "valibot";
 import { commonSchema } from "../lib/config/common.ts";
 import { nodeSchema } from "../lib/config/node.ts";
 import { proxySchema } from "../lib/config/proxy-schema.ts";
-import { aboutOf, fallbackOf, isOptional, shapeOf } from "../lib/config/shape.ts";
 import { modules } from "../lib/drivers/index.ts";
+import { aboutOf, fallbackOf, isOptional, shapeOf } from "../lib/schema/shape.ts";
 import type { Generated } from "./committed.ts";
 
 /** One line of a table. */

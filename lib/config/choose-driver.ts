@@ -1,8 +1,8 @@
 import type { DriverModule } from "../drivers/module.ts";
-import { type Finding, failure } from "./finding.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
-import { meant, nearest } from "./nearest.ts";
-import { keysOf } from "./shape.ts";
+import { type Finding, failure } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { meant, nearest } from "../schema/nearest.ts";
+import { keysOf } from "../schema/shape.ts";
 
 /** The module that a file asks for by its `driver:`, or what is wrong with that. `file` is the content as a mapping. */
 export type Chosen =

@@ -1,8 +1,20 @@
 import * as v from "valibot";
 import type { AccessMode } from "../core/access.ts";
+import {
+  anything,
+  consistent,
+  filled,
+  flag,
+  list,
+  mapOf,
+  oneOf,
+  optional,
+  record,
+  scalar,
+  text,
+} from "../schema/parts.ts";
 import { isLabelKey, isLabelValue } from "../topology/labels.ts";
 import { nodeSchema } from "./node.ts";
-import { anything, consistent, filled, flag, list, mapOf, oneOf, optional, record, scalar, text } from "./parts.ts";
 
 /** One place that a connection is reachable from. */
 export interface Alternative {

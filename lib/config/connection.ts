@@ -1,16 +1,16 @@
 import type { GenericSchema } from "valibot";
 import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import type { DriverModule } from "../drivers/module.ts";
-import { type Applied, apply } from "./apply.ts";
+import { type Applied, apply } from "../schema/apply.ts";
+import { type Diagnostic, type Finding, failure, type Path } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { inheritable, merge } from "../schema/merge.ts";
+import type { Outside } from "../schema/outside.ts";
+import { keysOf } from "../schema/shape.ts";
+import { parseYaml, placed, type Source } from "../yaml/parse.ts";
 import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
-import { type Diagnostic, type Finding, failure, type Path } from "./finding.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
-import { inheritable, merge } from "./merge.ts";
-import type { Outside } from "./outside.ts";
 import type { Defaults } from "./proxy.ts";
-import { keysOf } from "./shape.ts";
-import { parseYaml, placed, type Source } from "./yaml.ts";
 
 /** One connection file, checked. */
 export interface ConnectionConfig extends CommonConfig {

@@ -1,7 +1,7 @@
 import { CsiError } from "../core/errors.ts";
 import { isNodeName } from "../core/node-name.ts";
-import { isMapping } from "./mapping.ts";
-import { parseYamlDocuments } from "./yaml.ts";
+import { isMapping } from "../schema/mapping.ts";
+import { parseYamlDocuments } from "../yaml/parse.ts";
 
 type Texts = Readonly<Record<string, string>>;
 

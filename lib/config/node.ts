@@ -1,4 +1,4 @@
-import { anything, flag, list, mapOf, optional, record, text } from "./parts.ts";
+import { anything, flag, list, mapOf, optional, record, text } from "../schema/parts.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
 

@@ -1,14 +1,14 @@
 import { CsiError } from "../core/errors.ts";
+import { apply } from "../schema/apply.ts";
+import { inWords } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { merge } from "../schema/merge.ts";
+import type { Outside } from "../schema/outside.ts";
+import { keysOf } from "../schema/shape.ts";
 import type { Place } from "../topology/place.ts";
-import { apply } from "./apply.ts";
+import { parseYaml, placed } from "../yaml/parse.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
-import { inWords } from "./finding.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
-import { merge } from "./merge.ts";
-import type { Outside } from "./outside.ts";
 import type { Defaults } from "./proxy.ts";
-import { keysOf } from "./shape.ts";
-import { parseYaml, placed } from "./yaml.ts";
 
 /** Where only places are wanted, references to the environment need not be right. */
 const unread: Outside = { env: () => "", file: () => "" };

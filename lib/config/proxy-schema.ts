@@ -1,8 +1,8 @@
 import * as v from "valibot";
 import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import { parseSelector } from "../core/selector.ts";
+import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "../schema/parts.ts";
 import { nodeSchema } from "./node.ts";
-import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "./parts.ts";
 import { nodeIdSchema, topologySchema } from "./topology.ts";
 
 const connectionName = (description: string) =>

@@ -2,14 +2,14 @@ import type { InferOutput } from "valibot";
 import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Group } from "../core/group.ts";
 import { parseSelector } from "../core/selector.ts";
+import { apply } from "../schema/apply.ts";
+import { type Diagnostic, type Finding, failure } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import type { Outside } from "../schema/outside.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
-import { apply } from "./apply.ts";
-import { type Diagnostic, type Finding, failure } from "./finding.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
-import type { Outside } from "./outside.ts";
+import { parseYaml, placed, type Source } from "../yaml/parse.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
-import { parseYaml, placed, type Source } from "./yaml.ts";
 
 /** What the main file gives to every connection. */
 export interface Defaults {

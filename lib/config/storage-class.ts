@@ -1,7 +1,7 @@
 import { CsiError } from "../core/errors.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { ClassTopology } from "../topology/reach.ts";
-import { isMapping, type Mapping } from "./mapping.ts";
-import { parseYamlDocuments } from "./yaml.ts";
+import { parseYamlDocuments } from "../yaml/parse.ts";
 
 /** A StorageClass, as far as it decides where volumes go. */
 export interface StorageClass extends ClassTopology {

@@ -1,7 +1,7 @@
 import type { InferOutput } from "valibot";
+import { consistent, filled, flag, list, oneOf, optional, record, template, text } from "../schema/parts.ts";
 import type { NodeIdConfig, RuleSource, TopologyConfig } from "../topology/config.ts";
 import { isLabelValue } from "../topology/labels.ts";
-import { consistent, filled, flag, list, oneOf, optional, record, template, text } from "./parts.ts";
 
 /** Prefix of topology keys where the main file names none. */
 export const defaultPrefix = "org.democratic-csi.topology";

@@ -1,5 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
-import type { Diagnostic, Path } from "../config/finding.ts";
+import type { Diagnostic, Path } from "../schema/finding.ts";
 import type { Leaf } from "./leaf.ts";
 
 /** The offending line, without secrets, and the column of the caret in it (from 1). */

@@ -1,7 +1,7 @@
-import { failure } from "../config/finding.ts";
-import type { Outside } from "../config/outside.ts";
 import { noDefaults } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
+import { failure } from "../schema/finding.ts";
+import type { Outside } from "../schema/outside.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { addInput, type Input } from "./input.ts";
 import type { Leaf, Placed, Reported } from "./leaf.ts";

@@ -1,6 +1,6 @@
-import { failure, located } from "../config/finding.ts";
-import { isMapping } from "../config/mapping.ts";
-import { parseYaml, parseYamlDocuments, type Source } from "../config/yaml.ts";
+import { failure, located } from "../schema/finding.ts";
+import { isMapping } from "../schema/mapping.ts";
+import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
 import { kindOf, kindOfText } from "./kinds.ts";
 import { fileLeaf, type Placed } from "./leaf.ts";
 import { addObject, type Gathered, maxManifestBytes, nameOf } from "./objects.ts";

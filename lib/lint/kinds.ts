@@ -1,5 +1,5 @@
-import { isMapping, type Mapping } from "../config/mapping.ts";
-import { nearest } from "../config/nearest.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { nearest } from "../schema/nearest.ts";
 
 /** What a YAML document is, judged by its keys. */
 export type Kind = "main" | "connection" | "secret" | "storage-class" | "snapshot-class" | "list" | "helm" | "other";

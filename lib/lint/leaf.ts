@@ -1,5 +1,5 @@
-import type { Diagnostic, Finding, Path, Position } from "../config/finding.ts";
-import type { Source } from "../config/yaml.ts";
+import type { Diagnostic, Finding, Path, Position } from "../schema/finding.ts";
+import type { Source } from "../yaml/parse.ts";
 
 /** One document to be checked: a file, a part of one, or a file inside a Secret manifest. */
 export interface Leaf {

@@ -1,8 +1,8 @@
-import { type Diagnostic, located, problem } from "../config/finding.ts";
-import type { Outside } from "../config/outside.ts";
-import { placed } from "../config/yaml.ts";
 import type { DriverModule } from "../drivers/module.ts";
+import { type Diagnostic, located, problem } from "../schema/finding.ts";
+import type { Outside } from "../schema/outside.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
+import { placed } from "../yaml/parse.ts";
 import { checks } from "./checks/index.ts";
 import { deployments } from "./deployments.ts";
 import { type Excerpt, excerpts, printable } from "./excerpt.ts";

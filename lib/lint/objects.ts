@@ -1,6 +1,6 @@
-import type { Path } from "../config/finding.ts";
-import { isMapping, type Mapping } from "../config/mapping.ts";
-import { parseYamlDocuments, type Source } from "../config/yaml.ts";
+import type { Path } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { parseYamlDocuments, type Source } from "../yaml/parse.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
 import type { Candidate } from "./read.ts";

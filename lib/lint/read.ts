@@ -1,10 +1,10 @@
 import { commonSchema } from "../config/common.ts";
 import { readConnectionSource } from "../config/connection.ts";
-import type { Path } from "../config/finding.ts";
-import type { Outside } from "../config/outside.ts";
 import { type Defaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
-import { aboutOf, type Schema, schemaAt } from "../config/shape.ts";
 import type { DriverModule } from "../drivers/module.ts";
+import type { Path } from "../schema/finding.ts";
+import type { Outside } from "../schema/outside.ts";
+import { aboutOf, type Schema, schemaAt } from "../schema/shape.ts";
 import type { Leaf } from "./leaf.ts";
 import { type ConnectionFile, type MainFile, mappingAt, textAt } from "./world.ts";
 

@@ -1,6 +1,6 @@
-import { type Finding, failure, type Path } from "../config/finding.ts";
-import { isMapping, type Mapping } from "../config/mapping.ts";
-import { parseYamlDocuments } from "../config/yaml.ts";
+import { type Finding, failure, type Path } from "../schema/finding.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { parseYamlDocuments } from "../yaml/parse.ts";
 import { hasSection, kindOf, kindOfText } from "./kinds.ts";
 import { decoded } from "./secret-files.ts";
 import { mappingAt } from "./world.ts";

@@ -1,7 +1,7 @@
 import { isScalar, Scalar } from "yaml";
-import type { Path, Position } from "../config/finding.ts";
-import type { Mapping } from "../config/mapping.ts";
-import type { Source } from "../config/yaml.ts";
+import type { Path, Position } from "../schema/finding.ts";
+import type { Mapping } from "../schema/mapping.ts";
+import type { Source } from "../yaml/parse.ts";
 import { mappingAt } from "./world.ts";
 
 /** A file that a Secret manifest holds. */

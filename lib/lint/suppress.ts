@@ -1,5 +1,5 @@
-import { type Diagnostic, located, warning } from "../config/finding.ts";
-import { meant, nearest } from "../config/nearest.ts";
+import { type Diagnostic, located, warning } from "../schema/finding.ts";
+import { meant, nearest } from "../schema/nearest.ts";
 
 const comment = /(?:^|\s)#\s*csimux-ignore\b([^#]*)/;
 

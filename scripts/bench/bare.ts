@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { engineSettings } from "../../cmd/engine.ts";
+import { engineSettings } from "../../cmd/serve/engine.ts";
 import { compileTo } from "../build.ts";
 import { csiClient } from "../client.ts";
 import { connects } from "../daemon.ts";

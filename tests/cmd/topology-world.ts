@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command } from "commander";
-import { addTopology } from "../../cmd/topology-command.ts";
+import { addTopology } from "../../cmd/topology/command.ts";
 
 /** What a command printed and how it ended. */
 export interface Ran {

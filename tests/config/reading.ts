@@ -1,8 +1,8 @@
 import { readConnection } from "../../lib/config/connection.ts";
-import type { Diagnostic } from "../../lib/config/finding.ts";
-import type { Outside } from "../../lib/config/outside.ts";
 import { type Defaults, readProxyConfig } from "../../lib/config/proxy.ts";
 import { modules } from "../../lib/drivers/index.ts";
+import type { Diagnostic } from "../../lib/schema/finding.ts";
+import type { Outside } from "../../lib/schema/outside.ts";
 
 /** An outside world made of two plain objects. */
 export const outside = (env: Record<string, string> = {}, files: Record<string, string> = {}): Outside => ({

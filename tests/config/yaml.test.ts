@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { maxFileBytes, parseYaml, parseYamlDocuments } from "../../lib/config/yaml.ts";
+import { maxFileBytes, parseYaml, parseYamlDocuments } from "../../lib/yaml/parse.ts";
 
 const value = (text: string): unknown => parseYaml("f.yaml", text).value;
 const first = (text: string) => parseYaml("f.yaml", text).diagnostics[0];

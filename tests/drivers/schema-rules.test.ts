@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Path } from "../../lib/config/finding.ts";
+import type { Path } from "../../lib/schema/finding.ts";
 import { byDriver, changed, gist, read } from "./example-files.ts";
 
 /** driver, path, value, and what is found: `rule path` of every diagnostic. */

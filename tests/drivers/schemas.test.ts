@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import type { GenericSchema } from "valibot";
 import { parse } from "yaml";
-import { dotted, type Path } from "../../lib/config/finding.ts";
-import { aboutOf, isOptional, shapeOf } from "../../lib/config/shape.ts";
 import { modules } from "../../lib/drivers/index.ts";
+import { dotted, type Path } from "../../lib/schema/finding.ts";
+import { aboutOf, isOptional, shapeOf } from "../../lib/schema/shape.ts";
 import { byDriver, changed, gist, read } from "./example-files.ts";
 
 /** A key of a file, and what the schema says about it. */

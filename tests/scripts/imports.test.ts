@@ -17,7 +17,7 @@ const tidy: Readonly<Record<string, string>> = {
   "lib/config/proxy.ts": 'import type { Module } from "../drivers/module.ts"; export type Proxy = Module;',
   "lib/csi/gen/csi_pb.ts": "export const generated = 1;",
   "lib/csi/server.ts": 'import { generated } from "./gen/csi_pb.ts"; export const server = generated;',
-  "cmd/id.ts": 'import { errors } from "../lib/core/errors.ts"; export const id = errors;',
+  "cmd/id/id.ts": 'import { errors } from "../lib/core/errors.ts"; export const id = errors;',
   "cmd/csimux.ts": 'export const main = () => [import("./id.ts"), import("../lib/csi/server.ts")];',
 };
 
@@ -60,13 +60,13 @@ const planted: readonly (readonly [rule: string, file: string, text: string])[] 
   ["pure-core", "lib/core/bad.ts", 'import { readFile } from "node:fs/promises"; export const bad = readFile;'],
   ["process-in-cmd", "lib/io/bad.ts", 'import process from "node:process"; export const bad = process;'],
   ["portable", "lib/io/bad.ts", 'import { $ } from "bun"; export const bad = $;'],
-  ["lib-below-all", "lib/io/bad.ts", 'import { id } from "../../cmd/id.ts"; export const bad = id;'],
+  ["lib-below-all", "lib/io/bad.ts", 'import { id } from "../../cmd/id/id.ts"; export const bad = id;'],
   ["known-folder", "lib/utils/bad.ts", 'import { errors } from "../core/errors.ts"; export const bad = errors;'],
   ["resolvable", "lib/io/bad.ts", 'import { gone } from "./gone.ts"; export const bad = gone;'],
   ["no-cycle", "lib/io/bad.ts", 'import { worse } from "./worse.ts"; export const bad = worse;'],
   [
     "quick-commands-stay-light",
-    "cmd/id.ts",
+    "cmd/id/id.ts",
     'import { server } from "../lib/csi/server.ts"; export const id = server;',
   ],
   [
@@ -74,7 +74,7 @@ const planted: readonly (readonly [rule: string, file: string, text: string])[] 
     "cmd/csimux.ts",
     'import { server } from "../lib/csi/server.ts"; export const main = server;',
   ],
-  ["cmd-packages", "cmd/id.ts", 'import { parse } from "yaml"; export const id = parse;'],
+  ["cmd-packages", "cmd/id/id.ts", 'import { parse } from "yaml"; export const id = parse;'],
 ];
 
 async function write(name: string, text: string): Promise<void> {

@@ -13,8 +13,8 @@ import {
   secret,
   template,
   text,
-} from "../../lib/config/parts.ts";
-import { blockSize } from "../../lib/config/storage.ts";
+} from "../../lib/schema/parts.ts";
+import { blockSize } from "../../lib/schema/storage.ts";
 import { type JsonSchema, jsonSchema } from "../../scripts/json-schema.ts";
 
 const a = { description: "a key" };

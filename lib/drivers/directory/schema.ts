@@ -13,8 +13,8 @@ import {
   scalar,
   secret,
   text,
-} from "../../config/parts.ts";
-import { shareFolder } from "../../config/storage.ts";
+} from "../../schema/parts.ts";
+import { shareFolder } from "../../schema/storage.ts";
 
 const environment = mapOf(scalar({ description: "value of the variable", secret: true }), {
   description: "environment of the tool: repository, credentials, cache folder",

@@ -1,4 +1,4 @@
-import { record } from "../../config/parts.ts";
+import { record } from "../../schema/parts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 
 const schema = record({});

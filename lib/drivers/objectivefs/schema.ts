@@ -1,5 +1,5 @@
-import { consistent, flag, mapOf, optional, record, scalar } from "../../config/parts.ts";
-import { shaped, withKeys } from "../../config/storage.ts";
+import { consistent, flag, mapOf, optional, record, scalar } from "../../schema/parts.ts";
+import { shaped, withKeys } from "../../schema/storage.ts";
 
 const variables = [
   ...["ACCESS_KEY", "SECRET_KEY", "ENDPOINT", "OBJECTSTORE", "OBJECTIVEFS_LICENSE", "OBJECTIVEFS_PASSPHRASE"],

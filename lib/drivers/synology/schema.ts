@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { chapPairs, httpAddress, portals, somePortal } from "../../config/connecting.ts";
-import { consistent, filled, flag, list, oneOf, optional, record, secret, text, whole } from "../../config/parts.ts";
-import { iqnBase, shaped, templated } from "../../config/storage.ts";
+import { chapPairs, httpAddress, portals, somePortal } from "../../schema/connecting.ts";
+import { consistent, filled, flag, list, oneOf, optional, record, secret, text, whole } from "../../schema/parts.ts";
+import { iqnBase, shaped, templated } from "../../schema/storage.ts";
 
 const http = record(
   {

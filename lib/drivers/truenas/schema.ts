@@ -1,7 +1,7 @@
 import * as v from "valibot";
-import { httpAddress, sshConnection } from "../../config/connecting.ts";
-import { consistent, isPlaceholder, optional, record, text } from "../../config/parts.ts";
-import { numericOwner } from "../../config/storage.ts";
+import { httpAddress, sshConnection } from "../../schema/connecting.ts";
+import { consistent, isPlaceholder, optional, record, text } from "../../schema/parts.ts";
+import { numericOwner } from "../../schema/storage.ts";
 import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
 import { iscsi, nfs, nvmeof, smb } from "./shares.ts";
 

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { portals, somePortal, someTransport, transports } from "../../config/connecting.ts";
+import { portals, somePortal, someTransport, transports } from "../../schema/connecting.ts";
 import {
   anything,
   consistent,
@@ -13,8 +13,8 @@ import {
   record,
   text,
   whole,
-} from "../../config/parts.ts";
-import { naming, shaped, templated } from "../../config/storage.ts";
+} from "../../schema/parts.ts";
+import { naming, shaped, templated } from "../../schema/storage.ts";
 
 /** How TrueNAS shares volumes: the blocks `nfs:`, `smb:`, `iscsi:`, `nvmeof:`. */
 

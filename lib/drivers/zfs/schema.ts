@@ -1,6 +1,6 @@
-import { sshConnection } from "../../config/connecting.ts";
-import { flag, optional, owner, path, record, scalar } from "../../config/parts.ts";
-import { dataset } from "../../config/storage.ts";
+import { sshConnection } from "../../schema/connecting.ts";
+import { flag, optional, owner, path, record, scalar } from "../../schema/parts.ts";
+import { dataset } from "../../schema/storage.ts";
 import {
   acls,
   apart,

@@ -11,8 +11,8 @@ import {
   owner,
   path,
   record,
-} from "../../config/parts.ts";
-import { blockSize, dataset, overlap, shaped, templated, withKeys } from "../../config/storage.ts";
+} from "../../schema/parts.ts";
+import { blockSize, dataset, overlap, shaped, templated, withKeys } from "../../schema/storage.ts";
 
 /** The keys of `zfs:`, in groups that driver families put together. */
 

@@ -1,4 +1,4 @@
-import { host, oneOf, optional, record, text } from "../../config/parts.ts";
+import { host, oneOf, optional, record, text } from "../../schema/parts.ts";
 
 /** How file systems of a plain storage host are shared: the blocks `nfs:` and `smb:`. */
 

@@ -1,4 +1,4 @@
-import { chapPairs, portals, somePortal, someTransport, transports } from "../../config/connecting.ts";
+import { chapPairs, portals, somePortal, someTransport, transports } from "../../schema/connecting.ts";
 import {
   consistent,
   filled,
@@ -12,8 +12,8 @@ import {
   scalar,
   secret,
   text,
-} from "../../config/parts.ts";
-import { iqnBase, naming, nqnBase, withKeys } from "../../config/storage.ts";
+} from "../../schema/parts.ts";
+import { iqnBase, naming, nqnBase, withKeys } from "../../schema/storage.ts";
 
 /** How block devices of a plain storage host are exported: the blocks `iscsi:` and `nvmeof:`. */
 

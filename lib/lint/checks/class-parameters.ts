@@ -1,5 +1,5 @@
-import { type Finding, problem, warning } from "../../config/finding.ts";
-import { meant, nearest } from "../../config/nearest.ts";
+import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
 import { factsOf, filesystemsOf } from "../facts.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";

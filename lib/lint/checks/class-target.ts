@@ -1,6 +1,6 @@
-import { type Finding, problem } from "../../config/finding.ts";
-import { meant, nearest } from "../../config/nearest.ts";
 import type { ProxyConfig } from "../../config/proxy.ts";
+import { type Finding, problem } from "../../schema/finding.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
 import { membersOf } from "./groups.ts";
 

@@ -1,4 +1,4 @@
-import { type Finding, problem, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../schema/finding.ts";
 import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";

@@ -1,4 +1,4 @@
-import { type Finding, problem, warning } from "../../config/finding.ts";
+import { type Finding, problem, warning } from "../../schema/finding.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";

@@ -1,7 +1,7 @@
-import { type Finding, problem, warning } from "../../config/finding.ts";
-import { meant, nearest } from "../../config/nearest.ts";
 import type { Group } from "../../core/group.ts";
 import { selects } from "../../core/selector.ts";
+import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import type { ConnectionFile, World } from "../world.ts";

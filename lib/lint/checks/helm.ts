@@ -1,5 +1,5 @@
-import { type Finding, type Path, problem, warning } from "../../config/finding.ts";
 import { unknownFolder } from "../../config/proxy.ts";
+import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type HelmValues, listAt, textAt, type World } from "../world.ts";

@@ -1,8 +1,8 @@
 import { commonSchema } from "../../config/common.ts";
-import { type Finding, failure, type Path, problem, warning } from "../../config/finding.ts";
-import { strangers } from "../../config/merge.ts";
-import { meant, nearest } from "../../config/nearest.ts";
 import { ownKeys } from "../../config/proxy.ts";
+import { type Finding, failure, type Path, problem, warning } from "../../schema/finding.ts";
+import { strangers } from "../../schema/merge.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
 import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import type { PatternCompiler } from "../../topology/pattern.ts";
 import { compileRules } from "../../topology/rules.ts";

@@ -1,4 +1,4 @@
-import { type Finding, type Path, warning } from "../../config/finding.ts";
+import { type Finding, type Path, warning } from "../../schema/finding.ts";
 import { textAt } from "../world.ts";
 
 /** Methods of democratic-csi that are read but cannot be served. */

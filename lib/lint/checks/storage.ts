@@ -1,5 +1,5 @@
-import { problem } from "../../config/finding.ts";
 import { groupBy } from "../../core/group-by.ts";
+import { problem } from "../../schema/finding.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { type ConnectionFile, textAt, type World } from "../world.ts";

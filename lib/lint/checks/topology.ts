@@ -1,5 +1,5 @@
-import { type Finding, problem, warning } from "../../config/finding.ts";
-import { meant, nearest } from "../../config/nearest.ts";
+import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";

@@ -1,4 +1,4 @@
-import { type Finding, warning } from "../../config/finding.ts";
+import { type Finding, warning } from "../../schema/finding.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
 

@@ -1,17 +1,17 @@
-import { yamlText } from "../lib/config/print.ts";
-import type { ProxyConfig } from "../lib/config/proxy.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import { alike, type ClassTopology, type Mode, modes, mostCourses } from "../lib/topology/reach.ts";
-import { connectionFolder, isFolder } from "./connection-folder.ts";
-import type { Host } from "./host.ts";
-import { type Change, changesData, changesText } from "./topology-changes.ts";
-import { answering, readTargets, type Target, type Targets, targetsNamed } from "./topology-connections.ts";
-import { ConfigError, type Rules, readClass, readRules, readSubjects, type Subject } from "./topology-input.ts";
-import type { Output, TopologyOptions } from "./topology-options.ts";
-import { codeName, report } from "./topology-report.ts";
-import { viewText } from "./topology-text.ts";
-import { clusterWarnings, registered, type View, type ViewedNode, viewData } from "./topology-view.ts";
-import { UsageError } from "./usage-error.ts";
+import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { alike, type ClassTopology, type Mode, modes, mostCourses } from "../../lib/topology/reach.ts";
+import { yamlText } from "../../lib/yaml/print.ts";
+import { connectionFolder, isFolder } from "../connection-folder.ts";
+import type { Host } from "../host.ts";
+import { UsageError } from "../terminal/usage-error.ts";
+import { type Change, changesData, changesText } from "./changes.ts";
+import { answering, readTargets, type Target, type Targets, targetsNamed } from "./connections.ts";
+import { ConfigError, type Rules, readClass, readRules, readSubjects, type Subject } from "./input.ts";
+import type { Output, TopologyOptions } from "./options.ts";
+import { codeName, report } from "./report.ts";
+import { viewText } from "./text.ts";
+import { clusterWarnings, registered, type View, type ViewedNode, viewData } from "./view.ts";
 
 /** Returns the exit code: 0, or 1 when a node could not register or the question has no answer. Throws UsageError. */
 export async function topology(options: TopologyOptions, host: Host): Promise<number> {

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
-import { CsiError } from "../lib/core/errors.ts";
-import { encodeHandle, type Handle, isConnectionName, maxHandleBytes } from "../lib/core/handle.ts";
-import { Handles } from "../lib/mux/handles.ts";
-import { exit } from "./exit.ts";
-import type { Host } from "./host.ts";
-import type { NodeFlags } from "./id-node.ts";
-import { visible } from "./visible.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { encodeHandle, type Handle, isConnectionName, maxHandleBytes } from "../../lib/core/handle.ts";
+import { Handles } from "../../lib/mux/handles.ts";
+import type { Host } from "../host.ts";
+import { exit } from "../terminal/exit.ts";
+import { visible } from "../terminal/visible.ts";
+import type { NodeFlags } from "./node.ts";
 
 const kinds: readonly string[] = ["volume", "snapshot"];
 
@@ -56,7 +56,7 @@ async function encodeAny(
 ): Promise<number> {
   if (kind === "node") {
     if (connection !== undefined) return usage(host, "a node id is made from --node-name, --hostname, --iqn and --nqn");
-    const { encodeNode } = await import("./id-node.ts");
+    const { encodeNode } = await import("./node.ts");
     return encodeNode(flags, host);
   }
   if (connection === undefined || real === undefined) return usage(host, "encode takes a kind, a connection and an id");
@@ -66,7 +66,7 @@ async function encodeAny(
 async function decodeAny(id: string, options: DecodeOptions, host: Host): Promise<number> {
   const { kind, output, config } = options;
   if (kind !== "node" || (output !== "text" && output !== "json")) return decode(id, options, host);
-  const { decodeNode } = await import("./id-node.ts");
+  const { decodeNode } = await import("./node.ts");
   return decodeNode(id, config, output === "json", host);
 }
 

@@ -1,22 +1,22 @@
-import type { Outside } from "../lib/config/outside.ts";
-import type { Log } from "../lib/core/call.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import { Locks } from "../lib/core/locks.ts";
-import type { Segments } from "../lib/core/topology.ts";
-import { ConnectionFolder } from "../lib/io/folder.ts";
-import { localRunner } from "../lib/io/local.ts";
-import { Capacity } from "../lib/mux/capacity.ts";
-import { Connections } from "../lib/mux/connections.ts";
-import { Groups } from "../lib/mux/groups.ts";
-import { Handles } from "../lib/mux/handles.ts";
-import { Jobs } from "../lib/mux/jobs.ts";
-import { Listing } from "../lib/mux/listing.ts";
-import type { MuxSettings } from "../lib/mux/placed.ts";
-import { Snapshots } from "../lib/mux/snapshots.ts";
-import { Volumes } from "../lib/mux/volumes.ts";
-import type { Host } from "./host.ts";
-import type { MainFile } from "./main-file.ts";
-import { toolEnvironment } from "./tools.ts";
+import type { Log } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { Locks } from "../../lib/core/locks.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { ConnectionFolder } from "../../lib/io/folder.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import { Capacity } from "../../lib/mux/capacity.ts";
+import { Connections } from "../../lib/mux/connections.ts";
+import { Groups } from "../../lib/mux/groups.ts";
+import { Handles } from "../../lib/mux/handles.ts";
+import { Jobs } from "../../lib/mux/jobs.ts";
+import { Listing } from "../../lib/mux/listing.ts";
+import type { MuxSettings } from "../../lib/mux/placed.ts";
+import { Snapshots } from "../../lib/mux/snapshots.ts";
+import { Volumes } from "../../lib/mux/volumes.ts";
+import type { Outside } from "../../lib/schema/outside.ts";
+import type { Host } from "../host.ts";
+import type { MainFile } from "../main-file.ts";
+import { toolEnvironment } from "../tools.ts";
 
 /** The result of the first call, for all calls. */
 function once<T>(work: () => Promise<T>): () => Promise<T> {
@@ -39,7 +39,7 @@ export function openController(
   const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
   const { prefix } = main.config.defaults;
   const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
-  const open = once(async () => (await import("./open.ts")).opener(options));
+  const open = once(async () => (await import("../open.ts")).opener(options));
   const files = {
     names: () => folder.names(),
     read: async (name: string) => {
@@ -47,7 +47,7 @@ export function openController(
       return folder.read(name);
     },
     labels: async (name: string, text: string) => {
-      const { readPlacement } = await import("../lib/config/placement.ts");
+      const { readPlacement } = await import("../../lib/config/placement.ts");
       try {
         return readPlacement(`${name}.yaml`, text, main.config.defaults, outside).labels;
       } catch (error) {

@@ -1,8 +1,16 @@
 import { type Document, LineCounter, parseAllDocuments, parseDocument } from "yaml";
-import { type Diagnostic, type Finding, failure, located, type Path, type Position, shownKey } from "./finding.ts";
-import { aliasFault, type Fault, oversights, syntaxFaults, tagFaults } from "./yaml-faults.ts";
-import { offsetOf } from "./yaml-places.ts";
-import { customTags } from "./yaml-scalars.ts";
+import {
+  type Diagnostic,
+  type Finding,
+  failure,
+  located,
+  type Path,
+  type Position,
+  shownKey,
+} from "../schema/finding.ts";
+import { aliasFault, type Fault, oversights, syntaxFaults, tagFaults } from "./faults.ts";
+import { offsetOf } from "./places.ts";
+import { customTags } from "./scalars.ts";
 
 /** Largest configuration file in bytes; a Kubernetes Secret cannot hold more than 1 MiB altogether. */
 export const maxFileBytes = 1 << 20;

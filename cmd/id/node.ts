@@ -1,12 +1,12 @@
-import { reasons } from "../lib/config/finding.ts";
-import { readProxyConfig } from "../lib/config/proxy.ts";
-import { nodeIdSettings } from "../lib/config/topology.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import type { NodeIdConfig } from "../lib/topology/config.ts";
-import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../lib/topology/node-id.ts";
-import type { Host } from "./host.ts";
-import { readMainText } from "./main-file.ts";
-import { visible } from "./visible.ts";
+import { readProxyConfig } from "../../lib/config/proxy.ts";
+import { nodeIdSettings } from "../../lib/config/topology.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { reasons } from "../../lib/schema/finding.ts";
+import type { NodeIdConfig } from "../../lib/topology/config.ts";
+import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../../lib/topology/node-id.ts";
+import type { Host } from "../host.ts";
+import { readMainText } from "../main-file.ts";
+import { visible } from "../terminal/visible.ts";
 
 /** What the node goes by, from flags. */
 export interface NodeFlags {

@@ -10,7 +10,7 @@ import {
   type Pair,
   type YAMLMap,
 } from "yaml";
-import type { Finding, Path } from "./finding.ts";
+import type { Finding, Path } from "../schema/finding.ts";
 
 /** The key of a pair as text. The parser turns a merge key into a symbol. */
 export const keyText = (pair: Pair): string => {

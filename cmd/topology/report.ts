@@ -1,11 +1,11 @@
-import type { ProxyConfig } from "../lib/config/proxy.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import type { Segments } from "../lib/core/topology.ts";
-import { evaluate, type RuleOutcome } from "../lib/topology/evaluate.ts";
-import type { NodeFacts } from "../lib/topology/facts.ts";
-import { encodeNodeId } from "../lib/topology/node-id.ts";
-import type { Topology } from "../lib/topology/rules.ts";
-import { storageNames } from "./node-facts.ts";
+import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { evaluate, type RuleOutcome } from "../../lib/topology/evaluate.ts";
+import type { NodeFacts } from "../../lib/topology/facts.ts";
+import { encodeNodeId } from "../../lib/topology/node-id.ts";
+import type { Topology } from "../../lib/topology/rules.ts";
+import { storageNames } from "../node-facts.ts";
 
 /** What NodeGetInfo would answer on one node, and why. */
 export interface NodeReport {

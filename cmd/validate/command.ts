@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import { exit } from "./exit.ts";
-import type { Host } from "./host.ts";
-import { type Format, formats, type ValidateOptions } from "./validate-options.ts";
+import type { Host } from "../host.ts";
+import { exit } from "../terminal/exit.ts";
+import { type Format, formats, type ValidateOptions } from "./options.ts";
 
 interface Flags {
   readonly config?: string;

@@ -1,18 +1,18 @@
-import { modules } from "../lib/drivers/index.ts";
-import { github } from "../lib/lint/format/github.ts";
-import { json } from "../lib/lint/format/json.ts";
-import { junit } from "../lib/lint/format/junit.ts";
-import { sarif } from "../lib/lint/format/sarif.ts";
-import { paint, problemText, summary } from "../lib/lint/format/text.ts";
-import type { Input } from "../lib/lint/input.ts";
-import { type Linted, lint, type Problem } from "../lib/lint/lint.ts";
-import { rules } from "../lib/lint/rules.ts";
-import { patternCompiler } from "../lib/topology/pattern.ts";
-import type { Host } from "./host.ts";
-import { outsideOf } from "./outside.ts";
-import { InputError, readInputs } from "./validate-files.ts";
-import type { Format, ValidateOptions } from "./validate-options.ts";
-import { version } from "./version.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { github } from "../../lib/lint/format/github.ts";
+import { json } from "../../lib/lint/format/json.ts";
+import { junit } from "../../lib/lint/format/junit.ts";
+import { sarif } from "../../lib/lint/format/sarif.ts";
+import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
+import type { Input } from "../../lib/lint/input.ts";
+import { type Linted, lint, type Problem } from "../../lib/lint/lint.ts";
+import { rules } from "../../lib/lint/rules.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
+import type { Host } from "../host.ts";
+import { outsideOf } from "../outside.ts";
+import { version } from "../version.ts";
+import { InputError, readInputs } from "./files.ts";
+import type { Format, ValidateOptions } from "./options.ts";
 
 /** Checks everything in one run. Returns the exit code: 0 clean, 1 problems, 2 unreadable input. */
 export async function validate(options: ValidateOptions, host: Host): Promise<number> {
@@ -44,7 +44,7 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
 }
 
 async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Problem[]> {
-  const { online } = await import("./validate-online.ts");
+  const { online } = await import("./online.ts");
   const problems: Problem[] = [];
   for (const world of worlds) problems.push(...(await online(world, host)));
   return problems;

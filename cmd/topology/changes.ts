@@ -1,7 +1,7 @@
-import type { Segments } from "../lib/core/topology.ts";
-import { type LabelChange, labelChanges } from "../lib/topology/reach.ts";
-import { codeName } from "./topology-report.ts";
-import type { ViewedNode } from "./topology-view.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { type LabelChange, labelChanges } from "../../lib/topology/reach.ts";
+import { codeName } from "./report.ts";
+import type { ViewedNode } from "./view.ts";
 
 /** One node before and after a change of the main file. */
 export interface Change {

@@ -1,14 +1,14 @@
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { Log } from "../lib/core/call.ts";
-import { errnoOf } from "../lib/core/errno.ts";
-import { localRunner } from "../lib/io/local.ts";
-import { NodeVolumes } from "../lib/node/volumes.ts";
-import type { Host } from "./host.ts";
+import type { Log } from "../../lib/core/call.ts";
+import { errnoOf } from "../../lib/core/errno.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import { NodeVolumes } from "../../lib/node/volumes.ts";
+import type { Host } from "../host.ts";
+import { toolEnvironment } from "../tools.ts";
 import type { OwnNode } from "./node-info.ts";
-import type { ServeOptions } from "./serve-options.ts";
-import { toolEnvironment } from "./tools.ts";
+import type { ServeOptions } from "./options.ts";
 
 /** Where the host's root is mounted in the node pod of the existing chart. */
 const hostRoot = "/host";

@@ -1,13 +1,13 @@
-import type { ProxyConfig } from "../lib/config/proxy.ts";
-import type { Log } from "../lib/core/call.ts";
-import type { Segments } from "../lib/core/topology.ts";
-import type { NodeInfo } from "../lib/csi/node.ts";
-import { evaluate, ownValue, type RuleOutcome } from "../lib/topology/evaluate.ts";
-import { nodeNameOf } from "../lib/topology/facts.ts";
-import { encodeNodeId } from "../lib/topology/node-id.ts";
-import { compileTopology } from "../lib/topology/rules.ts";
-import type { Host } from "./host.ts";
-import { realFacts, storageNames } from "./node-facts.ts";
+import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import type { Log } from "../../lib/core/call.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import type { NodeInfo } from "../../lib/csi/node.ts";
+import { evaluate, ownValue, type RuleOutcome } from "../../lib/topology/evaluate.ts";
+import { nodeNameOf } from "../../lib/topology/facts.ts";
+import { encodeNodeId } from "../../lib/topology/node-id.ts";
+import { compileTopology } from "../../lib/topology/rules.ts";
+import type { Host } from "../host.ts";
+import { realFacts, storageNames } from "../node-facts.ts";
 
 /** What this node tells the cluster about itself. */
 export interface OwnNode {

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
+import type { Host } from "../host.ts";
+import { exit } from "../terminal/exit.ts";
+import { UsageError } from "../terminal/usage-error.ts";
 import { tuneEngine } from "./engine.ts";
-import { exit } from "./exit.ts";
-import type { Host } from "./host.ts";
-import { type ServeFlags, serveOptions } from "./serve-options.ts";
-import { UsageError } from "./usage-error.ts";
+import { type ServeFlags, serveOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 

@@ -1,4 +1,4 @@
-import { UsageError } from "./usage-error.ts";
+import { UsageError } from "../terminal/usage-error.ts";
 
 /** What the command line of `topology` may hold, under commander's names. */
 export interface TopologyFlags {

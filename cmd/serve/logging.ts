@@ -1,8 +1,8 @@
 import { writeSync } from "node:fs";
-import type { Log } from "../lib/core/call.ts";
-import { errnoOf } from "../lib/core/errno.ts";
-import { humanLine, jsonLine, type LogLine, leveledLog } from "../lib/core/log.ts";
-import type { ServeOptions } from "./serve-options.ts";
+import type { Log } from "../../lib/core/call.ts";
+import { errnoOf } from "../../lib/core/errno.ts";
+import { humanLine, jsonLine, type LogLine, leveledLog } from "../../lib/core/log.ts";
+import type { ServeOptions } from "./options.ts";
 
 /** The log of the daemon on stderr: JSON lines, or text on a terminal. Lines of one tick leave in one write. */
 export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): {

@@ -1,7 +1,7 @@
 import { type Document, isAlias, isMap, isNode, isScalar, isSeq, type Node, visit, type YAMLParseError } from "yaml";
-import { type Finding, failure, type Path, warning } from "./finding.ts";
-import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./yaml-errors.ts";
-import { keyText, start } from "./yaml-places.ts";
+import { type Finding, failure, type Path, warning } from "../schema/finding.ts";
+import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./errors.ts";
+import { keyText, start } from "./places.ts";
 
 /** What is wrong with a document as YAML, and the offset in the text at which it stands. */
 export interface Fault {

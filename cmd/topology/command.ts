@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { exit } from "./exit.ts";
-import type { Host } from "./host.ts";
-import { type TopologyFlags, topologyOptions } from "./topology-options.ts";
-import { UsageError } from "./usage-error.ts";
+import type { Host } from "../host.ts";
+import { exit } from "../terminal/exit.ts";
+import { UsageError } from "../terminal/usage-error.ts";
+import { type TopologyFlags, topologyOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 

@@ -1,13 +1,13 @@
-import { nearest } from "../lib/config/nearest.ts";
-import { placesOf, readPlacement } from "../lib/config/placement.ts";
-import type { ProxyConfig } from "../lib/config/proxy.ts";
-import { CsiError, jointCode } from "../lib/core/errors.ts";
-import { selects } from "../lib/core/selector.ts";
-import { ConnectionFolder } from "../lib/io/folder.ts";
-import { factsOf } from "../lib/lint/facts.ts";
-import { type Demand, type Place, type PlacementPolicy, place, preferenceOf } from "../lib/topology/place.ts";
-import type { Answer, Candidate } from "../lib/topology/reach.ts";
-import { type ClusterNode, isSubset } from "../lib/topology/sidecar.ts";
+import { placesOf, readPlacement } from "../../lib/config/placement.ts";
+import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import { CsiError, jointCode } from "../../lib/core/errors.ts";
+import { selects } from "../../lib/core/selector.ts";
+import { ConnectionFolder } from "../../lib/io/folder.ts";
+import { factsOf } from "../../lib/lint/facts.ts";
+import { nearest } from "../../lib/schema/nearest.ts";
+import { type Demand, type Place, type PlacementPolicy, place, preferenceOf } from "../../lib/topology/place.ts";
+import type { Answer, Candidate } from "../../lib/topology/reach.ts";
+import { type ClusterNode, isSubset } from "../../lib/topology/sidecar.ts";
 
 /** A connection as topology sees it. */
 export interface Target {

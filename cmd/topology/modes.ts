@@ -1,10 +1,10 @@
-import { groupBy } from "../lib/core/group-by.ts";
-import type { Segments } from "../lib/core/topology.ts";
-import type { Paint } from "../lib/lint/format/text.ts";
-import type { Answer, Course, Mode } from "../lib/topology/reach.ts";
-import { codeName } from "./topology-report.ts";
-import { someOf } from "./topology-table.ts";
-import type { View } from "./topology-view.ts";
+import { groupBy } from "../../lib/core/group-by.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import type { Paint } from "../../lib/lint/format/text.ts";
+import type { Answer, Course, Mode } from "../../lib/topology/reach.ts";
+import { codeName } from "./report.ts";
+import { someOf } from "./table.ts";
+import type { View } from "./view.ts";
 
 /** What becomes of claims under each setting of external-provisioner; settings that change nothing stand together. */
 export function modesText({ modes, prefix }: View, tint: Paint): string {

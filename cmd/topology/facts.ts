@@ -1,9 +1,9 @@
-import type { ListedNode } from "../lib/config/node-list.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import type { NodeFacts } from "../lib/topology/facts.ts";
-import type { Host } from "./host.ts";
-import { realFacts } from "./node-facts.ts";
-import type { GivenFacts } from "./topology-options.ts";
+import type { ListedNode } from "../../lib/config/node-list.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { NodeFacts } from "../../lib/topology/facts.ts";
+import type { Host } from "../host.ts";
+import { realFacts } from "../node-facts.ts";
+import type { GivenFacts } from "./options.ts";
 
 /** What the user gave, over the facts of the machine that the command runs on. Given labels are all the labels there are. */
 export function givenFacts(given: GivenFacts, host: Host): NodeFacts {

@@ -1,21 +1,21 @@
-import type { Log } from "../lib/core/call.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import { controllerService } from "../lib/csi/controller.ts";
-import { parseEndpoint } from "../lib/csi/endpoint.ts";
-import { identityService } from "../lib/csi/identity.ts";
-import { instrument } from "../lib/csi/instrument.ts";
-import { nodeService } from "../lib/csi/node.ts";
-import { GrpcServer } from "../lib/csi/server.ts";
-import { Controller, Identity, Node } from "../lib/csi/services.ts";
+import type { Log } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { controllerService } from "../../lib/csi/controller.ts";
+import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import { identityService } from "../../lib/csi/identity.ts";
+import { instrument } from "../../lib/csi/instrument.ts";
+import { nodeService } from "../../lib/csi/node.ts";
+import { GrpcServer } from "../../lib/csi/server.ts";
+import { Controller, Identity, Node } from "../../lib/csi/services.ts";
+import type { Host } from "../host.ts";
+import { MainFile } from "../main-file.ts";
+import { outsideOf } from "../outside.ts";
+import { commit, version } from "../version.ts";
 import { openController } from "./controller.ts";
-import type { Host } from "./host.ts";
 import { openLog } from "./logging.ts";
-import { MainFile } from "./main-file.ts";
 import { openNode } from "./node.ts";
 import { ownNode } from "./node-info.ts";
-import { outsideOf } from "./outside.ts";
-import type { ServeOptions } from "./serve-options.ts";
-import { commit, version } from "./version.ts";
+import type { ServeOptions } from "./options.ts";
 
 /** Largest request in bytes; CSI's own limits keep honest ones far below it. */
 const maxRequestBytes = 4 << 20;

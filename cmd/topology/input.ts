@@ -1,17 +1,17 @@
 import { readFile } from "node:fs/promises";
-import { reasons } from "../lib/config/finding.ts";
-import { readNodeList } from "../lib/config/node-list.ts";
-import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
-import { readStorageClass, type StorageClass } from "../lib/config/storage-class.ts";
-import { errnoOf } from "../lib/core/errno.ts";
-import { CsiError } from "../lib/core/errors.ts";
-import type { NodeFacts } from "../lib/topology/facts.ts";
-import { compileTopology, type Topology } from "../lib/topology/rules.ts";
-import type { Host } from "./host.ts";
-import { outsideOf } from "./outside.ts";
-import { givenFacts, listedFacts } from "./topology-facts.ts";
-import type { TopologyOptions } from "./topology-options.ts";
-import { UsageError } from "./usage-error.ts";
+import { readNodeList } from "../../lib/config/node-list.ts";
+import { type ProxyConfig, readProxyConfig } from "../../lib/config/proxy.ts";
+import { readStorageClass, type StorageClass } from "../../lib/config/storage-class.ts";
+import { errnoOf } from "../../lib/core/errno.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { reasons } from "../../lib/schema/finding.ts";
+import type { NodeFacts } from "../../lib/topology/facts.ts";
+import { compileTopology, type Topology } from "../../lib/topology/rules.ts";
+import type { Host } from "../host.ts";
+import { outsideOf } from "../outside.ts";
+import { UsageError } from "../terminal/usage-error.ts";
+import { givenFacts, listedFacts } from "./facts.ts";
+import type { TopologyOptions } from "./options.ts";
 
 /** A main file that csimux would not start with. */
 export class ConfigError extends Error {

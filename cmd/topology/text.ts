@@ -1,11 +1,11 @@
-import type { Segments } from "../lib/core/topology.ts";
-import { type Paint, paint } from "../lib/lint/format/text.ts";
-import { quoted } from "../lib/topology/labels.ts";
-import { alike } from "../lib/topology/reach.ts";
-import { modesText } from "./topology-modes.ts";
-import { codeName, isOverruled, type NodeReport, reasonOf } from "./topology-report.ts";
-import { type Cell, someOf, table } from "./topology-table.ts";
-import { reachable, registered, type View } from "./topology-view.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { type Paint, paint } from "../../lib/lint/format/text.ts";
+import { quoted } from "../../lib/topology/labels.ts";
+import { alike } from "../../lib/topology/reach.ts";
+import { modesText } from "./modes.ts";
+import { codeName, isOverruled, type NodeReport, reasonOf } from "./report.ts";
+import { type Cell, someOf, table } from "./table.ts";
+import { reachable, registered, type View } from "./view.ts";
 
 /** Everything for people, as it is printed. */
 export function viewText(view: View, colour: boolean): string {

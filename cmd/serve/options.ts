@@ -1,5 +1,5 @@
-import { type Level, levels } from "../lib/core/log.ts";
-import { UsageError } from "./usage-error.ts";
+import { type Level, levels } from "../../lib/core/log.ts";
+import { UsageError } from "../terminal/usage-error.ts";
 
 /** What the command line of `serve` may hold, under commander's names. */
 export interface ServeFlags {

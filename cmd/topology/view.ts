@@ -1,9 +1,9 @@
-import type { CsiError } from "../lib/core/errors.ts";
-import type { Segments } from "../lib/core/topology.ts";
-import { type Answer, type Course, canUse, labelChanges, type Mode } from "../lib/topology/reach.ts";
-import type { ClusterNode } from "../lib/topology/sidecar.ts";
-import { placesAt, type Target } from "./topology-connections.ts";
-import { codeName, type NodeReport, reportData } from "./topology-report.ts";
+import type { CsiError } from "../../lib/core/errors.ts";
+import type { Segments } from "../../lib/core/topology.ts";
+import { type Answer, type Course, canUse, labelChanges, type Mode } from "../../lib/topology/reach.ts";
+import type { ClusterNode } from "../../lib/topology/sidecar.ts";
+import { placesAt, type Target } from "./connections.ts";
+import { codeName, type NodeReport, reportData } from "./report.ts";
 
 /** A node that was evaluated. */
 export interface ViewedNode {

@@ -1,11 +1,11 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { readProxyConfig, unknownFolder } from "../lib/config/proxy.ts";
-import { errnoOf } from "../lib/core/errno.ts";
-import type { Input } from "../lib/lint/input.ts";
-import { connectionFolder } from "./connection-folder.ts";
-import type { Host } from "./host.ts";
-import type { ValidateOptions } from "./validate-options.ts";
+import { readProxyConfig, unknownFolder } from "../../lib/config/proxy.ts";
+import { errnoOf } from "../../lib/core/errno.ts";
+import type { Input } from "../../lib/lint/input.ts";
+import { connectionFolder } from "../connection-folder.ts";
+import type { Host } from "../host.ts";
+import type { ValidateOptions } from "./options.ts";
 
 /** An input that cannot be read; exit code 2. */
 export class InputError extends Error {

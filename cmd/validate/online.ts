@@ -1,14 +1,14 @@
-import { located, problem } from "../lib/config/finding.ts";
-import { noDefaults } from "../lib/config/proxy.ts";
-import type { Call } from "../lib/core/call.ts";
-import { leveledLog } from "../lib/core/log.ts";
-import { localRunner } from "../lib/io/local.ts";
-import type { Problem } from "../lib/lint/lint.ts";
-import type { ConnectionFile, World } from "../lib/lint/world.ts";
-import type { Host } from "./host.ts";
-import { opener } from "./open.ts";
-import { outsideOf } from "./outside.ts";
-import { toolEnvironment } from "./tools.ts";
+import { noDefaults } from "../../lib/config/proxy.ts";
+import type { Call } from "../../lib/core/call.ts";
+import { leveledLog } from "../../lib/core/log.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import type { Problem } from "../../lib/lint/lint.ts";
+import type { ConnectionFile, World } from "../../lib/lint/world.ts";
+import { located, problem } from "../../lib/schema/finding.ts";
+import type { Host } from "../host.ts";
+import { opener } from "../open.ts";
+import { outsideOf } from "../outside.ts";
+import { toolEnvironment } from "../tools.ts";
 
 /** How many systems are asked at once. */
 const parallel = 8;
