@@ -24,7 +24,7 @@ const layers: readonly Layer[] = [
     types: ["lib/drivers/module\\.ts"],
     packages: ["valibot"],
   },
-  { folder: "lib/io/", lib: ["lib/core/"], packages: [] },
+  { folder: "lib/io/", lib: ["lib/core/"], packages: ["ws"] },
   { folder: "lib/drivers/[^/]+\\.ts$", lib: ["lib/core/"], types: ["lib/io/"], packages: ["valibot"] },
   {
     folder: "lib/drivers/[^/]+/",

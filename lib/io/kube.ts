@@ -1,7 +1,6 @@
-import type { IncomingMessage } from "node:http";
-import { request } from "node:https";
 import { CsiError } from "../core/errors.ts";
 import { isNodeName } from "../core/node-name.ts";
+import { type HttpAnswer, httpClient } from "./http.ts";
 import { readSmallFile } from "./small-file.ts";
 
 /** How a pod reaches the cluster's API with its service account. */
@@ -43,45 +42,26 @@ async function credential({ folder }: ClusterAccess, file: string): Promise<stri
   );
 }
 
-interface Answer {
-  readonly status: number;
-  readonly body: string;
-}
-
-function get(path: string, ca: string, token: string, { host, port, timeoutMs }: ClusterAccess): Promise<Answer> {
+async function get(
+  path: string,
+  ca: string,
+  token: string,
+  { host, port, timeoutMs }: ClusterAccess,
+): Promise<HttpAnswer> {
   const headers = {
     Authorization: `Bearer ${token}`,
     // Labels only; the whole object lists every image on the node.
     Accept: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
   };
-  return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(timeoutMs);
-    const failed = (cause: unknown) => {
-      const why = signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(cause);
-      reject(new CsiError("unavailable", `the cluster's API at ${host}:${port} cannot be used: ${why}`, { cause }));
-    };
-    // Aborting ends the request, but a body that stalls is only noticed here in every runtime.
-    signal.addEventListener("abort", failed, { once: true });
-    const sent = request({ host, port, path, ca, headers, signal, agent: false }, response => {
-      collected(response).then(body => resolve({ status: response.statusCode ?? 0, body }), failed);
-    });
-    sent.on("error", failed);
-    sent.end();
-  });
-}
-
-async function collected(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response) {
-    chunks.push(Buffer.from(chunk));
-    bytes += chunk.length;
-    if (bytes > maxAnswerBytes) {
-      response.destroy();
-      throw new Error(`the answer is longer than ${maxAnswerBytes} bytes`);
-    }
+  const client = httpClient({ protocol: "https", host, port, ca, fingerprint: undefined, allowInsecure: false });
+  try {
+    const request = { method: "GET", path, headers, timeoutMs, maxBytes: maxAnswerBytes } as const;
+    return await client.send(request, new AbortController().signal);
+  } catch (cause) {
+    throw new CsiError("unavailable", `the cluster's API cannot be used: ${reasonOf(cause)}`, { cause });
+  } finally {
+    client.close();
   }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 const reasonOf = (cause: unknown): string => (cause instanceof Error ? cause.message : "the connection failed");

@@ -121,7 +121,7 @@ describe("labels of a node", () => {
     const { code, message } = await failureOf(nodeLabels("w1", { ...access, timeoutMs: 200 }));
     expect([code, message]).toEqual([
       "unavailable",
-      `the cluster's API at 127.0.0.1:${access.port} cannot be used: no answer within 200 ms`,
+      `the cluster's API cannot be used: https://127.0.0.1:${access.port}: no answer within 200 ms`,
     ]);
     expect(performance.now() - from).toBeLessThan(10_000);
   });

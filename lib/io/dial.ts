@@ -1,0 +1,109 @@
+import { connect as connectPlain, isIP, type Socket } from "node:net";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+
+/** Where an HTTP server listens and how it is recognized. */
+export interface HttpSettings {
+  readonly protocol: "http" | "https";
+  readonly host: string;
+  readonly port: number;
+  /** Certificates in PEM form to trust instead of the system's own. */
+  readonly ca: string | undefined;
+  /** SHA-256 of the only certificate to accept, in hexadecimal with or without colons; then nothing else of it is checked. */
+  readonly fingerprint: string | undefined;
+  /** Accept any certificate. */
+  readonly allowInsecure: boolean;
+}
+
+/**
+ * How a request came to no answer. Of these only "lost" and "timeout" may have had an effect on the server: the request was
+ * sent, and what became of it is not known.
+ */
+export type HttpFailure = "unreachable" | "certificate" | "timeout" | "cancelled" | "lost" | "too-long" | "refused";
+
+/** A request without an answer. The message names the server and holds no secret. */
+export class HttpError extends Error {
+  override readonly name = "HttpError";
+  readonly failure: HttpFailure;
+  constructor(where: string, failure: HttpFailure, reason: string, options?: { cause?: unknown }) {
+    super(`${where}: ${reason}`, options);
+    this.failure = failure;
+  }
+}
+
+/** "https://nas:443", for logs and errors. */
+export const placeOf = ({ protocol, host, port }: HttpSettings): string =>
+  `${protocol}://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${port}`;
+
+/** Connecting and the TLS handshake together, in milliseconds. */
+const handshakeMs = 10_000;
+
+const bare = (host: string): string => host.replace(/^\[|\]$/g, "");
+const digits = (fingerprint: string): string => fingerprint.replaceAll(":", "").toUpperCase();
+
+/**
+ * A connection to the server, with TLS settled and its certificate accepted. HTTP/1.1 is asked for by name (RFC 7301): over
+ * HTTP/2 a connection cannot become a WebSocket. Throws HttpError "unreachable", "certificate", "timeout" or "cancelled".
+ */
+export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socket> {
+  const where = placeOf(settings);
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(new HttpError(where, "cancelled", "the call has ended"));
+    const socket = settings.protocol === "https" ? encrypted(settings) : plain(settings);
+    const settle = (error?: HttpError) => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", cancelled);
+      socket.removeListener("error", failed);
+      if (!error) return resolve(socket);
+      // Errors after the first one have nobody left to tell.
+      socket.on("error", () => undefined);
+      socket.destroy();
+      reject(error);
+    };
+    const cancelled = () => settle(new HttpError(where, "cancelled", "the call has ended"));
+    const failed = (cause: Error) => settle(refusal(where, cause));
+    const late = () => settle(new HttpError(where, "timeout", `no connection within ${handshakeMs} ms`));
+    const timer = setTimeout(late, handshakeMs);
+    signal.addEventListener("abort", cancelled, { once: true });
+    socket.once("error", failed);
+    socket.once(settings.protocol === "https" ? "secureConnect" : "connect", () =>
+      settle(settings.protocol === "https" ? wrongCertificate(settings, socket as TLSSocket) : undefined),
+    );
+  });
+}
+
+const plain = ({ host, port }: HttpSettings): Socket => connectPlain({ host: bare(host), port });
+
+const encrypted = ({ host, port, ca, fingerprint, allowInsecure }: HttpSettings): Socket =>
+  connectTls({
+    host: bare(host),
+    port,
+    // RFC 6066, 3: an address is no server name.
+    ...(isIP(bare(host)) === 0 ? { servername: bare(host) } : {}),
+    ...(ca === undefined ? {} : { ca }),
+    ALPNProtocols: ["http/1.1"],
+    rejectUnauthorized: fingerprint === undefined && !allowInsecure,
+  });
+
+function wrongCertificate(settings: HttpSettings, socket: TLSSocket): HttpError | undefined {
+  if (settings.fingerprint === undefined) return undefined;
+  const seen = socket.getPeerCertificate().fingerprint256 ?? "";
+  if (digits(seen) === digits(settings.fingerprint)) return undefined;
+  const message = `the server's certificate has the fingerprint ${seen}, not the one that is pinned`;
+  return new HttpError(placeOf(settings), "certificate", message);
+}
+
+/** Codes of OpenSSL's verification and of node:tls's look at the name. */
+const certificateCodes =
+  /^(?:CERT_|ERR_TLS_CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_|ERROR_IN_CERT)/;
+
+function refusal(where: string, cause: Error & { readonly code?: unknown }): HttpError {
+  const code = typeof cause.code === "string" ? cause.code : "";
+  const reason = cause.message === "" ? code : cause.message;
+  if (certificateCodes.test(code)) {
+    const advice = "give its authority (ca), pin it (fingerprint), or accept any (allowInsecure)";
+    return new HttpError(where, "certificate", `the server's certificate is not trusted: ${reason}; ${advice}`, {
+      cause,
+    });
+  }
+  return new HttpError(where, "unreachable", reason, { cause });
+}

@@ -1,0 +1,204 @@
+import { type RawData, WebSocket } from "ws";
+import { dial, HttpError, type HttpSettings, placeOf } from "./dial.ts";
+
+/** The server's `error` of one call (JSON-RPC 2.0, 5.1). */
+export class RpcError extends Error {
+  override readonly name = "RpcError";
+  readonly code: number;
+  readonly data: unknown;
+  constructor(code: number, message: string, data: unknown) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** One WebSocket (RFC 6455) on which JSON-RPC 2.0 is spoken. Answers come in any order. */
+export interface RpcSocket {
+  /** "wss://nas:443/api/current"; for logs and errors. */
+  readonly where: string;
+  /**
+   * Throws RpcError, or HttpError: "lost" when the socket ended before the answer, "cancelled", or "refused" when it was not
+   * sent because the socket is closed already or the text is longer than `maxRequest`.
+   */
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
+  /** Resolves with the reason once the socket is closed; never rejects. */
+  readonly closed: Promise<string>;
+  close(): void;
+}
+
+/** How one socket is opened and watched. */
+export interface RpcOptions {
+  readonly path: string;
+  /** The longest text of a request in bytes that the server takes now. */
+  readonly maxRequest: () => number;
+  /** How often an idle socket is tested, in milliseconds; 30,000 when absent. */
+  readonly pingMs?: number;
+  /** How long a ping may stay unanswered, in milliseconds; 10,000 when absent. */
+  readonly pongMs?: number;
+}
+
+/** Lists of some thousand datasets with their properties stay far below. */
+const maxAnswer = 256 << 20;
+/** Upgrading the connection, and a ping's answer, in milliseconds. */
+const usualMs = 10_000;
+
+interface Pending {
+  readonly resolve: (result: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Opens a socket. Throws HttpError; "refused" when the server is there but does not speak WebSocket at `path`. */
+export async function openRpc(settings: HttpSettings, options: RpcOptions, signal: AbortSignal): Promise<RpcSocket> {
+  const where = `${placeOf(settings).replace(/^http/, "ws")}${options.path}`;
+  const connection = await dial(settings, signal);
+  const socket = new WebSocket(where, {
+    createConnection: () => connection,
+    maxPayload: maxAnswer,
+    perMessageDeflate: false,
+    handshakeTimeout: usualMs,
+    followRedirects: false,
+  });
+  await opened(socket, where, signal);
+  return new Speaker(socket, where, options);
+}
+
+function opened(socket: WebSocket, where: string, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (error?: HttpError) => {
+      signal.removeEventListener("abort", cancelled);
+      socket.removeAllListeners();
+      socket.on("error", () => undefined);
+      if (!error) return resolve();
+      socket.terminate();
+      reject(error);
+    };
+    const cancelled = () => settle(new HttpError(where, "cancelled", "the call has ended"));
+    signal.addEventListener("abort", cancelled, { once: true });
+    socket.once("open", () => settle());
+    socket.once("unexpected-response", (_request, response) =>
+      settle(new HttpError(where, "refused", `HTTP ${response.statusCode} instead of a WebSocket`)),
+    );
+    socket.once("error", (cause: Error) =>
+      settle(new HttpError(where, "unreachable", cause.message || "the WebSocket was not opened", { cause })),
+    );
+    socket.once("close", () => settle(new HttpError(where, "unreachable", "closed before it was open")));
+  });
+}
+
+class Speaker implements RpcSocket {
+  readonly where: string;
+  readonly closed: Promise<string>;
+  readonly #socket: WebSocket;
+  readonly #options: RpcOptions;
+  readonly #pending = new Map<number, Pending>();
+  #lastId = 0;
+  #over: string | undefined;
+
+  constructor(socket: WebSocket, where: string, options: RpcOptions) {
+    this.where = where;
+    this.#socket = socket;
+    this.#options = options;
+    socket.on("message", data => this.#received(data));
+    this.closed = new Promise(resolve => {
+      socket.once("close", (code: number, reason: Buffer) => resolve(this.#ended(code, reason.toString("utf8"))));
+    });
+    this.#watch(options.pingMs ?? 30_000, options.pongMs ?? usualMs);
+  }
+
+  call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const id = ++this.#lastId;
+    const text = JSON.stringify({ jsonrpc: "2.0", id, method, params });
+    const refused = this.#refusal(method, text, signal);
+    if (refused) return Promise.reject(refused);
+    return new Promise((resolve, reject) => {
+      const cancelled = () => {
+        this.#pending.delete(id);
+        reject(new HttpError(this.where, "cancelled", `the call ended before ${method} was answered`));
+      };
+      const settled = () => signal.removeEventListener("abort", cancelled);
+      this.#pending.set(id, {
+        resolve: result => {
+          settled();
+          resolve(result);
+        },
+        reject: error => {
+          settled();
+          reject(error);
+        },
+      });
+      signal.addEventListener("abort", cancelled, { once: true });
+      this.#socket.send(text);
+    });
+  }
+
+  close(): void {
+    this.#socket.close(1000);
+    // A server that does not answer the closing handshake keeps nothing open.
+    setTimeout(() => this.#socket.terminate(), 1000).unref?.();
+  }
+
+  #refusal(method: string, text: string, signal: AbortSignal): HttpError | undefined {
+    if (signal.aborted) return new HttpError(this.where, "cancelled", `the call ended before ${method} was sent`);
+    if (this.#over !== undefined) return new HttpError(this.where, "refused", this.#over);
+    const bytes = Buffer.byteLength(text);
+    const most = this.#options.maxRequest();
+    if (bytes <= most) return undefined;
+    const message = `${method} would be a request of ${bytes} bytes, and the server takes ${most}`;
+    return new HttpError(this.where, "too-long", message);
+  }
+
+  #received(data: RawData): void {
+    const message = parsed(data.toString());
+    const id = message?.["id"];
+    const pending = typeof id === "number" ? this.#pending.get(id) : undefined;
+    if (!message || typeof id !== "number" || !pending) return;
+    this.#pending.delete(id);
+    if ("error" in message) pending.reject(rpcError(message["error"]));
+    else pending.resolve(message["result"]);
+  }
+
+  #ended(code: number, reason: string): string {
+    const text = `the server closed the connection (${code}${reason === "" ? "" : `, ${reason}`})`;
+    this.#over = text;
+    for (const { reject } of this.#pending.values()) reject(new HttpError(this.where, "lost", text));
+    this.#pending.clear();
+    return text;
+  }
+
+  /** A peer that vanished without a word is noticed by a ping that stays unanswered (RFC 6455, 5.5.2). */
+  #watch(everyMs: number, pongMs: number): void {
+    let heard = true;
+    let waiting: NodeJS.Timeout | undefined;
+    this.#socket.on("pong", () => {
+      heard = true;
+    });
+    const timer = setInterval(() => {
+      if (waiting) return;
+      heard = false;
+      this.#socket.ping();
+      waiting = setTimeout(() => {
+        waiting = undefined;
+        if (!heard) this.#socket.terminate();
+      }, pongMs);
+    }, everyMs);
+    void this.closed.then(() => {
+      clearInterval(timer);
+      clearTimeout(waiting);
+    });
+  }
+}
+
+function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function rpcError(error: unknown): RpcError {
+  const { code, message, data } = (error ?? {}) as Record<string, unknown>;
+  return new RpcError(Number(code), typeof message === "string" ? message : "no message", data);
+}
