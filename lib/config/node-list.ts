@@ -1,6 +1,7 @@
 import { CsiError } from "../core/errors.ts";
 import { isNodeName } from "../core/node-name.ts";
 import { isMapping } from "../schema/mapping.ts";
+import type { Budget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 
 type Texts = Readonly<Record<string, string>>;
@@ -16,7 +17,7 @@ export interface ListedNode {
 }
 
 /** Node objects of a large cluster, with the images of every node. */
-const maxBytes = 64 << 20;
+const budget: Budget = { bytes: 64 << 20, parts: Number.POSITIVE_INFINITY };
 
 /**
  * Reads a list of nodes in one of these forms, as YAML or JSON: what `kubectl get nodes` prints with `-o json` or `-o yaml`, one Node,
@@ -41,7 +42,7 @@ function contentOf(file: string, text: string): unknown {
       // YAML in flow style begins like JSON.
     }
   }
-  const sources = parseYamlDocuments(file, text, maxBytes);
+  const sources = parseYamlDocuments(file, text, budget);
   const broken = sources.flatMap(({ diagnostics }) => diagnostics).find(({ blocks }) => blocks);
   if (broken) throw bad(`${file}:${broken.line}:${broken.column}`, broken.message);
   return sources.length === 1 ? sources[0]?.value : sources.map(({ value }) => value);

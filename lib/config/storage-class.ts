@@ -1,6 +1,7 @@
 import { CsiError } from "../core/errors.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { ClassTopology } from "../topology/reach.ts";
+import { manifestBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 
 /** A StorageClass, as far as it decides where volumes go. */
@@ -10,11 +11,9 @@ export interface StorageClass extends ClassTopology {
   readonly connection: string;
 }
 
-const maxBytes = 4 << 20;
-
 /** Reads the one StorageClass of a manifest. Throws "invalid-argument" when there is none, or several, or it names no connection. */
 export function readStorageClass(file: string, text: string): StorageClass {
-  const sources = parseYamlDocuments(file, text, maxBytes);
+  const sources = parseYamlDocuments(file, text, manifestBudget);
   const broken = sources.flatMap(({ diagnostics }) => diagnostics).find(({ blocks }) => blocks);
   if (broken) throw bad(`${file}:${broken.line}:${broken.column}`, broken.message);
   const classes = sources.flatMap(({ value }) => objects(value)).filter(each => each["kind"] === "StorageClass");

@@ -1,9 +1,11 @@
 import { failure, located } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
+import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
+import { syntaxErrors } from "../yaml/errors.ts";
 import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
-import { kindOf, kindOfText } from "./kinds.ts";
+import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { fileLeaf, type Placed } from "./leaf.ts";
-import { addObject, type Gathered, maxManifestBytes, nameOf } from "./objects.ts";
+import { addObject, type Gathered, nameOf } from "./objects.ts";
 
 /** A text to be checked. */
 export interface Input {
@@ -31,16 +33,18 @@ export function addInput(input: Input, found: Gathered): void {
     // UTF-16 read as UTF-8: nothing in it means anything.
     if (text.includes("\0")) return;
   }
-  const sources = parseYamlDocuments(file, text, maxManifestBytes);
+  const sources =
+    role === "main" || role === "connection"
+      ? [parseYaml(file, text)]
+      : parseYamlDocuments(file, text, manifestBudget).map(each => asServed(each, text));
   const before = sizeOf(found);
   for (const source of sources) addDocument(input, source, found);
-  const plain = sources.map(source => kindOf(source.value)).filter(kind => kind === "main" || kind === "connection");
+  const plain = sources.filter(({ value }) => isConfiguration(kindOf(value)));
   const [first] = sources;
   if (!first) return;
   const leaf = fileLeaf(file, text, first);
-  if (plain.length > 1) {
-    const message = "the file holds several configurations; only the first would be read";
-    found.reported.push({ leaf, finding: failure("yaml-syntax", [], message, "put each into a file of its own") });
+  if (plain.length > 0 && sources.length > 1) {
+    found.reported.push({ leaf, finding: failure("yaml-syntax", [], ...syntaxErrors.MULTIPLE_DOCS) });
   }
   const after = sizeOf(found);
   if (role === "given" && after === before && !isOtherManifest(sources)) {
@@ -51,6 +55,10 @@ export function addInput(input: Input, found: Gathered): void {
     });
   }
 }
+
+/** A configuration is read as the daemon reads it, within a smaller budget than manifests have. */
+const asServed = (source: Source, text: string): Source =>
+  isConfiguration(kindOf(source.value)) && textOverBudget(text, fileBudget) ? parseYaml(source.file, text) : source;
 
 /** How much was found that csimux has to do with. */
 const sizeOf = ({ candidates, classes, helm, documents }: Gathered): number =>

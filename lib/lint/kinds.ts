@@ -47,6 +47,9 @@ const isHelm = (value: Mapping): boolean =>
   isMapping(value["csiDriver"]) ||
   (isMapping(value["driver"]) && ("config" in value["driver"] || "existingConfigSecret" in value["driver"]));
 
+/** Whether csimux reads such a file itself. */
+export const isConfiguration = (kind: Kind): kind is "main" | "connection" => kind === "main" || kind === "connection";
+
 /** A guess for a document that cannot be parsed. */
 export function kindOfText(text: string): Kind {
   if (/^["']?apiVersion["']?:/m.test(text)) {

@@ -1,5 +1,6 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments, type Source } from "../yaml/parse.ts";
 import { type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
@@ -7,9 +8,6 @@ import type { Candidate } from "./read.ts";
 import { secretEntries } from "./secret-entries.ts";
 import { secretFiles } from "./secret-files.ts";
 import { type ClassObject, type HelmValues, listAt, mappingAt, textAt } from "./world.ts";
-
-/** Largest manifest in bytes. */
-export const maxManifestBytes = 4 << 20;
 
 /** What was found in the inputs so far. */
 export interface Gathered {
@@ -73,7 +71,7 @@ function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
 
 function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
   for (const { name, text, start, outward } of secretFiles(leaf.source, leaf.text, secret, path)) {
-    const [source] = parseYamlDocuments(leaf.file, text, maxManifestBytes);
+    const [source] = parseYamlDocuments(leaf.file, text, fileBudget);
     if (!source) continue;
     const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(text) : kindOf(source.value);
     if (kind !== "main" && kind !== "connection") continue;

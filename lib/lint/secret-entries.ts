@@ -1,12 +1,10 @@
 import { type Finding, failure, type Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
+import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 import { hasSection, kindOf, kindOfText } from "./kinds.ts";
 import { decoded } from "./secret-files.ts";
 import { mappingAt } from "./world.ts";
-
-/** Kubernetes holds no more in one Secret. */
-const maxBytes = 1 << 20;
 
 const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
 
@@ -59,7 +57,10 @@ function textFault(name: string, text: string, beside: boolean): Fault | undefin
       'a connection begins with "driver: <name>"; remove the entry otherwise',
     ];
   }
-  if (kindOfFile(text) !== "connection" || !parseYamlDocuments("", text, maxBytes).some(each => hasSection(each.value)))
+  if (
+    kindOfFile(text) !== "connection" ||
+    !parseYamlDocuments("", text, fileBudget).some(each => hasSection(each.value))
+  )
     return undefined;
   return [`"${name}" is passed over: connection files end in .yaml or .yml`, `rename it to "${name}.yaml"`];
 }
@@ -72,7 +73,7 @@ const isConnectionOrMain = (kind: string): boolean => kind === "connection" || k
 
 function kindOfFile(text: string): string {
   if (!text.includes(":")) return "other";
-  const [source] = parseYamlDocuments("", text, maxBytes);
+  const [source] = parseYamlDocuments("", text, fileBudget);
   const broken = !source || source.diagnostics.some(each => each.blocks);
   return broken ? kindOfText(text) : kindOf(source.value);
 }

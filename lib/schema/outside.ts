@@ -16,9 +16,12 @@ const foreignReference = /^\$[A-Z_][A-Z0-9_]*$|\$\{[A-Za-z_][A-Za-z0-9_]*\}/;
  * like a reference stays as it is, with a warning.
  */
 export function expanded(text: string, path: Path, outside: Outside, findings: Finding[]): string {
+  const unset = new Set<string>();
   const filled = text.replace(reference, (whole, name: string) => {
     const found = outside.env(name);
     if (found !== undefined) return found;
+    if (unset.has(name)) return whole;
+    unset.add(name);
     const message = `the environment variable ${name} is not set`;
     findings.push(failure("unset-variable", path, message, `set ${name} for this process`));
     return whole;

@@ -77,7 +77,12 @@ function fromFile(name: string, value: Mapping, key: string, path: Path, work: W
   return typeof file === "string" && file !== "" ? { name, item: unread } : undefined;
 }
 
+/** Behind so many findings nobody reads on, and looking for the word that was meant takes time. */
+const mostAdvice = 200;
+
 function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path: Path, work: Work): Finding {
+  if (work.findings.length > mostAdvice)
+    return problem("unknown-key", path, `unknown key "${shownKey(key)}"`, "remove it", "key");
   const known = [...keys.keys(), ...(path.length === 1 ? work.siblings : [])];
   const near = nearest(key, known);
   const elsewhere = near === undefined ? whereElse(work.root, key) : undefined;

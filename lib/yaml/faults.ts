@@ -1,6 +1,7 @@
 import { type Document, isAlias, isMap, isNode, isScalar, isSeq, type Node, visit, type YAMLParseError } from "yaml";
 import { type Finding, failure, type Path, warning } from "../schema/finding.ts";
 import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./errors.ts";
+import { eachNode } from "./nodes.ts";
 import { keyText, start } from "./places.ts";
 
 /** What is wrong with a document as YAML, and the offset in the text at which it stands. */
@@ -22,11 +23,13 @@ export function syntaxFaults(document: Document, lineOf: (offset: number) => num
     const offset = opening ?? error.pos[0];
     if (byLine.has(lineOf(offset))) continue;
     codes.add(error.code);
-    byLine.set(lineOf(offset), { offset, finding: failure("yaml-syntax", [], ...words) });
+    byLine.set(lineOf(offset), { offset, finding: failure(ruleOf(error), [], ...words) });
     if (byLine.size === mostSyntaxErrors) break;
   }
   return [...byLine.values()];
 }
+
+const ruleOf = ({ code }: YAMLParseError): string => (code === "RESOURCE_EXHAUSTION" ? "yaml-too-deep" : "yaml-syntax");
 
 const wordsFor = ({ code, message }: YAMLParseError): readonly [string, string] =>
   message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
@@ -34,11 +37,11 @@ const wordsFor = ({ code, message }: YAMLParseError): readonly [string, string] 
 /** Where the quoted text begins that was still open at this offset: the parser tells only where it stopped looking. */
 function openQuote(document: Document, offset: number): number | undefined {
   let opening: number | undefined;
-  visit(document, {
-    Scalar(_key, { type, range }) {
-      const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
-      if (quoted && range && range[0] < offset && offset <= range[2]) opening = range[0];
-    },
+  eachNode(document.contents, node => {
+    if (!isScalar(node)) return;
+    const { type, range } = node;
+    const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
+    if (quoted && range && range[0] < offset && offset <= range[2]) opening = range[0];
   });
   return opening;
 }

@@ -8,12 +8,10 @@ import {
   type Position,
   shownKey,
 } from "../schema/finding.ts";
+import { type Budget, documentOverBudget, fileBudget, textOverBudget } from "./budget.ts";
 import { aliasFault, type Fault, oversights, syntaxFaults, tagFaults } from "./faults.ts";
-import { offsetOf } from "./places.ts";
+import { offsetOf, start } from "./places.ts";
 import { customTags } from "./scalars.ts";
-
-/** Largest configuration file in bytes; a Kubernetes Secret cannot hold more than 1 MiB altogether. */
-export const maxFileBytes = 1 << 20;
 
 /** One YAML document: its plain value, what is wrong with it as YAML, and where everything stands. */
 export interface Source {
@@ -37,9 +35,10 @@ export function placed(source: Pick<Source, "file" | "position">, finding: Findi
 // Duplicate keys are looked for in yaml-faults.ts: the parser's own check takes quadratic time.
 const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: false, logLevel: "error" } as const;
 
-/** Reads one YAML document (or JSON). Never throws. */
-export function parseYaml(file: string, text: string): Source {
-  if (text.length > maxFileBytes) return unreadable(file, tooLarge(maxFileBytes));
+/** Reads one YAML document (or JSON) of at most what `budget` allows. Never throws. */
+export function parseYaml(file: string, text: string, budget: Budget = fileBudget): Source {
+  const excess = textOverBudget(text, budget);
+  if (excess) return unreadable(file, excess);
   const lines = new LineCounter();
   const body = withoutMark(text);
   try {
@@ -49,9 +48,10 @@ export function parseYaml(file: string, text: string): Source {
   }
 }
 
-/** Reads a file of several YAML documents, such as a Kubernetes manifest of at most `maxBytes`. Never throws. */
-export function parseYamlDocuments(file: string, text: string, maxBytes: number): readonly Source[] {
-  if (text.length > maxBytes) return [unreadable(file, tooLarge(maxBytes))];
+/** Reads a file of several YAML documents, such as a Kubernetes manifest, of at most what `budget` allows. Never throws. */
+export function parseYamlDocuments(file: string, text: string, budget: Budget): readonly Source[] {
+  const excess = textOverBudget(text, budget);
+  if (excess) return [unreadable(file, excess)];
   const lines = new LineCounter();
   try {
     const documents: readonly Document[] = parseAllDocuments(withoutMark(text), { ...options, lineCounter: lines });
@@ -63,17 +63,9 @@ export function parseYamlDocuments(file: string, text: string, maxBytes: number)
 
 const withoutMark = (text: string): string => (text.startsWith("\uFEFF") ? text.slice(1) : text);
 
-const tooLarge = (bytes: number): Finding =>
-  failure(
-    "yaml-too-large",
-    [],
-    `the file is larger than ${bytes >> 10} KiB`,
-    "this is no configuration; check the path",
-  );
-
 const nesting = (cause: unknown): Finding =>
   cause instanceof RangeError
-    ? failure("yaml-syntax", [], "the file is nested too deeply", "check the brackets and the indentation")
+    ? failure("yaml-too-deep", [], "the file is nested too deeply", "check the brackets and the indentation")
     : failure("yaml-syntax", [], "this cannot be read as YAML", "check the quotes and the indentation");
 
 const top: Position = { line: 1, column: 1 };
@@ -96,11 +88,13 @@ function source(file: string, document: Document, lines: LineCounter): Source {
   const without = (...diagnostics: readonly Diagnostic[]) => ({ file, document, position, value: null, diagnostics });
   const broken = syntaxFaults(document, offset => at(offset).line);
   if (broken.length > 0) return without(...broken.map(told));
+  const excess = documentOverBudget(document);
+  if (excess) return without(told({ offset: start(excess.node) ?? 0, finding: excess.finding }));
   const found = oversights(document);
   const diagnostics = [...found.map(finding => placed({ file, position }, finding)), ...tagFaults(document).map(told)];
   if (found.length > 0) return without(...diagnostics);
   try {
-    return { ...without(...diagnostics), value: document.toJS({ maxAliasCount: 100 }) };
+    return { ...without(...diagnostics), value: document.toJS({ maxAliasCount: -1 }) };
   } catch {
     return without(...diagnostics, told(aliasFault(document)));
   }

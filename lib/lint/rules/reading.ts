@@ -28,7 +28,7 @@ export const reading: readonly Rule[] = [
     id: "yaml-alias",
     severity: "error",
     title: "Aliases name an anchor and stay small",
-    why: "An alias of nothing has no value, and aliases of aliases can fill the memory.",
+    why: "An alias of nothing has no value. Aliases and merges of aliases and merges multiply: what would take long or fill the memory is refused before it is resolved.",
     ...c1(
       nfs().replace("/storage", "*folder"),
       nfs().replace("/export/k8s", "&folder /export/k8s").replace("/storage", "*folder"),
@@ -45,8 +45,15 @@ export const reading: readonly Rule[] = [
     id: "yaml-too-large",
     severity: "error",
     title: "Files have a sensible size",
-    why: "A Kubernetes Secret holds 1 MiB; a file of several megabytes is not a configuration.",
+    why: "A file is refused before it is read when it is larger than 1 MiB or has more than 30000 keys, values, signs and line breaks: reading it would hold up every other connection.",
     ...c1(`${nfs()}#${" ".repeat(4 << 20)}`, nfs()),
+  },
+  {
+    id: "yaml-too-deep",
+    severity: "error",
+    title: "Lists and mappings are not nested hundreds of levels deep",
+    why: "No configuration is; forgotten brackets are the usual reason.",
+    ...c1(`${nfs()}x: ${"[".repeat(300)}${"]".repeat(300)}\n`, nfs()),
   },
   {
     id: "duplicate-key",
