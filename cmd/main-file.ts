@@ -1,13 +1,21 @@
 import { readFile } from "node:fs/promises";
 import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
+import { Breaker } from "../lib/core/breaker.ts";
 import type { Log } from "../lib/core/call.ts";
 import { errnoOf } from "../lib/core/errno.ts";
 import { CsiError } from "../lib/core/errors.ts";
+import { readSmallFile } from "../lib/io/small-file.ts";
 import { inWords, reasons } from "../lib/schema/finding.ts";
 import type { Outside } from "../lib/schema/outside.ts";
 
 /** The main file is looked at again at most this often, in milliseconds, and only when a call comes. */
 const freshMs = 1_000;
+
+/** How long the main file may take to be read again, in milliseconds: a call waits for it. */
+const patienceMs = 2_000;
+
+/** A file larger than this is no main file. */
+const maxBytes = 4 << 20;
 
 /**
  * The main file, kept current. A change that is wrong leaves the last good configuration in place. Groups, the legacy
@@ -17,9 +25,14 @@ export class MainFile {
   readonly #path: string;
   readonly #outside: Outside;
   readonly #log: Log;
+  /** The text that was judged last, and what was wrong with it. */
   #text: string;
+  #fault: unknown;
   #config: ProxyConfig;
   #looked = Date.now();
+  /** Why the file could not be used when it was last looked at; each reason is logged once. */
+  #complaint: string | undefined;
+  readonly #breaker = new Breaker(patienceMs);
 
   private constructor(path: string, text: string, config: ProxyConfig, outside: Outside, log: Log) {
     this.#path = path;
@@ -45,22 +58,49 @@ export class MainFile {
     if (now - this.#looked < freshMs) return;
     this.#looked = now;
     try {
-      const text = await readMainText(this.#path);
-      if (text === this.#text) return;
-      this.#text = text;
-      const config = parsed(this.#path, text, this.#outside, this.#log);
-      if (needsStart(this.#config) !== needsStart(config)) {
-        this.#log.warn(
-          "the main file changed in configFolder, cacheTimeoutMinutes, nodeTopology or nodeId: restart to apply it",
-        );
-      }
-      this.#config = config;
-      this.#log.info("the main file was read again");
+      this.#take(await this.#read());
+      this.#complaint = undefined;
     } catch (error) {
-      this.#log.warn("the main file cannot be used, the last good one stays", {
-        reason: error instanceof Error ? error.message : String(error),
-      });
+      const reason = error instanceof Error ? error.message : String(error);
+      if (reason !== this.#complaint)
+        this.#log.warn("the main file cannot be used, the last good one stays", { reason });
+      this.#complaint = reason;
     }
+  }
+
+  async #read(): Promise<string> {
+    const unread = (why: string) => new CsiError("failed-precondition", `the main file ${this.#path} ${why}`);
+    const text = await this.#breaker.ask(
+      this.#path,
+      () => readSmallFile(this.#path, maxBytes),
+      () => unread("does not answer"),
+    );
+    if (text === undefined) throw unread("is gone");
+    return text;
+  }
+
+  /** Each text is judged once, for that takes a while. Throws what is wrong with it. */
+  #take(text: string): void {
+    if (text !== this.#text) {
+      this.#text = text;
+      this.#fault = undefined;
+      try {
+        this.#apply(parsed(this.#path, text, this.#outside, this.#log));
+      } catch (error) {
+        this.#fault = error;
+      }
+    }
+    if (this.#fault !== undefined) throw this.#fault;
+  }
+
+  #apply(config: ProxyConfig): void {
+    if (needsStart(this.#config) !== needsStart(config)) {
+      this.#log.warn(
+        "the main file changed in configFolder, cacheTimeoutMinutes, nodeTopology or nodeId: restart to apply it",
+      );
+    }
+    this.#config = config;
+    this.#log.info("the main file was read again");
   }
 }
 

@@ -1,9 +1,13 @@
-import { type Stats, statSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import type { Stats } from "node:fs";
+import { readdir, readlink, stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { Breaker } from "../core/breaker.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
+import { callsAtOnce } from "../core/slots.ts";
+import { slotsByDisk } from "./by-disk.ts";
+import { openSmallFile } from "./small-file.ts";
 
 const endings = [".yaml", ".yml"] as const;
 type Ending = (typeof endings)[number];
@@ -16,38 +20,52 @@ const settledMs = 2_000;
 /** A file larger than this is no connection file. */
 const maxBytes = 1 << 20;
 
+/** How long a file may take to be looked at, in milliseconds: half of what sidecars wait, so that the last good one can answer. */
+const patienceMs = 5_000;
+
 /** What changes when a file is written or replaced (stat(2)). */
 type Stamp = Pick<Stats, "dev" | "ino" | "size" | "mtimeMs" | "ctimeMs">;
 
 interface Seen extends Stamp {
   readonly ending: Ending;
+  /** Where the file is, by its spelling: where the link points to when it is one. Says which device a look at it may wait for. */
+  readonly place: string;
   readonly settled: boolean;
   readonly text: string;
 }
 
 /**
  * The folder of connection files, `<name>.yaml` or `<name>.yml`, as a Kubernetes Secret volume or a plain folder.
- * A file is looked at on every call; its text is read again only when its times, size or inode moved.
+ * A file is looked at on every call; its text is read again only when its times, size or inode moved. A file or folder that does
+ * not answer holds a bounded number of threads, and after five seconds counts as one that cannot be read.
  */
 export class ConnectionFolder {
   readonly #folder: string;
   readonly #seen = new Map<string, Seen>();
+  readonly #slotsOf = slotsByDisk(callsAtOnce);
+  readonly #breaker: Breaker;
 
-  constructor(folder: string) {
-    this.#folder = folder;
+  constructor(folder: string, patience = patienceMs) {
+    this.#folder = resolve(folder);
+    this.#breaker = new Breaker(patience);
+  }
+
+  /** The folder as an absolute path. */
+  get path(): string {
+    return this.#folder;
   }
 
   /** Sorted names. Other files are ignored. Throws "unavailable" when the folder cannot be read. */
   async names(): Promise<readonly string[]> {
-    try {
-      const names = (await readdir(this.#folder)).flatMap(file => {
-        const ending = endings.find(end => file.endsWith(end));
-        const name = ending && file.slice(0, -ending.length);
-        return name && isConnectionName(name) ? [name] : [];
+    const unreadable = (cause?: unknown) =>
+      new CsiError("unavailable", `the folder of connection files ${this.#folder} cannot be read${reasonOf(cause)}`, {
+        cause,
       });
-      return [...new Set(names)].sort();
+    try {
+      const list = () => this.#on(this.#folder, () => readdir(this.#folder));
+      return namesIn(await this.#breaker.ask("", list, () => new Error("it does not answer")));
     } catch (cause) {
-      throw new CsiError("unavailable", `the folder of connection files ${this.#folder} cannot be read`, { cause });
+      throw unreadable(cause);
     }
   }
 
@@ -55,59 +73,92 @@ export class ConnectionFolder {
    * The text of a connection file, or undefined when there is none. The name must have passed isConnectionName.
    * Throws "unavailable" when the whole folder cannot be read, "failed-precondition" when the file cannot or both endings exist.
    */
-  async read(name: string): Promise<string | undefined> {
+  read(name: string): Promise<string | undefined> {
+    return this.#breaker.ask(
+      name,
+      () => this.#current(name),
+      () => unusable(`the file of connection "${name}" in ${this.#folder} does not answer; mend or move what it is on`),
+    );
+  }
+
+  async #current(name: string): Promise<string | undefined> {
     const seen = this.#seen.get(name);
-    if (seen?.settled && isUnchanged(seen, stampOf(this.#path(name, seen.ending)))) {
-      if (!stampOf(this.#path(name, otherThan(seen.ending)))) return seen.text;
-    }
+    if (seen?.settled && (await this.#stands(name, seen))) return seen.text;
     const now = await this.#load(name);
     if (now) this.#seen.set(name, now);
     else this.#seen.delete(name);
     return now?.text;
   }
 
+  /** Whether the file is what it was, and the only one of its name. */
+  async #stands(name: string, seen: Seen): Promise<boolean> {
+    const other = this.#path(name, otherThan(seen.ending));
+    const [now, second] = await Promise.all([
+      this.#on(seen.place, () => stampOf(this.#path(name, seen.ending))),
+      this.#on(this.#folder, () => stampOf(other)),
+    ]);
+    return second === undefined && isUnchanged(seen, now);
+  }
+
   #path(name: string, ending: Ending): string {
     return join(this.#folder, name + ending);
   }
 
-  async #load(name: string): Promise<Seen | undefined> {
-    const [yaml, yml] = await Promise.all(endings.map(ending => load(this.#path(name, ending), ending)));
-    if (!yaml && !yml) await this.names();
+  /** Waits for a place among the calls to the device that a path is on. */
+  #on<T>(path: string, work: () => Promise<T>): Promise<T> {
+    return this.#slotsOf(path).run(work);
+  }
+
+  /** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
+  async #load(name: string, again = true): Promise<Seen | undefined> {
+    const [yaml, yml] = await Promise.all(endings.map(ending => this.#open(name, ending)));
     if (yaml && yml) throw unusable(`connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
-    return yaml ?? yml;
+    if (yaml || yml) return yaml ?? yml;
+    const there = (await this.names()).includes(name);
+    return there && again ? this.#load(name, false) : undefined;
+  }
+
+  async #open(name: string, ending: Ending): Promise<Seen | undefined> {
+    const path = this.#path(name, ending);
+    const place = await this.#on(this.#folder, () => placeOf(path));
+    const file = await this.#on(place, () => openSmallFile(path, maxBytes));
+    if (!file) return undefined;
+    const { dev, ino, size, mtimeMs, ctimeMs } = file.stats;
+    const settled = Date.now() - Math.max(mtimeMs, ctimeMs) > settledMs;
+    return { dev, ino, size, mtimeMs, ctimeMs, ending, place, settled, text: file.text };
   }
 }
 
-/** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
-async function load(path: string, ending: Ending, again = true): Promise<Seen | undefined> {
-  const before = stampOf(path);
-  if (!before) return undefined;
-  if (before.size > maxBytes)
-    throw unusable(`${path} is larger than ${maxBytes} bytes and cannot be a connection file`);
+/** The names of connections among those of files. */
+function namesIn(files: readonly string[]): readonly string[] {
+  const names = files.flatMap(file => {
+    const ending = endings.find(end => file.endsWith(end));
+    const name = ending && file.slice(0, -ending.length);
+    return name && isConnectionName(name) ? [name] : [];
+  });
+  return [...new Set(names)].sort();
+}
+
+/** Where the last part of a path leads to when it is a link, by spelling alone. */
+async function placeOf(path: string): Promise<string> {
   try {
-    const text = await readFile(path, "utf8");
-    const changedMs = Math.max(before.mtimeMs, before.ctimeMs);
-    return { ...before, ending, settled: Date.now() - changedMs > settledMs, text };
-  } catch (cause) {
-    if (isMissing(cause)) return again ? load(path, ending, false) : undefined;
-    throw unusable(`${path} cannot be read`, cause);
+    return resolve(dirname(path), await readlink(path));
+  } catch {
+    return path;
   }
 }
 
-/** Waits for the kernel, not for a disk: Secrets are held in memory, and every call asks. */
-function stampOf(path: string): Stamp | undefined {
-  let stats: Stats | undefined;
+async function stampOf(path: string): Promise<Stamp | undefined> {
   try {
-    stats = statSync(path, { throwIfNoEntry: false });
+    const { dev, ino, size, mtimeMs, ctimeMs } = await stat(path);
+    return { dev, ino, size, mtimeMs, ctimeMs };
   } catch (cause) {
-    if (!isMissing(cause)) throw unusable(`${path} cannot be read`, cause);
+    if (["ENOENT", "ENOTDIR"].includes(errnoOf(cause) ?? "")) return undefined;
+    throw unusable(`${path} cannot be read${reasonOf(cause)}`, cause);
   }
-  if (!stats) return undefined;
-  // Opening a pipe waits for its writer, and would hold up everything else that needs a file.
-  if (!stats.isFile()) throw unusable(`${path} is no regular file`);
-  const { dev, ino, size, mtimeMs, ctimeMs } = stats;
-  return { dev, ino, size, mtimeMs, ctimeMs };
 }
+
+const reasonOf = (cause: unknown): string => (cause instanceof Error ? ` (${errnoOf(cause) ?? cause.message})` : "");
 
 const unusable = (message: string, cause?: unknown): CsiError =>
   new CsiError("failed-precondition", message, { cause });
@@ -119,5 +170,3 @@ const isUnchanged = (a: Stamp, b: Stamp | undefined): boolean =>
   a.ctimeMs === b.ctimeMs &&
   a.size === b.size &&
   a.dev === b.dev;
-
-const isMissing = (cause: unknown): boolean => ["ENOENT", "ENOTDIR"].includes(errnoOf(cause) ?? "");

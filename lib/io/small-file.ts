@@ -1,20 +1,33 @@
-import { constants } from "node:fs";
+import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 
+/** The text of a file, and what stat(2) said of the very file that was read. */
+export interface SmallFile {
+  readonly text: string;
+  readonly stats: Stats;
+}
+
 /**
- * The text of a small regular file, or undefined when there is none. Never blocks: pipes, devices and folders are refused.
- * Throws "failed-precondition" when it cannot be read or holds more than `maxBytes`.
+ * The text of a small regular file, or undefined when there is none. Never waits for a writer: pipes, devices and folders are
+ * refused. Throws "failed-precondition" when it cannot be read or holds more than `maxBytes`.
  */
 export async function readSmallFile(path: string, maxBytes: number): Promise<string | undefined> {
+  return (await openSmallFile(path, maxBytes))?.text;
+}
+
+/** As readSmallFile, with what stat(2) says of the file. */
+export async function openSmallFile(path: string, maxBytes: number): Promise<SmallFile | undefined> {
   let file: FileHandle | undefined;
   try {
     // Opening alone can start a device, so the type is looked at first; and again, because the path may have changed.
     if (!(await stat(path)).isFile()) throw notRegular(path);
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
-    if (!(await file.stat()).isFile()) throw notRegular(path);
-    return await text(file, path, maxBytes);
+    const stats = await file.stat();
+    if (!stats.isFile()) throw notRegular(path);
+    if (stats.size > maxBytes) throw tooLarge(path, maxBytes);
+    return { text: await text(file, path, maxBytes, stats.size), stats };
   } catch (cause) {
     if (cause instanceof CsiError) throw cause;
     const code = errnoOf(cause) ?? "unknown reason";
@@ -26,17 +39,17 @@ export async function readSmallFile(path: string, maxBytes: number): Promise<str
 }
 
 /** Files below /proc and /sys have no size, so the limit is checked while reading. */
-async function text(file: FileHandle, path: string, maxBytes: number): Promise<string> {
-  const { size } = await file.stat();
-  if (size > maxBytes) throw tooLarge(path, maxBytes);
-  const buffer = Buffer.alloc(maxBytes + 1);
+async function text(file: FileHandle, path: string, maxBytes: number, size: number): Promise<string> {
+  // One byte more than there should be shows that the file grows.
+  let buffer = Buffer.alloc(size > 0 ? size + 1 : maxBytes + 1);
   let filled = 0;
-  while (filled < buffer.length) {
+  for (;;) {
     const { bytesRead } = await file.read(buffer, filled, buffer.length - filled, null);
     if (bytesRead === 0) return buffer.toString("utf8", 0, filled);
     filled += bytesRead;
+    if (filled > maxBytes) throw tooLarge(path, maxBytes);
+    if (filled === buffer.length) buffer = Buffer.concat([buffer], maxBytes + 1);
   }
-  throw tooLarge(path, maxBytes);
 }
 
 const notRegular = (path: string): CsiError =>

@@ -1,9 +1,12 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
+import { isHostRoot } from "../root.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -38,3 +41,38 @@ test("what is no readable file is refused, and an unreadable folder is another t
   await rm(folder, { recursive: true });
   expect(await codeOf(files.read("c"))).toBe("unavailable");
 });
+
+test("a file that is exchanged for a pipe all the time never holds up a reader", async () => {
+  const files = new ConnectionFolder(folder);
+  const path = join(folder, "flips.yaml");
+  execFileSync("mkfifo", [join(folder, "pipe")]);
+  await writeFile(join(folder, "good.yaml"), "driver: a");
+  const script =
+    'while :; do ln -f pipe flips.new; mv -f flips.new flips.yaml; echo "driver: b" > flips.new; mv -f flips.new flips.yaml; done';
+  const flipper = spawn("sh", ["-c", script], { cwd: folder, stdio: "ignore" });
+  try {
+    while (!existsSync(path)) await Bun.sleep(1);
+    const answers = new Set<string | undefined>();
+    for (let i = 0; i < 400; i++)
+      for (const answer of await Promise.all([1, 2, 3, 4].map(() => files.read("flips").catch(() => "refused"))))
+        answers.add(answer?.trim());
+    expect([...answers].filter(each => each !== undefined && each !== "").sort()).toEqual(["driver: b", "refused"]);
+    expect(await files.read("good")).toBe("driver: a");
+  } finally {
+    flipper.kill("SIGKILL");
+    await once(flipper, "exit");
+  }
+}, 60_000);
+
+test.skipIf(!isHostRoot)(
+  "a link to the kernel's log, whose reader waits for the next line, cannot be read",
+  async () => {
+    const files = new ConnectionFolder(folder);
+    await symlink("/proc/kmsg", join(folder, "log.yaml"));
+    for (let i = 0; i < 20; i++) {
+      const answer = await files.read("log").catch((error: { code: string }) => error.code);
+      // Lines that are there already are read, and are no connection.
+      expect(answer === "failed-precondition" || answer?.startsWith("<")).toBe(true);
+    }
+  },
+);

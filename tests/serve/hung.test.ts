@@ -1,24 +1,9 @@
 import { expect, test } from "bun:test";
-import { execFileSync } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { mountCapability } from "../../scripts/client.ts";
-import { isHostRoot } from "../root.ts";
+import { canMountFuse, mountSilence } from "../fakes/silence.ts";
 import { codeOf, status, World } from "./world.ts";
-
-/** A file system whose server never says a word (fuse(4)): every call on it waits. Answers how to end that. */
-function mountSilence(folder: string): () => void {
-  const device = openSync("/dev/fuse", "r+");
-  const options = "fd=3,rootmode=40000,user_id=0,group_id=0";
-  execFileSync("mount", ["-i", "-t", "fuse", "-o", options, "silence", folder], {
-    stdio: ["ignore", "ignore", "pipe", device],
-  });
-  return () => {
-    execFileSync("umount", ["--lazy", folder]);
-    closeSync(device);
-  };
-}
 
 const deadFile = (base: string) =>
   [
@@ -47,17 +32,6 @@ const kinds: readonly (readonly [
   // The base folder is found to be on a local disk, and answers; what is below it does not.
   ["local disks", deadDisk, [""], "/v"],
 ];
-
-/** Containers may have the device and not the right to open it; users may open it and not mount what it serves. */
-function canMountFuse(): boolean {
-  if (!isHostRoot) return false;
-  try {
-    closeSync(openSync("/dev/fuse", "r+"));
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 test.skipIf(!canMountFuse()).each(kinds)(
   "while two %s hang under many calls, other connections are served as before, and csimux ends when told to",
@@ -133,6 +107,35 @@ test.skipIf(!canMountFuse())(
     } finally {
       const left = world.end();
       for (const end of ends) end();
+      expect(await left).toEqual([]);
+    }
+  },
+  60_000,
+);
+
+test.skipIf(!canMountFuse())(
+  "connection files on a mount that hangs are refused after a while, then at once, and hold up nobody else",
+  async () => {
+    let end = () => {};
+    const world = await World.start("off", ["fast"], async ({ folder, connections }) => {
+      const silent = join(folder, "silent");
+      await mkdir(silent);
+      end = mountSilence(silent);
+      for (let i = 0; i < 30; i++) await symlink(join(silent, `${i}.yaml`), join(connections, `dead-${i}.yaml`));
+    });
+    try {
+      const dead = Array.from({ length: 30 }, (_, i) => codeOf(world.create("pvc", `dead-${i}`, {}, 15_000)));
+      for (let i = 0; i < 20; i++) {
+        expect(await codeOf(world.create(`pvc-${i}`, "fast", {}, 3000))).toBe("ok");
+        expect((await world.probe()).ready).toBe(true);
+      }
+      expect(new Set(await Promise.all(dead))).toEqual(new Set([status.failedPrecondition]));
+      const again = Array.from({ length: 30 }, (_, i) => codeOf(world.create("pvc", `dead-${i}`, {}, 3000)));
+      expect(new Set(await Promise.all(again))).toEqual(new Set([status.failedPrecondition]));
+      expect((await world.daemon.stop()).code).toBe(0);
+    } finally {
+      const left = world.end();
+      end();
       expect(await left).toEqual([]);
     }
   },

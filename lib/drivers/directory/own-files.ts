@@ -1,5 +1,5 @@
 import { callsAtOnce } from "../../core/slots.ts";
-import { believedMs, slotsByDisk } from "./by-disk.ts";
+import { believedMs, slotsByDisk } from "../../io/by-disk.ts";
 import { withSlots } from "./by-server.ts";
 import { directFiles } from "./direct-files.ts";
 import { type Files, pooledFiles, unless } from "./files.ts";

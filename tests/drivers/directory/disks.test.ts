@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { deviceOf, devicesOf, slotsByDisk } from "../../../lib/drivers/directory/by-disk.ts";
+import { deviceOf, devicesOf, slotsByDisk } from "../../../lib/io/by-disk.ts";
 
 const table = [
   "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw",

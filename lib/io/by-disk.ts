@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { unescaped } from "../../core/mountinfo.ts";
-import { type Slots, slotsByName } from "../../core/slots.ts";
+import { unescaped } from "../core/mountinfo.ts";
+import { type Slots, slotsByName } from "../core/slots.ts";
 
 /** How long it is believed what is mounted where, in milliseconds: a disk that is mounted later counts soon enough. */
 export const believedMs = 10_000;
