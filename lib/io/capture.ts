@@ -2,8 +2,8 @@
 const keptBytes = 64 * 1024;
 
 /**
- * Collects a stream without growing for ever: its first and last 64 KiB.
- * What was left out shows as a line of its own, so that a cut listing cannot pass for a whole one.
+ * Collects a stream of messages without growing for ever: its first and last 64 KiB.
+ * What was left out shows as a line of its own, so that cut text cannot pass for a whole one.
  */
 export class Capture {
   readonly #head: Uint8Array[] = [];
@@ -40,5 +40,29 @@ export class Capture {
     this.#lostBytes += joined.length - rest.length;
     this.#tail = [rest];
     this.#tailBytes = rest.length;
+  }
+}
+
+/** Collects a stream of data: all of it, or nothing once it is longer than `maxBytes`. */
+export class Data {
+  readonly #maxBytes: number;
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Returns false when that is too much. */
+  add(chunk: Uint8Array): boolean {
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#maxBytes) this.#chunks = [];
+    else this.#chunks.push(chunk);
+    return this.#bytes <= this.#maxBytes;
+  }
+
+  /** Everything, decoded as UTF-8 in one go. */
+  text(): string {
+    return Buffer.concat(this.#chunks).toString("utf8");
   }
 }

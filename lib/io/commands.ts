@@ -8,6 +8,9 @@ const answers: Readonly<Record<CommandFailure, { readonly code: Code; readonly a
   timeout: { code: "deadline-exceeded", advice: "it will be tried again" },
   cancelled: { code: "unavailable", advice: "repeat the call" },
   killed: { code: "unavailable", advice: "it will be tried again" },
+  overflow: { code: "unavailable", advice: "this is a limit of csimux: report it" },
+  unreachable: { code: "unavailable", advice: "it will be tried again" },
+  lost: { code: "unavailable", advice: "it will be tried again" },
 };
 
 /**

@@ -1,8 +1,15 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { kill } from "node:process";
-import { Capture } from "./capture.ts";
+import { Capture, Data } from "./capture.ts";
 import { masked } from "./mask.ts";
-import { type Command, CommandError, type CommandFailure, type CommandRunner, type Output } from "./runner.ts";
+import {
+  type Command,
+  CommandError,
+  type CommandFailure,
+  type CommandRunner,
+  defaultMaxBytes,
+  type Output,
+} from "./runner.ts";
 
 const where = "local";
 
@@ -78,7 +85,8 @@ function notStarted(cause: unknown, fail: Fail): CommandError {
 
 /** Collects the output of a running program and settles once, whatever happens first. */
 function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends: Ends): void {
-  const stdout = new Capture();
+  const maxBytes = command.maxBytes ?? defaultMaxBytes;
+  const stdout = new Data(maxBytes);
   const stderr = new Capture();
   let stopped: CommandError | undefined;
   let exit: { readonly code: number | null; readonly signal: string | null } | undefined;
@@ -117,13 +125,22 @@ function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends
   const limitMs = command.timeoutMs ?? defaultTimeoutMs;
   const limit = setTimeout(() => stop(ends.fail("timeout", `not finished within ${limitMs} ms`)), limitMs);
 
-  const collect = (capture: Capture) => (chunk: Uint8Array) => {
-    capture.add(chunk);
+  const late = (): void => {
     if (exit && !stopped) again(drainMs, finish);
   };
+  const collect = (chunk: Uint8Array): void => {
+    late();
+    if (stdout.add(chunk)) return;
+    const reason = ends.fail("overflow", `wrote more than the ${maxBytes} bytes it may`);
+    if (exit) stopped ??= reason;
+    else stop(reason);
+  };
   signal.addEventListener("abort", cancel, { once: true });
-  child.stdout?.on("data", collect(stdout));
-  child.stderr?.on("data", collect(stderr));
+  child.stdout?.on("data", collect);
+  child.stderr?.on("data", (chunk: Uint8Array) => {
+    stderr.add(chunk);
+    late();
+  });
   child.on("error", cause => settle(notStarted(cause, ends.fail)));
   child.on("exit", (code, ending) => {
     exit = { code, signal: ending };

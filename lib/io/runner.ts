@@ -1,6 +1,9 @@
 /** A program and its arguments. Nothing here ever passes through a shell. */
 export type Argv = readonly [string, ...string[]];
 
+/** How much of stdout a command may write when it does not say, in bytes. */
+export const defaultMaxBytes = 64 * 1024;
+
 /** What is to be executed. */
 export interface Command {
   readonly argv: Argv;
@@ -11,9 +14,11 @@ export interface Command {
   readonly secret?: readonly string[];
   /** Wall-clock limit in milliseconds; 30,000 when absent. The process group is killed when it passes. */
   readonly timeoutMs?: number;
+  /** The most bytes of stdout that are still a whole answer; 64 KiB when absent. More than that is the failure "overflow". */
+  readonly maxBytes?: number;
 }
 
-/** What a finished command left. stdout and stderr are UTF-8 text, cut to their first and last 64 KiB. */
+/** What a finished command left, as UTF-8 text. stdout is data and always whole; stderr is cut to its first and last 64 KiB. */
 export interface Output {
   readonly stdout: string;
   readonly stderr: string;
@@ -28,8 +33,20 @@ export interface CommandRunner {
   run(command: Command, signal: AbortSignal): Promise<Output>;
 }
 
-/** How a command came to no exit code: not found, not executable, out of time, given up, ended by a signal, or not started. */
-export type CommandFailure = "missing" | "denied" | "timeout" | "cancelled" | "killed" | "spawn";
+/**
+ * How a command came to no exit code: not found, not executable, out of time, given up, ended by a signal, not started, more output
+ * than it may have, no connection to where it should run, or the connection lost while it ran, so that nobody knows what it did.
+ */
+export type CommandFailure =
+  | "missing"
+  | "denied"
+  | "timeout"
+  | "cancelled"
+  | "killed"
+  | "spawn"
+  | "overflow"
+  | "unreachable"
+  | "lost";
 
 /** A command that did not run to an exit code of its own. */
 export class CommandError extends Error {
@@ -40,3 +57,16 @@ export class CommandError extends Error {
     this.failure = failure;
   }
 }
+
+/**
+ * The same runner behind a prefix such as `sudo -n` or `chroot /host`. These may clear the environment, so that of the command is
+ * given after them, through env(1), where the process list shows it: secrets go through stdin.
+ */
+export const wrapped = (runner: CommandRunner, prefix: Argv): CommandRunner => ({
+  where: `${runner.where} through ${prefix[0]}`,
+  run({ argv, env = {}, ...rest }, signal) {
+    const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+    const between = settings.length > 0 ? ["env", ...settings] : [];
+    return runner.run({ ...rest, argv: [...prefix, ...between, ...argv] }, signal);
+  },
+});

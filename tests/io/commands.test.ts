@@ -10,6 +10,9 @@ test.each<[CommandFailure, string, boolean]>([
   ["cancelled", "unavailable", false],
   ["killed", "unavailable", false],
   ["spawn", "unavailable", false],
+  ["overflow", "unavailable", false],
+  ["unreachable", "unavailable", false],
+  ["lost", "unavailable", false],
 ])("a command that is %s answers %s", (failure, code, final) => {
   const error = commandFailure(new CommandError("local", "mount", failure, "why"), "mounting /a");
   expect(error).toBeInstanceOf(CsiError);

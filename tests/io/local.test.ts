@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { localRunner } from "../../lib/io/local.ts";
-import { type Argv, CommandError } from "../../lib/io/runner.ts";
+import { type Argv, CommandError, wrapped } from "../../lib/io/runner.ts";
 
 const runner = localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TEXT: "from outside" } });
 const calm = new AbortController().signal;
@@ -83,25 +83,40 @@ describe("a program that ends by itself", () => {
     expect(stdout).toBe("\u00fc");
   });
 
-  test("keeps the first and last 64 KiB of a long output and says what is missing", async () => {
-    const { stdout } = await runner.run(
-      { argv: sh("echo begin; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end") },
+  test("keeps the first and last 64 KiB of long messages and says what is missing", async () => {
+    const { stderr } = await runner.run(
+      { argv: sh("exec >&2; echo begin; head -c 1000000 /dev/zero | tr '\\0' x; echo; echo end") },
       calm,
     );
-    expect(stdout.startsWith("begin\n")).toBe(true);
-    expect(stdout.endsWith("x\nend\n")).toBe(true);
-    expect(stdout).toContain(`\n[${1_000_011 - 131_072} bytes left out]\n`);
-    expect(stdout.length).toBeLessThan(132_000);
+    expect(stderr.startsWith("begin\n")).toBe(true);
+    expect(stderr.endsWith("x\nend\n")).toBe(true);
+    expect(stderr).toContain(`\n[${1_000_011 - 131_072} bytes left out]\n`);
+    expect(stderr.length).toBeLessThan(132_000);
   });
 
-  test("keeps an output of exactly 128 KiB whole", async () => {
-    const { stdout } = await runner.run({ argv: sh("head -c 131072 /dev/zero | tr '\\0' x") }, calm);
-    expect(stdout).toBe("x".repeat(131_072));
+  test("keeps messages of exactly 128 KiB whole", async () => {
+    const { stderr } = await runner.run({ argv: sh("head -c 131072 /dev/zero | tr '\\0' x >&2") }, calm);
+    expect(stderr).toBe("x".repeat(131_072));
+  });
+
+  test("may write as much as it may, whole", async () => {
+    const argv = sh("head -c 200000 /dev/zero | tr '\\0' x");
+    expect((await runner.run({ argv, maxBytes: 200_000 }, calm)).stdout).toBe("x".repeat(200_000));
+  });
+
+  test("that writes more than it may has failed, is ended, and gives no part of it", async () => {
+    const path = join(folder, "flood");
+    const argv = sh('echo $$ > "$1"; while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done', path);
+    const error = await failed(runner.run({ argv }, calm));
+    expect(error.failure).toBe("overflow");
+    expect(error.message).toContain("65536");
+    await gone(Number(await readFile(path, "utf8")));
+    expect((await failed(runner.run({ argv: sh("printf 12345"), maxBytes: 4 }, calm))).failure).toBe("overflow");
   });
 
   test("keeps a character whole that lies across the first 64 KiB", async () => {
-    const script = "head -c 65535 /dev/zero | tr '\\0' x; printf '\\303\\274'";
-    expect((await runner.run({ argv: sh(script) }, calm)).stdout).toBe(`${"x".repeat(65_535)}\u00fc`);
+    const script = "exec >&2; head -c 65535 /dev/zero | tr '\\0' x; printf '\\303\\274'";
+    expect((await runner.run({ argv: sh(script) }, calm)).stderr).toBe(`${"x".repeat(65_535)}\u00fc`);
   });
 
   test("is finished although a child of it keeps the pipes open", async () => {
@@ -214,4 +229,12 @@ test("secrets are masked in stderr and in errors, longest first, and stdout stay
   const output = await runner.run({ argv: sh("echo password1; echo password1 pass >&2"), secret }, calm);
   expect(output.stderr).toBe("*** ***\n");
   expect(output.stdout).toBe("password1\n");
+});
+
+test("a prefix comes before the command and its environment", async () => {
+  const behind = wrapped(runner, ["env", "-i"]);
+  const argv: Argv = ["/usr/bin/env"];
+  expect((await behind.run({ argv, env: { KEPT: "a b" } }, calm)).stdout).toBe("KEPT=a b\n");
+  expect((await behind.run({ argv }, calm)).stdout).toBe("");
+  expect(behind.where).toBe("local through env");
 });

@@ -80,6 +80,9 @@ const commandCodes: Readonly<Record<CommandFailure, Code>> = {
   cancelled: "deadline-exceeded",
   killed: "unavailable",
   spawn: "unavailable",
+  overflow: "unavailable",
+  unreachable: "unavailable",
+  lost: "unavailable",
 };
 
 /**
