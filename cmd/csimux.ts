@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import { answersSsh } from "./askpass.ts";
 import { realHost } from "./host.ts";
 import { addId } from "./id/id.ts";
 import { addProbe } from "./probe.ts";
@@ -10,6 +11,7 @@ import { version } from "./version.ts";
 /** Wires the subcommands. Each loads what it needs only when it is chosen, so that the small ones start at once. */
 async function main(): Promise<void> {
   const host = realHost();
+  if (await answersSsh(host)) return;
   const program = new Command("csimux")
     .description("one CSI driver name in front of many storage connections")
     .version(`csimux ${version}`)

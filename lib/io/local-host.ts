@@ -1,0 +1,41 @@
+import { Slots } from "../core/slots.ts";
+import { type Argv, CommandError, type CommandRunner, type Output } from "./runner.ts";
+import { type Outputs, type Script, type Step, type StorageHost, scriptTimeoutMs } from "./script.ts";
+import { Turns } from "./turns.ts";
+
+/** How many scripts run at once: more would only wait for each other in the kernel. */
+const scriptsAtOnce = 4;
+
+/** This machine as a storage host. The steps of a script are started one after another, without a shell. */
+export function localHost(runner: CommandRunner): StorageHost {
+  const slots = new Slots(scriptsAtOnce);
+  const turns = new Turns();
+  return {
+    runner,
+    script: (script, signal) => slots.run(() => runSteps(runner, script, signal)),
+    exclusive: (tool, signal, work) => turns.take(tool, signal, work),
+  };
+}
+
+async function runSteps(runner: CommandRunner, script: Script, signal: AbortSignal): Promise<Outputs> {
+  const end = performance.now() + (script.timeoutMs ?? scriptTimeoutMs);
+  const outputs = new Map<string, Output>();
+  for (const step of script.steps) {
+    const { name, argv: _, onFailure, ...rest } = step;
+    const argv = words(step, outputs);
+    const timeoutMs = Math.max(0, Math.round(end - performance.now()));
+    if (timeoutMs === 0) throw new CommandError(runner.where, argv[0], "timeout", "not started, because time is up");
+    const output = await runner.run({ ...rest, argv, timeoutMs }, signal);
+    outputs.set(name, output);
+    if (output.exitCode !== 0 && onFailure !== "go-on") break;
+  }
+  return outputs;
+}
+
+/** The words of a step, with those that come from earlier ones. */
+function words({ argv: [program, ...rest] }: Step, outputs: Outputs): Argv {
+  const resolved = rest.map(word =>
+    typeof word === "string" ? word : (outputs.get(word.outputOf)?.stdout ?? "").replace(/\n+$/, ""),
+  );
+  return [program, ...resolved];
+}

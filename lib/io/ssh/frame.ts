@@ -1,0 +1,101 @@
+import { Capture, Data } from "../capture.ts";
+import { defaultMaxBytes } from "../runner.ts";
+import { quoted, type Script, type Step } from "../script.ts";
+
+/** Where the steps of a script end in the output of a shell: this word, a colon, and what happened, on a line of its own. */
+export type Tag = string;
+
+/** How a part of the output ended: with an exit code, because the time of the script was up before the step, or with the whole script. */
+export type Mark = number | "late" | "end";
+
+const variable = (step: number): string => `v${step}`;
+
+function stepText(step: Step, index: number, script: Script): string {
+  const [program, ...rest] = step.argv;
+  const word = (part: (typeof rest)[number]): string => {
+    if (typeof part === "string") return quoted(part);
+    return `"$${variable(script.steps.findIndex(({ name }) => name === part.outputOf))}"`;
+  };
+  const command = [quoted(program), ...rest.map(word)].join(" ");
+  const fed = step.stdin === undefined ? command : `printf %s ${quoted(step.stdin)} | ${command}`;
+  const used = script.steps.some(({ argv }) =>
+    argv.some(part => typeof part !== "string" && part.outputOf === step.name),
+  );
+  const run = used ? `${variable(index)}=$(${fed}); s=$?; printf '%s\\n' "$${variable(index)}"` : `${fed}; s=$?`;
+  const stop = step.onFailure === "go-on" ? "" : " [ $s = 0 ] || exit 0;";
+  return `t; ${run}; m $s;${stop}`;
+}
+
+/**
+ * The text that makes a POSIX shell run the script and mark, on stdout and on stderr, where each step ended. It is one compound
+ * command: a shell that gets only the beginning of it runs nothing. A step does not begin when its marker cannot be written any
+ * more, because nobody is connected, nor after `lastSecond` (seconds since 1970 by the clock of that host).
+ */
+export function scriptText(script: Script, tag: Tag, lastSecond: number): string {
+  return [
+    "(",
+    "exec </dev/null",
+    `m() { printf '${tag}:%s\\n' "$1" && printf '${tag}:%s\\n' "$1" >&2 || exit 1; }`,
+    `t() { [ "$(date +%s)" -le ${lastSecond} ] || { m late; exit 0; }; }`,
+    ...script.steps.map((step, index) => stepText(step, index, script)),
+    ")",
+    `printf '${tag}:end\\n'; printf '${tag}:end\\n' >&2`,
+    "",
+  ].join("\n");
+}
+
+interface Part {
+  readonly text: string;
+  readonly mark: Mark;
+}
+
+/** Splits one stream of a running script at its markers. */
+export class Parts {
+  readonly parts: Part[] = [];
+  readonly #tag: Buffer;
+  readonly #collector: (index: number) => Data | Capture;
+  #current: Data | Capture;
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** `collector` gives what collects the n-th part, counted from 0. */
+  constructor(tag: Tag, collector: (index: number) => Data | Capture) {
+    this.#tag = Buffer.from(`${tag}:`);
+    this.#collector = collector;
+    this.#current = collector(0);
+  }
+
+  /** Whether the marker of the whole script has come. */
+  get ended(): boolean {
+    return this.parts.at(-1)?.mark === "end";
+  }
+
+  /** Returns false when a part is larger than it may be. */
+  add(chunk: Uint8Array): boolean {
+    this.#rest = Buffer.concat([this.#rest, chunk]);
+    for (;;) {
+      const at = this.#rest.indexOf(this.#tag);
+      if (at < 0) return this.#keep(Math.max(0, this.#rest.length - this.#tag.length));
+      const line = this.#rest.indexOf("\n", at);
+      if (line < 0) return this.#keep(at);
+      if (!this.#keep(at)) return false;
+      const word = this.#rest.subarray(this.#tag.length, line - at).toString("latin1");
+      this.parts.push({ text: this.#current.text(), mark: word === "end" || word === "late" ? word : Number(word) });
+      this.#rest = this.#rest.subarray(line - at + 1);
+      this.#current = this.#collector(this.parts.length);
+    }
+  }
+
+  /** Takes the first `bytes` of what has come to the current part. */
+  #keep(bytes: number): boolean {
+    const fits = this.#current.add(this.#rest.subarray(0, bytes)) ?? true;
+    this.#rest = this.#rest.subarray(bytes);
+    return fits;
+  }
+}
+
+/** The reader of a script's stdout, which is data. */
+export const dataParts = (tag: Tag, script: Script): Parts =>
+  new Parts(tag, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
+
+/** The reader of its stderr, which is messages. */
+export const messageParts = (tag: Tag): Parts => new Parts(tag, () => new Capture());

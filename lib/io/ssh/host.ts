@@ -1,0 +1,186 @@
+import type { Log } from "../../core/call.ts";
+import type { Closable } from "../lease.ts";
+import { CommandError, type CommandFailure } from "../runner.ts";
+import type { Outputs, Script } from "../script.ts";
+import { standing } from "../standing.ts";
+import { LoginFolder } from "./login-folder.ts";
+import { loginArgv, policyOf } from "./options.ts";
+import { FairQueue } from "./queue.ts";
+import { refusal } from "./refusal.ts";
+import { type SshSettings, whereOf } from "./settings.ts";
+import { Worker } from "./worker.ts";
+
+/** How many shells stand on a host at most. Each is a connection of its own, so sshd's MaxSessions does not count them together. */
+const mostWorkers = 4;
+
+/** The pause after a failed login in milliseconds: it doubles with each further one, up to the second figure. */
+const backOffMs = { first: 500, most: 30_000 } as const;
+
+/** How long a shell stands without work, in milliseconds. */
+const idleMs = 5 * 60_000;
+
+interface Job {
+  readonly script: Script;
+  readonly signal: AbortSignal;
+  readonly settle: (work: Promise<Outputs>) => void;
+}
+
+/** What ssh is started with. */
+export interface SshParts {
+  /** PATH and HOME for ssh itself. */
+  readonly env: Readonly<Record<string, string>>;
+  /** How csimux is started anew, for the askpass program. */
+  readonly askpass: readonly string[];
+  readonly log: Log;
+}
+
+/** The shells on one host, for all connections that use it with the same settings. */
+export class SshHost implements Closable {
+  readonly where: string;
+  readonly #settings: SshSettings;
+  readonly #parts: SshParts;
+  readonly #queue = new FairQueue<object, Job>();
+  readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
+  #folder: Promise<LoginFolder> | undefined;
+  #connecting = false;
+  #failures = 0;
+  /** Until then (performance.now()) no login is tried, and this is why. */
+  #pause: { readonly until: number; readonly error: CommandError } | undefined;
+  #closed = false;
+
+  constructor(settings: SshSettings, parts: SshParts) {
+    this.where = whereOf(settings);
+    this.#settings = settings;
+    this.#parts = parts;
+    const policy = policyOf(settings);
+    if (policy === "off")
+      parts.log.warn(`${this.where}: any host key is accepted: anybody in between can read and change all`);
+    if (policy === "accept-new" && !settings.knownHosts)
+      parts.log.warn(
+        `${this.where}: the first host key that is seen is trusted until csimux ends; give hostKey to be sure`,
+      );
+  }
+
+  /** As StorageHost.script; jobs of each member are done in their order, and the members take turns. */
+  async run(member: object, script: Script, signal: AbortSignal): Promise<Outputs> {
+    const fail = (failure: CommandFailure, reason: string) =>
+      new CommandError(this.where, script.steps[0].argv[0], failure, reason);
+    if (signal.aborted) throw fail("cancelled", "not started, because the call has ended");
+    if (this.#closed) throw fail("unreachable", "the connection is closed");
+    const { promise, resolve } = Promise.withResolvers<Outputs>();
+    const cancel = (): void => {
+      this.#queue.remove(member, job);
+      resolve(Promise.reject(fail("cancelled", "not started, because the call has ended")));
+    };
+    const settle = (work: Promise<Outputs>): void => {
+      // From here on the worker listens to the signal itself.
+      signal.removeEventListener("abort", cancel);
+      resolve(work);
+    };
+    const job: Job = { script, signal, settle };
+    signal.addEventListener("abort", cancel, { once: true });
+    this.#queue.add(member, job);
+    this.#pump();
+    return promise;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#reject(new CommandError(this.where, "ssh", "unreachable", "the connection is closed"));
+    for (const [worker, timer] of this.#workers) {
+      clearTimeout(timer);
+      worker.close();
+    }
+    this.#workers.clear();
+    const folder = await this.#folder?.catch(() => undefined);
+    await folder?.remove();
+  }
+
+  #pump(): void {
+    for (const [worker, timer] of this.#workers) {
+      if (worker.dead) {
+        clearTimeout(timer);
+        this.#workers.delete(worker);
+      } else if (worker.usable) {
+        const job = this.#queue.take();
+        if (!job) return;
+        this.#start(worker, job);
+      }
+    }
+    if (this.#queue.size === 0 || this.#connecting || this.#closed || this.#workers.size >= mostWorkers) return;
+    if (!this.#pause || performance.now() >= this.#pause.until) void this.#connect();
+    else if (this.#workers.size === 0) this.#reject(this.#pause.error);
+  }
+
+  #start(worker: Worker, job: Job): void {
+    clearTimeout(this.#workers.get(worker));
+    this.#workers.set(worker, undefined);
+    const work = worker.run(job.script, job.signal);
+    job.settle(work);
+    const after = (): void => {
+      if (this.#workers.has(worker)) this.#workers.set(worker, this.#rest(worker));
+      this.#pump();
+    };
+    work.then(after, after);
+  }
+
+  /** The timer that ends a shell which nobody needs. */
+  #rest(worker: Worker): ReturnType<typeof setTimeout> {
+    const timer = setTimeout(() => {
+      this.#workers.delete(worker);
+      worker.close();
+    }, idleMs);
+    timer.unref();
+    return timer;
+  }
+
+  async #connect(): Promise<void> {
+    this.#connecting = true;
+    try {
+      const worker = await this.#login();
+      if (this.#closed) return worker.close();
+      this.#workers.set(worker, this.#rest(worker));
+      this.#failures = 0;
+      this.#pause = undefined;
+    } catch (error) {
+      this.#failed(error);
+    } finally {
+      this.#connecting = false;
+    }
+    this.#pump();
+  }
+
+  async #login(): Promise<Worker> {
+    this.#folder ??= LoginFolder.make(this.#settings, this.#parts.askpass);
+    const folder = await this.#folder.catch(error => {
+      this.#folder = undefined;
+      throw error;
+    });
+    const argv = loginArgv(this.#settings, folder.files);
+    const env = { ...this.#parts.env, ...folder.environment };
+    await folder.messages();
+    try {
+      return await folder.withKey(() =>
+        Worker.open(this.where, listener => standing(argv, env, listener), this.#settings.readyTimeout),
+      );
+    } catch (error) {
+      const messages = await folder.messages();
+      if (this.#settings.debug) this.#parts.log.info(`${this.where}: ${messages}`);
+      throw refusal(this.#settings, messages, error);
+    }
+  }
+
+  /** Others wait until the pause is over; those that have a shell to wait for keep waiting. */
+  #failed(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures++);
+    const failed = new CommandError(this.where, "ssh", "unreachable", reason, { cause: error });
+    this.#pause = { until: performance.now() + pauseMs, error: failed };
+    this.#parts.log.warn(`${this.where}: ${reason}`, { nextTryMs: pauseMs });
+    if (![...this.#workers.keys()].some(worker => !worker.dead)) this.#reject(failed);
+  }
+
+  #reject(error: CommandError): void {
+    for (const job of this.#queue.drain()) job.settle(Promise.reject(error));
+  }
+}

@@ -1,0 +1,52 @@
+import { createHash } from "node:crypto";
+import { type Lease, Sharing } from "../lease.ts";
+import type { StorageHost } from "../script.ts";
+import { Turns } from "../turns.ts";
+import { SshHost, type SshParts } from "./host.ts";
+import type { SshSettings } from "./settings.ts";
+
+/** How long the shells of a host outlive the last connection that used it, in milliseconds. */
+const lingerMs = 60_000;
+
+/** All storage hosts behind ssh. Connections with the same settings share the shells; nothing is connected before its first use. */
+export class SshHosts {
+  readonly #sharing = new Sharing<SshHost>(lingerMs);
+  readonly #turns = new Turns();
+  readonly #parts: SshParts;
+
+  constructor(parts: SshParts) {
+    this.#parts = parts;
+  }
+
+  lease(settings: SshSettings): Lease<StorageHost> {
+    const key = createHash("sha256").update(JSON.stringify(settings)).digest("hex");
+    const { value, release } = this.#sharing.lease(key, () => new SshHost(settings, this.#parts));
+    return { value: this.#member(settings, value), release };
+  }
+
+  /** Ends all logins. */
+  close(): Promise<void> {
+    return this.#sharing.close();
+  }
+
+  /** One connection's part of a host: what it asks waits in its own line. */
+  #member(settings: SshSettings, host: SshHost): StorageHost {
+    const member = {};
+    const machine = `${settings.host}:${settings.port}`;
+    return {
+      runner: {
+        where: host.where,
+        async run({ timeoutMs = 30_000, env = {}, argv, ...rest }, signal) {
+          const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
+          const words = settings.length > 0 ? (["env", ...settings, ...argv] as const) : argv;
+          const outputs = await host.run(member, { steps: [{ name: "run", argv: words, ...rest }], timeoutMs }, signal);
+          const output = outputs.get("run");
+          if (output === undefined) throw new Error("a script that ended has the output of its first step");
+          return output;
+        },
+      },
+      script: (script, signal) => host.run(member, script, signal),
+      exclusive: (tool, signal, work) => this.#turns.take(`${machine} ${tool}`, signal, work),
+    };
+  }
+}

@@ -1,0 +1,119 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { quoted } from "../script.ts";
+import { askpassVariable } from "./askpass.ts";
+import { knownHostsText, type LoginFiles } from "./options.ts";
+import type { SshSettings } from "./settings.ts";
+
+/** Memory rather than a disk, where there is such a folder. */
+const folders = ["/dev/shm", tmpdir()];
+
+async function privateFolder(): Promise<string> {
+  for (const parent of folders) {
+    const folder = await mkdtemp(join(parent, "csimux-")).catch(() => undefined);
+    if (folder !== undefined) return folder;
+  }
+  throw new Error(`no folder can be made in ${folders.join(" or ")}`);
+}
+
+/** A prompt of ssh(1), and which secret answers it. Anything else, such as the question about a host key, gets no answer. */
+export function answerTo(prompt: string, { password, passphrase }: SshSettings): string | undefined {
+  if (/^Enter passphrase for /.test(prompt)) return passphrase;
+  return /password/i.test(prompt) ? password : undefined;
+}
+
+/**
+ * The files of a host's logins, in a folder (mode 0700) that is there as long as the host is in use. The private key lies in it, with
+ * mode 0600, during a login only; passwords are told over a socket.
+ */
+export class LoginFolder {
+  readonly files: LoginFiles;
+  readonly #settings: SshSettings;
+  readonly #folder: string;
+  readonly #server: Server;
+  readonly #askpass: string;
+
+  private constructor(settings: SshSettings, folder: string, server: Server, askpass: string) {
+    this.#settings = settings;
+    this.#folder = folder;
+    this.#server = server;
+    this.#askpass = askpass;
+    const key = settings.privateKey ? join(folder, "key") : undefined;
+    this.files = { key, knownHosts: join(folder, "known_hosts"), log: join(folder, "log") };
+  }
+
+  /** `askpass` is how csimux is started anew: its own executable, in development with the name of the source. */
+  static async make(settings: SshSettings, askpass: readonly string[]): Promise<LoginFolder> {
+    const known = settings.hostKey ? knownHostsText(settings) : "";
+    const folder = await privateFolder();
+    const server = createServer(socket => answer(socket, settings));
+    const [program = "", ...rest] = askpass;
+    const script = join(folder, "askpass");
+    const made = new LoginFolder(settings, folder, server, rest.length === 0 ? program : script);
+    try {
+      await writeFile(made.files.knownHosts, known, { mode: 0o600 });
+      if (rest.length > 0) {
+        const text = `#!/bin/sh\nexec ${askpass.map(quoted).join(" ")} "$@"\n`;
+        await writeFile(script, text, { mode: 0o700 });
+      }
+      await new Promise<void>((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(join(folder, "ask"), resolve);
+      });
+      server.unref();
+      return made;
+    } catch (error) {
+      await made.remove();
+      throw error;
+    }
+  }
+
+  /** What ssh finds in its environment besides PATH and HOME. */
+  get environment(): Readonly<Record<string, string>> {
+    return {
+      SSH_ASKPASS: this.#askpass,
+      SSH_ASKPASS_REQUIRE: "force",
+      [askpassVariable]: join(this.#folder, "ask"),
+    };
+  }
+
+  /** Runs a login with the private key in its place. */
+  async withKey<T>(login: () => Promise<T>): Promise<T> {
+    const { key } = this.files;
+    if (key === undefined) return login();
+    await writeFile(key, `${this.#settings.privateKey?.trim()}\n`, { mode: 0o600 });
+    try {
+      return await login();
+    } finally {
+      await rm(key, { force: true });
+    }
+  }
+
+  /** What the client has written since it was last asked. */
+  async messages(): Promise<string> {
+    const text = await readFile(this.files.log, "utf8").catch(() => "");
+    await rm(this.files.log, { force: true });
+    return text;
+  }
+
+  async remove(): Promise<void> {
+    await new Promise<void>(resolve => this.#server.close(() => resolve()));
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** One question, one line; one answer, or the end without one. */
+function answer(socket: Socket, settings: SshSettings): void {
+  let prompt = "";
+  socket.setEncoding("utf8");
+  socket.on("error", () => {});
+  socket.on("data", chunk => {
+    prompt += chunk;
+    if (!prompt.includes("\n") && prompt.length < 4096) return;
+    const word = answerTo(prompt, settings);
+    if (word === undefined) socket.destroy();
+    else socket.end(word);
+  });
+}

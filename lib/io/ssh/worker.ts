@@ -1,0 +1,169 @@
+import { randomBytes } from "node:crypto";
+import { masked } from "../mask.ts";
+import { CommandError, type CommandFailure, defaultMaxBytes, type Output } from "../runner.ts";
+import { type Outputs, type Script, scriptTimeoutMs } from "../script.ts";
+import type { Listener, Standing } from "../standing.ts";
+import { dataParts, messageParts, type Parts, scriptText, type Tag } from "./frame.ts";
+
+/** Begins a login whose output goes to the listener. */
+export type Login = (listener: Listener) => Standing;
+
+const newTag = (): Tag => `csimux-${randomBytes(16).toString("hex")}`;
+
+/** Programs of storage are often outside the PATH of a login without a terminal. */
+const greeting = (tag: Tag): string =>
+  [
+    "LC_ALL=C; export LC_ALL",
+    "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin; export PATH",
+    "umask 022",
+    `printf '\\n${tag}:%s\\n${tag}:end\\n' "$(date +%s)"`,
+    "",
+  ].join("\n");
+
+interface Running {
+  readonly script: Script;
+  readonly stdout: Parts;
+  readonly stderr: Parts;
+  readonly settle: (result: Outputs | CommandError) => void;
+}
+
+/** Where the outputs of a script are still lacking, and to whom they go. */
+interface Ears {
+  out: (chunk: Uint8Array) => void;
+  err: (chunk: Uint8Array) => void;
+}
+
+/** One standing shell on a host; it runs one script at a time. After any doubt about what it is doing it is thrown away. */
+export class Worker {
+  readonly #where: string;
+  readonly #standing: Standing;
+  readonly #ears: Ears;
+  /** Seconds by the host's clock at the moment 0 of performance.now(). */
+  readonly #clock: number;
+  #running: Running | undefined;
+  #dead = false;
+
+  private constructor(where: string, standing: Standing, ears: Ears, clock: number) {
+    this.#where = where;
+    this.#standing = standing;
+    this.#ears = ears;
+    this.#clock = clock;
+    void standing.ended.then(how => this.#fail("lost", `the connection ended (${how}); nobody knows what was done`));
+  }
+
+  /** Whether it can run another script. */
+  get usable(): boolean {
+    return !this.#dead && !this.#running;
+  }
+
+  get dead(): boolean {
+    return this.#dead;
+  }
+
+  /** Logs in. Rejects with how the login ended, or with "timeout" when no shell answers within `limitMs`. */
+  static async open(where: string, login: Login, limitMs: number): Promise<Worker> {
+    const tag = newTag();
+    const greeted = Promise.withResolvers<number>();
+    const hello = dataParts(tag, { steps: [{ name: "noise", argv: ["true"] }] });
+    const ears: Ears = {
+      out: chunk => {
+        if (!hello.add(chunk)) greeted.reject(new Error("the login shell prints without end"));
+        if (hello.ended) greeted.resolve(Number(hello.parts[0]?.mark));
+      },
+      err: () => {},
+    };
+    const standing = login({ stdout: chunk => ears.out(chunk), stderr: chunk => ears.err(chunk) });
+    const timer = setTimeout(() => greeted.reject(new Error(`no shell answered within ${limitMs} ms`)), limitMs);
+    void standing.ended.then(how => greeted.reject(new Error(how)));
+    standing.write(greeting(tag));
+    try {
+      const seconds = await greeted.promise;
+      if (!Number.isSafeInteger(seconds)) throw new Error("the host has no date(1) that knows +%s");
+      return new Worker(where, standing, ears, seconds - performance.now() / 1000);
+    } catch (error) {
+      standing.kill();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** As StorageHost.script. Only for a usable one. */
+  async run(script: Script, signal: AbortSignal): Promise<Outputs> {
+    const timeoutMs = script.timeoutMs ?? scriptTimeoutMs;
+    const { promise, resolve, reject } = Promise.withResolvers<Outputs>();
+    const tag = newTag();
+    const settle = (result: Outputs | CommandError): void => {
+      this.#running = undefined;
+      if (result instanceof CommandError) reject(result);
+      else resolve(result);
+    };
+    const running: Running = { script, stdout: dataParts(tag, script), stderr: messageParts(tag), settle };
+    this.#running = running;
+    this.#ears.out = chunk => this.#heard(running, running.stdout, chunk);
+    this.#ears.err = chunk => this.#heard(running, running.stderr, chunk);
+    const cancel = () => this.#fail("cancelled", "given up, because the call has ended");
+    const timer = setTimeout(() => this.#fail("timeout", `not finished within ${timeoutMs} ms`), timeoutMs);
+    signal.addEventListener("abort", cancel, { once: true });
+    try {
+      this.#standing.write(scriptText(script, tag, Math.ceil(this.#clock + (performance.now() + timeoutMs) / 1000)));
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", cancel);
+    }
+  }
+
+  /** Ends the login at once. The host's shell ends at the next marker that it cannot write. */
+  close(): void {
+    this.#fail("lost", "the connection was closed");
+  }
+
+  #heard(running: Running, parts: Parts, chunk: Uint8Array): void {
+    if (!parts.add(chunk)) {
+      const most = running.script.steps[parts.parts.length]?.maxBytes ?? defaultMaxBytes;
+      this.#fail("overflow", `wrote more than the ${most} bytes it may`);
+    }
+    if (this.#dead || !running.stdout.ended || !running.stderr.ended) return;
+    const result = outcome(running, this.#where);
+    if (result instanceof CommandError) this.#fail(result.failure, result);
+    else running.settle(result);
+  }
+
+  #fail(failure: CommandFailure, reason: string | CommandError): void {
+    this.#dead = true;
+    this.#standing.kill();
+    const running = this.#running;
+    if (!running) return;
+    const step = running.script.steps[Math.min(running.stdout.parts.length, running.script.steps.length - 1)];
+    running.settle(
+      reason instanceof CommandError ? reason : new CommandError(this.#where, step?.argv[0] ?? "", failure, reason),
+    );
+  }
+}
+
+/** The outputs of a script that has ended, or why they are not those of its steps. */
+function outcome({ script, stdout, stderr }: Running, where: string): Outputs | CommandError {
+  const outputs = new Map<string, Output>();
+  for (const [index, step] of script.steps.entries()) {
+    const [out, err] = [stdout.parts[index], stderr.parts[index]];
+    const fail = (failure: CommandFailure, reason: string) =>
+      new CommandError(where, step.argv[0], failure, masked(reason, step.secret));
+    if (out === undefined || out.mark === "end") return fail("killed", "the shell ended before it");
+    if (out.mark === "late") return fail("timeout", "not started, because time was up");
+    if (err?.mark !== out.mark) return fail("lost", "what came back is not in order");
+    const known = unstarted[out.mark];
+    if (known && err.text.includes(known.words)) return fail(known.failure, known.reason);
+    outputs.set(step.name, { stdout: out.text, stderr: masked(err.text, step.secret), exitCode: out.mark });
+    if (out.mark !== 0 && step.onFailure !== "go-on") return outputs;
+  }
+  return outputs;
+}
+
+/** Exit codes with which a shell says that it could not start a program (POSIX.1-2017, Shell 2.8.2), and its words. */
+const unstarted: Readonly<
+  Record<number, { readonly failure: CommandFailure; readonly words: string; readonly reason: string }>
+> = {
+  126: { failure: "denied", words: "ermission denied", reason: "may not be executed" },
+  127: { failure: "missing", words: "not found", reason: "there is no such program" },
+};

@@ -1,0 +1,41 @@
+import { spawn } from "node:child_process";
+import { kill } from "node:process";
+import type { Argv } from "./runner.ts";
+
+/** A program that runs for long and is talked to over its standard streams. */
+export interface Standing {
+  write(text: string): void;
+  /** Ends it and everything it started, at once. */
+  kill(): void;
+  /** Resolves when it has ended and its streams are read: "exit code 255", "SIGKILL", or why it could not start. */
+  readonly ended: Promise<string>;
+}
+
+/** Who hears what a standing program writes. */
+export interface Listener {
+  stdout(chunk: Uint8Array): void;
+  stderr(chunk: Uint8Array): void;
+}
+
+/** Starts a program in a process group of its own with exactly this environment. Never throws: see `ended`. */
+export function standing(argv: Argv, env: Readonly<Record<string, string>>, listener: Listener): Standing {
+  const child = spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio: ["pipe", "pipe", "pipe"] });
+  const ended = new Promise<string>(resolve => {
+    child.on("error", error => resolve(`could not be started: ${error.message}`));
+    child.on("close", (code, signal) => resolve(signal ?? `exit code ${code}`));
+  });
+  child.stdin.on("error", () => {});
+  child.stdout.on("data", (chunk: Uint8Array) => listener.stdout(chunk));
+  child.stderr.on("data", (chunk: Uint8Array) => listener.stderr(chunk));
+  return {
+    write: text => void child.stdin.write(text),
+    kill() {
+      try {
+        if (child.pid !== undefined) kill(-child.pid, "SIGKILL");
+      } catch {
+        // The group is gone already.
+      }
+    },
+    ended,
+  };
+}

@@ -1,0 +1,39 @@
+/** One piece of work at a time for each name; the others wait in the order in which they came. */
+export class Turns {
+  readonly #last = new Map<string, Promise<void>>();
+
+  /** Runs `work` when everything before it under `name` has ended. Rejects with the signal's reason when that aborts before its turn. */
+  async take<T>(name: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(name) ?? Promise.resolve();
+    let done = (): void => {};
+    const own = new Promise<void>(resolve => {
+      done = resolve;
+    });
+    const after = before.then(() => own);
+    this.#last.set(name, after);
+    void after.then(() => {
+      if (this.#last.get(name) === after) this.#last.delete(name);
+    });
+    try {
+      await untilAborted(before, signal);
+      return await work();
+    } finally {
+      done();
+    }
+  }
+}
+
+/** As `work`, but rejects with the reason of `signal` as soon as that aborts. */
+async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  let stop = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+  try {
+    await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
+}

@@ -1,0 +1,80 @@
+import { expect, test } from "bun:test";
+import { Sharing } from "../../lib/io/lease.ts";
+import { Turns } from "../../lib/io/turns.ts";
+
+const calm = new AbortController().signal;
+
+function counted() {
+  const closed: string[] = [];
+  let made = 0;
+  const make = (name: string) => () => {
+    made++;
+    return { name, close: async () => void closed.push(name) };
+  };
+  return { make, closed, made: () => made };
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  const end = Date.now() + 20_000;
+  while (!holds()) {
+    if (Date.now() > end) throw new Error("not in time");
+    await Bun.sleep(1);
+  }
+}
+
+test("what is shared is made once and closed some time after its last user has left", async () => {
+  const { make, closed, made } = counted();
+  const sharing = new Sharing<{ name: string; close(): Promise<void> }>(5);
+  const [one, two] = [sharing.lease("a", make("a")), sharing.lease("a", make("other"))];
+  expect(two.value).toBe(one.value);
+  await one.release();
+  await one.release();
+  expect(sharing.lease("a", make("x")).value).toBe(two.value);
+  const other = sharing.lease("b", make("b"));
+  await other.release();
+  await until(() => closed.length > 0);
+  expect([closed, made()]).toEqual([["b"], 2]);
+  await sharing.close();
+  expect(closed).toEqual(["b", "a"]);
+});
+
+test("a user who comes in the pause gets the same thing, and it stays", async () => {
+  const { make, closed } = counted();
+  const sharing = new Sharing<{ name: string; close(): Promise<void> }>(20);
+  const first = sharing.lease("a", make("a"));
+  await first.release();
+  const again = sharing.lease("a", make("new"));
+  const other = sharing.lease("b", make("b"));
+  await other.release();
+  await until(() => closed.includes("b"));
+  expect([again.value, closed]).toEqual([first.value, ["b"]]);
+  await sharing.close();
+});
+
+test("turns are taken in order, one at a time for each name, and one that is given up holds up nobody", async () => {
+  const turns = new Turns();
+  const order: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  const first = turns.take("a", calm, async () => {
+    await gate.promise;
+    order.push("first");
+  });
+  const call = new AbortController();
+  const given = turns
+    .take("a", call.signal, async () => void order.push("never"))
+    .catch(error => order.push(String(error)));
+  const third = turns.take("a", calm, async () => void order.push("third"));
+  await turns.take("b", calm, async () => void order.push("other"));
+  call.abort("given up");
+  await given;
+  gate.resolve();
+  await Promise.all([first, third]);
+  expect(order).toEqual(["other", "given up", "first", "third"]);
+});
+
+test("work that fails ends its turn", async () => {
+  const turns = new Turns();
+  const failing = turns.take("a", calm, () => Promise.reject(new Error("no")));
+  expect(await failing.catch(String)).toBe("Error: no");
+  expect(await turns.take("a", calm, async () => "next")).toBe("next");
+});

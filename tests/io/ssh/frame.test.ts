@@ -1,0 +1,56 @@
+import { expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import type { Script } from "../../../lib/io/script.ts";
+import { dataParts, messageParts, scriptText } from "../../../lib/io/ssh/frame.ts";
+
+const far = 9_999_999_999;
+const run = (text: string): string => execFileSync("sh", { input: text, encoding: "utf8", stdio: "pipe" });
+const script: Script = {
+  steps: [
+    { name: "one", argv: ["printf", "1"] },
+    { name: "two", argv: ["printf", "22\n"] },
+  ],
+};
+
+test("output is found whole however it is cut in pieces", () => {
+  const text = Buffer.from(run(scriptText(script, "tag", far)));
+  for (let size = 1; size <= text.length; size++) {
+    const parts = dataParts("tag", script);
+    for (let at = 0; at < text.length; at += size) expect(parts.add(text.subarray(at, at + size))).toBe(true);
+    expect(parts.ended).toBe(true);
+    expect(parts.parts.map(part => [part.text, part.mark])).toEqual([
+      ["1", 0],
+      ["22\n", 0],
+      ["", "end"],
+    ]);
+  }
+});
+
+test("what looks nearly like a marker is output", () => {
+  const parts = messageParts("tag");
+  parts.add(Buffer.from("tag ta:tagtag:7\ntag:end\n"));
+  expect(parts.parts).toEqual([
+    { text: "tag ta:tag", mark: 7 },
+    { text: "", mark: "end" },
+  ]);
+});
+
+test("a shell that gets a part of a script runs none of it", () => {
+  const text = scriptText({ steps: [{ name: "one", argv: ["echo", "ran"] }] }, "tag", far);
+  const end = text.lastIndexOf("\n)\n") + 2;
+  for (let length = 0; length < end; length += 3) {
+    let output = "";
+    try {
+      output = run(text.slice(0, length));
+    } catch (error) {
+      output = String((error as { stdout?: unknown }).stdout ?? "");
+    }
+    expect([length, output]).toEqual([length, ""]);
+  }
+});
+
+test("a script whose time is over begins no step", () => {
+  const parts = dataParts("tag", script);
+  parts.add(Buffer.from(run(scriptText(script, "tag", 5))));
+  expect(parts.parts.map(part => part.mark)).toEqual(["late", "end"]);
+});
