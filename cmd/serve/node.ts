@@ -3,7 +3,10 @@ import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
+import { hostRunner } from "../../lib/io/host.ts";
 import { localRunner } from "../../lib/io/local.ts";
+import { attachers } from "../../lib/node/attachers.ts";
+import { noDisks } from "../../lib/node/disks.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { Host } from "../host.ts";
 import { toolEnvironment } from "../tools.ts";
@@ -27,7 +30,14 @@ async function writable(folder: string): Promise<void> {
 export function openNode(options: ServeOptions, host: Host, { info }: OwnNode) {
   const runner = localRunner({ env: toolEnvironment(host.env) });
   const state = options.stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", options.name);
-  const volumes = new NodeVolumes({ runner, records: join(state, "volumes"), mountinfo: "/proc/self/mountinfo" });
+  const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
+  const volumes = new NodeVolumes({
+    runner,
+    attachers: attachers({ runner, host: onHost }),
+    disks: noDisks,
+    records: join(state, "volumes"),
+    mountinfo: "/proc/self/mountinfo",
+  });
   let told = false;
   return {
     parts: { volumes, info },

@@ -38,7 +38,8 @@ export const nodeService = ({ volumes, info, version }: NodeParts): Instrumented
     const volumeId = required(request.volumeId, "volume_id");
     const stagingPath = required(request.stagingTargetPath, "staging_target_path");
     const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
-    await volumes.stage({ volumeId, stagingPath, capability: wanted, context: request.volumeContext }, call);
+    const { volumeContext: context, publishContext } = request;
+    await volumes.stage({ volumeId, stagingPath, capability: wanted, context, publishContext }, call);
     return {};
   },
 
@@ -86,7 +87,7 @@ export const nodeService = ({ volumes, info, version }: NodeParts): Instrumented
     const volumeId = required(request.volumeId, "volume_id");
     const path = required(request.volumePath, "volume_path");
     if (request.volumeCapability) capability(request.volumeCapability);
-    await volumes.expand({ volumeId, path }, call);
-    return { capacityBytes: capacityRange(request.capacityRange).required ?? 0n };
+    const { required: least } = capacityRange(request.capacityRange);
+    return { capacityBytes: (await volumes.expand({ volumeId, path }, least, call)) ?? least ?? 0n };
   },
 });

@@ -3,29 +3,91 @@ import type { Call } from "../core/call.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { Context } from "./requests.ts";
 
-/** What a volume is on this node once it is attached; another kind is another member of this union. */
-export interface Attached {
-  /** A folder that is there already and is bind mounted. */
+/** A folder that is there already and is bind mounted. */
+export interface Folder {
   readonly kind: "folder";
   /** Its real path. */
   readonly path: string;
 }
 
-/** A volume to be attached. */
+/** A file system of a server, which mount(8) mounts. */
+export interface Share {
+  readonly kind: "share";
+  /** The type that mount(8) is given. */
+  readonly fsType: string;
+  /** "server:/folder", "//server/share". */
+  readonly source: string;
+  /** Options of the mount besides those that the access mode asks for; never a secret. */
+  readonly options: readonly string[];
+  /** For mount(8) alone, never kept: secrets go to its helpers through these. */
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** A block device that this node sees. */
+export interface Device {
+  readonly kind: "device";
+  /** The device file to be used, in csimux's own view: "/dev/sda", "/dev/mapper/mpatha". */
+  readonly path: string;
+  /** Its number as "major:minor", by which mounts of it are known again. */
+  readonly number: string;
+  /** What is the same for the same volume wherever and whenever it is attached: WWID, NGUID, dataset name. */
+  readonly identity: string;
+}
+
+/** What a volume is on this node once it is attached. */
+export type Attached = Folder | Share | Device;
+
+/** What an attacher must know to undo what it did. Never a secret: it is kept in a file. */
+export type Notes = Readonly<Record<string, string>>;
+
+/** Adds to the notes of the volume and has them on disk when it resolves; an undefined value strikes a key out. */
+export type Note = (notes: Readonly<Record<string, string | undefined>>) => Promise<void>;
+
+/** A volume to be attached. Secrets are in the call. */
 export interface Wanted {
   readonly volumeId: string;
   readonly context: Context;
+  /** What ControllerPublishVolume answered; empty where the volume is not published by a controller. */
+  readonly publishContext: Context;
   readonly capability: Capability;
+  /** The access mode only reads: nothing on the volume may be changed, not even by replaying a journal. */
+  readonly readonly: boolean;
+  /** What an earlier, perhaps interrupted call noted; empty at first. */
+  readonly notes: Notes;
+  /** The mounts when the call began. */
+  readonly table: MountTable;
 }
 
-/** The node's half of a protocol. Everything may be repeated, and interrupted after any step. */
+/** A volume that is attached, or was about to be, as it was recorded. */
+export interface Attachment {
+  readonly volumeId: string;
+  readonly context: Context;
+  readonly notes: Notes;
+}
+
+/**
+ * The node's half of a protocol. Everything may be repeated, and interrupted after any step. Every wait ends with the call.
+ * An attacher that has `detach` is called with its record on disk already; whatever else detaching needs is noted before acting.
+ */
 export interface Attacher {
   /** What volumes of this protocol can be used for. */
   readonly access: Access;
+  /**
+   * What may be worked on for one volume at a time although several volumes share it, such as a target. Others wait for it
+   * while they are attached, detached or grown. Absent, or undefined, where volumes share nothing.
+   */
+  readonly lockOf?: (context: Context) => string | undefined;
   /** Throws "invalid-argument" for an incomplete context and "not-found" for a volume that is not there. */
-  attach(wanted: Wanted, table: MountTable, call: Call): Promise<Attached>;
-  /** Undoes attach. Absent when there is nothing to undo. */
-  readonly detach?: (context: Context, call: Call) => Promise<void>;
-  /** Makes the node see that a volume grew. Absent when nothing on the node depends on the size. */
-  readonly grown?: (context: Context, call: Call) => Promise<void>;
+  attach(wanted: Wanted, note: Note, call: Call): Promise<Attached>;
+  /**
+   * Undoes attach; nothing of the volume is mounted any more. `others` are the recorded attachments of the same protocol on
+   * this node: what one of them needs stays. Absent when there is nothing to undo.
+   */
+  readonly detach?: (attachment: Attachment, others: readonly Attachment[], call: Call) => Promise<void>;
+  /**
+   * Makes the node see that a volume grew, and waits until it has `least` bytes, if given. Returns what it has. Throws
+   * "unavailable" when it does not get there in time. Absent when nothing on the node depends on the size.
+   */
+  readonly grown?: (attachment: Attachment, least: bigint | undefined, call: Call) => Promise<bigint>;
 }

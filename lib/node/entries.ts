@@ -1,4 +1,4 @@
-import { lstat, mkdir, rmdir, unlink } from "node:fs/promises";
+import { lstat, mkdir, open, rmdir, unlink } from "node:fs/promises";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { bounded, fileFailure } from "./files.ts";
@@ -31,6 +31,25 @@ const existing =
     if (errnoOf(cause) !== "ENOENT") throw cause;
     return (await mkdir(place, { recursive: true, mode: folderMode })) !== undefined;
   };
+
+/**
+ * Makes sure that an unmounted place in an existing folder is an empty file, for a device to be bound to. Returns whether it was
+ * made here. Throws "failed-precondition" for anything else.
+ */
+export async function ensureFile(place: string, signal: AbortSignal): Promise<boolean> {
+  const make = async (): Promise<boolean> => {
+    await (await open(place, "wx", 0o600)).close();
+    return true;
+  };
+  const none = (cause: unknown): boolean => {
+    if (errnoOf(cause) === "EEXIST") return false;
+    throw cause;
+  };
+  if (await bounded(make().catch(none), `making ${place}`, signal)) return true;
+  const stats = await bounded(lstat(place), `looking at ${place}`, signal);
+  if (stats.isFile() && stats.size === 0) return false;
+  throw new CsiError("failed-precondition", `${place} is no empty file; no device can be shown there`);
+}
 
 /**
  * Removes the empty folder or empty file at an unmounted place; success when there is none. What holds data stays:

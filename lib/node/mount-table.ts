@@ -12,6 +12,11 @@ export interface Identity {
 /** What the kernel appends to the root of a mount whose folder was removed. */
 const removed = "//deleted";
 
+/** The kernel names some types otherwise than mount(8) is told: "nfs" becomes "nfs4", "smb3" is "cifs". */
+const families: Readonly<Record<string, string>> = { nfs4: "nfs", smb3: "cifs" };
+
+const familyOf = (fsType: string): string => families[fsType] ?? fsType;
+
 /** Whether two places show the same folder of the same file system. */
 export const sameFolder = (a: Identity, b: Identity): boolean => a.device === b.device && a.root === b.root;
 
@@ -39,6 +44,12 @@ export class MountTable {
   /** How many mounts lie on top of each other at this mount point. */
   layers(path: string): number {
     return this.#mounts.filter(mount => mount.at === path).length;
+  }
+
+  /** Whether what is seen at this mount point is this file system: the same source, by a type of the same family ("nfs", "nfs4"). */
+  isOf(path: string, { fsType, source }: { readonly fsType: string; readonly source: string }): boolean {
+    const top = this.top(path);
+    return top !== undefined && top.source === source && familyOf(top.fsType) === familyOf(fsType);
   }
 
   /** Whether one of the mounts at this mount point shows this folder, be it removed meanwhile. */

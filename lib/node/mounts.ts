@@ -20,6 +20,20 @@ export interface Bind {
   readonly flags: readonly string[];
 }
 
+/** A file system to be mounted at a real place. */
+export interface FileSystem {
+  readonly fsType: string;
+  readonly source: string;
+  /** Options of the file system. */
+  readonly options: readonly string[];
+  readonly at: string;
+  /** As in Bind; given to the mount itself. */
+  readonly flags: readonly string[];
+  /** For the helper of mount(8): where secrets go. */
+  readonly stdin?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 /** Makes and undoes mounts with mount(8) and umount(8), and believes nothing but the kernel's mount table. */
 export class Mounts {
   readonly #runner: CommandRunner;
@@ -99,13 +113,45 @@ export class Mounts {
     throw exited(output, task, wrong);
   }
 
-  /** Gives an existing bind mount the flags that a crash between its making and its protection left out. */
-  async protect(bind: Bind, before: MountTable, signal: AbortSignal): Promise<void> {
-    const task = `protecting ${bind.at}`;
-    const options = bindOptions(bind.flags, before.top(bind.at)?.options ?? []);
-    const argv: Argv = ["mount", "-n", "-o", ["remount", "bind", ...options].join(","), bind.at];
+  /**
+   * Mounts a file system at an unmounted place and says what is seen there. A mount that came out otherwise is undone.
+   * Throws "internal" when mount(8) refuses.
+   */
+  async mount(wanted: FileSystem, before: MountTable, signal: AbortSignal): Promise<Identity> {
+    const { fsType, source, at, flags } = wanted;
+    const task = `mounting ${source} at ${at}`;
+    const options = [...new Set([...flags, ...wanted.options])];
+    const argv: Argv = [
+      "mount",
+      "-n",
+      "-t",
+      fsType,
+      ...(options.length > 0 ? ["-o", options.join(",")] : []),
+      source,
+      at,
+    ];
+    const output = await this.#run(argv, task, signal, wanted);
+    const after = await this.table();
+    const top = after.top(at);
+    const wrong = misfit(top, top ?? { device: "", root: "" }, flags);
+    if (output.exitCode === 0 && top && !wrong) return { device: top.device, root: top.root };
+    if (after.layers(at) > before.layers(at)) await this.#peel(at, after, signal);
+    throw exited(output, task, wrong);
+  }
+
+  /** Gives an existing mount the flags that a crash between its making and its protection left out. */
+  async protect(
+    at: string,
+    shows: Identity,
+    flags: readonly string[],
+    before: MountTable,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const task = `protecting ${at}`;
+    const options = bindOptions(flags, before.top(at)?.options ?? []);
+    const argv: Argv = ["mount", "-n", "-o", ["remount", "bind", ...options].join(","), at];
     const output = await this.#run(argv, task, signal);
-    const wrong = misfit((await this.table()).top(bind.at), before.identity(bind.source), bind.flags);
+    const wrong = misfit((await this.table()).top(at), shows, flags);
     if (output.exitCode !== 0 || wrong) throw exited(output, task, wrong);
   }
 
@@ -136,9 +182,15 @@ export class Mounts {
     }
   }
 
-  async #run(argv: Argv, task: string, signal: AbortSignal): Promise<Output> {
+  async #run(
+    argv: Argv,
+    task: string,
+    signal: AbortSignal,
+    { stdin, env }: Pick<FileSystem, "stdin" | "env"> = {},
+  ): Promise<Output> {
+    const input = { ...(stdin !== undefined && { stdin }), ...(env && { env }) };
     try {
-      return await this.#runner.run({ argv }, signal);
+      return await this.#runner.run({ argv, ...input }, signal);
     } catch (error) {
       throw commandFailure(error, task);
     }

@@ -1,6 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { MountTable } from "./mount-table.ts";
-import { claims, type Records, type StageRecord } from "./records.ts";
+import { claims, type Records, type StageRecord, stagedAt } from "./records.ts";
 
 /** Where a kubelet puts what CSI drivers mount; nobody else mounts there. */
 const ofKubelet = /\/(?:pods\/[^/]+\/volumes\/kubernetes\.io~csi\/[^/]+\/mount|plugins\/kubernetes\.io\/csi\/.+)$/;
@@ -30,8 +30,8 @@ export async function live(
   table: MountTable,
   records: Records,
 ): Promise<StageRecord | undefined> {
-  if (!record || table.layers(record.stagingPath) === 0) return undefined;
-  return (await isOwn(record.volumeId, record, record.stagingPath, table, records)) ? record : undefined;
+  if (!record || table.layers(stagedAt(record)) === 0) return undefined;
+  return (await isOwn(record.volumeId, record, stagedAt(record), table, records)) ? record : undefined;
 }
 
 /** Throws "failed-precondition" when something is mounted at a place that is not known to be this volume's: it stays. */

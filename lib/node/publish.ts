@@ -1,14 +1,15 @@
+import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
 import { digest } from "./digest.ts";
-import { ensureFolder, removeEntry } from "./entries.ts";
+import { ensureFile, ensureFolder, removeEntry } from "./entries.ts";
 import { bindFlags, lackingFlags } from "./flags.ts";
 import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Bind, type Mounts, misfit } from "./mounts.ts";
 import { isOwn, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
-import { isTarget, lastingContext, type Published, type Records, type StageRecord } from "./records.ts";
+import { isTarget, lastingContext, type Published, type Records, type StageRecord, stagedAt } from "./records.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, stageRecord } from "./stage.ts";
 
@@ -39,7 +40,7 @@ export class Publishing {
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} lie within each other`);
     }
     const staged = await this.#staged(request, staging, table, call);
-    const wanted = wantedOf(request, staging, target);
+    const wanted = wantedOf(request, staged, target);
     if (table.top(target)) return await this.#again(wanted, staged, table, call);
     refuseSecond(wanted, staged, table);
     await this.#mount(wanted, staged, table, call);
@@ -84,8 +85,16 @@ export class Publishing {
     const protocol = context[protocolKey] ?? record?.protocol ?? "";
     const attacher = attacherOf(this.#attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
-    const top = table.top(staging);
-    const own = await isOwn(volumeId, record, staging, table, this.#records);
+    const at = stagedAt({ kind: capability.kind, stagingPath: staging });
+    const other = record && record.kind !== capability.kind && record.stagingPath === staging ? record : undefined;
+    if (other) {
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${volumeId}" is staged as ${other.kind}, not as ${capability.kind}`,
+      );
+    }
+    const top = table.top(at);
+    const own = await isOwn(volumeId, record, at, table, this.#records);
     if (!top || !own || (record && record.stagingPath !== staging)) {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
@@ -94,11 +103,7 @@ export class Publishing {
       const made = stageRecord({ volumeId, stagingPath: staging, capability, context }, protocol, attacher, staging);
       return { ...made, flags: bindFlags(top.options), shows: { device: top.device, root: top.root } };
     }
-    if (record.kind === capability.kind) return record;
-    throw new CsiError(
-      "failed-precondition",
-      `volume "${volumeId}" is staged as ${record.kind}, not as ${capability.kind}`,
-    );
+    return record;
   }
 
   /** Something is mounted at the target: success when it is what an equal earlier call made. */
@@ -121,7 +126,8 @@ export class Publishing {
       );
     }
     if (!earlier) await this.#records.save(withEntry(staged, entry));
-    if (lackingFlags(bind.flags, top?.options ?? []).length > 0) await this.#mounts.protect(bind, table, call.signal);
+    if (lackingFlags(bind.flags, top?.options ?? []).length > 0)
+      await this.#mounts.protect(bind.at, identity, bind.flags, table, call.signal);
   }
 
   async #mount(wanted: Wanted, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
@@ -129,16 +135,33 @@ export class Publishing {
     await this.#records.save(withEntry(staged, entry));
     let made = false;
     try {
-      made = await ensureFolder(bind.at, call.signal);
+      made = await (staged.kind === "block" ? ensureFileIn : ensureFolder)(bind.at, call.signal);
       await this.#mounts.bind(bind, table, call.signal);
     } catch (error) {
-      if (isFinal(error)) {
-        if (made) await removeEntry(bind.at, call.signal);
-        await this.#records.save(without(staged, entry.target));
-      }
+      if (isFinal(error)) await this.#undo(made, wanted, staged, call);
       throw error;
     }
   }
+
+  /** What cannot be undone stands in the record, counts for nothing while it is not mounted, and goes with unpublishing. */
+  async #undo(made: boolean, { bind, entry }: Wanted, staged: StageRecord, call: Call): Promise<void> {
+    try {
+      if (made) await removeEntry(bind.at, call.signal);
+      await this.#records.save(without(staged, entry.target));
+    } catch (error) {
+      call.log.warn("what a failed publishing had begun could not be undone", {
+        volumeId: staged.volumeId,
+        target: entry.target,
+        reason: error instanceof Error ? error.message : "unknown",
+      });
+    }
+  }
+}
+
+/** As ensureFile, with the folder around it, which the kubelet makes (CSI NodePublishVolume) and others may not. */
+async function ensureFileIn(place: string, signal: AbortSignal): Promise<boolean> {
+  await ensureFolder(dirname(place), signal);
+  return await ensureFile(place, signal);
 }
 
 const without = (record: StageRecord, target: string): StageRecord => ({
@@ -151,7 +174,7 @@ const withEntry = (record: StageRecord, entry: Published): StageRecord => ({
   published: [...without(record, entry.target).published, entry],
 });
 
-function wantedOf(request: PublishRequest, staging: string, target: string): Wanted {
+function wantedOf(request: PublishRequest, staged: StageRecord, target: string): Wanted {
   const { capability, readonly, context, publishContext } = request;
   const { kind, fsType, mountFlags, mountGroup, mode } = capability;
   const flags = flagsOf(readonly ? { ...capability, mountFlags: [...mountFlags, "ro"] } : capability);
@@ -163,10 +186,13 @@ function wantedOf(request: PublishRequest, staging: string, target: string): Wan
     mountGroup: mountGroup || undefined,
     mode,
     readonly,
-    staging,
+    staging: staged.stagingPath,
     ...volume,
   };
-  return { bind: { source: staging, at: target, flags }, entry: { target, readonly, mode, digest: digest(terms) } };
+  return {
+    bind: { source: stagedAt(staged), at: target, flags },
+    entry: { target, readonly, mode, digest: digest(terms) },
+  };
 }
 
 /** CSI NodePublishVolume, the table of second calls: a single writer has a single target (N-40). */

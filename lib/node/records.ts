@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
-import { access, mkdir, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { access, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
+import type { Notes } from "./attacher.ts";
 import { fileFailure } from "./files.ts";
 import type { Identity } from "./mount-table.ts";
 import type { Context } from "./requests.ts";
@@ -18,6 +19,26 @@ export interface Published {
   /** Hash of all arguments but secrets and target, to tell a repeated call from another one (CSI NodePublishVolume). */
   readonly digest: string;
 }
+
+/** A file system that is mounted, and the device file that holds it. */
+export interface Mounted {
+  readonly source: string;
+  /** The number of `source` as "major:minor". */
+  readonly number: string;
+  readonly fsType: string;
+}
+
+/** What a volume was attached as, where that is more than a folder: by this a mount is known again, and what it is made of. */
+export type Kept =
+  | { readonly kind: "share"; readonly fsType: string; readonly source: string }
+  | {
+      readonly kind: "device";
+      readonly path: string;
+      readonly number: string;
+      readonly identity: string;
+      /** Absent for block access. */
+      readonly mounted?: Mounted;
+    };
 
 /** What was staged on this node: what later calls need and CSI does not send with them. Written before anything is done. */
 export interface StageRecord {
@@ -33,6 +54,10 @@ export interface StageRecord {
   readonly flags: readonly string[];
   /** What the mounts of this volume show; undefined until it is attached. */
   readonly shows: Identity | undefined;
+  /** Undefined for a folder, and until the volume is attached. */
+  readonly attached: Kept | undefined;
+  /** What its attacher needs to detach it. */
+  readonly notes: Notes;
   readonly published: readonly Published[];
 }
 
@@ -40,9 +65,16 @@ const version = 1;
 
 const ending = ".json";
 
-/** Whether a record names this real place, as staging path or target. */
+/** The name of the device file in the staging folder of a volume of block access; that of democratic-csi. */
+export const blockFile = "block_device";
+
+/** Where the staged volume is mounted: at the staging path, or as a file in that folder. */
+export const stagedAt = ({ kind, stagingPath }: Pick<StageRecord, "kind" | "stagingPath">): string =>
+  kind === "block" ? join(stagingPath, blockFile) : stagingPath;
+
+/** Whether a record names this real place, as staged or target. */
 export const claims = (record: StageRecord | undefined, place: string): boolean =>
-  record?.stagingPath === place || isTarget(record, place);
+  record !== undefined && (stagedAt(record) === place || isTarget(record, place));
 
 /** Whether the record says that the volume was, or was about to be, published at this real place. */
 export const isTarget = (record: StageRecord | undefined, place: string): boolean =>
@@ -57,7 +89,7 @@ export const lastingContext = (context: Context): Context =>
 
 /**
  * One small file for each volume in a folder that survives restarts. Written to a second name and renamed, so that a reader sees
- * the old or the new record, never half of one. It is not forced to disk: what it describes is gone after a crash of the machine.
+ * the old or the new record, never half of one. Mostly not forced to disk: a mount that it describes is gone after a crash.
  */
 export class Records {
   readonly #folder: string;
@@ -88,23 +120,29 @@ export class Records {
     return undefined;
   }
 
-  /** Whether the record of another volume claims this real place, as staging path or target. Reads all records. */
+  /** Whether the record of another volume claims this real place, as staged or target. Reads all records. */
   async claimedByOther(place: string, volumeId: string): Promise<boolean> {
-    const files = await readdir(this.#folder).catch(() => []);
-    const read = async (file: string): Promise<boolean> => {
-      const record = parse(await readFile(join(this.#folder, file), "utf8").catch(() => ""));
-      return record !== undefined && record.volumeId !== volumeId && claims(record, place);
-    };
-    const answers = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
-    return answers.includes(true);
+    return (await this.all()).some(record => record.volumeId !== volumeId && claims(record, place));
   }
 
-  /** Throws "resource-exhausted" when the disk is full, "unavailable" and "failed-precondition" for other failures. */
-  async save(record: StageRecord): Promise<void> {
+  /** The readable records of all volumes. */
+  async all(): Promise<readonly StageRecord[]> {
+    const files = await readdir(this.#folder).catch(() => []);
+    const read = async (file: string) => parse(await readFile(join(this.#folder, file), "utf8").catch(() => ""));
+    const records = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
+    return records.filter(record => record !== undefined);
+  }
+
+  /**
+   * Throws "resource-exhausted" when the disk is full, "unavailable" and "failed-precondition" for other failures.
+   * `lasting` also survives a crash of the machine.
+   */
+  async save(record: StageRecord, lasting = false): Promise<void> {
     const file = this.#file(record.volumeId);
     try {
-      await this.#write(`${file}.new`, JSON.stringify({ version, ...record }));
+      await this.#write(`${file}.new`, JSON.stringify({ version, ...record }), lasting);
       await rename(`${file}.new`, file);
+      if (lasting) await syncFolder(this.#folder);
     } catch (cause) {
       throw fileFailure(cause, `writing the record of volume "${record.volumeId}" to ${file}`);
     }
@@ -121,19 +159,26 @@ export class Records {
     });
   }
 
-  async #write(file: string, text: string): Promise<void> {
+  async #write(file: string, text: string, flush: boolean): Promise<void> {
+    const options = { mode: 0o600, flush };
     try {
-      await writeFile(file, text, { mode: 0o600 });
+      await writeFile(file, text, options);
     } catch (cause) {
       if (errnoOf(cause) !== "ENOENT") throw cause;
       await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await writeFile(file, text, { mode: 0o600 });
+      await writeFile(file, text, options);
     }
   }
 
   #file(volumeId: string): string {
     return join(this.#folder, `${createHash("sha256").update(volumeId).digest("hex")}${ending}`);
   }
+}
+
+/** Has a rename in the folder on disk (fsync(2)). */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder);
+  await handle.sync().finally(() => handle.close());
 }
 
 const isThere = (file: string): Promise<boolean> =>
@@ -149,11 +194,14 @@ type Fields = Readonly<Record<string, unknown>>;
 const isFields = (value: unknown): value is Fields =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string => typeof value === "string";
+const isTexts = (value: unknown): boolean => isFields(value) && Object.values(value).every(isText);
 
 function parse(text: string): StageRecord | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return isFields(value) && isRecord(value) ? value : undefined;
+    if (!isFields(value)) return undefined;
+    const whole = { ...value, attached: value["attached"], notes: value["notes"] ?? {} };
+    return isRecord(whole) ? whole : undefined;
   } catch {
     return undefined;
   }
@@ -162,19 +210,29 @@ function parse(text: string): StageRecord | undefined {
 const isRecord = (value: Fields): value is Fields & StageRecord =>
   value["version"] === version &&
   [value["volumeId"], value["stagingPath"], value["protocol"]].every(isText) &&
-  isFields(value["context"]) &&
-  Object.values(value["context"]).every(isText) &&
+  isTexts(value["context"]) &&
   (value["kind"] === "mount" || value["kind"] === "block") &&
   (value["fsType"] === undefined || isText(value["fsType"])) &&
   modes.has(value["mode"]) &&
   Array.isArray(value["flags"]) &&
   value["flags"].every(isText) &&
   (value["shows"] === undefined || isIdentity(value["shows"])) &&
+  (value["attached"] === undefined || isKept(value["attached"])) &&
+  isTexts(value["notes"]) &&
   Array.isArray(value["published"]) &&
   value["published"].every(isPublished);
 
 const isIdentity = (value: unknown): value is Identity =>
   isFields(value) && isText(value["device"]) && isText(value["root"]);
+
+const isKept = (value: unknown): boolean => {
+  if (!isFields(value)) return false;
+  const { kind, mounted, ...texts } = value;
+  if (!Object.values(texts).every(isText)) return false;
+  if (kind === "share") return isText(texts["fsType"]) && isText(texts["source"]);
+  const device = isText(texts["path"]) && isText(texts["number"]) && isText(texts["identity"]);
+  return kind === "device" && device && (mounted === undefined || isTexts(mounted));
+};
 
 const isPublished = (value: unknown): value is Published =>
   isFields(value) &&

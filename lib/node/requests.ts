@@ -10,6 +10,7 @@ export interface StageRequest {
   readonly capability: Capability;
   /** `volume_context`; `node_attach_driver` names the protocol. */
   readonly context: Context;
+  readonly publishContext: Context;
 }
 
 /** NodeUnstageVolume. */

@@ -1,23 +1,28 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import type { Attached, Attacher } from "./attacher.ts";
+import type { Attacher, Attachment, Wanted } from "./attacher.ts";
 import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
-import { digest } from "./digest.ts";
-import { ensureFolder } from "./entries.ts";
-import { bindFlags, lackingFlags, otherFlags } from "./flags.ts";
-import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
-import { type Mounts, misfit } from "./mounts.ts";
+import { Draft, isRepeated } from "./draft.ts";
+import { removeEntry } from "./entries.ts";
+import { bindFlags } from "./flags.ts";
+import type { MountTable } from "./mount-table.ts";
+import type { Mounts } from "./mounts.ts";
 import { isOwn, live, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
-import { isTarget, lastingContext, type Records, type StageRecord } from "./records.ts";
+import { blockFile, isTarget, lastingContext, type Records, type StageRecord, stagedAt } from "./records.ts";
 import type { StageRequest, UnstageRequest } from "./requests.ts";
+import type { Showing } from "./show.ts";
+import type { Turns } from "./turns.ts";
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
 
+/** Whether a mode only reads (CSI VolumeCapability.AccessMode). */
+export const isReadOnly = (mode: AccessMode): boolean => readers.has(mode);
+
 /** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode, N-04). */
 export const flagsOf = (capability: Capability): readonly string[] =>
-  bindFlags(readers.has(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
+  bindFlags(isReadOnly(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
 
 /** Throws "failed-precondition" for a capability that volumes of this protocol do not have (CSI NodeStageVolume). */
 export function checkAccess(attacher: Attacher, capability: Capability, volumeId: string): void {
@@ -26,7 +31,12 @@ export function checkAccess(attacher: Attacher, capability: Capability, volumeId
 }
 
 /** What to remember of a staging. */
-export function stageRecord(request: StageRequest, protocol: string, attacher: Attacher, place: string): StageRecord {
+export function stageRecord(
+  request: Omit<StageRequest, "publishContext">,
+  protocol: string,
+  attacher: Attacher,
+  place: string,
+): StageRecord {
   const { volumeId, capability, context } = request;
   const { kind, mode, fsType } = capability;
   return {
@@ -39,24 +49,11 @@ export function stageRecord(request: StageRequest, protocol: string, attacher: A
     mode,
     flags: flagsOf(capability),
     shows: undefined,
+    attached: undefined,
+    notes: {},
     published: [],
   };
 }
-
-const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord) => ({
-  stagingPath,
-  protocol,
-  kind,
-  fsType,
-  mode,
-  flags,
-});
-
-const isRepeated = (before: StageRecord | undefined, record: StageRecord): boolean =>
-  before !== undefined && digest(terms(before)) === digest(terms(record));
-
-const isSame = (a: StageRecord, b: StageRecord): boolean =>
-  isRepeated(a, b) && digest({ ...a.shows }) === digest({ ...b.shows }) && digest(a.context) === digest(b.context);
 
 /** The record when the volume is still published, although its staging is gone. */
 const published = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
@@ -78,16 +75,22 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
   );
 }
 
+const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
+
 /** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
 export class Staging {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #showing: Showing;
+  readonly #turns: Turns;
 
-  constructor(attachers: Attachers, mounts: Mounts, records: Records) {
+  constructor(attachers: Attachers, mounts: Mounts, records: Records, showing: Showing, turns: Turns) {
     this.#attachers = attachers;
     this.#mounts = mounts;
     this.#records = records;
+    this.#showing = showing;
+    this.#turns = turns;
   }
 
   /** `stagingPath` is a checked path. The record is written before anything is done, so that a crash can be undone. */
@@ -99,20 +102,32 @@ export class Staging {
     const table = await this.#mounts.table();
     const place = await realPlace(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
-    const record = { ...stageRecord(request, protocol, attacher, place), published: before?.published ?? [] };
+    const record = following(stageRecord(request, protocol, attacher, place), before);
     const staged = await live(before, table, this.#records);
     refuseSecond(record, staged);
-    const left = otherFlags(capability.mountFlags);
-    if (left.length > 0)
-      call.log.debug("mount flags that a bind mount cannot carry were left out", { flags: left.length });
+    const draft = new Draft(this.#records, record, before);
+    const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
     try {
-      if (attacher.detach) await this.#save(record, before);
-      const attached = await attacher.attach({ volumeId, context, capability }, table, call);
-      await this.#show(attached, record, before, table, call);
+      await this.#attach(attacher, wanted, draft, before, call);
     } catch (error) {
-      if (isFinal(error)) await this.#forget(record, staged ?? published(before, table), attacher, call);
+      if (isFinal(error)) await this.#undo(error, draft, staged ?? published(before, table), attacher, call);
       throw error;
     }
+  }
+
+  async #attach(
+    attacher: Attacher,
+    wanted: Wanted,
+    draft: Draft,
+    before: StageRecord | undefined,
+    call: Call,
+  ): Promise<void> {
+    if (attacher.detach) await draft.save();
+    const work = () => attacher.attach(wanted, draft.note, call);
+    const attached = await this.#turns.take(attacher.lockOf?.(wanted.context), call.signal, work);
+    // What takes its time to attach finds other mounts than before.
+    const table = attacher.detach ? await this.#mounts.table() : wanted.table;
+    await this.#showing.show(attached, wanted, draft, before, table, call);
   }
 
   /** `stagingPath` is a checked path. Success when nothing is staged there. */
@@ -123,64 +138,70 @@ export class Staging {
     if (record?.stagingPath !== place && isTarget(record, place) && table.layers(place) > 0) {
       throw new CsiError("invalid-argument", `${place} is a target path of volume "${volumeId}", not its staging path`);
     }
-    const own = await isOwn(volumeId, record, place, table, this.#records);
-    if (!own) return refuseForeign(volumeId, place, table);
     const recorded = record?.stagingPath === place ? record : undefined;
-    const used = recorded?.published.find(({ target }) => table.layers(target) > 0);
-    if (used)
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${volumeId}" is still published at ${used.target}; unpublish it first`,
-      );
-    await this.#mounts.unmount(place, table, call.signal);
-    if (!recorded) return;
-    await attacherOf(this.#attachers, recorded.protocol, volumeId).detach?.(recorded.context, call);
-    await this.#records.remove(volumeId);
+    const at = recorded ? stagedAt(recorded) : mountedIn(place, table);
+    const own = await isOwn(volumeId, record, at, table, this.#records);
+    if (!own) return refuseForeign(volumeId, at, table);
+    refuseUsed(recorded, table);
+    await this.#mounts.unmount(at, table, call.signal);
+    if (at !== place) await removeEntry(at, call.signal);
+    if (recorded) await this.#detach(recorded, call);
   }
 
-  /** Makes the attached volume visible at its staging path, where something may be mounted already. */
-  async #show(
-    attached: Attached,
-    claim: StageRecord,
-    before: StageRecord | undefined,
-    table: MountTable,
+  async #detach(record: StageRecord, call: Call): Promise<void> {
+    const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
+    await this.#turns.take(attacher.lockOf?.(record.context), call.signal, async () => {
+      if (attacher.detach) await attacher.detach(record, await this.#others(record), call);
+      await this.#records.remove(record.volumeId);
+    });
+  }
+
+  /** The other volumes of the same protocol that are attached to this node, or were about to be. */
+  async #others({ volumeId, protocol }: StageRecord): Promise<readonly Attachment[]> {
+    return (await this.#records.all()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
+  }
+
+  /**
+   * After a failed call that mounted nothing: what was staged or published before stays so. When that fails too, the answer
+   * is not final although the failure was, so that kubelet has the volume unstaged.
+   */
+  async #undo(
+    failure: unknown,
+    draft: Draft,
+    kept: StageRecord | undefined,
+    attacher: Attacher,
     call: Call,
   ): Promise<void> {
-    const { stagingPath: at, flags, volumeId } = claim;
-    const source = attached.path;
-    if (isWithin(source, at) || isWithin(at, source)) {
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${volumeId}": ${source} and the staging path ${at} lie within each other`,
-      );
+    try {
+      if (kept) await draft.restore(kept);
+      else if (attacher.detach) await this.#detach(draft.record, call);
+      else await this.#records.remove(draft.record.volumeId);
+    } catch (error) {
+      const left = `what the call had begun could not be undone (${messageOf(error)}); unstage the volume`;
+      throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
     }
-    const record = { ...claim, shows: table.identity(source) };
-    const top = table.top(at);
-    if (!top) {
-      await this.#save(record, before);
-      await ensureFolder(at, call.signal);
-      return await this.#mounts.bind({ source, at, flags }, table, call.signal);
-    }
-    const wrong = misfit(top, record.shows, flags);
-    const unprotected = sameFolder(top, record.shows) && lackingFlags(flags, top.options).length > 0;
-    if (wrong && !(unprotected && isRepeated(before, record))) {
-      throw new CsiError(
-        "already-exists",
-        `${at} is mounted but not as volume "${volumeId}" needs it: ${wrong}; unmount it first`,
-      );
-    }
-    await this.#save(record, before);
-    if (unprotected) await this.#mounts.protect({ source, at, flags }, table, call.signal);
   }
+}
 
-  async #save(record: StageRecord, before: StageRecord | undefined): Promise<void> {
-    if (!before || !isSame(record, before)) await this.#records.save(record);
-  }
+/** The record of a new staging with what it keeps of the one before it. */
+function following(record: StageRecord, before: StageRecord | undefined): StageRecord {
+  if (!before) return record;
+  const { published, notes, shows, attached } = before;
+  return isRepeated(before, record)
+    ? { ...record, published, notes, shows, attached }
+    : { ...record, published, notes };
+}
 
-  /** After a failed call that mounted nothing: what was staged or published before stays so. */
-  async #forget(record: StageRecord, kept: StageRecord | undefined, attacher: Attacher, call: Call): Promise<void> {
-    if (kept) return await this.#save(kept, record);
-    await attacher.detach?.(record.context, call);
-    await this.#records.remove(record.volumeId);
-  }
+/** Where in the staging folder of a volume without a record something is mounted. */
+const mountedIn = (place: string, table: MountTable): string =>
+  table.layers(`${place}/${blockFile}`) > 0 ? `${place}/${blockFile}` : place;
+
+/** Throws "failed-precondition" while a staged volume is published (CSI NodeUnstageVolume). */
+function refuseUsed(record: StageRecord | undefined, table: MountTable): void {
+  const used = record?.published.find(({ target }) => table.layers(target) > 0);
+  if (!used) return;
+  throw new CsiError(
+    "failed-precondition",
+    `volume "${record?.volumeId}" is still published at ${used.target}; unpublish it first`,
+  );
 }

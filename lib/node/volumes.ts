@@ -2,19 +2,25 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { Locks } from "../core/locks.ts";
 import type { CommandRunner } from "../io/runner.ts";
-import { type Attachers, attacherOf, attachers } from "./attachers.ts";
+import type { Attachers } from "./attachers.ts";
+import type { Disks } from "./disks.ts";
+import { Growing } from "./grow.ts";
 import { Mounts } from "./mounts.ts";
 import { isOwn } from "./ownership.ts";
 import { checkedPath, normalPath, realPlace } from "./paths.ts";
 import { Publishing } from "./publish.ts";
 import { Records, type StageRecord } from "./records.ts";
 import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, UnstageRequest } from "./requests.ts";
+import { Showing } from "./show.ts";
 import { Staging } from "./stage.ts";
+import { Turns } from "./turns.ts";
 import { type Usage, Usages } from "./usage.ts";
 
 /** What the node side needs from outside. */
 export interface NodePorts {
   readonly runner: CommandRunner;
+  readonly attachers: Attachers;
+  readonly disks: Disks;
   /** The folder of the records; must survive restarts of the process. */
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
@@ -28,20 +34,21 @@ export interface NodePorts {
  */
 export class NodeVolumes {
   readonly #locks = new Locks();
-  readonly #attachers: Attachers;
   readonly #mounts: Mounts;
   readonly #records: Records;
   readonly #staging: Staging;
   readonly #publishing: Publishing;
+  readonly #growing: Growing;
   readonly #usages: Usages;
 
   /** Does no I/O. */
-  constructor({ runner, records, mountinfo }: NodePorts) {
-    this.#attachers = attachers(runner);
+  constructor({ runner, attachers, disks, records, mountinfo }: NodePorts) {
+    const turns = new Turns();
     this.#mounts = new Mounts(runner, mountinfo, records);
     this.#records = new Records(records);
-    this.#staging = new Staging(this.#attachers, this.#mounts, this.#records);
-    this.#publishing = new Publishing(this.#attachers, this.#mounts, this.#records);
+    this.#staging = new Staging(attachers, this.#mounts, this.#records, new Showing(this.#mounts, disks), turns);
+    this.#publishing = new Publishing(attachers, this.#mounts, this.#records);
+    this.#growing = new Growing(attachers, disks, turns);
     this.#usages = new Usages(runner);
   }
 
@@ -86,20 +93,20 @@ export class NodeVolumes {
 
   /**
    * Makes the node use the whole of a grown volume, by what was recorded at staging, never by what is found mounted (N-02).
-   * Volumes that are folders have nothing to grow. Throws "not-found" when the volume is not mounted at the path, and
-   * "failed-precondition" when it was staged by somebody else.
+   * Returns the bytes that it has now, undefined where the node need not do anything. Throws "not-found" when the volume is
+   * not mounted at the path, and "failed-precondition" when it was staged by somebody else.
    */
-  async expand(request: PlacedVolume, call: Call): Promise<void> {
+  async expand(request: PlacedVolume, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const path = normalPath(request.path) ?? request.path;
-    await this.#hold(request.volumeId, path, async () => {
-      const { record } = await this.#placed(request, call);
+    return await this.#hold(request.volumeId, path, async () => {
+      const { record, place } = await this.#placed(request, call);
       if (!record) {
         throw new CsiError(
           "failed-precondition",
           `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`,
         );
       }
-      await attacherOf(this.#attachers, record.protocol, request.volumeId).grown?.(record.context, call);
+      return await this.#growing.grow(record, place, least, call);
     });
   }
 
@@ -118,9 +125,9 @@ export class NodeVolumes {
     return { place, table, record };
   }
 
-  async #hold(volumeId: string, path: string, work: () => Promise<void>): Promise<void> {
+  async #hold<T>(volumeId: string, path: string, work: () => Promise<T>): Promise<T> {
     required(volumeId, "volume_id");
-    await this.#locks.hold([`volume ${volumeId}`, `path ${path}`], work);
+    return await this.#locks.hold([`volume ${volumeId}`, `path ${path}`], work);
   }
 }
 

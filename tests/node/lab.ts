@@ -7,10 +7,12 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
+import { attachers } from "../../lib/node/attachers.ts";
+import { noDisks } from "../../lib/node/disks.ts";
 import { isLocal } from "../../lib/node/look.ts";
 import { MountTable } from "../../lib/node/mount-table.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
-import { NodeVolumes } from "../../lib/node/volumes.ts";
+import { type NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 
 /** Bind mounts need root. Without it these tests do not run, and that must be seen. */
 export const isRoot = process.getuid?.() === 0;
@@ -91,8 +93,10 @@ export class Lab {
     return join(this.folder, ...parts);
   }
 
-  node(runner: CommandRunner = local, table = mountinfo): NodeVolumes {
-    return new NodeVolumes({ runner, records: this.at("records"), mountinfo: table });
+  node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {
+    const known = attachers({ runner, host: runner });
+    const own = { runner, attachers: known, disks: noDisks, records: this.at("records"), mountinfo: table };
+    return new NodeVolumes({ ...own, ...more });
   }
 
   async source(name: string): Promise<string> {
@@ -102,12 +106,13 @@ export class Lab {
 
   stage(name: string, more: Partial<StageRequest> = {}): StageRequest {
     const context = { node_attach_driver: "hostpath", path: this.at("base", name) };
-    return { volumeId: name, stagingPath: this.at("staging", name), capability: writer, context, ...more };
+    const stagingPath = this.at("staging", name);
+    return { volumeId: name, stagingPath, capability: writer, context, publishContext: {}, ...more };
   }
 
   publish(name: string, more: Partial<PublishRequest> = {}): PublishRequest {
     const targetPath = this.at("pods", name, "mount");
-    return { ...this.stage(name), targetPath, readonly: false, publishContext: {}, ...more };
+    return { ...this.stage(name), targetPath, readonly: false, ...more };
   }
 
   async mounts(): Promise<readonly Mount[]> {

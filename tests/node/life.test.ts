@@ -29,7 +29,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(bytes?.unit).toBe("bytes");
     expect(bytes?.total).toBeGreaterThan(0n);
     expect(inodes === undefined || inodes.used > 0n).toBe(true);
-    await node.expand({ volumeId: "a", path: lab.at("pods", "a", "mount") }, callOf());
+    await node.expand({ volumeId: "a", path: lab.at("pods", "a", "mount") }, undefined, callOf());
     await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
     expect(await readdir(lab.at("pods", "a"))).toEqual([]);
     await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());

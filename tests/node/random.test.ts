@@ -50,7 +50,7 @@ const perform = (
     unpublish: () => node.unpublish({ volumeId: volume, targetPath }, callOf()),
     unstage: () => node.unstage({ volumeId: volume, stagingPath }, callOf()),
     stats: () => node.stats({ volumeId: volume, path: targetPath }, callOf()),
-    expand: () => node.expand({ volumeId: volume, path: targetPath }, callOf()),
+    expand: () => node.expand({ volumeId: volume, path: targetPath }, undefined, callOf()),
   };
   return work[what as keyof typeof work]();
 };

@@ -68,7 +68,7 @@ describe.skipIf(!isRoot)("what is refused", () => {
       expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: path }, callOf()))).toBe("invalid-argument");
       const placed = path === "" ? "invalid-argument" : "not-found";
       expect(await codeOf(node.stats({ volumeId: "a", path }, callOf()))).toBe(placed);
-      expect(await codeOf(node.expand({ volumeId: "a", path }, callOf()))).toBe(placed);
+      expect(await codeOf(node.expand({ volumeId: "a", path }, undefined, callOf()))).toBe(placed);
     },
   );
 
@@ -119,7 +119,7 @@ describe.skipIf(!isRoot)("what is refused", () => {
     const node = lab.node();
     for (const path of ["some/path", "/", lab.folder, lab.at("staging", "a")]) {
       expect(await codeOf(node.stats({ volumeId: "a", path }, callOf()))).toBe("not-found");
-      expect(await codeOf(node.expand({ volumeId: "a", path }, callOf()))).toBe("not-found");
+      expect(await codeOf(node.expand({ volumeId: "a", path }, undefined, callOf()))).toBe("not-found");
     }
     await node.stage(lab.stage("a"), callOf());
     expect(await codeOf(node.stats({ volumeId: "b", path: lab.at("staging", "a") }, callOf()))).toBe("not-found");

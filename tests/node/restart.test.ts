@@ -56,11 +56,11 @@ describe.skipIf(!isRoot)("after a restart", () => {
       const files = await readdir(lab.at("records"));
       expect(files).toHaveLength(1);
       expect(await readFile(lab.at("records", files[0] ?? ""), "utf8")).toBe(text);
-      expect(await codeOf(lab.node().expand({ volumeId: "a", path: targetPath }, callOf()))).toBe(
+      expect(await codeOf(lab.node().expand({ volumeId: "a", path: targetPath }, undefined, callOf()))).toBe(
         "failed-precondition",
       );
       await lab.node().publish(request, callOf());
-      expect(await codeOf(lab.node().expand({ volumeId: "a", path: targetPath }, callOf()))).toBe("ok");
+      expect(await codeOf(lab.node().expand({ volumeId: "a", path: targetPath }, undefined, callOf()))).toBe("ok");
       await lab.node().unpublish({ volumeId: "a", targetPath }, callOf());
       await lab.node().unstage({ volumeId: "a", stagingPath }, callOf());
       expect(await lab.mounted()).toEqual([]);

@@ -3,7 +3,6 @@ import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import type { Attacher, Wanted } from "../attacher.ts";
 import { lookAt } from "../look.ts";
-import type { MountTable } from "../mount-table.ts";
 import { checkedPath, realPlace } from "../paths.ts";
 
 /**
@@ -13,14 +12,14 @@ import { checkedPath, realPlace } from "../paths.ts";
  */
 export const hostpath = (runner: CommandRunner): Attacher => ({
   access: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
-  async attach(wanted, table, call) {
-    return { kind: "folder", path: await folder(wanted, table, runner, call) };
+  async attach(wanted, _, call) {
+    return { kind: "folder", path: await folder(wanted, runner, call) };
   },
 });
 
-async function folder(wanted: Wanted, table: MountTable, runner: CommandRunner, call: Call): Promise<string> {
-  const subject = `volume "${wanted.volumeId}"`;
-  const path = checkedPath(wanted.context["path"] ?? "", `${subject}: volume_context key path`);
+async function folder({ volumeId, context, table }: Wanted, runner: CommandRunner, call: Call): Promise<string> {
+  const subject = `volume "${volumeId}"`;
+  const path = checkedPath(context["path"] ?? "", `${subject}: volume_context key path`);
   const place = await realPlace(path, table, call.signal);
   const kind = await lookAt(place, table, runner, call.signal);
   if (kind === "directory") return place;

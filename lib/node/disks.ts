@@ -1,0 +1,53 @@
+import type { Call } from "../core/call.ts";
+import type { Device, Note, Notes } from "./attacher.ts";
+
+/** How a device is to be made mountable. */
+export interface DiskWanted {
+  readonly volumeId: string;
+  /** The type that was asked for; undefined leaves it to what the device holds, and to a default for an empty one. */
+  readonly fsType: string | undefined;
+  /** Nothing may be written: no making, no checking with repair, no growing, no replaying of a journal. */
+  readonly readonly: boolean;
+  /** Notes of the volume, those of `prepare` included; its keys begin with "disk.". */
+  readonly notes: Notes;
+}
+
+/** What mount(8) is to be given for a device. */
+export interface Mountable {
+  /** The device file: the device itself or one of its partitions. */
+  readonly source: string;
+  /** The number of `source` as "major:minor". */
+  readonly number: string;
+  readonly fsType: string;
+  /** Options that this file system needs besides those of the volume, such as "nouuid", or "norecovery" when only read. */
+  readonly options: readonly string[];
+}
+
+/** A mounted file system of a device. */
+export interface MountedDisk {
+  readonly volumeId: string;
+  readonly source: string;
+  readonly fsType: string;
+  /** Where it is mounted. */
+  readonly at: string;
+}
+
+/** File systems on devices. Everything may be repeated, and interrupted after any step. */
+export interface Disks {
+  /**
+   * Finds or makes the file system of a device that is not mounted for this volume yet, and checks it where that is configured.
+   * Makes one only on a device that is provably empty, or where the notes say that an own making was interrupted. Throws
+   * "failed-precondition" for anything that it must not touch.
+   */
+  prepare(device: Device, wanted: DiskWanted, note: Note, call: Call): Promise<Mountable>;
+  /** Makes a file system use the whole of its device, if it does not. Also called after every mount that may write. */
+  grow(mounted: MountedDisk, call: Call): Promise<void>;
+}
+
+/** For a node that has attachers of folders and shares only. */
+export const noDisks: Disks = {
+  prepare: async () => {
+    throw new Error("no attacher of this node gives devices");
+  },
+  grow: async () => {},
+};

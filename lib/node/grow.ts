@@ -1,0 +1,34 @@
+import type { Call } from "../core/call.ts";
+import { type Attachers, attacherOf } from "./attachers.ts";
+import type { Disks } from "./disks.ts";
+import type { StageRecord } from "./records.ts";
+import { isReadOnly } from "./stage.ts";
+import type { Turns } from "./turns.ts";
+
+/** The work of NodeExpandVolume. The caller holds the volume. */
+export class Growing {
+  readonly #attachers: Attachers;
+  readonly #disks: Disks;
+  readonly #turns: Turns;
+
+  constructor(attachers: Attachers, disks: Disks, turns: Turns) {
+    this.#attachers = attachers;
+    this.#disks = disks;
+    this.#turns = turns;
+  }
+
+  /**
+   * Makes the device, and the file system that is mounted at `at`, as large as the volume. A volume that is only read here
+   * keeps its file system as it is. Returns the bytes of the device; undefined for folders and shares, whose server grew them.
+   */
+  async grow(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
+    const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
+    const lock = attacher.lockOf?.(record.context);
+    const bytes = await this.#turns.take(lock, call.signal, async () => attacher.grown?.(record, least, call));
+    const mounted = record.attached?.kind === "device" ? record.attached.mounted : undefined;
+    if (!mounted || isReadOnly(record.mode)) return bytes;
+    const { source, fsType } = mounted;
+    await this.#disks.grow({ volumeId: record.volumeId, source, fsType, at }, call);
+    return bytes;
+  }
+}

@@ -1,0 +1,152 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Attached, Device, Folder, Share, Wanted } from "./attacher.ts";
+import type { Disks, Mountable } from "./disks.ts";
+import { type Draft, isRepeated } from "./draft.ts";
+import { ensureFile, ensureFolder } from "./entries.ts";
+import { lackingFlags, otherFlags } from "./flags.ts";
+import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
+import { type FileSystem, type Mounts, misfit } from "./mounts.ts";
+import { type Kept, type Mounted, type StageRecord, stagedAt } from "./records.ts";
+
+/** One staging that has come to the point where the volume is attached. */
+interface Scene {
+  readonly wanted: Wanted;
+  readonly draft: Draft;
+  readonly before: StageRecord | undefined;
+  readonly table: MountTable;
+  readonly call: Call;
+  /** Where the volume is to be seen. */
+  readonly at: string;
+}
+
+/** Makes attached volumes visible where they are staged, each kind its own way. */
+export class Showing {
+  readonly #mounts: Mounts;
+  readonly #disks: Disks;
+
+  constructor(mounts: Mounts, disks: Disks) {
+    this.#mounts = mounts;
+    this.#disks = disks;
+  }
+
+  /**
+   * Something may be mounted there already: an equal earlier call's mount is kept, another one is refused as "already-exists".
+   * `table` is of after the attaching.
+   */
+  async show(
+    attached: Attached,
+    wanted: Wanted,
+    draft: Draft,
+    before: StageRecord | undefined,
+    table: MountTable,
+    call: Call,
+  ): Promise<void> {
+    const scene: Scene = { wanted, draft, before, table, call, at: stagedAt(draft.record) };
+    if (attached.kind === "folder") return await this.#folder(attached, scene);
+    if (attached.kind === "share") return await this.#share(attached, scene);
+    if (wanted.capability.kind === "block") return await this.#file(attached, scene);
+    await this.#disk(attached, scene);
+  }
+
+  async #folder({ path: source }: Folder, scene: Scene): Promise<void> {
+    const { draft, table, call, at } = scene;
+    const { flags, volumeId } = draft.record;
+    if (isWithin(source, at) || isWithin(at, source)) {
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${volumeId}": ${source} and the staging path ${at} lie within each other`,
+      );
+    }
+    const left = otherFlags(scene.wanted.capability.mountFlags);
+    if (left.length > 0)
+      call.log.debug("mount flags that a bind mount cannot carry were left out", { flags: left.length });
+    const shows = table.identity(source);
+    if (table.top(at)) return await this.#again(shows, undefined, scene);
+    await draft.save({ shows, attached: undefined });
+    await ensureFolder(at, call.signal);
+    await this.#mounts.bind({ source, at, flags }, table, call.signal);
+  }
+
+  async #share(share: Share, scene: Scene): Promise<void> {
+    const { draft, table, at } = scene;
+    const attached: Kept = { kind: "share", fsType: share.fsType, source: share.source };
+    const top = table.top(at);
+    if (!top) return await this.#mount(share, attached, scene);
+    const known = table.isOf(at, share) ? top : draft.record.shows;
+    await this.#again(known ?? unlike(share.source), attached, scene);
+    await draft.save({ shows: { device: top.device, root: top.root } });
+  }
+
+  async #disk(device: Device, scene: Scene): Promise<void> {
+    const { wanted, draft, table, call, at } = scene;
+    const mounted = table.top(at) ? await this.#mountedDisk(device, scene) : await this.#mountDisk(device, scene);
+    const { volumeId } = draft.record;
+    // Also when it is mounted already: the call that mounted it may have been interrupted before it was grown.
+    if (!wanted.readonly)
+      await this.#disks.grow({ volumeId, source: mounted.source, fsType: mounted.fsType, at }, call);
+  }
+
+  async #mountDisk(device: Device, scene: Scene): Promise<Mounted> {
+    const { wanted, draft, call } = scene;
+    const { volumeId, fsType, notes } = draft.record;
+    const mountable = await this.#disks.prepare(device, { ...wanted, volumeId, fsType, notes }, draft.note, call);
+    const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
+    await this.#mount(mountable, { ...keptDevice(device), mounted }, scene);
+    return mounted;
+  }
+
+  /** A file system that is mounted already is not prepared again: it is in use. It must be the recorded one, on the same disk. */
+  async #mountedDisk(device: Device, scene: Scene): Promise<Mounted> {
+    const { draft, table, at } = scene;
+    const { attached, shows } = draft.record;
+    const mounted = attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
+    const top = table.top(at);
+    const isOurs = mounted && (top?.device === mounted.number || table.isOf(at, mounted));
+    await this.#again((isOurs ? top : undefined) ?? shows ?? unlike(device.path), attached, scene);
+    if (mounted) return mounted;
+    throw new CsiError("already-exists", `${at} shows another disk than ${device.path}; unmount it first`);
+  }
+
+  /** Block access: the device file itself is bound to a file in the staging folder. */
+  async #file(device: Device, scene: Scene): Promise<void> {
+    const { draft, table, call, at } = scene;
+    const shows = table.identity(device.path);
+    if (table.top(at)) return await this.#again(shows, keptDevice(device), scene);
+    await draft.save({ shows, attached: keptDevice(device) });
+    await ensureFolder(draft.record.stagingPath, call.signal);
+    await ensureFile(at, call.signal);
+    await this.#mounts.bind({ source: device.path, at, flags: draft.record.flags }, table, call.signal);
+  }
+
+  async #mount(what: Share | Mountable, attached: Kept, { draft, table, call, at, wanted }: Scene): Promise<void> {
+    await draft.save({ attached, shows: undefined });
+    await ensureFolder(at, call.signal);
+    const options = [...what.options, ...otherFlags(wanted.capability.mountFlags)];
+    const fileSystem: FileSystem = { ...what, options, at, flags: draft.record.flags };
+    const shows = await this.#mounts.mount(fileSystem, table, call.signal);
+    await draft.save({ shows });
+  }
+
+  /** Something is mounted there: success when it is what an equal earlier call mounted, or was about to protect. */
+  async #again(shows: Identity, attached: Kept | undefined, scene: Scene): Promise<void> {
+    const { draft, before, table, call, at } = scene;
+    const { flags, volumeId } = draft.record;
+    const top = table.top(at);
+    const wrong = misfit(top, shows, flags);
+    const unprotected = top && sameFolder(top, shows) && lackingFlags(flags, top.options).length > 0;
+    if (wrong && !(unprotected && isRepeated(before, draft.record))) {
+      throw new CsiError(
+        "already-exists",
+        `${at} is mounted but not as volume "${volumeId}" needs it: ${wrong}; unmount it first`,
+      );
+    }
+    await draft.save({ shows, attached });
+    if (unprotected) await this.#mounts.protect(at, shows, flags, table, call.signal);
+  }
+}
+
+const keptDevice = ({ path, number, identity }: Device) => ({ kind: "device" as const, path, number, identity });
+
+/** What no mount shows. */
+const unlike = (source: string): Identity => ({ device: "", root: source });

@@ -1,0 +1,274 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Command } from "../../lib/io/runner.ts";
+import type { Attached, Attacher, Attachment, Device, Note, Wanted } from "../../lib/node/attacher.ts";
+import type { Disks } from "../../lib/node/disks.ts";
+import type { NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, spying, writer } from "./lab.ts";
+
+let lab: Lab;
+const loops: string[] = [];
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(async () => {
+  await lab.close();
+  for (const loop of loops.splice(0)) await local.run({ argv: ["losetup", "-d", loop] }, calm);
+});
+
+/** An attacher of the tests: it notes that it attached before it does, and remembers what was asked of it. */
+class Toy implements Attacher {
+  readonly access = { kinds: ["mount", "block"], filesystems: "any", sharedWriters: true } as const;
+  readonly attached = new Set<string>();
+  readonly detached: (readonly string[])[] = [];
+  fails: "attach" | "detach" | "both" | undefined;
+  readonly #what: (wanted: Wanted) => Attached;
+
+  constructor(what: (wanted: Wanted) => Attached) {
+    this.#what = what;
+  }
+
+  readonly lockOf = () => "target";
+
+  async attach(wanted: Wanted, note: Note): Promise<Attached> {
+    await note({ session: `of ${wanted.volumeId}`, passing: undefined });
+    this.attached.add(wanted.volumeId);
+    if (this.fails === "attach" || this.fails === "both") throw new CsiError("permission-denied", "wrong password");
+    return this.#what(wanted);
+  }
+
+  readonly detach = async ({ volumeId, notes }: Attachment, others: readonly Attachment[]) => {
+    if (this.fails === "detach" || this.fails === "both") throw new CsiError("internal", "cannot log out");
+    expect(notes["session"]).toBe(`of ${volumeId}`);
+    this.attached.delete(volumeId);
+    this.detached.push([volumeId, ...others.map(other => other.volumeId)]);
+  };
+
+  readonly grown = async () => 42n;
+}
+
+/** A tmpfs stands for the share of a server: a mount by type and source, of which nothing is known before. */
+const share = (): Toy =>
+  new Toy(({ volumeId }) => ({ kind: "share", fsType: "tmpfs", source: `server:/${volumeId}`, options: ["size=1m"] }));
+
+const grown: string[] = [];
+/** Formats what is not formatted, as the real one does with more care. */
+const disks: Disks = {
+  async prepare(device) {
+    const { stdout } = await local.run({ argv: ["blkid", "-p", "-o", "value", "-s", "TYPE", device.path] }, calm);
+    if (stdout.trim() === "") await local.run({ argv: ["mkfs.ext4", "-q", device.path] }, calm);
+    return { source: device.path, number: device.number, fsType: "ext4", options: ["nodelalloc"] };
+  },
+  async grow({ source, at }) {
+    grown.push(`${source} ${at}`);
+  },
+};
+
+async function loopDevice(): Promise<Device> {
+  await writeFile(lab.at("image"), "");
+  await truncate(lab.at("image"), 16 << 20);
+  const { stdout } = await local.run({ argv: ["losetup", "-f", "--show", lab.at("image")] }, calm);
+  const path = stdout.trim();
+  loops.push(path);
+  const { rdev } = await stat(path);
+  return { kind: "device", path, number: `${rdev >> 8}:${rdev & 0xff}`, identity: "disk one" };
+}
+
+const context = { node_attach_driver: "toy" };
+const nodeOf = (toy: Attacher, more: Partial<NodePorts> = {}): NodeVolumes =>
+  lab.node(local, mountinfo, { attachers: new Map([["toy", toy]]), disks, ...more });
+const record = async (): Promise<string> =>
+  await readFile(lab.at("records", (await readdir(lab.at("records")))[0] ?? ""), "utf8");
+const target = () => lab.at("pods", "a", "mount");
+const unpublish = (node: NodeVolumes) => node.unpublish({ volumeId: "a", targetPath: target() }, callOf());
+const unstage = (node: NodeVolumes) => node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+
+describe.skipIf(!isRoot)("a share", () => {
+  test("is mounted where it is staged, seen where it is published, and gone afterwards", async () => {
+    const toy = share();
+    const node = nodeOf(toy);
+    for (let twice = 0; twice < 2; twice++) await node.stage(lab.stage("a", { context }), callOf());
+    for (let twice = 0; twice < 2; twice++) await node.publish(lab.publish("a", { context }), callOf());
+    const mounts = await lab.mounts();
+    expect(mounts.map(({ source, fsType }) => `${fsType} ${source}`)).toEqual(Array(2).fill("tmpfs server:/a"));
+    expect(await record()).toContain(`"attached":{"kind":"share","fsType":"tmpfs","source":"server:/a"}`);
+    expect(await node.expand({ volumeId: "a", path: target() }, 42n, callOf())).toBe(42n);
+    await unpublish(node);
+    await unstage(node);
+    expect(await lab.mounted()).toEqual([]);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+    expect(toy.detached).toEqual([["a"]]);
+  });
+
+  test("with a mode that only reads is mounted read-only from the start", async () => {
+    const capability = { ...writer, mode: "multi-node-reader-only" } as const;
+    const node = nodeOf(share());
+    await node.stage(lab.stage("a", { context, capability }), callOf());
+    expect((await lab.mounts())[0]).toMatchObject({ options: expect.arrayContaining(["ro"]), readOnly: true });
+    await unstage(node);
+  });
+
+  test("gets the flags of its class as options of the mount", async () => {
+    const capability = { ...writer, mountFlags: ["nosuid,nr_inodes=77", "noatime"] } as const;
+    const runner = spying();
+    await nodeOf(share(), { runner }).stage(lab.stage("a", { context, capability }), callOf());
+    expect(runner.ran).toEqual([
+      `mount -n -t tmpfs -o noatime,nosuid,size=1m,nr_inodes=77 server:/a ${lab.at("staging", "a")}`,
+    ]);
+  });
+
+  test("does not cover what somebody else mounted", async () => {
+    await lab.source("other");
+    await lab.bind(lab.at("base", "other"), lab.at("staging", "a"));
+    const toy = share();
+    expect(await codeOf(nodeOf(toy).stage(lab.stage("a", { context }), callOf()))).toBe("already-exists");
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    expect(toy.attached.size).toBe(0);
+  });
+
+  test("whose mounting was interrupted after the mount is taken over by the repeated call", async () => {
+    const dying = {
+      ...local,
+      async run(command: Command, signal: AbortSignal) {
+        await local.run(command, signal);
+        throw new CsiError("unavailable", "ended");
+      },
+    };
+    expect(await codeOf(nodeOf(share(), { runner: dying }).stage(lab.stage("a", { context }), callOf()))).toBe(
+      "unavailable",
+    );
+    await nodeOf(share()).stage(lab.stage("a", { context }), callOf());
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    expect(await record()).toContain('"shows":{"device"');
+    await unstage(nodeOf(share()));
+  });
+});
+
+describe.skipIf(!isRoot)("a failed staging", () => {
+  test("detaches what it attached and leaves no record", async () => {
+    const toy = share();
+    toy.fails = "attach";
+    expect(await codeOf(nodeOf(toy).stage(lab.stage("a", { context }), callOf()))).toBe("permission-denied");
+    expect(toy.attached.size).toBe(0);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+  });
+
+  test("whose clean-up fails tells the first error, and is not final, so that the volume gets unstaged", async () => {
+    const toy = share();
+    toy.fails = "both";
+    const failed = nodeOf(toy).stage(lab.stage("a", { context }), callOf());
+    await expect(failed).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringMatching(/^wrong password.*cannot log out/),
+    });
+    expect(await readdir(lab.at("records"))).toHaveLength(1);
+    toy.fails = undefined;
+    await unstage(nodeOf(toy));
+    expect(await readdir(lab.at("records"))).toEqual([]);
+    expect(toy.attached.size).toBe(0);
+  });
+});
+
+describe.skipIf(!isRoot)("an unstaging", () => {
+  test("that cannot detach keeps the record until it can, and knows who else is attached", async () => {
+    const toy = share();
+    const node = nodeOf(toy);
+    await node.stage(lab.stage("a", { context }), callOf());
+    await node.stage(lab.stage("b", { context }), callOf());
+    toy.fails = "detach";
+    expect(await codeOf(unstage(node))).toBe("internal");
+    expect(await readdir(lab.at("records"))).toHaveLength(2);
+    toy.fails = undefined;
+    await unstage(nodeOf(toy));
+    expect(toy.detached).toEqual([["a", "b"]]);
+  });
+});
+
+describe.skipIf(!isRoot)("a device", () => {
+  test("is formatted and mounted, keeps its content over stagings, and is grown at every staging", async () => {
+    const device = await loopDevice();
+    const toy = new Toy(() => device);
+    const node = nodeOf(toy);
+    grown.length = 0;
+    for (let life = 0; life < 2; life++) {
+      for (let twice = 0; twice < 2; twice++) await node.stage(lab.stage("a", { context }), callOf());
+      await node.publish(lab.publish("a", { context }), callOf());
+      if (life === 0) await writeFile(`${target()}/file`, "data");
+      expect(await readFile(`${target()}/file`, "utf8")).toBe("data");
+      await unpublish(node);
+      await unstage(node);
+    }
+    expect(grown).toEqual(Array(4).fill(`${device.path} ${lab.at("staging", "a")}`));
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("is grown at the path of the call, by its record", async () => {
+    const device = await loopDevice();
+    const node = nodeOf(new Toy(() => device));
+    await node.stage(lab.stage("a", { context }), callOf());
+    await node.publish(lab.publish("a", { context }), callOf());
+    grown.length = 0;
+    expect(await node.expand({ volumeId: "a", path: target() }, undefined, callOf())).toBe(42n);
+    expect(grown).toEqual([`${device.path} ${target()}`]);
+  });
+
+  test("for block access is a device file where it is published", async () => {
+    const device = await loopDevice();
+    const capability = { ...writer, kind: "block" } as const;
+    const node = nodeOf(new Toy(() => device));
+    await mkdir(lab.at("staging", "a"), { recursive: true });
+    for (let twice = 0; twice < 2; twice++) await node.stage(lab.stage("a", { context, capability }), callOf());
+    for (let twice = 0; twice < 2; twice++) await node.publish(lab.publish("a", { context, capability }), callOf());
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a/block_device"]);
+    expect((await stat(target())).rdev).toBe((await stat(device.path)).rdev);
+    await unpublish(node);
+    expect(await readdir(lab.at("pods", "a"))).toEqual([]);
+    await unstage(node);
+    expect(await readdir(lab.at("staging", "a"))).toEqual([]);
+    expect(await lab.mounted()).toEqual([]);
+  });
+});
+
+test.skipIf(!isRoot)("volumes of one target are attached one after the other, those of others meanwhile", async () => {
+  const gate = Promise.withResolvers<void>();
+  let within = 0;
+  let most = 0;
+  const toy: Attacher = {
+    access: share().access,
+    lockOf: ({ target }) => target,
+    async attach({ volumeId }) {
+      most = Math.max(most, ++within);
+      await gate.promise;
+      within--;
+      return { kind: "share", fsType: "tmpfs", source: volumeId, options: [] };
+    },
+  };
+  const node = nodeOf(toy);
+  const stage = (name: string, on: string) =>
+    node.stage(lab.stage(name, { context: { ...context, target: on } }), callOf());
+  const impatient = new AbortController();
+  const all = [stage("a", "x"), stage("b", "x"), stage("c", "y")];
+  const given = codeOf(node.stage(lab.stage("d", { context: { ...context, target: "x" } }), callOf(impatient.signal)));
+  while (within < 2) await new Promise(resolve => setImmediate(resolve));
+  impatient.abort();
+  expect(await given).toBe("unavailable");
+  gate.resolve();
+  await Promise.all(all);
+  expect(most).toBe(2);
+  expect(await lab.mounted()).toEqual(["staging/a", "staging/b", "staging/c"]);
+});
+
+test.skipIf(!isRoot)("a record of an older version is read, and what it describes can be unstaged", async () => {
+  await lab.source("a");
+  await lab.node().stage(lab.stage("a"), callOf());
+  const [file = ""] = await readdir(lab.at("records"));
+  const { attached, notes, ...old } = JSON.parse(await readFile(lab.at("records", file), "utf8"));
+  expect([attached, notes]).toEqual([undefined, {}]);
+  await writeFile(lab.at("records", file), JSON.stringify(old));
+  await lab.node().publish(lab.publish("a"), callOf());
+  await unpublish(lab.node());
+  await unstage(lab.node());
+  expect(await lab.mounted()).toEqual([]);
+  expect(await readdir(lab.at("records"))).toEqual([]);
+});
