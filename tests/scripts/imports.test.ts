@@ -18,7 +18,7 @@ const tidy: Readonly<Record<string, string>> = {
   "lib/csi/gen/csi_pb.ts": "export const generated = 1;",
   "lib/csi/server.ts": 'import { generated } from "./gen/csi_pb.ts"; export const server = generated;',
   "cmd/id/id.ts": 'import { errors } from "../lib/core/errors.ts"; export const id = errors;',
-  "cmd/csimux.ts": 'export const main = () => [import("./id.ts"), import("../lib/csi/server.ts")];',
+  "cmd/csimux.ts": 'export const main = () => [import("./id/id.ts"), import("../lib/csi/server.ts")];',
 };
 
 const planted: readonly (readonly [rule: string, file: string, text: string])[] = [
