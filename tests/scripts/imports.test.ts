@@ -17,7 +17,7 @@ const tidy: Readonly<Record<string, string>> = {
   "lib/config/proxy.ts": 'import type { Module } from "../drivers/module.ts"; export type Proxy = Module;',
   "lib/csi/gen/csi_pb.ts": "export const generated = 1;",
   "lib/csi/server.ts": 'import { generated } from "./gen/csi_pb.ts"; export const server = generated;',
-  "cmd/id/id.ts": 'import { errors } from "../lib/core/errors.ts"; export const id = errors;',
+  "cmd/id/id.ts": 'import { errors } from "../../lib/core/errors.ts"; export const id = errors;',
   "cmd/csimux.ts": 'export const main = () => [import("./id/id.ts"), import("../lib/csi/server.ts")];',
 };
 
@@ -67,7 +67,7 @@ const planted: readonly (readonly [rule: string, file: string, text: string])[] 
   [
     "quick-commands-stay-light",
     "cmd/id/id.ts",
-    'import { server } from "../lib/csi/server.ts"; export const id = server;',
+    'import { server } from "../../lib/csi/server.ts"; export const id = server;',
   ],
   [
     "serve-is-loaded-late",
