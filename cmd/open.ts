@@ -42,7 +42,7 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
     return {
       name,
       driverName: config.driver,
-      family: `${config.module.names[0]}:${driver.protocol}`,
+      family: config.module.facts.family,
       driver,
       access: config.accessModes ? { ...driver.access, modes: config.accessModes } : driver.access,
       places: placesOf(config, prefix) ?? (driver.local ? ownPlaces() : everywhere),

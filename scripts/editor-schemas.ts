@@ -17,7 +17,7 @@ const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? val
 /** The common keys and those of the driver in one schema. */
 function connectionSchema(module: DriverModule, name: string): JsonSchema {
   const common = jsonSchema(commonSchema);
-  const own = jsonSchema(module.schema(name));
+  const own = jsonSchema(module.schema);
   const required = [...list(common["required"]), ...list(own["required"])];
   const conditions = [...list(common["allOf"]), ...list(own["allOf"])];
   const properties = { ...mapping(common["properties"]), ...mapping(own["properties"]) };

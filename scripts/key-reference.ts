@@ -143,7 +143,7 @@ export function keyReference(): Generated {
     "",
     "## Every connection",
     ...table(rowsOf(commonSchema, "").filter(({ key }) => !key.startsWith("node."))),
-    ...modules.flatMap(module => driverPart(module.names, module.schema(module.names[0] ?? ""), told)),
+    ...modules.flatMap(module => driverPart(module.names, module.schema, told)),
     "",
   ];
   return { files: new Map([["examples/reference.md", lines.join("\n")]]) };

@@ -51,7 +51,7 @@ export function chooseModule(name: string, raw: unknown, modules: readonly Drive
 export function ofOtherDriver(finding: Finding, driver: string, modules: readonly DriverModule[]): Finding {
   const [key, ...below] = finding.path;
   if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
-  const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema(name))] })));
+  const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema)] })));
   const others = names.filter(({ keys }) => keys.includes(String(key))).map(({ name }) => name);
   const other = nearest(driver, others) ?? others[0];
   if (other === undefined) return finding;

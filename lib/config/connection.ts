@@ -76,7 +76,7 @@ export function readConnectionSource(
   const chosen = chooseModule(name, raw, modules);
   if ("finding" in chosen) return result(isMapping(raw) ? raw : {}, [chosen.finding]);
   const { module, driver, file } = chosen;
-  const schema = module.schema(driver);
+  const schema = module.schema;
   const own = apply(schema, sectionsOf(schema, driver, file, defaults), outside, commonKeys);
   const common = apply(commonSchema, commonOf(file, defaults), outside);
   const found = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];

@@ -1,21 +1,11 @@
-import type { Access } from "../core/access.ts";
+import type { Access, Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
+import type { Protocol } from "../core/protocols.ts";
+import type { Segments } from "../core/topology.ts";
 
 /** Text that travels with a volume (`volume_context`) or comes with a class (`parameters`). */
 export type Context = Readonly<Record<string, string>>;
-
-/** How nodes reach a volume; the value of `node_attach_driver` in the volume context. */
-export type Protocol =
-  | "nfs"
-  | "smb"
-  | "lustre"
-  | "iscsi"
-  | "nvmeof"
-  | "hostpath"
-  | "zfs-local"
-  | "objectivefs"
-  | "oneclient";
 
 /** Where the content of a new volume comes from; `id` is the real driver's id on the same connection. */
 export interface Source {
@@ -30,7 +20,16 @@ export interface VolumeSpec {
   readonly range: CapacityRange;
   readonly parameters: Context;
   readonly source: Source | undefined;
+  /** How the volume will be used; a driver below another CSI driver passes them on. */
+  readonly capabilities: readonly Capability[];
+  /** Where it must and should be reachable from. The router has placed the connection already. */
+  readonly topology: { readonly requisite: readonly Segments[]; readonly preferred: readonly Segments[] };
 }
+
+/** What a driver finds under a name: a volume, or what an interrupted `create` left, which `delete` of the id removes. */
+export type Found =
+  | { readonly kind: "volume"; readonly volume: Volume }
+  | { readonly kind: "unfinished"; readonly id: string };
 
 /** A volume that exists. */
 export interface Volume {
@@ -70,7 +69,8 @@ export interface PageRequest {
  * An ability is the presence of a member; what belongs together is one member.
  */
 export interface Driver {
-  readonly protocol: Protocol;
+  /** Undefined where another CSI driver attaches the volume. */
+  readonly protocol: Protocol | undefined;
   readonly access: Access;
 
   /**
@@ -80,37 +80,17 @@ export interface Driver {
   create(spec: VolumeSpec, call: Call): Promise<Volume>;
   /** Success when the volume is gone or never was. */
   delete(id: string, call: Call): Promise<void>;
-  /** Throws "not-found". */
-  get(id: string, call: Call): Promise<Volume>;
-  /** The volume that `create` made under this name, if there is one; cheap, used before a group chooses. */
-  find(name: string, call: Call): Promise<Volume | undefined>;
-  /** The id under which an interrupted `create` of this name left something that is no volume yet; deleting the id removes it. */
-  leftover(name: string, call: Call): Promise<string | undefined>;
 
-  readonly expand?: {
-    /** Grows to at least `range.required`; returns the size in bytes and whether the node has work to do. */
-    expand(id: string, range: CapacityRange, call: Call): Promise<{ readonly bytes: bigint; readonly onNode: boolean }>;
-  };
-  readonly snapshots?: {
-    /** As `create` above; "already-exists" when the name is taken by a snapshot of another volume of this connection. */
-    create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot>;
-    /** Success when the snapshot is gone or never was. */
-    delete(id: string, call: Call): Promise<void>;
-    /** Throws "not-found". */
-    get(id: string, call: Call): Promise<Snapshot>;
-    /** Stable order. With `volumeId` only that volume's. */
-    list(filter: { readonly volumeId: string | undefined }, page: PageRequest, call: Call): Promise<Page<Snapshot>>;
-  };
+  /** Looking up by the name that the caller chose: needed by members of a group. */
+  readonly names?: Naming | undefined;
+  readonly reading?: Reading | undefined;
+  readonly expand?: Expanding | undefined;
+  readonly snapshots?: Snapshotting | undefined;
   /** Which kinds of source `create` accepts. */
-  readonly clones?: { readonly from: readonly Source["kind"][] };
-  readonly capacity?: {
-    /** Bytes that a new volume may take. */
-    available(parameters: Context, call: Call): Promise<bigint>;
-  };
-  readonly inventory?: {
-    /** Stable order, whole volumes only: nothing half-made. */
-    list(page: PageRequest, call: Call): Promise<Page<Volume>>;
-  };
+  readonly clones?: { readonly from: readonly Source["kind"][] } | undefined;
+  readonly capacity?: Measuring | undefined;
+  readonly inventory?: Listing | undefined;
+  readonly publishing?: Publishing | undefined;
   /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
   readonly local?: true;
   /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
@@ -118,5 +98,71 @@ export interface Driver {
   close?(): Promise<void>;
 }
 
+/** The ability to tell what stands under a name. */
+export interface Naming {
+  /** The id that `create` gives to this name. Pure. */
+  idOf(name: string): string;
+  /** What `create` made or began under this name; cheap, used before a group chooses. */
+  find(name: string, call: Call): Promise<Found | undefined>;
+}
+
+/** The ability to read one volume (CSI ControllerGetVolume, ValidateVolumeCapabilities). */
+export interface Reading {
+  /** Throws "not-found". */
+  get(id: string, call: Call): Promise<Volume>;
+}
+
+/** What an expansion came to: the size in bytes, and whether the node has work to do. */
+export interface Expanded {
+  readonly bytes: bigint;
+  readonly onNode: boolean;
+}
+
+/** The ability to make volumes larger. */
+export interface Expanding {
+  /** Grows to at least `range.required`; a volume never shrinks. Throws "not-found" and "out-of-range". */
+  expand(id: string, range: CapacityRange, call: Call): Promise<Expanded>;
+}
+
+/** The ability to take snapshots. */
+export interface Snapshotting {
+  /** As Driver.create; "already-exists" when the name is taken by a snapshot of another volume of this connection. */
+  create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot>;
+  /** Success when the snapshot is gone or never was. */
+  delete(id: string, call: Call): Promise<void>;
+  /** Throws "not-found". */
+  get(id: string, call: Call): Promise<Snapshot>;
+  /** Stable order. With `volumeId` only that volume's. */
+  list(filter: { readonly volumeId: string | undefined }, page: PageRequest, call: Call): Promise<Page<Snapshot>>;
+}
+
+/** The ability to tell how much is free. */
+export interface Measuring {
+  /** Bytes that a new volume may take. */
+  available(parameters: Context, call: Call): Promise<bigint>;
+}
+
+/** The ability to list volumes. */
+export interface Listing {
+  /** Stable order, whole volumes only: nothing half-made. */
+  list(page: PageRequest, call: Call): Promise<Page<Volume>>;
+}
+
+/** To which node a volume is published, and how it will be used there (CSI ControllerPublishVolume). */
+export interface PublishSpec {
+  readonly node: string;
+  readonly capability: Capability;
+  readonly readonly: boolean;
+  readonly context: Context;
+}
+
+/** The ability that drivers below another CSI driver have: the storage is told which node may use a volume. */
+export interface Publishing {
+  /** Returns the publish context. */
+  publish(id: string, spec: PublishSpec, call: Call): Promise<Context>;
+  /** From all nodes when `node` is undefined. Success when it is not published. */
+  unpublish(id: string, node: string | undefined, call: Call): Promise<void>;
+}
+
 /** The members that a driver may lack. */
-export type Ability = "expand" | "snapshots" | "clones" | "capacity" | "inventory";
+export type Ability = "names" | "reading" | "expand" | "snapshots" | "clones" | "capacity" | "inventory" | "publishing";

@@ -1,6 +1,7 @@
 import type { GenericSchema, InferOutput } from "valibot";
 import type { CommandRunner } from "../io/runner.ts";
 import type { Driver } from "./driver.ts";
+import type { DriverFacts } from "./facts.ts";
 
 /** How a driver reaches outside. Tests pass fakes below this. */
 export interface Ports {
@@ -18,11 +19,12 @@ export interface Identity {
   readonly maxIdBytes: number;
 }
 
-/** The drivers of one family: which `driver:` values, how their part of the file is checked, how one is opened. */
+/** Spellings of one driver: the values of `driver:`, what is known of it, how its part of the file is checked, how one is opened. */
 export interface DriverModule {
   readonly names: readonly string[];
+  readonly facts: DriverFacts;
   /** The schema of the driver's own sections of a connection file. */
-  readonly schema: (name: string) => GenericSchema;
+  readonly schema: GenericSchema;
   /** Absent for a driver whose file can be checked but which csimux cannot open yet. Does no I/O. */
   readonly open?: (identity: Identity, config: never, ports: Ports) => Driver;
 }
@@ -30,6 +32,7 @@ export interface DriverModule {
 /** Typed inside one driver folder (schema and open agree), erased outside. */
 export const driverModule = <S extends GenericSchema>(module: {
   readonly names: readonly string[];
-  readonly schema: (name: string) => S;
+  readonly facts: DriverFacts;
+  readonly schema: S;
   readonly open?: (identity: Identity, config: InferOutput<S>, ports: Ports) => Driver;
 }): DriverModule => module as DriverModule;

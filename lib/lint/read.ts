@@ -18,7 +18,7 @@ export interface Candidate {
 /** Reads a main file as `serve` would. */
 export function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: Outside): MainFile {
   const read: ReadProxy = readProxySource(leaf.source, outside);
-  const schemas = modules.flatMap(({ names, schema }) => names.map(name => schema(name)));
+  const schemas = modules.map(({ schema }) => schema);
   // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
   const isSecret = (whole: Path): boolean => {
     // In Helm values the main file stands under driver.config.
@@ -37,7 +37,7 @@ export function connectionFile(
 ): ConnectionFile {
   const read = readConnectionSource(name, leaf.source, defaults, outside, modules);
   const driver = textAt(leaf.source.value, "driver") ?? "";
-  const schemas = [commonSchema, ...(read.module ? [read.module.schema(driver)] : [])];
+  const schemas = [commonSchema, ...(read.module ? [read.module.schema] : [])];
   const isSecret = (path: Path): boolean => !schemas.some(schema => isPlain(schema, path));
   return { leaf: { ...leaf, isSecret }, name, read, driver };
 }

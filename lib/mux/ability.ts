@@ -3,6 +3,9 @@ import type { Ability, Driver } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 
 const words: Readonly<Record<Ability, string>> = {
+  names: "look volumes up by their names",
+  reading: "read a volume",
+  publishing: "publish volumes to nodes",
   expand: "expand volumes",
   snapshots: "take snapshots",
   clones: "make a volume from another one",

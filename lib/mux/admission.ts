@@ -7,7 +7,7 @@ import type { Source } from "../drivers/driver.ts";
 import { type PlacementPolicy, place } from "../topology/place.ts";
 import { ability, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
-import { clearLeftover } from "./leftover.ts";
+import { clearLeftover, existing } from "./leftover.ts";
 import type { CreateRequest } from "./placed.ts";
 
 /** Throws "invalid-argument" for the first capability that the connection's volumes cannot satisfy. */
@@ -41,7 +41,7 @@ export async function placesFor(
   policy: PlacementPolicy,
   call: Call,
 ): Promise<readonly Segments[]> {
-  const exists = async () => found || (await connection.driver.find(request.name, call)) !== undefined;
+  const exists = async () => found || (await existing(connection, request.name, call)) !== undefined;
   if (connection.suspended && !(await exists())) throw suspended(connection);
   try {
     return place(connection.places, request.demand, policy);

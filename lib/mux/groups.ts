@@ -1,10 +1,10 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Group } from "../core/group.ts";
-import { type Handle, idBytes } from "../core/handle.ts";
+import type { Handle } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
-import { backendName } from "../core/name.ts";
 import { selects } from "../core/selector.ts";
+import { ability } from "./ability.ts";
 import { Begun } from "./begun.ts";
 import { type Candidate, candidateOf, nobody, ordered } from "./candidates.ts";
 import type { Connection } from "./connection.ts";
@@ -118,10 +118,11 @@ export class Groups {
   async #clear(member: string, volume: string, call: Call): Promise<void> {
     await this.#connections.use(member, "handle", connection =>
       answered(connection, call, () => {
-        const key = lockKey({ kind: "volume", connection: member, id: backendName(volume, idBytes(member)) });
+        const names = ability(connection, "names");
+        const key = lockKey({ kind: "volume", connection: member, id: names.idOf(volume) });
         return this.#locks.hold([key], async () => {
-          const id = await this.#patience.ask(connection, () => connection.driver.leftover(volume, call));
-          if (id !== undefined) await connection.driver.delete(id, call);
+          const found = await this.#patience.ask(connection, () => names.find(volume, call));
+          if (found?.kind === "unfinished") await connection.driver.delete(found.id, call);
         });
       }),
     );
@@ -131,9 +132,11 @@ export class Groups {
   async #has(member: string, unsure: string, volume: string, call: Call): Promise<boolean> {
     try {
       const found = await this.#connections.use(member, "handle", connection =>
-        answered(connection, call, () => this.#patience.ask(connection, () => connection.driver.find(volume, call))),
+        answered(connection, call, () =>
+          this.#patience.ask(connection, () => ability(connection, "names").find(volume, call)),
+        ),
       );
-      return found !== undefined;
+      return found?.kind === "volume";
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new CsiError("unavailable", `${unsure}: ${reason}`, { cause: error });

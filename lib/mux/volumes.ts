@@ -2,9 +2,8 @@ import { type Capability, firstUnmet } from "../core/access.ts";
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import { encodeHandle, type Handle, idBytes } from "../core/handle.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
-import { backendName } from "../core/name.ts";
 import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
 import { ability, translated } from "./ability.ts";
 import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
@@ -80,7 +79,7 @@ export class Volumes {
   async get(text: string, call: Call): Promise<PlacedVolume> {
     const handle = this.#handles.known(text, "volume");
     return this.#connections.use(handle.connection, "handle", async connection =>
-      placedOn(connection, await connection.driver.get(handle.id, call)),
+      placedOn(connection, await ability(connection, "reading").get(handle.id, call)),
     );
   }
 
@@ -97,7 +96,7 @@ export class Volumes {
     const handle = this.#handles.known(text, "volume");
     const named = parameters["connection"];
     return this.#connections.use(handle.connection, "handle", async connection => {
-      await connection.driver.get(handle.id, call);
+      await ability(connection, "reading").get(handle.id, call);
       if (named && !(await this.#groups.leads(named, handle.connection)))
         return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
       return firstUnmet(connection.access, capabilities);
@@ -154,14 +153,18 @@ export class Volumes {
     found: boolean,
     call: Call,
   ): Promise<PlacedVolume> {
-    const lock = lockKey({ kind: "volume", connection: name, id: backendName(request.name, idBytes(name)) });
     return this.#connections.use(name, origin, connection => {
+      const lock = lockKey({
+        kind: "volume",
+        connection: name,
+        id: connection.driver.names?.idOf(request.name) ?? request.name,
+      });
       refuseUnmet(connection, request.capabilities);
       const inner = source && sourceOn(connection, source);
       const work = async (): Promise<PlacedVolume> => {
         const places = await placesFor(connection, request, found, this.#settings().policy, call);
-        const { parameters, range } = request;
-        const spec = { name: request.name, range, parameters, source: inner };
+        const { parameters, range, capabilities, demand } = request;
+        const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand };
         const volume = await this.#begin(connection, spec, call);
         return { ...volume, id: this.#handles.fresh("volume", name, volume.id), source: request.source, places };
       };

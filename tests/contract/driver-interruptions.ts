@@ -1,7 +1,18 @@
 import { expect } from "bun:test";
 import type { Driver, Source } from "../../lib/drivers/driver.ts";
 import type { Cases } from "./driver.ts";
-import { callWith, type DriverRig, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "./rig.ts";
+import {
+  callWith,
+  type DriverRig,
+  findVolume,
+  getVolume,
+  gib,
+  leftoverOf,
+  snapshotIds,
+  snapshotsOf,
+  volumeIds,
+  volumeOf,
+} from "./rig.ts";
 
 const call = callWith();
 
@@ -51,7 +62,7 @@ async function createInterrupted(rig: DriverRig, source: Source | undefined): Pr
     rig,
     driver => driver.create(spec, call),
     async (driver, step) => {
-      const early = await driver.find("pvc-1", call);
+      const early = await findVolume(driver, "pvc-1");
       if (early) expect([step, await rig.read(early)]).toEqual([step, content]);
       const volume = await driver.create(spec, call);
       expect([step, await rig.read(volume), volume.bytes]).toEqual([step, content, gib]);
@@ -103,12 +114,12 @@ export const interruptionCases: Cases = {
       rig,
       driver => driver.create(volumeOf("pvc-1"), call),
       async (driver, step) => {
-        const id = (await driver.leftover("pvc-1", call)) ?? (await driver.find("pvc-1", call))?.id;
+        const id = (await leftoverOf(driver, "pvc-1")) ?? (await findVolume(driver, "pvc-1"))?.id;
         const files = (await rig.remains()).filter(path => path.includes("pvc-1"));
         expect([step, id !== undefined]).toEqual([step, files.length > 0]);
         if (id !== undefined) await driver.delete(id, call);
         expect([step, (await rig.remains()).filter(path => path.includes("pvc-1"))]).toEqual([step, []]);
-        expect(await driver.leftover("pvc-1", call)).toBeUndefined();
+        expect(await leftoverOf(driver, "pvc-1")).toBeUndefined();
       },
     );
   },
@@ -140,7 +151,7 @@ export const interruptionCases: Cases = {
       rig,
       driver => driver.delete(id, call),
       async (driver, step) => {
-        const before = await driver.find("pvc-1", call);
+        const before = await findVolume(driver, "pvc-1");
         const volume = await driver.create(spec, call);
         expect([step, await rig.read(volume)]).toEqual([step, before && "old"]);
         await driver.delete(id, call);
@@ -188,7 +199,7 @@ export const interruptionCases: Cases = {
       rig,
       driver => driver.expand?.expand(id, { required: size + gib, limit: undefined }, call) ?? Promise.resolve(),
       async (driver, step) => {
-        const { bytes } = await driver.get(id, call);
+        const { bytes } = await getVolume(driver, id);
         expect([step, bytes === size || bytes === size + gib]).toEqual([step, true]);
         size = bytes;
       },

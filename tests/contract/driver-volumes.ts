@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Cases } from "./driver.ts";
-import { callWith, gib, volumeIds, volumeOf } from "./rig.ts";
+import { callWith, findVolume, getVolume, gib, volumeIds, volumeOf } from "./rig.ts";
 
 const call = callWith();
 
@@ -62,7 +62,7 @@ export const volumeCases: Cases = {
     const made = [];
     for (const name of names) made.push(await driver.create(volumeOf(name), call));
     expect(new Set(made.map(({ id }) => id)).size).toBe(names.length);
-    for (const [index, name] of names.entries()) expect(await driver.find(name, call)).toEqual(made[index]);
+    for (const [index, name] of names.entries()) expect(await findVolume(driver, name)).toEqual(made[index]);
     for (const { id } of made) await driver.delete(id, call);
     expect(await rig.remains()).toEqual([]);
   },
@@ -72,8 +72,8 @@ export const volumeCases: Cases = {
     const { id } = await driver.create(volumeOf("pvc-1"), call);
     await driver.delete(id, call);
     await driver.delete(id, call);
-    expect(await codeOf(driver.get(id, call))).toBe("not-found");
-    expect(await driver.find("pvc-1", call)).toBeUndefined();
+    expect(await codeOf(getVolume(driver, id))).toBe("not-found");
+    expect(await findVolume(driver, "pvc-1")).toBeUndefined();
     expect(await rig.remains()).toEqual([]);
   },
 
@@ -88,8 +88,8 @@ export const volumeCases: Cases = {
   "get, find and list answer exactly what create answered": async rig => {
     const driver = rig.open();
     const volume = await driver.create(volumeOf("pvc-1"), call);
-    expect(await driver.get(volume.id, call)).toEqual(volume);
-    expect(await driver.find("pvc-1", call)).toEqual(volume);
+    expect(await getVolume(driver, volume.id)).toEqual(volume);
+    expect(await findVolume(driver, "pvc-1")).toEqual(volume);
     const page = await driver.inventory?.list({ token: undefined, max: 5 }, call);
     expect(page).toEqual({ items: [volume], next: undefined });
   },
@@ -98,10 +98,10 @@ export const volumeCases: Cases = {
     const driver = rig.open();
     const volume = await driver.create(volumeOf("pvc-1"), call);
     for (const id of hostile) {
-      expect([id, await codeOf(driver.get(id, call))]).toEqual([id, "not-found"]);
+      expect([id, await codeOf(getVolume(driver, id))]).toEqual([id, "not-found"]);
       expect([id, await codeOf(driver.delete(id, call))]).toEqual([id, "ok"]);
     }
-    expect(await driver.get(volume.id, call)).toEqual(volume);
+    expect(await getVolume(driver, volume.id)).toEqual(volume);
   },
 
   "an expanded volume has the size asked for, never shrinks, and keeps it after a restart": async rig => {
@@ -111,7 +111,7 @@ export const volumeCases: Cases = {
     expect(await to(3n * gib)).toMatchObject({ bytes: 3n * gib });
     expect(await to(3n * gib)).toMatchObject({ bytes: 3n * gib });
     expect(await to(2n * gib)).toMatchObject({ bytes: 3n * gib });
-    expect((await rig.open().get(id, call)).bytes).toBe(3n * gib);
+    expect((await getVolume(rig.open(), id)).bytes).toBe(3n * gib);
     expect(
       await codeOf(rig.open().expand?.expand("absent", { required: 1n, limit: undefined }, call) ?? (call.id as never)),
     ).toBe("not-found");

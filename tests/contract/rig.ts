@@ -1,5 +1,5 @@
 import type { Call } from "../../lib/core/call.ts";
-import type { Driver, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { Driver, Found, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
 
 /** A driver that ends like a killed process: at one of its steps, and from then on every step fails. */
 export interface Dying {
@@ -45,7 +45,34 @@ export const volumeOf = (name: string, bytes: bigint = gib, source?: Source): Vo
   range: { required: bytes, limit: bytes },
   parameters: {},
   source,
+  capabilities: [
+    { kind: "mount", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
+  ],
+  topology: { requisite: [], preferred: [] },
 });
+
+/** The volume of a driver that must be able to read. */
+export function getVolume(driver: Driver, id: string): Promise<Volume> {
+  if (!driver.reading) throw new Error("this driver cannot read a volume; skip the case");
+  return driver.reading.get(id, callWith());
+}
+
+/** What stands under a name of a driver that must be able to look it up. */
+async function lookUp(driver: Driver, name: string): Promise<Found | undefined> {
+  if (!driver.names) throw new Error("this driver cannot look up a name; skip the case");
+  return driver.names.find(name, callWith());
+}
+
+export async function findVolume(driver: Driver, name: string): Promise<Volume | undefined> {
+  const what = await lookUp(driver, name);
+  return what?.kind === "volume" ? what.volume : undefined;
+}
+
+/** The id under which an interrupted creation of this name left something. */
+export async function leftoverOf(driver: Driver, name: string): Promise<string | undefined> {
+  const what = await lookUp(driver, name);
+  return what?.kind === "unfinished" ? what.id : undefined;
+}
 
 /** The snapshots of a driver that must have them. */
 export function snapshotsOf(driver: Driver): NonNullable<Driver["snapshots"]> {

@@ -27,7 +27,7 @@ function keysOf(schema: GenericSchema, path: Path = []): readonly Key[] {
 const valueAt = (value: unknown, path: Path): unknown =>
   path.reduce<unknown>((here, step) => (here as Record<string | number, unknown> | undefined)?.[step], value);
 
-const drivers = modules.flatMap(module => module.names.map(name => ({ name, schema: module.schema(name) })));
+const drivers = modules.flatMap(module => module.names.map(name => ({ name, schema: module.schema })));
 
 /** Keys of the driver's own sections that its example shows. */
 const shownKeys = drivers.flatMap(({ name, schema }) => {

@@ -15,7 +15,7 @@ export class MemoryDriver {
   fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
-  /** Awaited inside find, leftover, list and available, so that a test can make the storage hang. */
+  /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
   driver(): Driver {
@@ -37,19 +37,22 @@ export class MemoryDriver {
         this.volumes.delete(id);
         this.begun.delete(id);
       },
-      get: async id => {
-        const volume = this.volumes.get(id);
-        if (!volume) throw new CsiError("not-found", `no ${id}`);
-        return volume;
+      reading: {
+        get: async id => {
+          const volume = this.volumes.get(id);
+          if (!volume) throw new CsiError("not-found", `no ${id}`);
+          return volume;
+        },
       },
-      leftover: async name => {
-        await this.look;
-        return this.begun.has(name) ? name : undefined;
-      },
-      find: async name => {
-        await this.look;
-        if (this.fail.find) throw this.fail.find;
-        return this.volumes.get(name);
+      names: {
+        idOf: name => name,
+        find: async name => {
+          await this.look;
+          if (this.fail.find) throw this.fail.find;
+          const volume = this.volumes.get(name);
+          if (volume) return { kind: "volume", volume };
+          return this.begun.has(name) ? { kind: "unfinished", id: name } : undefined;
+        },
       },
       snapshots: {
         create: async (name, volumeId) => {

@@ -1,11 +1,6 @@
 import { errnoOf } from "../../core/errno.ts";
-import { type Code, CsiError } from "../../core/errors.ts";
-import { CommandError, type CommandFailure } from "../../io/runner.ts";
-
-interface Meaning {
-  readonly code: Code;
-  readonly text: string;
-}
+import { CsiError } from "../../core/errors.ts";
+import type { Meaning } from "../failure.ts";
 
 const full: Meaning = { code: "resource-exhausted", text: "no space is left; free some or add some" };
 const quota: Meaning = { code: "resource-exhausted", text: "the disk quota is used up; raise it or free some" };
@@ -73,32 +68,13 @@ const words: readonly (readonly [string, Meaning])[] = [
   ["Transport endpoint is not connected", broken],
 ];
 
-const commandCodes: Readonly<Record<CommandFailure, Code>> = {
-  missing: "failed-precondition",
-  denied: "failed-precondition",
-  timeout: "deadline-exceeded",
-  cancelled: "deadline-exceeded",
-  killed: "unavailable",
-  spawn: "unavailable",
-  overflow: "unavailable",
-  unreachable: "unavailable",
-  lost: "unavailable",
-};
-
-/**
- * The error to report for anything that went wrong while `doing` (for example `create volume "a"`); a CsiError stays itself.
- * Everything that is not recognised is "internal", without the original text, which may hold anything.
- */
-export function failure(error: unknown, connection: string, doing: string): CsiError {
-  if (error instanceof CsiError) return error;
-  const head = `connection "${connection}": cannot ${doing}`;
-  if (error instanceof CommandError) {
-    return new CsiError(commandCodes[error.failure], `${head}: ${error.message}`, { cause: error });
-  }
+/** What an errno error of the base folder's file system means. */
+export function explain(error: unknown): Meaning | undefined {
   const errno = errnoOf(error);
-  const known = errno === undefined ? undefined : meanings[errno];
-  if (known) return new CsiError(known.code, `${head}: ${known.text} (${errno})`, { cause: error });
-  return new CsiError("internal", `${head}: ${errno ?? "unexpected failure"}; see the log`, { cause: error });
+  if (errno === undefined) return undefined;
+  const known = meanings[errno];
+  if (known) return { code: known.code, text: `${known.text} (${errno})` };
+  return { code: "internal", text: `${errno}; see the log` };
 }
 
 /** The error for a tool that ended with a bad exit code: its meaning from its last words. */

@@ -1,7 +1,7 @@
 import type { Access } from "../../core/access.ts";
-import type { Context, Protocol } from "../driver.ts";
-import type { Identity } from "../module.ts";
-import type { DirectoryKind, DirectorySettings } from "./settings.ts";
+import { type Protocol, protocols } from "../../core/protocols.ts";
+import type { Context } from "../driver.ts";
+import type { DirectoryKind } from "./settings.ts";
 
 /** What tells the drivers of this family apart. */
 export interface Kind {
@@ -19,15 +19,9 @@ const nfsMagic = 0x6969;
 const smbMagics = [0x517b, 0xff534d42, 0xfe534d42];
 const lustreMagic = 0x0bd00bd0;
 
-const access = (filesystems: Access["filesystems"]): Access => ({
-  kinds: ["mount"],
-  filesystems,
-  sharedWriters: true,
-});
-
-const served = (protocol: Protocol, filesystem: string, mountTypes: readonly number[]): Kind => ({
+const served = (protocol: Protocol, mountTypes: readonly number[]): Kind => ({
   protocol,
-  access: access([filesystem]),
+  access: protocols[protocol],
   mountTypes,
   context: (server, share) => ({ server, share }),
   local: false,
@@ -36,27 +30,16 @@ const served = (protocol: Protocol, filesystem: string, mountTypes: readonly num
 export const kinds: Readonly<Record<DirectoryKind, Kind>> = {
   "local-hostpath": {
     protocol: "hostpath",
-    access: access("any"),
+    access: protocols.hostpath,
     mountTypes: undefined,
     context: (_host, path) => ({ path }),
     local: true,
   },
-  "nfs-client": served("nfs", "nfs", [nfsMagic]),
+  "nfs-client": served("nfs", [nfsMagic]),
   "smb-client": {
-    ...served("smb", "cifs", smbMagics),
+    ...served("smb", smbMagics),
     // A share of SMB is a name, not a path: //server/share.
     context: (server, share) => ({ server, share: share.replace(/^\/+/, "") }),
   },
-  "lustre-client": served("lustre", "lustre", [lustreMagic]),
+  "lustre-client": served("lustre", [lustreMagic]),
 };
-
-/** The volume context of a volume id; the same on every answer (CSI Volume.volume_context). */
-export function contextOf(kind: Kind, identity: Identity, settings: DirectorySettings, id: string): Context {
-  const share = settings.shareBasePath.replace(/\/+$/, "");
-  return {
-    node_attach_driver: kind.protocol,
-    provisioner_driver: identity.driver,
-    ...(identity.instanceId !== undefined && { provisioner_driver_instance_id: identity.instanceId }),
-    ...kind.context(settings.shareHost ?? "", `${share}/v/${id}`),
-  };
-}

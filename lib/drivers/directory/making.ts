@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError, isFinal } from "../../core/errors.ts";
-import { failure } from "./failures.ts";
+import { CsiError } from "../../core/errors.ts";
+import { afterFailure } from "../failure.ts";
 import { unless } from "./files.ts";
 import type { Records, SnapshotRecord, VolumeRecord } from "./records.ts";
 import type { Space } from "./space.ts";
@@ -30,15 +30,6 @@ export interface Plan<R> {
   readonly fill: Filling;
 }
 
-/** The failure of a call of which something is or may be there: never a final one, from which the caller would conclude the opposite. */
-export function unfinished(error: unknown, { connection }: Space, doing: string): CsiError {
-  const failed = failure(error, connection, doing);
-  if (!isFinal(failed)) return failed;
-  return new CsiError("unavailable", `${failed.message}; then repeat the call, because something of it is there`, {
-    cause: error,
-  });
-}
-
 /**
  * Makes a tree that is known to be absent: plan, record, tree, in this order. A record without a tree therefore tells of an
  * interrupted call, whose remains go first. When it fails for good, nothing stays; otherwise the repeat goes on from here.
@@ -59,12 +50,7 @@ export async function make<R extends VolumeRecord | SnapshotRecord>(
     await trees.place(tree, fill);
     return record;
   } catch (error) {
-    if (!isFinal(failure(error, space.connection, "make it"))) throw error;
-    const undone = await trees.abandon(tree, file, call).catch(cause => {
-      call.log.warn("could not remove what a failed call left; the next call of this name will", { tree, cause });
-      return false;
-    });
-    throw undone ? error : unfinished(error, space, `make "${tree}"`);
+    throw await afterFailure(error, () => trees.abandon(tree, file, call), space, `make "${tree}"`, call);
   }
 }
 

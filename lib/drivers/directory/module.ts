@@ -1,5 +1,6 @@
 import type { InferOutput } from "valibot";
 import type { Driver } from "../driver.ts";
+import { type DriverFacts, factsOf } from "../facts.ts";
 import { driverModule, type Identity, type Ports } from "../module.ts";
 import { directoryDriver } from "./driver.ts";
 import { localHostpathSchema, lustreClientSchema, nfsClientSchema, smbClientSchema } from "./schema.ts";
@@ -22,26 +23,39 @@ const settingsOf = (section: LocalSection | SharedSection): DirectorySettings =>
 const open = (kind: DirectoryKind, identity: Identity, section: LocalSection | SharedSection, ports: Ports): Driver =>
   directoryDriver(kind, identity, settingsOf(section), ports);
 
+const parameters: DriverFacts["parameters"] = { volume: [], snapshot: ["driver"] };
+
+/** Folders below the base folder of a share; `section` is the driver's part of the file. */
+const territory = (section: string): DriverFacts["territory"] => ({
+  system: section,
+  hosts: [[section, "shareHost"]],
+  trees: [[section, "shareBasePath"]],
+});
+
 export const localHostpath = driverModule({
   names: ["local-hostpath"],
-  schema: () => localHostpathSchema,
+  facts: factsOf("hostpath", "local-hostpath", { local: true, parameters, territory: territory("local-hostpath") }),
+  schema: localHostpathSchema,
   open: (identity, config, ports) => open("local-hostpath", identity, config["local-hostpath"], ports),
 });
 
 export const nfsClient = driverModule({
   names: ["nfs-client"],
-  schema: () => nfsClientSchema,
+  facts: factsOf("nfs", "nfs-client", { parameters, territory: territory("nfs") }),
+  schema: nfsClientSchema,
   open: (identity, config, ports) => open("nfs-client", identity, config.nfs, ports),
 });
 
 export const smbClient = driverModule({
   names: ["smb-client"],
-  schema: () => smbClientSchema,
+  facts: factsOf("smb", "smb-client", { parameters, territory: territory("smb") }),
+  schema: smbClientSchema,
   open: (identity, config, ports) => open("smb-client", identity, config.smb, ports),
 });
 
 export const lustreClient = driverModule({
   names: ["lustre-client"],
-  schema: () => lustreClientSchema,
+  facts: factsOf("lustre", "lustre-client", { parameters, territory: territory("lustre") }),
+  schema: lustreClientSchema,
   open: (identity, config, ports) => open("lustre-client", identity, config.lustre, ports),
 });

@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context, Page, PageRequest, Snapshot } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import { stillWanted, unfinished } from "../failure.ts";
+import { pageOf } from "../pages.ts";
 import { unless } from "./files.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyFrom, make, type Origin, type Plan, unfinished } from "./making.ts";
-import { pageOf } from "./pages.ts";
+import { copyFrom, make, type Origin, type Plan } from "./making.ts";
 import { type Records, type SnapshotRecord, snapshotRecords } from "./records.ts";
 import {
   oldSource,
@@ -16,7 +17,7 @@ import {
   snapshotKey,
   usualSource,
 } from "./snapshot-ids.ts";
-import { present, type Space, stillWanted } from "./space.ts";
+import { begin, present, type Space } from "./space.ts";
 import type { Trees } from "./trees.ts";
 
 /** What the snapshots of a connection are made with. */
@@ -42,7 +43,7 @@ const told = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapsho
 });
 
 /** Snapshots as copies of a volume's folder ("filecopy"). Not atomic: a volume in use changes while it is copied. */
-export class Snapshots {
+export class Snapshots implements Snapshotting {
   readonly #space: Space;
   readonly #parts: SnapshotParts;
   readonly #records: Records<SnapshotRecord>;
@@ -55,6 +56,7 @@ export class Snapshots {
 
   /** As Driver.snapshots.create. Throws "invalid-argument" for a method other than filecopy. */
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
+    await begin(this.#space);
     this.#checkMethod(parameters);
     const { trees, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
@@ -71,6 +73,7 @@ export class Snapshots {
 
   /** As Driver.snapshots.delete. */
   async delete(id: string, call: Call): Promise<void> {
+    await begin(this.#space);
     const place = parseSnapshotId(id);
     if (place === undefined) return;
     const { trees } = this.#parts;
@@ -81,14 +84,21 @@ export class Snapshots {
 
   /** As Driver.snapshots.get. */
   async get(id: string): Promise<Snapshot> {
+    await begin(this.#space);
     const snapshot = await this.#load(id, await this.#known(id), () => this.#volumeIds());
     if (snapshot) return snapshot;
     throw this.#error("internal", `the record of snapshot "${id}" cannot be read; restore it or delete the snapshot`);
   }
 
   /** As Driver.snapshots.list. */
-  async list(volumeId: string | undefined, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
+  async list(
+    filter: { readonly volumeId: string | undefined },
+    page: PageRequest,
+    call: Call,
+  ): Promise<Page<Snapshot>> {
+    await begin(this.#space);
     const { trees } = this.#parts;
+    const { volumeId } = filter;
     let ids: Promise<readonly string[]> | undefined;
     const idsOnce = () => {
       ids ??= this.#volumeIds();

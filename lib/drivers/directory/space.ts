@@ -1,15 +1,14 @@
-import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Locks } from "../../core/locks.ts";
 import type { Slots } from "../../core/slots.ts";
 import type { CommandRunner } from "../../io/runner.ts";
+import type { Subject } from "../failure.ts";
 import { type Files, type Step, unless } from "./files.ts";
 import type { Layout } from "./layout.ts";
 
 /** What all parts of one directory driver share. */
-export interface Space {
-  readonly connection: string;
+export interface Space extends Subject {
   /** Chosen at the beginning of each operation where `choose` is there. */
   files: Files;
   /** How the folder at a path is to be worked on. Rejects with an errno error. */
@@ -24,6 +23,11 @@ export interface Space {
   readonly local: boolean;
   /** Magic numbers of the file systems that the base folder may be on; undefined allows all. */
   readonly mountTypes: readonly number[] | undefined;
+}
+
+/** How the base folder is to be worked on now; each operation begins with it. */
+export async function begin(space: Space): Promise<void> {
+  if (space.choose) space.files = await space.choose(space.layout.base);
 }
 
 /**
@@ -46,16 +50,6 @@ export async function present({ connection, files, layout, mountTypes }: Space, 
   throw new CsiError(
     "unavailable",
     `connection "${connection}": ${layout.base} is on a file system of another type (0x${type.toString(16)}), so the share is not mounted there; mount it`,
-  );
-}
-
-/** Throws the signal's own reason, or "deadline-exceeded", when the request is over. Called between steps that a repeat can continue from. */
-export function stillWanted(space: Space, call: Call): void {
-  if (!call.signal.aborted) return;
-  if (call.signal.reason instanceof CsiError) throw call.signal.reason;
-  throw new CsiError(
-    "deadline-exceeded",
-    `connection "${space.connection}": the request ended before the work; repeat it`,
   );
 }
 

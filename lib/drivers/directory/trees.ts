@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
+import { stillWanted } from "../failure.ts";
 import { type Entry, type Step, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
 import { refuseMounts } from "./mounted.ts";
-import { present, type Space, stillWanted, withFolders } from "./space.ts";
+import { present, type Space, withFolders } from "./space.ts";
 import { removeTree } from "./tools.ts";
 
 /**

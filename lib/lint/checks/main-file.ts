@@ -31,7 +31,7 @@ function* defaults(main: MainFile, modules: World["modules"]): Iterable<Finding>
   const values = Object.entries(mappingAt(main.leaf.source.value)).filter(
     ([key]) => !ownKeys.has(key) && key !== "node",
   );
-  const schemas = [commonSchema, ...modules.flatMap(({ names, schema }) => names.map(name => schema(name)))];
+  const schemas = [commonSchema, ...modules.map(({ schema }) => schema)];
   for (const { path, known } of strangers(schemas, Object.fromEntries(values))) {
     const key = String(path.at(-1));
     const near = nearest(key, known);

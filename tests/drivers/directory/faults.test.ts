@@ -6,7 +6,7 @@ import type { Files } from "../../../lib/drivers/directory/files.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
-import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";
 import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
@@ -25,8 +25,8 @@ describe("while the base folder is away", () => {
     create: () => driver.create(volumeOf("b"), call),
     clone: () => driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call),
     delete: () => driver.delete("a", call),
-    get: () => driver.get("a", call),
-    find: () => driver.find("a", call),
+    get: () => getVolume(driver, "a"),
+    find: () => findVolume(driver, "a"),
     expand: async () => driver.expand?.expand("a", { required: 1n, limit: undefined }, call),
     list: async () => driver.inventory?.list(page, call),
     capacity: async () => driver.capacity?.available({}, call),
@@ -224,9 +224,9 @@ test("half a line at the end of a record does not lose the line before it", asyn
   await driver.create(volumeOf("a"), call);
   const record = `${base}/.csimux/v.a.json`;
   await writeFile(record, '\n{"name":"a","byt', { flag: "a" });
-  expect((await openOn(base).get("a", call)).bytes).toBe(gib);
+  expect((await getVolume(openOn(base), "a")).bytes).toBe(gib);
   await driver.expand?.expand("a", { required: 2n * gib, limit: undefined }, call);
-  expect((await openOn(base).get("a", call)).bytes).toBe(2n * gib);
+  expect((await getVolume(openOn(base), "a")).bytes).toBe(2n * gib);
 });
 
 test("a damaged record does not hide a volume, and one of a snapshot can be deleted", async () => {
@@ -235,7 +235,7 @@ test("a damaged record does not hide a volume, and one of a snapshot can be dele
   const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
   for (const name of ["v.a", "s.s"]) await writeFile(`${base}/.csimux/${name}.json`, "\0\0{}\n[1]\n");
   expect(await volumeIds(driver)).toEqual(["a"]);
-  expect((await driver.get("a", call)).bytes).toBe(0n);
+  expect((await getVolume(driver, "a")).bytes).toBe(0n);
   expect(await codeOf(snapshotsOf(driver).get(id, call))).toBe("internal");
   expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("already-exists");
   await snapshotsOf(driver).delete(id, call);
@@ -251,7 +251,7 @@ test("two names with one id are told apart by the record", async () => {
     '{"name":"A","bytes":"1073741824","created":"2026-01-01T00:00:00Z","connection":"c1"}\n',
   );
   expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("already-exists");
-  expect(await driver.find("a", call)).toBeUndefined();
+  expect(await findVolume(driver, "a")).toBeUndefined();
 });
 
 test("a delete of a snapshot that is being made waits for its end", async () => {

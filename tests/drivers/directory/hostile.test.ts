@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import { array, assert, asyncProperty, constantFrom, oneof, string } from "fast-check";
 import { codeOf } from "../../contract/driver-volumes.ts";
-import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { below, openOn, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
@@ -50,7 +50,7 @@ test("whatever ids and names say, nothing outside their own tree changes", async
     const property = asyncProperty(nearIds, async text => {
       const codes = [
         await codeOf(driver.delete(text, call)),
-        await codeOf(driver.get(text, call)),
+        await codeOf(getVolume(driver, text)),
         await codeOf(driver.expand?.expand(text, { required: gib, limit: undefined }, call) ?? Promise.resolve()),
         await codeOf(snapshotsOf(driver).delete(text, call)),
         await codeOf(snapshotsOf(driver).get(text, call)),
@@ -60,7 +60,7 @@ test("whatever ids and names say, nothing outside their own tree changes", async
       ];
       expect(codes.filter(code => !allowed.has(code))).toEqual([]);
       const { id } = await driver.create(volumeOf(text), call);
-      expect((await driver.find(text, call))?.id).toBe(id);
+      expect((await findVolume(driver, text))?.id).toBe(id);
       await driver.delete(id, call);
       expect((await below(outer)).filter(name => name !== "base/.csimux/work")).toEqual(before);
     });

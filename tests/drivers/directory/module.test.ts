@@ -18,7 +18,7 @@ afterEach(() => rm(base, { recursive: true, force: true }));
 /** Parses a connection file's sections with the module's own schema and opens them. */
 function opened(module: DriverModule, sections: object): Driver {
   const driver = module.names[0] ?? "";
-  const parsed = safeParse(module.schema(driver), sections);
+  const parsed = safeParse(module.schema, sections);
   if (!parsed.success || !module.open) throw new Error(JSON.stringify(parsed.issues));
   const identity = { connection: "c1", driver, instanceId: undefined, maxIdBytes };
   return module.open(identity, parsed.output as never, { local: systemRunner });

@@ -1,7 +1,16 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { codeOf } from "../../contract/driver-volumes.ts";
-import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import {
+  callWith,
+  findVolume,
+  getVolume,
+  gib,
+  snapshotIds,
+  snapshotsOf,
+  volumeIds,
+  volumeOf,
+} from "../../contract/rig.ts";
 import { below, openOn, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
@@ -21,7 +30,7 @@ afterEach(() => rm(base, { recursive: true, force: true }));
 
 test("a volume of democratic-csi is found, listed with unknown size, and served from where it is", async () => {
   const driver = openOn(base, { instanceId: "i1" });
-  const found = await driver.get(volume, call);
+  const found = await getVolume(driver, volume);
   expect(found).toEqual({
     id: volume,
     bytes: 0n,
@@ -33,7 +42,7 @@ test("a volume of democratic-csi is found, listed with unknown size, and served 
       path: `${base}/v/${volume}`,
     },
   });
-  expect(await driver.find(volume, call)).toEqual(found);
+  expect(await findVolume(driver, volume)).toEqual(found);
   expect(await volumeIds(driver)).toEqual([volume]);
 });
 
@@ -41,7 +50,7 @@ test("a create of its name takes it as it is and remembers the size from then on
   const made = await openOn(base).create(volumeOf(volume), call);
   expect(made).toMatchObject({ id: volume, bytes: gib });
   expect(await readFile(`${base}/v/${volume}/content`, "utf8")).toBe("old");
-  expect((await openOn(base).get(volume, call)).bytes).toBe(gib);
+  expect((await getVolume(openOn(base), volume)).bytes).toBe(gib);
   expect(await codeOf(openOn(base).create(volumeOf(volume, 2n * gib), call))).toBe("already-exists");
 });
 
@@ -56,7 +65,7 @@ test("it can be expanded, and then has a size", async () => {
     bytes: gib,
     onNode: false,
   });
-  expect((await driver.get(volume, call)).bytes).toBe(gib);
+  expect((await getVolume(driver, volume)).bytes).toBe(gib);
   expect((await driver.create(volumeOf(volume), call)).bytes).toBe(gib);
 });
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { failure, toolFailure } from "../../../lib/drivers/directory/failures.ts";
+import { explain, toolFailure } from "../../../lib/drivers/directory/failures.ts";
 import { isVolumeId, Layout } from "../../../lib/drivers/directory/layout.ts";
-import { pageOf } from "../../../lib/drivers/directory/pages.ts";
 import {
   oldSource,
   parseSnapshotId,
@@ -12,10 +11,13 @@ import {
   usualSource,
 } from "../../../lib/drivers/directory/snapshot-ids.ts";
 import { onlyVanished } from "../../../lib/drivers/directory/tools.ts";
-import { sizeFrom } from "../../../lib/drivers/directory/volumes.ts";
+import { failure } from "../../../lib/drivers/failure.ts";
+import { pageOf } from "../../../lib/drivers/pages.ts";
+import { sizeFrom } from "../../../lib/drivers/sizes.ts";
 import { CommandError } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 
+const subject = { connection: "c1", explain };
 const volume = "pvc-01234567-89ab-cdef-0123-456789abcdef";
 const old = `${volume}-snapshot-fedcba98-7654-3210-fedc-ba9876543210`;
 
@@ -89,11 +91,11 @@ test.each([
   ["the source when nothing is asked", { required: undefined, limit: undefined }, 1n << 40n, 1n << 40n],
   ["anything for a source of unknown size", { required: 1n, limit: 1n }, 0n, 1n],
 ])("the size of a copy is %s", (_, range, bytes, expected) => {
-  expect(sizeFrom(range, { path: "/x", bytes })).toBe(expected);
+  expect(sizeFrom(range, bytes)).toBe(expected);
 });
 
 test("a copy smaller than its source is out of range", async () => {
-  const asked = async () => sizeFrom({ required: 2n, limit: undefined }, { path: "/x", bytes: 3n });
+  const asked = async () => sizeFrom({ required: 2n, limit: undefined }, 3n);
   expect(await codeOf(asked())).toBe("out-of-range");
 });
 
@@ -130,7 +132,7 @@ describe("failures", () => {
     ["EXDEV", "failed-precondition"],
     ["EBADF", "internal"],
   ] as const)("%s is %s and names the connection and the work", (name, code) => {
-    const error = failure(errno(name), "c1", 'create volume "a"');
+    const error = failure(errno(name), subject, 'create volume "a"');
     expect(error.code).toBe(code);
     expect(error.message).toStartWith('connection "c1": cannot create volume "a": ');
     expect(error.message).toContain(name);
@@ -145,13 +147,13 @@ describe("failures", () => {
     ["killed", "unavailable"],
     ["spawn", "unavailable"],
   ] as const)("a command that is %s is %s", (kind, code) => {
-    expect(failure(new CommandError("local", "cp", kind, "reason"), "c1", "copy").code).toBe(code);
+    expect(failure(new CommandError("local", "cp", kind, "reason"), subject, "copy").code).toBe(code);
   });
 
   test("a failure on purpose stays as it is, an unknown one says nothing of its text", () => {
     const own = new CsiError("not-found", "x");
-    expect(failure(own, "c1", "y")).toBe(own);
-    expect(failure(new Error("password=1"), "c1", "y").message).not.toContain("password");
+    expect(failure(own, subject, "y")).toBe(own);
+    expect(failure(new Error("password=1"), subject, "y").message).not.toContain("password");
   });
 
   test.each([

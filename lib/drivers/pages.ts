@@ -1,5 +1,5 @@
-import { CsiError } from "../../core/errors.ts";
-import type { Page, PageRequest } from "../driver.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Page, PageRequest } from "./driver.ts";
 
 const mark = ">";
 

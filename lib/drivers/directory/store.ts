@@ -1,0 +1,184 @@
+import { wantedBytes } from "../../core/bytes.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { backendName } from "../../core/name.ts";
+import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
+import { type Meaning, stillWanted, unfinished } from "../failure.ts";
+import { pageOf } from "../pages.ts";
+import { refuseUnequal, sizeFrom } from "../sizes.ts";
+import type { Asset, VolumeStore } from "../store.ts";
+import { isVolumeId } from "./layout.ts";
+import { copyFrom, make, type Origin, type Plan } from "./making.ts";
+import type { Dress } from "./owner.ts";
+import { type Records, type VolumeRecord, volumeRecords } from "./records.ts";
+import { type Snapshots, sameSnapshot } from "./snapshots.ts";
+import { begin, present, type Space } from "./space.ts";
+import { checkTools } from "./tools.ts";
+import type { Trees } from "./trees.ts";
+
+/** A folder that is a volume, or a record that tells of an interrupted creation of one. */
+export type Folder = Asset;
+
+/** What the volumes of a connection are made with. */
+export interface FolderParts {
+  readonly trees: Trees;
+  readonly dress: Dress;
+  readonly maxIdBytes: number;
+  readonly snapshots: Snapshots;
+}
+
+const copyable = ["volume", "snapshot"] as const;
+
+/** Volumes as folders below `v`, with a record of each below `.csimux`. */
+export class FolderStore implements VolumeStore<Folder> {
+  readonly snapshots: Snapshots;
+  readonly clonesFrom = copyable;
+  readonly #space: Space;
+  readonly #parts: FolderParts;
+  readonly #records: Records<VolumeRecord>;
+
+  constructor(space: Space, parts: FolderParts) {
+    this.snapshots = parts.snapshots;
+    this.#space = space;
+    this.#parts = parts;
+    this.#records = volumeRecords(space);
+  }
+
+  idOf(name: string): string {
+    return backendName(name, this.#parts.maxIdBytes);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<Folder> {
+    await begin(this.#space);
+    const { trees } = this.#parts;
+    const id = this.idOf(spec.name);
+    if (await trees.has(id)) return this.#existing(id, spec);
+    await present(this.#space, "next");
+    const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
+    return folder(id, await make(this.#space, subject, () => this.#plan(spec, call), call));
+  }
+
+  /** A record without a tree tells of an interrupted creation, because it is written before anything else. */
+  async find(id: string): Promise<Folder | undefined> {
+    await begin(this.#space);
+    if (isVolumeId(id) && (await this.#parts.trees.has(id))) return folder(id, await this.#records.read(id));
+    await present(this.#space, "next");
+    if (!isVolumeId(id) || (await this.#space.files.entry(this.#file(id), "next")) === undefined) return undefined;
+    return { ...folder(id, undefined), finished: false };
+  }
+
+  /** A folder is complete from the moment it appears. */
+  async finish(asset: Folder): Promise<Folder> {
+    return asset;
+  }
+
+  async destroy(id: string, call: Call): Promise<void> {
+    if (!isVolumeId(id)) return;
+    await begin(this.#space);
+    // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
+    const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
+    await this.#parts.trees.remove(id, this.#file(id), mark, call);
+  }
+
+  explain(error: unknown): Meaning | undefined {
+    return this.#space.explain(error);
+  }
+
+  sameSource(a: Source, b: Source): boolean {
+    return a.kind === b.kind && (a.kind === "volume" ? a.id === b.id : sameSnapshot(a.id, b.id));
+  }
+
+  /** There is no quota, so only the record grows. */
+  async resize(asset: Folder, bytes: bigint): Promise<Folder> {
+    const record = (await this.#records.read(asset.id)) ?? this.#record(undefined, 0n, undefined);
+    await this.#records.amend(asset.id, { ...record, bytes });
+    return { ...asset, bytes };
+  }
+
+  /** What the file system of the base folder has left. */
+  async available(_parameters: Context): Promise<bigint> {
+    await begin(this.#space);
+    await present(this.#space, "first");
+    return (await this.#space.files.statfs(this.#space.layout.base)).availableBytes;
+  }
+
+  async list(page: PageRequest, call: Call): Promise<Page<Folder>> {
+    await begin(this.#space);
+    const { trees } = this.#parts;
+    return pageOf(await trees.names(), isVolumeId, page, async id => {
+      stillWanted(this.#space, call);
+      return (await trees.isTree(id)) ? folder(id, await this.#records.read(id)) : undefined;
+    });
+  }
+
+  async check(call: Call): Promise<void> {
+    await begin(this.#space);
+    await present(this.#space, "first");
+    await this.#space.files.usable(this.#space.layout.base);
+    await checkTools(this.#space, call);
+  }
+
+  /** The tree of an existing volume. Throws "not-found". */
+  async origin(id: string): Promise<Origin> {
+    if (!isVolumeId(id) || !(await this.#parts.trees.has(id))) {
+      await present(this.#space, "first");
+      const text = `connection "${this.#space.connection}": volume "${id.slice(0, 128)}" does not exist`;
+      throw new CsiError("not-found", text);
+    }
+    return { path: this.#space.layout.tree("v", id), bytes: (await this.#records.read(id))?.bytes ?? 0n };
+  }
+
+  #file(id: string): string {
+    return this.#space.layout.record("v", id);
+  }
+
+  #record(name: string | undefined, bytes: bigint, source: Source | undefined): VolumeRecord {
+    return { name, bytes, source, created: new Date(), connection: this.#space.connection };
+  }
+
+  /** Answers a create whose tree is there already. A tree of unknown name or size takes those that are asked for. */
+  async #existing(id: string, spec: VolumeSpec): Promise<Folder> {
+    const record = await this.#records.read(id);
+    refuseUnequal(this.#space.connection, this, spec, folder(id, record));
+    try {
+      // The call that made it may have ended before this step.
+      await this.#parts.trees.sync();
+      return folder(id, await this.#adopted(id, spec, record));
+    } catch (error) {
+      throw unfinished(error, this.#space, `create volume "${spec.name}"`);
+    }
+  }
+
+  /** The record of a tree that is now this volume, completed where something was not known. */
+  async #adopted(id: string, spec: VolumeSpec, record: VolumeRecord | undefined): Promise<VolumeRecord> {
+    if (record?.name !== undefined && record.bytes > 0n) return record;
+    const bytes = record && record.bytes > 0n ? record.bytes : wantedBytes(spec.range);
+    const taken = this.#record(spec.name, bytes, record?.source);
+    const adopted = { ...taken, created: record?.created ?? taken.created };
+    await this.#records.amend(id, adopted);
+    return adopted;
+  }
+
+  async #plan(spec: VolumeSpec, call: Call): Promise<Plan<VolumeRecord>> {
+    const { dress, snapshots } = this.#parts;
+    const { source } = spec;
+    const from =
+      source && (source.kind === "volume" ? await this.origin(source.id) : await snapshots.origin(source.id));
+    const fill = async (target: string) => {
+      if (from) await copyFrom(this.#space, from.path, target, call);
+      await dress.apply(target);
+      stillWanted(this.#space, call);
+    };
+    const record = this.#record(spec.name, sizeFrom(spec.range, from?.bytes ?? 0n), source);
+    return { record, fill: (from === undefined ? dress.plain : undefined) ?? fill };
+  }
+}
+
+const folder = (id: string, record: VolumeRecord | undefined): Folder => ({
+  id,
+  name: record?.name,
+  bytes: record?.bytes ?? 0n,
+  source: record?.source,
+  notes: {},
+  finished: true,
+});

@@ -1,0 +1,51 @@
+import type { Access } from "../core/access.ts";
+import { type Protocol, protocols } from "../core/protocols.ts";
+
+/** Keys that lead to a value in a connection file. */
+type KeyPath = readonly string[];
+
+/**
+ * Trees that a connection regards as its own: it lists, adopts and deletes what lies in them. Two connections whose territories
+ * overlap take each other's volumes for theirs.
+ */
+export interface Territory {
+  /** Equal text means that equal hosts are the same system. */
+  readonly system: string;
+  /** Where the host's name or address stands; the first that is there counts. Without one it is each node's own. */
+  readonly hosts: readonly KeyPath[];
+  /** Where the roots of the trees stand; parts of a root are separated by "/". */
+  readonly trees: readonly KeyPath[];
+}
+
+/** What is known of the drivers of a module without opening one. */
+export interface DriverFacts {
+  /** Undefined where another CSI driver attaches the volumes, or where volumes name their own protocol. */
+  readonly protocol: Protocol | undefined;
+  readonly access: Access;
+  /** Who may serve whose volumes: drivers with equal text understand each other's. */
+  readonly family: string;
+  /** Volumes exist only on the node that made them. */
+  readonly local: boolean;
+  /** A controller creates volumes; otherwise people or pods describe them and only nodes are involved. */
+  readonly provisions: boolean;
+  readonly expands: boolean;
+  /** A snapshot's id holds that of its volume, so that both have to fit into one handle. */
+  readonly snapshotsNameVolume: boolean;
+  /** Parameters of classes that this driver reads, beside those of templates. */
+  readonly parameters: { readonly volume: readonly string[]; readonly snapshot: readonly string[] };
+  readonly territory: Territory | undefined;
+}
+
+/** The facts of a driver that provisions volumes for one protocol, with what is different about it. */
+export const factsOf = (protocol: Protocol, family: string, more: Partial<DriverFacts> = {}): DriverFacts => ({
+  protocol,
+  access: protocols[protocol],
+  family,
+  local: false,
+  provisions: true,
+  expands: true,
+  snapshotsNameVolume: false,
+  parameters: { volume: [], snapshot: [] },
+  territory: undefined,
+  ...more,
+});

@@ -1,0 +1,93 @@
+import type { Call } from "../core/call.ts";
+import { type Code, CsiError, isFinal } from "../core/errors.ts";
+import { CommandError, type CommandFailure } from "../io/runner.ts";
+
+/** What the words of a storage system mean to a caller: a code, and a text that says what to do. */
+export interface Meaning {
+  readonly code: Code;
+  readonly text: string;
+}
+
+/** Whose failures are named: a connection, and the one place where the words of its storage are understood. */
+export interface Subject {
+  readonly connection: string;
+  /** Undefined for a failure that this storage does not know. */
+  explain(error: unknown): Meaning | undefined;
+}
+
+const commandCodes: Readonly<Record<CommandFailure, Code>> = {
+  missing: "failed-precondition",
+  denied: "failed-precondition",
+  timeout: "deadline-exceeded",
+  cancelled: "deadline-exceeded",
+  killed: "unavailable",
+  spawn: "unavailable",
+  overflow: "unavailable",
+  unreachable: "unavailable",
+  lost: "unavailable",
+};
+
+/**
+ * The error to report for anything that went wrong while `doing` (for example `create volume "a"`); a CsiError stays itself.
+ * Everything that is not recognised is "internal", without the original text, which may hold anything.
+ */
+export function failure(error: unknown, subject: Subject, doing: string): CsiError {
+  if (error instanceof CsiError) return error;
+  const head = `connection "${subject.connection}": cannot ${doing}`;
+  const known = subject.explain(error);
+  if (known) return new CsiError(known.code, `${head}: ${known.text}`, { cause: error });
+  if (error instanceof CommandError)
+    return new CsiError(commandCodes[error.failure], `${head}: ${error.message}`, { cause: error });
+  return new CsiError("internal", `${head}: unexpected failure; see the log`, { cause: error });
+}
+
+/** The failure of a call of which something is or may be there: never a final one, from which the caller would conclude the opposite. */
+export function unfinished(error: unknown, subject: Subject, doing: string): CsiError {
+  const failed = failure(error, subject, doing);
+  if (!isFinal(failed)) return failed;
+  return new CsiError("unavailable", `${failed.message}; then repeat the call, because something of it is there`, {
+    cause: error,
+  });
+}
+
+/**
+ * The error to throw after a creation failed. A failure that is not final stays, for the repeat goes on from what is there;
+ * a final one stays final only when `undo` proves that nothing is left (CSI "Timeouts": nobody would ever delete the rest).
+ */
+export async function afterFailure(
+  error: unknown,
+  undo: () => Promise<boolean>,
+  subject: Subject,
+  doing: string,
+  call: Call,
+): Promise<unknown> {
+  if (!isFinal(failure(error, subject, doing))) return error;
+  const undone = await undo().catch((cause: unknown) => {
+    call.log.warn("could not remove what a failed call left; the next call of this name will", { doing, cause });
+    return false;
+  });
+  return undone ? error : unfinished(error, subject, doing);
+}
+
+/** Throws the signal's own reason, or "deadline-exceeded", when the request is over. Called between steps that a repeat can continue from. */
+export function stillWanted({ connection }: Pick<Subject, "connection">, call: Call): void {
+  if (!call.signal.aborted) return;
+  if (call.signal.reason instanceof CsiError) throw call.signal.reason;
+  throw new CsiError("deadline-exceeded", `connection "${connection}": the request ended before the work; repeat it`);
+}
+
+/** Runs one operation; every failure of it gets its code and a message that names connection and object. */
+export async function guarded<T>(
+  subject: Subject,
+  doing: string,
+  name: string,
+  call: Call,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    stillWanted(subject, call);
+    return await work();
+  } catch (error) {
+    throw failure(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`);
+  }
+}

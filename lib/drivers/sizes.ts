@@ -1,0 +1,48 @@
+import { type CapacityRange, insideRange, wantedBytes } from "../core/bytes.ts";
+import { CsiError } from "../core/errors.ts";
+import type { VolumeSpec } from "./driver.ts";
+import type { Asset, VolumeStore } from "./store.ts";
+
+/**
+ * The size in bytes of a volume made from a source of `least` bytes (0: there is none, or nobody knows): as asked, else at
+ * least as large as its source. Throws "out-of-range".
+ */
+export function sizeFrom(range: CapacityRange, least: bigint): bigint {
+  const wanted = wantedBytes(range);
+  if (wanted >= least) return wanted;
+  if (range.required === undefined && range.limit === undefined) return least;
+  throw new CsiError("out-of-range", `${wanted} bytes are less than the source's ${least}; ask for at least those`);
+}
+
+/**
+ * The size in bytes that a volume of `current` bytes (0: nobody knows) grows to. A volume never shrinks, and one that is large
+ * enough stays as it is. Throws "out-of-range" when it is larger than the limit already (CSI ControllerExpandVolume).
+ */
+export function grownSize(id: string, current: bigint, range: CapacityRange): bigint {
+  const wanted = wantedBytes(range);
+  if (range.limit !== undefined && current > range.limit)
+    throw new CsiError("out-of-range", `volume "${id}" has ${current} bytes already and never shrinks`);
+  return current >= wanted || (current > 0n && range.required === undefined) ? current : wanted;
+}
+
+/** Throws "already-exists" when `asset` cannot be the answer to `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */
+export function refuseUnequal<A extends Asset>(
+  connection: string,
+  store: VolumeStore<A>,
+  spec: VolumeSpec,
+  asset: A,
+): void {
+  const { name, source, range } = spec;
+  const exists = (why: string) =>
+    new CsiError("already-exists", `connection "${connection}": volume "${name}" exists ${why}`);
+  if (asset.name !== undefined && asset.name !== name) throw exists(`with this id as "${asset.name}"`);
+  if (!isSame(store, source, asset.source))
+    throw exists("with another source, or with one that nothing proves; delete it first");
+  if (asset.bytes > 0n && !insideRange(asset.bytes, range))
+    throw exists(`with ${asset.bytes} bytes, which is outside the range asked for`);
+}
+
+function isSame<A extends Asset>(store: VolumeStore<A>, a: VolumeSpec["source"], b: VolumeSpec["source"]): boolean {
+  if (!a || !b) return a === b;
+  return store.sameSource?.(a, b) ?? (a.kind === b.kind && a.id === b.id);
+}

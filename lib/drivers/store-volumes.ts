@@ -1,0 +1,133 @@
+import type { CapacityRange } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { Locks } from "../core/locks.ts";
+import type { Context, Expanded, Found, Page, PageRequest, Volume, VolumeSpec } from "./driver.ts";
+import { afterFailure, type Meaning, type Subject } from "./failure.ts";
+import type { Identity } from "./module.ts";
+import { grownSize, refuseUnequal } from "./sizes.ts";
+import type { Asset, Notes, Share, VolumeStore } from "./store.ts";
+
+/**
+ * The volumes of a store that a share makes reachable. What every family owes its callers stands here once: one change of a
+ * volume at a time, equal or refused, finished or undone, sizes that only grow, one volume context.
+ */
+export class StoreVolumes<A extends Asset> implements Subject {
+  readonly connection: string;
+  readonly #identity: Identity;
+  readonly #store: VolumeStore<A>;
+  readonly #share: Share<A>;
+  readonly #locks = new Locks();
+
+  constructor(identity: Identity, store: VolumeStore<A>, share: Share<A>) {
+    this.connection = identity.connection;
+    this.#identity = identity;
+    this.#store = store;
+    this.#share = share;
+  }
+
+  /** As Subject. */
+  explain(error: unknown): Meaning | undefined {
+    return this.#store.explain(error) ?? this.#share.explain?.(error);
+  }
+
+  /** As Driver.create. */
+  create(spec: VolumeSpec, call: Call): Promise<Volume> {
+    return this.#alone(this.#store.idOf(spec.name), async () => {
+      const asset = await this.#store.create(spec, call);
+      refuseUnequal(this.connection, this.#store, spec, asset);
+      try {
+        return this.#volume(await this.#completed(asset, spec, call));
+      } catch (error) {
+        const undo = async () => {
+          if (asset.finished) return false;
+          await this.#remove(asset.id, call);
+          return true;
+        };
+        throw await afterFailure(error, undo, this, `create volume "${spec.name.slice(0, 160)}"`, call);
+      }
+    });
+  }
+
+  /** As Driver.delete. */
+  delete(id: string, call: Call): Promise<void> {
+    return this.#alone(id, () => this.#remove(id, call));
+  }
+
+  /** As Reading.get. */
+  async get(id: string, call: Call): Promise<Volume> {
+    const asset = await this.#store.find(id, call);
+    if (asset?.finished) return this.#volume(asset);
+    throw this.#absent(id);
+  }
+
+  /** As Naming.find. */
+  async find(name: string, call: Call): Promise<Found | undefined> {
+    const asset = await this.#store.find(this.#store.idOf(name), call);
+    if (!asset) return undefined;
+    if (!asset.finished) return { kind: "unfinished", id: asset.id };
+    const other = asset.name !== undefined && asset.name !== name;
+    return other ? undefined : { kind: "volume", volume: this.#volume(asset) };
+  }
+
+  /** As Expanding.expand. */
+  expand(id: string, range: CapacityRange, call: Call): Promise<Expanded> {
+    return this.#alone(id, async () => {
+      const asset = await this.#store.find(id, call);
+      if (!asset?.finished || !this.#store.resize) throw this.#absent(id);
+      const wanted = grownSize(id, asset.bytes, range);
+      const grown = wanted === asset.bytes ? asset : await this.#store.resize(asset, wanted, call);
+      // Also where nothing grew: the call that did the first half may have ended before the second.
+      await this.#share.resized?.(grown, call);
+      return { bytes: grown.bytes, onNode: this.#share.growsOnNode };
+    });
+  }
+
+  /** As Listing.list. */
+  async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
+    const { items, next } = (await this.#store.list?.(page, call)) ?? { items: [], next: undefined };
+    return { items: items.map(asset => this.#volume(asset)), next };
+  }
+
+  async #completed(asset: A, spec: VolumeSpec, call: Call): Promise<A> {
+    let kept = asset;
+    const keep = async (notes: Notes): Promise<A> => {
+      if (this.#store.note) kept = await this.#store.note(kept, notes, call);
+      return kept;
+    };
+    const notes = (await this.#share.publish?.(asset, spec, keep, call)) ?? {};
+    return kept.finished && holds(kept.notes, notes) ? kept : await this.#store.finish(kept, notes, call);
+  }
+
+  async #remove(id: string, call: Call): Promise<void> {
+    if (this.#share.withdraw) {
+      const asset = await this.#store.find(id, call);
+      if (asset) await this.#store.refuseRemoval?.(asset, call);
+      if (asset) await this.#share.withdraw(asset, call);
+    }
+    await this.#store.destroy(id, call);
+  }
+
+  #alone<T>(id: string, work: () => Promise<T>): Promise<T> {
+    return this.#locks.hold([id], work);
+  }
+
+  #absent(id: string): CsiError {
+    return new CsiError("not-found", `connection "${this.connection}": volume "${id.slice(0, 128)}" does not exist`);
+  }
+
+  /** The same on every answer (CSI Volume.volume_context). */
+  #volume(asset: A): Volume {
+    const { driver, instanceId } = this.#identity;
+    const context: Context = {
+      node_attach_driver: this.#share.protocol,
+      provisioner_driver: driver,
+      ...(instanceId !== undefined && { provisioner_driver_instance_id: instanceId }),
+      ...this.#share.context(asset),
+    };
+    return { id: asset.id, bytes: asset.bytes, context, source: asset.source };
+  }
+}
+
+/** Whether all of these notes stand among those. */
+const holds = (all: Notes, some: Notes): boolean => Object.entries(some).every(([key, value]) => all[key] === value);

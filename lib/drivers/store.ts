@@ -1,0 +1,85 @@
+import type { Access } from "../core/access.ts";
+import type { Call } from "../core/call.ts";
+import type { Protocol } from "../core/protocols.ts";
+import type { Context, Page, PageRequest, Snapshotting, Source, VolumeSpec } from "./driver.ts";
+import type { Meaning } from "./failure.ts";
+
+/** What a share keeps with a volume between its steps: text by key, on stable storage, such as the ids of a target. */
+export type Notes = Readonly<Record<string, string>>;
+
+/** A piece of storage that is, or is about to become, a volume. */
+export interface Asset {
+  readonly id: string;
+  /** The name that the caller chose; undefined when the storage does not tell. */
+  readonly name: string | undefined;
+  /** Size in bytes; 0 when nobody has told yet. */
+  readonly bytes: bigint;
+  readonly source: Source | undefined;
+  readonly notes: Notes;
+  /** False until the whole creation, the share included, is proved to be complete. */
+  readonly finished: boolean;
+}
+
+/**
+ * Where the bytes live. Every method may be repeated, and interrupted after any step; for one id the driver calls one changing
+ * method at a time, but other processes may work on the same storage; what a tool of the storage prints is
+ * understood here and nowhere else. Methods throw CsiError, or whatever `explain` knows.
+ */
+export interface VolumeStore<A extends Asset> {
+  /** The id that a volume of this name gets. Pure. */
+  idOf(name: string): string;
+  /**
+   * Makes what `spec` asks for, or returns what stands under its id already, finished or not. One that stands already and is
+   * not equal is returned unchanged: the driver compares and refuses. Nothing is left of a creation that fails for good.
+   */
+  create(spec: VolumeSpec, call: Call): Promise<A>;
+  /** What stands under the id, finished or not. */
+  find(id: string, call: Call): Promise<A | undefined>;
+  /** Keeps notes with an asset, besides those it has; durable when it resolves. Undefined: shares on this store keep none. */
+  note?(asset: A, notes: Notes, call: Call): Promise<A>;
+  /** Keeps the last notes and marks the creation as complete, in one step. */
+  finish(asset: A, notes: Notes, call: Call): Promise<A>;
+  /** Throws "failed-precondition" when the asset cannot be removed now, before anything of it is undone. */
+  refuseRemoval?(asset: A, call: Call): Promise<void>;
+  /** Removes what stands under the id, with what interrupted creations of it left. Success when there is nothing. */
+  destroy(id: string, call: Call): Promise<void>;
+  /** The words of the storage, in ours. */
+  explain(error: unknown): Meaning | undefined;
+  /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */
+  sameSource?(a: Source, b: Source): boolean;
+  /** Grows an asset to `bytes`, never less than it has. */
+  resize?(asset: A, bytes: bigint, call: Call): Promise<A>;
+  /** Snapshots, which throw as this store does. */
+  readonly snapshots?: Snapshotting | undefined;
+  /** The kinds of source that `create` takes. */
+  readonly clonesFrom?: readonly Source["kind"][];
+  /** Bytes that a new volume may take. */
+  available?(parameters: Context, call: Call): Promise<bigint>;
+  /** Finished assets, in a stable order. */
+  list?(page: PageRequest, call: Call): Promise<Page<A>>;
+  /** Throws what is wrong with the storage. Changes nothing. */
+  check?(call: Call): Promise<void>;
+  close?(): Promise<void>;
+}
+
+/** How nodes reach assets by one protocol. Every method may be repeated, and interrupted after any step. */
+export interface Share<A extends Asset> {
+  readonly protocol: Protocol;
+  readonly access: Access;
+  /** After a resize a node has work to do: another size of disk, a file system to grow. */
+  readonly growsOnNode: boolean;
+  /**
+   * Makes the asset reachable and returns the notes that finish it. `keep` stores notes before a next step that an
+   * interruption must find again. Undefined when nothing has to be done.
+   */
+  publish?(asset: A, spec: VolumeSpec, keep: (notes: Notes) => Promise<A>, call: Call): Promise<Notes>;
+  /** What leads a node to the asset, beside the keys that every driver has. From its notes; no I/O. */
+  context(asset: A): Context;
+  /** Undoes `publish`. Success when the asset is not reachable. Undefined when there is nothing to undo. */
+  withdraw?(asset: A, call: Call): Promise<void>;
+  /** The asset has another size now. */
+  resized?(asset: A, call: Call): Promise<void>;
+  explain?(error: unknown): Meaning | undefined;
+  /** Throws what is wrong with the service that shares. Changes nothing. */
+  check?(call: Call): Promise<void>;
+}
