@@ -17,14 +17,17 @@ const yaml = (below: string): readonly string[] =>
     .filter(name => name.endsWith(".yaml"))
     .map(name => `${below}${name}`);
 
-/** What `csimux validate` says about these files, but for drivers whose code is still to come. */
+/** Of files that are to be filled in: drivers whose code is still to come, and places of secrets. */
+const meant: ReadonlySet<string> = new Set(["driver-not-ready", "placeholder-value"]);
+
+/** What `csimux validate` says about these files, but for what they are meant to show. */
 function problems(files: readonly string[]): readonly string[] {
   const inputs = files.map((file): Input => {
     const role = file.includes("connections/") ? "connection" : "given";
     return { file, text: readFileSync(new URL(file, folder), "utf8"), role };
   });
   return lint(inputs, { modules, outside, atHome: true, compile })
-    .problems.filter(({ rule }) => rule !== "driver-not-ready")
+    .problems.filter(({ rule }) => !meant.has(rule))
     .map(({ file, line, rule, message }) => `${file}:${line} ${rule} ${message}`);
 }
 
@@ -34,7 +37,7 @@ describe("examples", () => {
   });
 
   test.each(exampleFiles.map(({ file, text }) => ({ file, text })))("$file is a good connection file", ({ text }) => {
-    expect(read(text).diagnostics).toEqual([]);
+    expect(read(text).diagnostics.filter(({ rule }) => rule !== "placeholder-value")).toEqual([]);
   });
 
   test.each(exampleFiles.filter(({ file }) => !file.startsWith("quickstart/")))(

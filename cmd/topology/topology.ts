@@ -85,7 +85,7 @@ async function viewOf(
     targets,
     broken: found && wanted === undefined ? found.broken : new Map(),
     modes: targets && wanted !== undefined ? courses(config, nodes, targets, storageClass) : [],
-    warnings: many ? [...clusterWarnings(nodes), ...cutWarning(nodes, wanted)] : [],
+    warnings: many ? [...unseen(found, config), ...clusterWarnings(nodes), ...cutWarning(nodes, wanted)] : [],
   };
 }
 
@@ -103,6 +103,14 @@ async function connections(
     `the folder ${given ?? config.configFolder} is not on this machine; name the connection files' folder with --connections`,
   );
 }
+
+/** What is left out for want of the connection files. */
+const unseen = (found: Targets | undefined, { configFolder }: ProxyConfig): readonly string[] =>
+  found
+    ? []
+    : [
+        `which connections nodes reach was not looked at: the folder ${configFolder} is not on this machine; see --connections`,
+      ];
 
 function cutWarning(nodes: readonly ViewedNode[], wanted: string | undefined): readonly string[] {
   const places = alike(nodes.filter(({ report }) => !report.failure).map(registered)).length;

@@ -5,7 +5,9 @@ import { type Format, formats, type ValidateOptions } from "./options.ts";
 
 interface Flags {
   readonly config?: string;
-  readonly format: string;
+  readonly name: string;
+  readonly output: string;
+  readonly format?: string;
   readonly quiet?: true;
   readonly strict?: true;
   readonly online?: true;
@@ -21,8 +23,10 @@ export function addValidate(program: Command, host: Host): void {
       "[inputs...]",
       "files, folders, globs; - for standard input; without any, the folder that the main file names",
     )
-    .option("--config <file>", "the main file, usually proxy.yaml")
-    .option("--format <format>", `${formats.join(", ")}`, "text")
+    .option("--config <file>", "the main file, usually proxy.yaml; its connection folder is checked with it")
+    .option("--name <connection>", "the connection that a file on standard input would be", "stdin")
+    .option("-o, --output <format>", `${formats.join(", ")}`, "text")
+    .option("--format <format>", "same as --output")
     .option("--quiet", "errors only, and nothing when there are none")
     .option("--strict", "warnings fail too")
     .option("--online", "also connect to each storage system; references to the environment must then be right")
@@ -33,14 +37,15 @@ export function addValidate(program: Command, host: Host): void {
 const isFormat = (text: string): text is Format => formats.some(format => format === text);
 
 async function run(inputs: readonly string[], flags: Flags, host: Host): Promise<number> {
-  const { format } = flags;
+  const format = flags.format ?? flags.output;
   if (!isFormat(format)) {
-    host.err(`csimux: --format is one of ${formats.join(", ")}\n`);
+    host.err(`csimux: --output is one of ${formats.join(", ")}, not "${format}"\n`);
     return 2;
   }
   const options: ValidateOptions = {
     inputs,
     config: flags.config,
+    name: flags.name,
     format,
     quiet: flags.quiet === true,
     strict: flags.strict === true,

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
 import type { Input } from "../../lib/lint/input.ts";
+import { nameOf } from "../../lib/lint/objects.ts";
 import { connectionFolder } from "../connection-folder.ts";
 import type { Host } from "../host.ts";
 import type { ValidateOptions } from "./options.ts";
@@ -15,20 +16,31 @@ export class InputError extends Error {
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 const isCandidate = (name: string): boolean => isYaml(name) || name.endsWith(".json");
 
-/** Everything that the command line names, read once each, however often it is named. Throws InputError. */
-export async function readInputs({ inputs, config }: ValidateOptions, host: Host): Promise<readonly Input[]> {
-  const all = new Map<string, Input>();
-  const add = (input: Input): void => {
-    const key = input.file === "-" ? "-" : resolve(input.file);
-    if (!all.has(key)) all.set(key, input);
-  };
+/** What the command line names. */
+export interface Inputs {
+  readonly all: readonly Input[];
+  /** The connection folder that the main file names, where it is not on this machine. */
+  readonly missingFolder: string | undefined;
+}
+
+/**
+ * Everything that the command line names and the connection folder of the main file, read once each, however often it is
+ * named. A connection file that was named stands for the one of its name in that folder. Throws InputError.
+ */
+export async function readInputs({ inputs, config, name }: ValidateOptions, host: Host): Promise<Inputs> {
   // A pipe such as <(sops -d proxy.yaml) can be read only once.
   const main = config === undefined ? undefined : ({ file: config, text: textOf(config), role: "main" } as const);
-  if (main) add(main);
-  for (const input of inputs) for (const found of await readable(input, () => expand(input, host))) add(found);
-  if (main && inputs.length === 0)
-    for (const found of await readable(main.file, async () => folderOf(main.file, main.text, host))) add(found);
-  return [...all.values()];
+  const named: Input[] = [];
+  for (const input of inputs) named.push(...(await readable(input, () => expand(input, name, host))));
+  const folder = main && (await readable(main.file, async () => folderOf(main.file, main.text, host)));
+  const given = new Set(named.filter(({ role }) => role === "given").map(each => each.name ?? nameOf(each.file)));
+  const beside = (folder?.files ?? []).filter(({ file }) => !given.has(nameOf(file)));
+  const all = new Map<string, Input>();
+  for (const input of [...(main ? [main] : []), ...beside, ...named]) {
+    const key = input.file === "-" ? "-" : resolve(input.file);
+    if (!all.has(key)) all.set(key, input);
+  }
+  return { all: [...all.values()], missingFolder: folder?.missing };
 }
 
 /** What cannot be looked at (a loop of links, a folder without permission) is an input that cannot be read. */
@@ -56,8 +68,8 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-async function expand(input: string, host: Host): Promise<readonly Input[]> {
-  if (input === "-") return [{ file: "-", text: await host.stdin(), role: "given" }];
+async function expand(input: string, name: string, host: Host): Promise<readonly Input[]> {
+  if (input === "-") return [{ file: "-", text: await host.stdin(), role: "given", name }];
   const stat = statSync(input, { throwIfNoEntry: false });
   if (stat?.isDirectory()) {
     const found = walk(input, new Set());
@@ -91,23 +103,19 @@ function walk(folder: string, seen: Set<string>): readonly string[] {
     });
 }
 
-/** The connection folder that the main file names, if it is on this machine. */
-function folderOf(config: string, text: string, host: Host): readonly Input[] {
+/** The files of the connection folder that the main file names, or its name if it is not on this machine. */
+function folderOf(config: string, text: string, host: Host): { files: readonly Input[]; missing?: string } {
   const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).partial;
-  if (!known || known.configFolder === unknownFolder) return [];
+  if (!known || known.configFolder === unknownFolder) return { files: [] };
   const { configFolder } = known;
   const folder = connectionFolder(configFolder, config);
-  if (folder === undefined) {
-    host.err(
-      `csimux: the folder ${configFolder} is not on this machine; name the connection files to have them checked\n`,
-    );
-    return [];
-  }
+  if (folder === undefined) return { files: [], missing: configFolder };
   const files = readdirSync(folder).filter(name => isYaml(name) && !name.startsWith("."));
-  return files.sort().map(name => {
+  const read = files.sort().map((name): Input => {
     const path = join(folder, name);
     return { file: path, text: textOf(path), role: "connection" };
   });
+  return { files: read };
 }
 
 /** The beginning of a larger file is enough to refuse it. */

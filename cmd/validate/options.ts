@@ -7,6 +7,8 @@ export type Format = (typeof formats)[number];
 export interface ValidateOptions {
   readonly inputs: readonly string[];
   readonly config: string | undefined;
+  /** Of the connection that is read from standard input. */
+  readonly name: string;
   readonly format: Format;
   /** Errors only. */
   readonly quiet: boolean;

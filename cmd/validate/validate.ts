@@ -11,19 +11,20 @@ import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Host } from "../host.ts";
 import { outsideOf } from "../outside.ts";
 import { version } from "../version.ts";
-import { InputError, readInputs } from "./files.ts";
+import { InputError, type Inputs, readInputs } from "./files.ts";
 import type { Format, ValidateOptions } from "./options.ts";
 
 /** Checks everything in one run. Returns the exit code: 0 clean, 1 problems, 2 unreadable input. */
 export async function validate(options: ValidateOptions, host: Host): Promise<number> {
-  let inputs: readonly Input[];
+  let read: Inputs;
   try {
-    inputs = await readInputs(options, host);
+    read = await readInputs(options, host);
   } catch (error) {
     if (!(error instanceof InputError)) throw error;
     host.err(`csimux: ${error.message}\n`);
     return 2;
   }
+  const { all: inputs, missingFolder } = read;
   if (inputs.length === 0) {
     host.err("csimux: nothing to check; name files or folders, or the main file with --config\n");
     return 2;
@@ -38,9 +39,16 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   const online = options.online ? await askAll(linted.worlds, host) : [];
   const all = [...linted.problems, ...online];
   const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
-  host.out(printed(shown, options, inputs, linted.checked, host.colour));
   const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
-  return failing.length > 0 ? 1 : 0;
+  const unseen = missingFolder !== undefined && linted.worlds.every(({ connections }) => connections.length === 0);
+  const code = failing.length > 0 ? 1 : unseen ? 2 : 0;
+  host.out(printed(shown, options, inputs, { checked: linted.checked, code }, host.colour));
+  if (unseen) {
+    host.err(
+      `csimux: no connection was looked at: the folder ${missingFolder} is not on this machine; name the connection files\n`,
+    );
+  }
+  return code;
 }
 
 async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Problem[]> {
@@ -59,19 +67,28 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
 
 function printed(
   problems: readonly Problem[],
-  { format, quiet }: ValidateOptions,
+  { format, quiet, strict }: ValidateOptions,
   inputs: readonly Input[],
-  checked: number,
+  { checked, code }: { readonly checked: number; readonly code: number },
   colour: boolean,
 ): string {
   if (format === "json") return json(problems);
-  if (format === "sarif") return sarif(problems, rules, version);
-  if (format === "github") return github(problems);
+  // What fails the command is an error to the services that read these.
+  const judged = strict ? problems.map(each => ({ ...each, severity: "error" as const })) : problems;
+  if (format === "sarif") return sarif(judged, rules, version, code);
+  if (format === "github") return github(judged);
   const files = inputs.map(({ file }) => file);
-  if (format === "junit") return junit(problems, files);
-  const text = problems.map(problem => problemText(problem, paint(colour))).join("");
+  if (format === "junit") return junit(judged, files);
+  const text = errorsFirst(problems)
+    .map(problem => problemText(problem, paint(colour)))
+    .join("");
   return quiet && problems.length === 0 ? "" : text + summary(problems, checked);
 }
+
+const errorsFirst = (problems: readonly Problem[]): readonly Problem[] => [
+  ...problems.filter(({ severity }) => severity === "error"),
+  ...problems.filter(({ severity }) => severity !== "error"),
+];
 
 /** Prints what rules there are, as text or as JSON. */
 export function listRules(format: Format, host: Host): number {

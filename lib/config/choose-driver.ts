@@ -25,6 +25,10 @@ const refused: ReadonlyMap<unknown, readonly [string, string]> = new Map([
 
 /** Finds the module that serves the connection of this name; `raw` is what the file holds. */
 export function chooseModule(name: string, raw: unknown, modules: readonly DriverModule[]): Chosen {
+  if (raw === null || raw === undefined) {
+    const message = `the file of connection "${name}" is empty, or holds only comments`;
+    return { finding: failure("empty-file", [], message, 'begin with "driver: <name>", or remove the file') };
+  }
   if (!isMapping(raw) || raw["driver"] === undefined || raw["driver"] === null) {
     const typo = isMapping(raw) ? nearest("driver", Object.keys(raw)) : undefined;
     if (typo !== undefined)

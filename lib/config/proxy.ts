@@ -73,7 +73,8 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   });
   if (source.diagnostics.some(each => each.blocks)) return refused([]);
   const raw = source.value;
-  if (!isMapping(raw)) return refused([emptyMain]);
+  if (raw === null || raw === undefined) return refused([emptyMain]);
+  if (!isMapping(raw)) return refused([noMapping]);
   const driver = raw["driver"];
   if (typeof driver === "string" && driver !== "proxy") return refused([notProxy(driver)], driver);
   const { driver: _, proxy, node, ...rest } = raw;
@@ -82,7 +83,8 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   const diagnostics = [...source.diagnostics, ...findings.map(finding => placed(source, finding))];
   const inherited = Object.entries({ ...rest, node }).filter(([key]) => !ownKeys.has(key));
   const config = value && settled(value, Object.fromEntries(inherited));
-  const right = config ? undefined : apply(mainSchema, withoutFaults(parts, findings), outside).value;
+  const right =
+    config || !isMapping(proxy) ? undefined : apply(mainSchema, withoutFaults(parts, findings), outside).value;
   const partial = config ?? (right && settled(right, Object.fromEntries(inherited)));
   return { source, config, partial, singleDriver: undefined, diagnostics };
 }
@@ -102,12 +104,9 @@ function withoutFaults({ proxy, node }: Mapping, findings: readonly Finding[]): 
   };
 }
 
-const emptyMain = failure(
-  "missing-key",
-  [],
-  "the file holds no settings",
-  'begin with "driver: proxy" and a "proxy:" block',
-);
+const beginning = 'begin with "driver: proxy" and a "proxy:" block';
+const emptyMain = failure("empty-file", [], "the main file is empty, or holds only comments", beginning);
+const noMapping = failure("missing-key", [], "the main file holds no settings", beginning);
 
 const notProxy = (driver: string): Finding =>
   failure(

@@ -6,8 +6,8 @@ import type { PatternCompiler } from "../topology/pattern.ts";
 import { addInput, type Input } from "./input.ts";
 import type { Leaf, Placed, Reported } from "./leaf.ts";
 import type { Gathered } from "./objects.ts";
-import { connectionFile, mainFile } from "./read.ts";
-import type { ConnectionFile, World } from "./world.ts";
+import { type Candidate, connectionFile, mainFile } from "./read.ts";
+import { type ConnectionFile, textAt, type World } from "./world.ts";
 
 /** What was given, read and sorted; plus findings about what could not be sorted. */
 export interface Sorted {
@@ -26,24 +26,22 @@ export function gather(
 ): Sorted {
   const found: Gathered = { candidates: [], classes: [], helm: [], reported: [], placed: [], documents: 0 };
   for (const input of inputs) addInput(input, found);
-  const mains = found.candidates
-    .filter(({ role }) => role === "main")
-    .map(({ leaf }) => mainFile(leaf, modules, outside));
+  const mains = mainCandidates(found.candidates).map(({ leaf }) => mainFile(leaf, modules, outside));
   const main = mains[0];
   const defaults = main?.read.partial?.defaults ?? noDefaults;
   const connections = found.candidates
     .filter(({ role }) => role === "connection")
     .map(candidate => connectionFile(candidate, defaults, modules, outside));
-  for (const other of mains.slice(1)) {
-    const message = `another main file was read before: ${main?.leaf.file ?? ""}`;
-    found.reported.push({
-      leaf: other.leaf,
-      finding: failure("several-main-files", ["driver"], message, "check one deployment at a time", "key"),
-    });
+  for (const { leaf } of mains.slice(1)) {
+    // The Secret that is made from the main file.
+    if (leaf.text === main?.leaf.text && leaf.inside !== main.leaf.inside) continue;
+    const message = `the main file is ${main?.leaf.file ?? ""}, and nothing beside it can say "driver: proxy" too`;
+    const fix = "name the driver of the storage if this is a connection; else check one deployment at a time";
+    found.reported.push({ leaf, finding: failure("several-main-files", ["driver"], message, fix, "key") });
   }
   const placed = [
     ...found.placed,
-    ...[...mains, ...connections].flatMap(({ leaf, read }) =>
+    ...[...mains.slice(0, 1), ...connections].flatMap(({ leaf, read }) =>
       read.diagnostics.map(diagnostic => ({ leaf, diagnostic })),
     ),
   ];
@@ -58,6 +56,16 @@ export function gather(
   };
   const others = [...found.reported, ...placed].map(({ leaf }) => leaf);
   return { world, leaves: [...new Set([...leaves, ...others])], reported: found.reported, placed };
+}
+
+/** The main file first: the one that was named as such, or one that says where its connections are, whatever the order. */
+function mainCandidates(candidates: readonly Candidate[]): readonly Candidate[] {
+  const all = candidates.filter(({ role }) => role === "main");
+  const main =
+    all.find(({ named }) => named) ??
+    all.find(({ leaf }) => textAt(leaf.source.value, "proxy", "configFolder")) ??
+    all[0];
+  return main ? [main, ...all.filter(each => each !== main)] : [];
 }
 
 /** The same text under the same name, as a file and in the Secret made from it, is one connection. */

@@ -17,6 +17,8 @@ export interface Input {
    * `given`: the user named this very file, so it must be something. `found`: met in a folder, may be anything.
    */
   readonly role: "main" | "connection" | "given" | "found";
+  /** The connection that the text would be, where `file` does not say it: on standard input. */
+  readonly name?: string | undefined;
 }
 
 /** Words of which every file of csimux has one; parsing a large foreign file would take long. */
@@ -88,18 +90,15 @@ const isOtherObject = (value: unknown): boolean =>
   isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && kindOf(value) === "other";
 
 function addDocument(input: Input, source: Source, found: Gathered): void {
-  const { file, text, role } = input;
+  const { file, text, role, name = nameOf(file) } = input;
   const leaf = fileLeaf(file, text, source);
   const broken = source.diagnostics.some(each => each.blocks);
   const guess = broken ? kindOfText(text) : kindOf(source.value);
   if (role === "main" || role === "connection") {
-    found.candidates.push({
-      leaf,
-      name: nameOf(file),
-      role: role === "connection" && guess === "main" ? "main" : role,
-    });
+    // Whatever it says: the main file is the one that was named as such, and no file of the folder.
+    found.candidates.push({ leaf, name, role, named: role === "main" });
   } else if (guess === "main" || guess === "connection") {
-    found.candidates.push({ leaf, name: nameOf(file), role: guess });
+    found.candidates.push({ leaf, name, role: guess });
   } else if (broken && role === "found" && text.includes("{{")) {
     // A template of a chart is no YAML yet.
   } else if (broken && (guess !== "other" || role === "given")) {

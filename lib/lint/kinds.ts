@@ -34,6 +34,8 @@ export function kindOf(value: unknown): Kind {
   if (typeof value["kind"] === "string" && value["apiVersion"] !== undefined) return objects[value["kind"]] ?? "other";
   if (isHelm(value)) return "helm";
   const { driver, proxy } = value;
+  // A connection whose driver is wrong; a main file has a "proxy:" block.
+  if (driver === "proxy" && proxy === undefined && hasSection(value)) return "connection";
   if (driver === "proxy" || (driver === undefined && isMapping(proxy) && "configFolder" in proxy)) return "main";
   if (typeof driver === "string") return "connection";
   const mistyped = nearest("driver", Object.keys(value)) !== undefined;

@@ -1,8 +1,7 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
-import { fileBudget } from "../yaml/budget.ts";
-import { parseYamlDocuments, type Source } from "../yaml/parse.ts";
-import { type Kind, kindOf, kindOfText } from "./kinds.ts";
+import { parseYaml, type Source } from "../yaml/parse.ts";
+import { isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
 import type { Candidate } from "./read.ts";
 import { secretEntries } from "./secret-entries.ts";
@@ -70,13 +69,17 @@ function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
 }
 
 function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
-  for (const { name, text, start, outward } of secretFiles(leaf.source, leaf.text, secret, path)) {
-    const [source] = parseYamlDocuments(leaf.file, text, fileBudget);
-    if (!source) continue;
-    const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(text) : kindOf(source.value);
-    if (kind !== "main" && kind !== "connection") continue;
+  const files = secretFiles(leaf.source, leaf.text, secret, path).map(file => {
+    const source = parseYaml(leaf.file, file.text);
+    const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(file.text) : kindOf(source.value);
+    return { ...file, source, kind };
+  });
+  // What stands beside connections is read as one, whatever it says.
+  const folder = files.some(({ kind }) => kind === "connection");
+  for (const { name, text, start, outward, source, kind } of files) {
+    if (!isConfiguration(kind)) continue;
     const inner: Leaf = { file: leaf.file, text, source, inside: name, outward, start, isSecret: secretByName };
-    found.candidates.push({ leaf: inner, name: nameOf(name), role: kind });
+    found.candidates.push({ leaf: inner, name: nameOf(name), role: folder ? "connection" : kind });
   }
   // What stands in a Secret is nobody's to read; base64 hides nothing.
   const hiding = { ...leaf, isSecret: () => true };

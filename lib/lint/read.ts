@@ -13,6 +13,8 @@ export interface Candidate {
   readonly leaf: Leaf;
   readonly name: string;
   readonly role: "main" | "connection";
+  /** The user said that it is the main file. */
+  readonly named?: boolean;
 }
 
 /** Reads a main file as `serve` would. */

@@ -53,5 +53,9 @@ function inBlock(manifestText: string, header: Position, text: string): (positio
   const first = inner.findIndex(line => line.trim() !== "");
   const margin = (line: string | undefined): number => (line ?? "").search(/\S|$/);
   const indent = first < 0 ? 0 : margin(lines[header.line + first]) - margin(inner[first]);
-  return ({ line, column }) => ({ line: header.line + line, column: column + Math.max(indent, 0) });
+  // What is wrong at the end of the inner text may stand a line below the last one.
+  return ({ line, column }) =>
+    header.line + line > lines.length
+      ? { line: lines.length, column: 1 }
+      : { line: header.line + line, column: column + Math.max(indent, 0) };
 }

@@ -151,6 +151,12 @@ export const owner = (about: About): v.GenericSchema<unknown, string> =>
 
 const placeholders: ReadonlySet<unknown> = new Set(["server address", "server[:port]", "tcp://server:port"]);
 
+/** What csimux's own examples put there. */
+const ownPlaceholder = /^(?:[0-9]+-)?put-the-[a-z]+-here$|^\s*put the text of the key here\s*$/m;
+
+/** Whether a text is, or holds, what the examples of csimux put where a secret belongs. */
+export const holdsPlaceholder = (value: string): boolean => ownPlaceholder.test(value);
+
 /** Whether a value is what the original's published examples put where a real one belongs: warned of, not refused. */
 export const isPlaceholder = (value: unknown): boolean => placeholders.has(value);
 

@@ -3,7 +3,7 @@ import { type Finding, failure, type Path, warning } from "./finding.ts";
 import { isMapping, type Mapping } from "./mapping.ts";
 import { meant, nearest } from "./nearest.ts";
 import { expanded, type Outside } from "./outside.ts";
-import { isPlaceholder } from "./parts.ts";
+import { holdsPlaceholder, isPlaceholder } from "./parts.ts";
 import { converted } from "./retype.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 import { unlisted, type Work } from "./unlisted-keys.ts";
@@ -100,6 +100,9 @@ function tidiedScalar(schema: GenericSchema, value: unknown, path: Path, work: W
   if (typeof value !== "string") return retyped(schema, value, path, work, true);
   if (isPlaceholder(value)) {
     const message = `"${value}" stands in published examples where a real value belongs`;
+    work.findings.push(warning("placeholder-value", path, message, "write the real one"));
+  } else if (holdsPlaceholder(value)) {
+    const message = "this is what the examples put in the place of a secret";
     work.findings.push(warning("placeholder-value", path, message, "write the real one"));
   }
   if (aboutOf(schema).expand === false) return retyped(schema, value, path, work, true);

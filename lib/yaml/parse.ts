@@ -55,6 +55,7 @@ export function parseYamlDocuments(file: string, text: string, budget: Budget): 
   const lines = new LineCounter();
   try {
     const documents: readonly Document[] = parseAllDocuments(withoutMark(text), { ...options, lineCounter: lines });
+    if (documents.length === 0) return [parseYaml(file, text, budget)];
     return documents.map(document => source(file, document, lines));
   } catch (error) {
     return [unreadable(file, nesting(error))];

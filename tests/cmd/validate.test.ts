@@ -77,9 +77,33 @@ describe("csimux validate", () => {
 
   test("says when the connection folder is not on this machine", async () => {
     const folder = folderOf({ "proxy.yaml": main.replace("connections", "/no/such/folder") });
-    const { code, err } = await run(["--config", join(folder, "proxy.yaml")]);
-    expect(code).toBe(0);
-    expect(err).toContain("/no/such/folder");
+    const config = join(folder, "proxy.yaml");
+    const { code, err } = await run(["--config", config]);
+    expect(code).toBe(2);
+    expect(err).toContain("no connection was looked at: the folder /no/such/folder is not on this machine");
+    const named = folderOf({ "one.yaml": nfs });
+    expect(await run(["--config", config, named])).toMatchObject({ code: 0, err: "" });
+  });
+
+  test("looks at the connection folder of the main file beside what is named; a named file stands for its namesake", async () => {
+    const folder = folderOf({
+      "proxy.yaml": main,
+      "connections/nas.yaml": nfs,
+      "connections/other.yaml": "driver: nfs-clint\n",
+      "class.yaml":
+        "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: a }\nprovisioner: a.example\nparameters: { connection: nsa }\n",
+      "new/nas.yaml": nfs.replace("shareHost: a", "shareHost: b"),
+    });
+    const config = ["--config", join(folder, "proxy.yaml"), "-o", "json"];
+    const rules = async (...args: readonly string[]) =>
+      JSON.parse((await run([...config, ...args])).out).diagnostics.map(({ rule }: { rule: string }) => rule);
+    expect(await rules(join(folder, "class.yaml"))).toEqual(["unknown-driver", "class-connection-missing"]);
+    expect(await rules(join(folder, "new/nas.yaml"))).toEqual(["unknown-driver"]);
+  });
+
+  test("reads a connection from standard input, under a name that can be given", async () => {
+    expect(await run(["-"], nfs)).toEqual({ code: 0, out: "no problems in 1 file\n", err: "" });
+    expect((await run(["-", "--name", "a b"], nfs)).out).toContain('"a b" cannot name a connection');
   });
 
   test("walks folders, passes over files of others, and does not follow links in circles", async () => {
@@ -169,7 +193,8 @@ describe("csimux validate", () => {
     [["--config", "/no/such/proxy.yaml"], "cannot be read (ENOENT)"],
     [[], "nothing to check"],
 
-    [["--format", "xml", "x"], "--format is one of"],
+    [["--format", "xml", "x"], "--output is one of"],
+    [["-o", "xml", "x"], "--output is one of"],
   ])("exits 2 for %p", async (args, message) => {
     const { code, err, out } = await run(args);
     expect({ code, out }).toEqual({ code: 2, out: "" });
@@ -184,6 +209,30 @@ describe("csimux validate", () => {
     const { code, out, err } = await run([folder]);
     expect({ code, out }).toEqual({ code: 2, out: "" });
     expect(err).toContain("none of the 2 files");
+  });
+
+  test("says errors first, whatever the order of the files", async () => {
+    const folder = folderOf({ "a.yaml": `${nfs}instance_id: 7\n`, "b.yaml": `${nfs}colour: red\n` });
+    const { out } = await run([folder]);
+    const severities = out.split("\n").flatMap(line => /: (error|warning): /.exec(line)?.[1] ?? []);
+    expect(severities).toEqual(["error", "error", "warning"]);
+  });
+
+  test.each([
+    ["warnings alone", "instance_id: 7\n", [], 0],
+    ["warnings with --strict", "instance_id: 7\n", ["--strict"], 1],
+    ["an error", "colour: red\n", [], 1],
+    ["nothing", "", [], 0],
+  ])("says the same in every form: %s", async (_what, more, flags, code) => {
+    const file = join(folderOf({ "one.yaml": nfs + more }), "one.yaml");
+    const form = (format: string) => run([file, "-o", format, ...flags]);
+    const [log] = JSON.parse((await form("sarif")).out).runs;
+    const levels = log.results.map(({ level }: { level: string }) => level);
+    expect(log.invocations).toMatchObject([{ executionSuccessful: true, exitCode: code }]);
+    expect(levels.includes("error")).toBe(code === 1);
+    expect((await form("junit")).out).toContain(`failures="${code}"`);
+    expect((await form("github")).out.includes("::error ")).toBe(code === 1);
+    expect((await form("text")).code).toBe(code);
   });
 
   test("with --strict fails for warnings, with --quiet prints errors only", async () => {

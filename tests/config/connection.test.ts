@@ -31,7 +31,7 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
   });
 
   test.each([
-    ["", ["missing-key@1:1 driver"]],
+    ["", ["empty-file@1:1 "]],
     ["just text", ["missing-key@1:1 driver"]],
     ["driver: nfs-clent\n", ["unknown-driver@1:9 driver"]],
     ["driver: proxy\n", ["unknown-driver@1:9 driver"]],

@@ -54,7 +54,7 @@ describe("output", () => {
   });
 
   test("SARIF names its rules and encodes paths", () => {
-    const log = JSON.parse(sarif([problem, { ...problem, file: "/a b.yaml" }], rules, "1.0"));
+    const log = JSON.parse(sarif([problem, { ...problem, file: "/a b.yaml" }], rules, "1.0", 1));
     const [run] = log.runs;
     expect(log.version).toBe("2.1.0");
     expect(run.tool.driver.rules[run.results[0].ruleIndex].id).toBe("unknown-key");
@@ -70,6 +70,13 @@ describe("output", () => {
     expect(github([problem])).toBe(
       '::error file=conf/my nas%2C 1.yaml,line=3,col=5,title=unknown-key::nfs."a b": unknown key "<a & b>"%0A100%25; did you mean "ab"?\n',
     );
+  });
+
+  test("JUnit's report has warnings as output of a case that passes", () => {
+    const text = junit([bare], []);
+    expect(text).toContain('failures="0"');
+    expect(text).not.toContain("<failure");
+    expect(text).toContain("<system-out>conf/my nas, 1.yaml:3:5: warning: unknown key");
   });
 
   test("JUnit's report has a case for each file and is XML whatever the message holds", () => {

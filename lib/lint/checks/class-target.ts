@@ -42,7 +42,9 @@ export function targetOf(each: ClassObject, world: World): Target {
   const group = config?.groups.get(name);
   if (group) return { members: membersOf(group, world.connections), finding: undefined };
   const declared = Object.hasOwn(mappingAt(world.main?.proxy, "groups"), name);
-  if (world.connections.length === 0 || declared) return { members: [], finding: undefined };
+  // Of a main file that is wrong as a whole the groups are not known.
+  const unknown = world.main !== undefined && config === undefined;
+  if (world.connections.length === 0 || declared || unknown) return { members: [], finding: undefined };
   const names = [...world.connections.map(connection => connection.name), ...(config?.groups.keys() ?? [])];
   const near = nearest(name, names);
   const fix = near ? meant(near) : `add a file ${name}.yaml to the connections`;

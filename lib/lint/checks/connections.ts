@@ -18,12 +18,8 @@ function* alone(connection: ConnectionFile): Iterable<Finding> {
   const { driver, name, read } = connection;
   const raw = connection.leaf.source.value;
   if (read.module && !read.module.open) {
-    yield warning(
-      "driver-not-ready",
-      ["driver"],
-      `this version of csimux checks ${driver} files but cannot open them yet`,
-      "keep this connection out of the folder until a version can",
-    );
+    const message = `this version of csimux checks ${driver} files but cannot open them yet: no volume of it works`;
+    yield problem("driver-not-ready", ["driver"], message, "keep this file out of the folder until a version can");
   }
   if (factsOf(driver).zfs && name.length > longestForSnapshots) {
     yield warning(

@@ -1,5 +1,5 @@
 import { groupBy } from "../../core/group-by.ts";
-import { problem } from "../../schema/finding.ts";
+import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
 import { factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { type ConnectionFile, textAt, type World } from "../world.ts";
@@ -12,36 +12,66 @@ interface Territory {
   /** Parts of the path. */
   readonly tree: readonly string[];
   readonly path: readonly string[];
+  /** Connections whose text differs tell their volumes in one tree apart. */
+  readonly mark: string;
+  /** First parts below the tree under which volumes and what is being made of them are kept; any name where there are none. */
+  readonly taken: readonly string[];
 }
 
-/** Two connections that regard the same storage as theirs list, adopt and delete each other's volumes. */
+/** Two connections that regard the same storage as theirs list, adopt and clear away each other's volumes. */
 export function* storage({ connections }: World): Iterable<Reported> {
   const bySystem = groupBy(connections.flatMap(territories), ({ system }) => system);
-  for (const all of bySystem.values()) yield* overlaps(all);
+  const told = new Set<string>();
+  for (const all of bySystem.values()) {
+    for (const { inner, outer } of overlaps(all)) {
+      // Their snapshots mostly overlap as well, for the same reason.
+      const pair = JSON.stringify([inner.connection.name, outer.connection.name].sort());
+      if (told.has(pair)) continue;
+      told.add(pair);
+      yield { leaf: inner.connection.leaf, finding: overlap(inner, outer) };
+    }
+  }
 }
+
+/** A host by name: case and the dot of the root zone mean nothing (RFC 4343, RFC 1034 section 3.1). */
+const hostName = (host: string): string => host.toLowerCase().replace(/\.$/, "");
+
+/** What the directory drivers keep below their base folder. */
+const directoryParts = ["v", "s", ".csimux"];
 
 function territories(connection: ConnectionFile): readonly Territory[] {
   const { driver, read } = connection;
-  const { zfs, directory, local } = factsOf(driver);
-  const territory = (system: string, path: readonly string[]): readonly Territory[] => {
+  const { zfs, directory, local, filesystem } = factsOf(driver);
+  const territory = (system: string, path: readonly string[], mark: string, taken: readonly string[]) => {
     const text = textAt(read.tidied, ...path);
     const tree = (text ?? "").split("/").filter(part => part !== "");
     // An unknown variable could stand for anything.
-    return text === undefined || text.includes("${") || tree.length === 0 ? [] : [{ connection, system, tree, path }];
+    if (text === undefined || text.includes("${") || tree.length === 0) return [];
+    return [{ connection, system, tree, path, mark, taken }];
   };
   if (zfs) {
     const host =
       textAt(read.tidied, "httpConnection", "host") ?? textAt(read.tidied, "sshConnection", "host") ?? "this host";
-    const system = `zfs on ${local ? "each node" : host.toLowerCase()}`;
-    return ["datasetParentName", "detachedSnapshotsDatasetParentName"].flatMap(key => territory(system, ["zfs", key]));
+    const system = `zfs on ${local ? "each node" : hostName(host)}`;
+    const mark = `${filesystem} ${textAt(read.tidied, "instance_id") ?? ""}`;
+    return ["datasetParentName", "detachedSnapshotsDatasetParentName"].flatMap(key =>
+      territory(system, ["zfs", key], mark, []),
+    );
   }
   if (!directory) return [];
   const section = driver === "local-hostpath" ? driver : driver.replace(/-client$/, "");
   const host = textAt(read.tidied, section, "shareHost");
-  return territory(`${section} on ${host?.toLowerCase() ?? "each node"}`, [section, "shareBasePath"]);
+  const system = `${section} on ${host === undefined ? "each node" : hostName(host)}`;
+  return territory(system, [section, "shareBasePath"], "", directoryParts);
 }
 
-function* overlaps(all: readonly Territory[]): Iterable<Reported> {
+interface Overlap {
+  readonly inner: Territory;
+  readonly outer: Territory;
+}
+
+/** For each territory that lies in another one, or is the same, the first such. */
+function* overlaps(all: readonly Territory[]): Iterable<Overlap> {
   const sorted = [...all].sort((a, b) => a.tree.length - b.tree.length);
   const taken = new Map<string, Territory>();
   for (const inner of sorted) {
@@ -49,13 +79,35 @@ function* overlaps(all: readonly Territory[]): Iterable<Reported> {
     const outer = inner.tree
       .map((_, index) => taken.get(inner.tree.slice(0, index + 1).join("/")))
       .find(each => each !== undefined && each.connection !== inner.connection);
-    if (outer) yield { leaf: inner.connection.leaf, finding: overlap(inner, outer) };
+    if (outer) yield { inner, outer };
     if (!taken.has(key)) taken.set(key, inner);
   }
 }
 
-function overlap(inner: Territory, outer: Territory) {
+/** Whether names can clash: a tree of its own beside the other's volumes is not touched by them. */
+function clashes(inner: Territory, outer: Territory): boolean {
+  const below = inner.tree[outer.tree.length];
+  if (below === undefined) return inner.mark === outer.mark;
+  return outer.taken.includes(below);
+}
+
+function overlap(inner: Territory, outer: Territory): Finding {
   const same = inner.tree.length === outer.tree.length;
-  const message = `connection "${outer.connection.name}" has ${same ? "the same" : "the enclosing"} ${outer.path.join(".")} on the same system, so each takes the other's volumes for its own`;
-  return problem("shared-storage", inner.path, message, "give each connection a tree of its own");
+  const key = outer.path.join(".");
+  const other = `connection "${outer.connection.name}" (${whereabouts(outer)})`;
+  const where = same ? `the same as ${key} of ${other}` : `inside ${key} of ${other}`;
+  const fix = "give each connection a tree of its own";
+  if (clashes(inner, outer)) {
+    const message = `this is ${where}, so each takes the other's volumes for its own`;
+    return problem("shared-storage", inner.path, message, fix);
+  }
+  const message = `this is ${where}; each keeps to its own volumes, but sees the other's as used space`;
+  return warning("shared-storage", inner.path, message, `${fix}, or say here: # csimux-ignore shared-storage`);
+}
+
+/** Where the other half of a pair stands. */
+function whereabouts({ connection: { leaf }, path }: Territory): string {
+  const inner = leaf.source.position(path as Path, "value");
+  const outward = leaf.outward(inner) ?? leaf.start;
+  return `${leaf.file}:${outward.line}`;
 }

@@ -58,16 +58,14 @@ const isPlain = (protocol: string | undefined, port: string): boolean =>
 function* ssh({ tidied, module }: ConnectionFile["read"]): Iterable<Finding> {
   const section = mappingAt(tidied, "sshConnection");
   if (textAt(section, "host") === undefined || !module) return;
-  const checked = ["hostKey", "knownHosts", "knownHostsFile", "hostKeyPolicy"].some(
-    key => at(section, key) !== undefined,
-  );
-  if (checked) return;
-  const message = "the host key of the server is not checked, so anybody on the way can take its place";
-  yield warning(
-    "host-key-unchecked",
-    ["sshConnection"],
-    message,
-    'add "hostKey" with a line of `ssh-keyscan <host>` that you have checked',
-    "key",
-  );
+  const fix = 'add "hostKey" with a line of `ssh-keyscan <host>` that you have checked';
+  if (at(section, "hostKeyPolicy") === "off") {
+    const message = "the host key of the server is not checked, so anybody on the way can take its place at any time";
+    yield warning("host-key-unchecked", ["sshConnection", "hostKeyPolicy"], message, `remove the key, and ${fix}`);
+    return;
+  }
+  if (["hostKey", "knownHosts", "hostKeyPolicy"].some(key => at(section, key) !== undefined)) return;
+  const message =
+    "the first host key that the server shows is trusted, so anybody who is in its place at that moment stays there";
+  yield warning("host-key-unchecked", ["sshConnection"], message, fix, "key");
 }

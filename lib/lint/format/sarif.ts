@@ -2,8 +2,8 @@ import type { Problem } from "../lint.ts";
 import type { Rule } from "../rules/rule.ts";
 import { inOneLine } from "./words.ts";
 
-/** SARIF 2.1.0 (OASIS), as code scanning services read it. */
-export function sarif(problems: readonly Problem[], rules: readonly Rule[], version: string): string {
+/** SARIF 2.1.0 (OASIS), as code scanning services read it. `exitCode` is that of the command. */
+export function sarif(problems: readonly Problem[], rules: readonly Rule[], version: string, exitCode: number): string {
   const index = new Map(rules.map(({ id }, position) => [id, position]));
   const driver = {
     name: "csimux",
@@ -32,10 +32,17 @@ export function sarif(problems: readonly Problem[], rules: readonly Rule[], vers
   const log = {
     $schema: "https://json.schemastore.org/sarif-2.1.0.json",
     version: "2.1.0",
-    runs: [{ tool: { driver }, columnKind: "utf16CodeUnits", results }],
+    runs: [{ tool: { driver }, invocations: [invocation(exitCode)], columnKind: "utf16CodeUnits", results }],
   };
   return `${JSON.stringify(log, undefined, 2)}\n`;
 }
+
+const invocation = (exitCode: number) => ({
+  // Section 3.20.14: whether the tool could do its work, not what it found.
+  executionSuccessful: exitCode !== 2,
+  exitCode,
+  exitCodeDescription: ["no problems", "there are problems", "something could not be looked at"][exitCode],
+});
 
 /** A path as a relative reference; an absolute one as a file URI. */
 function uri(file: string): string {

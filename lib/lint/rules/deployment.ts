@@ -30,7 +30,7 @@ export const deployment: readonly Rule[] = [
   },
   {
     id: "driver-not-ready",
-    severity: "warning",
+    severity: "error",
     title: "The driver can be opened",
     why: "This version checks the file but cannot serve the connection yet.",
     bad: { "c1.yaml": "driver: node-manual\n" },
@@ -183,8 +183,8 @@ export const deployment: readonly Rule[] = [
     id: "shared-storage",
     severity: "error",
     title: "Every connection has its own dataset or folder",
-    why: "Two connections on one tree list, adopt and delete each other's volumes.",
-    bad: { "c1.yaml": nfs(), "c2.yaml": nfs("", "nas.example.org", "/export/k8s/more") },
+    why: "Two connections on one tree list, adopt and clear away each other's volumes. A warning where names cannot clash: a tree beside the other's volumes, or volumes that are told apart by protocol or instance_id.",
+    bad: { "c1.yaml": nfs(), "c2.yaml": nfs("", "NAS.example.org.") },
     good: { "c1.yaml": nfs(), "c2.yaml": nfs("", "nas.example.org", "/export/more") },
   },
   {
@@ -218,8 +218,8 @@ export const deployment: readonly Rule[] = [
   {
     id: "host-key-unchecked",
     severity: "warning",
-    title: "SSH host keys are checked",
-    why: "Without the check anybody on the way can take the server's place.",
+    title: "SSH host keys are known beforehand",
+    why: "Without hostKey or knownHosts the first key that the server shows is remembered and trusted from then on; with hostKeyPolicy: off none is ever checked.",
     bad: { "c1.yaml": zfs("") },
     good: {
       "c1.yaml": zfs(

@@ -63,6 +63,14 @@ export const reading: readonly Rule[] = [
     ...c1(nfs("  shareHost: other.example.org\n"), nfs()),
   },
   {
+    id: "empty-file",
+    severity: "error",
+    title: "A file in the connection folder is a connection",
+    why: "An empty file, or one with comments only, is a connection that was never good: classes that name it fail.",
+    bad: { "proxy.yaml": "# nothing yet\n" },
+    good: { "proxy.yaml": main() },
+  },
+  {
     id: "unknown-key",
     severity: "error",
     title: "Every key is known",

@@ -11,7 +11,7 @@ export const connectionEdits: readonly Edit[] = [
   ["nfs-client", "driver: nfs-client\n", "", "missing-key"],
   ["nfs-client", "driver: nfs-client", "driver: [nfs-client]", "wrong-type"],
   ["nfs-client", "driver: nfs-client", "driver: smb-client", "unknown-key"],
-  ["nfs-client", "driver: nfs-client", "driver: proxy", "missing-key"],
+  ["nfs-client", "driver: nfs-client", "driver: proxy", "unknown-driver"],
   ["nfs-client", "driver: nfs-client", "driver: synology-nfs", "unknown-driver"],
   ["nfs-client", "driver: nfs-client", "drvier: nfs-client", "unknown-key"],
   ["nfs-client", "nfs:\n", "NFS:\n", "unknown-key"],

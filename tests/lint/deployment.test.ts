@@ -1,0 +1,159 @@
+import { describe, expect, test } from "bun:test";
+import { modules } from "../../lib/drivers/index.ts";
+import type { Input } from "../../lib/lint/input.ts";
+import { lint } from "../../lib/lint/lint.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
+
+const compile = await patternCompiler(["."]);
+const outside = { env: () => undefined, file: () => undefined };
+
+/** `file:line severity rule message` of every problem, of inputs as `[file, text, role]`. */
+function gist(...inputs: readonly (readonly [string, string, Input["role"]])[]): readonly string[] {
+  const all = inputs.map(([file, text, role]): Input => ({ file, text, role }));
+  return lint(all, { modules, outside, atHome: false, compile }).problems.map(
+    ({ file, line, severity, rule, message }) => `${file}:${line} ${severity} ${rule} ${message}`,
+  );
+}
+
+const main = (more = ""): string => `driver: proxy\nproxy:\n  configFolder: /connections\n${more}`;
+const zones =
+  "  nodeTopology: { type: zone, fromRegexp: [{ topologyKey: zone, source: env, envName: Z, default: a }] }\n";
+const nfs = (folder: string, more = "", host = "nas.example.org"): string =>
+  `driver: nfs-client\nnfs:\n  shareHost: ${host}\n  shareBasePath: ${folder}\n  controllerBasePath: /storage\n${more}`;
+const inZone = "proxy: { perDriver: { topology: [{ requirements: { zone: a } }] } }\n";
+const asProxy = nfs("/export/b").replace("nfs-client", "proxy");
+const wrong = "c/bad.yaml:1 error unknown-driver a connection cannot be a proxy itself";
+
+describe("a connection file that says driver: proxy", () => {
+  test("is one error at its first line, and changes nothing for its siblings and the main file", () => {
+    const files = [
+      ["proxy.yaml", main(zones), "main"],
+      ["c/bad.yaml", asProxy, "connection"],
+      ["c/nas.yaml", nfs("/export/a", inZone), "connection"],
+    ] as const;
+    expect(gist(...files)).toEqual([wrong]);
+    expect(gist(files[1], files[2], files[0])).toEqual([wrong]);
+  });
+
+  test.each(["a", "z"])(
+    "is that error whatever its place in the alphabet (%s.yaml), of a folder without a main file",
+    name => {
+      const bad = [`${name}.yaml`, asProxy, "found"] as const;
+      const good = ["nas.yaml", nfs("/export/a", inZone), "found"] as const;
+      const inOrder = name === "a" ? [bad, good] : [good, bad];
+      expect(gist(...inOrder)).toEqual([wrong.replace("c/bad", name)]);
+    },
+  );
+
+  test.each(["a", "z"])("is one error beside a main file of the same folder (%s.yaml)", name => {
+    const bad = [`${name}.yaml`, "driver: proxy\nproxy: {}\n", "found"] as const;
+    const good = ["m.yaml", main(zones), "found"] as const;
+    const message = `${name}.yaml:1 error several-main-files the main file is m.yaml, and nothing beside it can say "driver: proxy" too`;
+    expect(gist(...(name === "a" ? [bad, good] : [good, bad]))).toEqual([message]);
+  });
+
+  test("does not take the place of the main file that was named, not even when it is one", () => {
+    const found = gist(
+      ["a/proxy.yaml", main(zones), "main"],
+      ["c/other.yaml", main(), "found"],
+      ["c/nas.yaml", nfs("/export/a", inZone), "found"],
+    );
+    expect(found).toEqual([
+      'c/other.yaml:1 error several-main-files the main file is a/proxy.yaml, and nothing beside it can say "driver: proxy" too',
+    ]);
+  });
+
+  test("is that error in a Secret too, where it stands beside connections", () => {
+    const block = (text: string) => text.replace(/^(?=.)/gm, "    ");
+    const secret = `apiVersion: v1\nkind: Secret\nmetadata: { name: x }\nstringData:\n  nas.yaml: |\n${block(nfs("/export/a"))}  bad.yaml: |\n${block(asProxy)}`;
+    expect(gist(["proxy.yaml", main(), "main"], ["s.yaml", secret, "given"])).toEqual([
+      "s.yaml:12 error unknown-driver bad.yaml: a connection cannot be a proxy itself",
+    ]);
+  });
+});
+
+describe("a main file that is wrong as a whole", () => {
+  test("is told once, and nothing that would follow from it", () => {
+    const text = main(`${zones}  groups: { both: { members: [nas] } }\n`).replace("proxy:\n", "proxi:\n");
+    const storageClass =
+      "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: x }\nprovisioner: a.example\nparameters: { connection: both }\n";
+    const found = gist(
+      ["proxy.yaml", text, "main"],
+      ["c/nas.yaml", nfs("/export/a", inZone), "connection"],
+      ["class.yaml", storageClass, "given"],
+    );
+    expect(found.map(each => each.split(" ")[0])).toEqual(["proxy.yaml:1", "proxy.yaml:2"]);
+  });
+});
+
+describe("a file in the connection folder that holds nothing", () => {
+  test.each([
+    ["empty", ""],
+    ["only comments", "# to be done\n"],
+    ["only a line of dashes", "---\n"],
+  ])("is an error: %s", (_what, text) => {
+    expect(gist(["proxy.yaml", main(), "main"], ["c/nas.yaml", text, "connection"])).toEqual([
+      'c/nas.yaml:1 error empty-file the file of connection "nas" is empty, or holds only comments',
+    ]);
+  });
+
+  test("is an error of a file that was named, too, and of the main file", () => {
+    expect(gist(["nas.yaml", "# x\n", "given"])).toEqual([expect.stringContaining("nothing-to-check")]);
+    expect(gist(["proxy.yaml", "", "main"])).toEqual([expect.stringContaining("empty-file the main file is empty")]);
+  });
+});
+
+describe("two connections on one storage", () => {
+  const dataset = (text: string, snaps: string, more = "", driver = "nfs"): string =>
+    `driver: zfs-generic-${driver}\n${more}sshConnection: { host: nas, username: root, password: x, hostKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R" }\nzfs:\n  datasetParentName: ${text}\n  detachedSnapshotsDatasetParentName: ${snaps}\n` +
+    (driver === "nfs"
+      ? 'nfs:\n  shareHost: nas\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties: { properties: { sharenfs: "on" } }\n'
+      : 'smb:\n  shareHost: nas\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties: { properties: { sharesmb: "on" } }\n');
+  const pair = (one: string, two: string) =>
+    gist(["one.yaml", one, "connection"], ["two.yaml", two, "connection"])
+      .filter(each => each.includes("shared-storage"))
+      .map(each => each.replace("shared-storage ", ""));
+
+  test("are one error for each pair, which names both places", () => {
+    expect(pair(nfs("/export/k8s"), nfs("/export/k8s"))).toEqual([
+      'two.yaml:4 error this is the same as nfs.shareBasePath of connection "one" (one.yaml:4), so each takes the other\'s volumes for its own',
+    ]);
+    expect(pair(dataset("tank/a", "tank/s"), dataset("tank/a", "tank/s"))).toHaveLength(1);
+  });
+
+  test.each([
+    ["another case", "NAS.example.org"],
+    ["the dot of the root zone", "nas.example.org."],
+  ])("are one host in %s", (_what, host) => {
+    expect(pair(nfs("/export/k8s"), nfs("/export/k8s", "", host))).toHaveLength(1);
+  });
+
+  test.each([
+    ["volumes", "/export/k8s/v/team"],
+    ["snapshots", "/export/k8s/s/team"],
+    ["unfinished work", "/export/k8s/.csimux/x"],
+  ])("clash where one lies among the %s of the other", (_what, folder) => {
+    expect(pair(nfs("/export/k8s"), nfs(folder))).toEqual([expect.stringMatching(/^two.yaml:4 error this is inside /)]);
+  });
+
+  test("do not clash where one lies beside the volumes of the other: a warning", () => {
+    expect(pair(nfs("/export/k8s"), nfs("/export/k8s/team"))).toEqual([
+      expect.stringMatching(/^two.yaml:4 warning this is inside nfs.shareBasePath of connection "one" \(one.yaml:4\)/),
+    ]);
+    expect(pair(dataset("tank/k8s", "tank/s"), dataset("tank/k8s/team", "tank/t"))).toEqual([
+      expect.stringMatching(/^two.yaml:4 warning /),
+    ]);
+  });
+
+  test.each([
+    ["protocol", dataset("tank/a", "tank/s", "", "smb")],
+    ["instance_id", dataset("tank/a", "tank/s", "instance_id: b\n")],
+  ])("do not clash where volumes are told apart by %s: a warning", (_what, two) => {
+    expect(pair(dataset("tank/a", "tank/s"), two)).toEqual([expect.stringMatching(/^two.yaml:\d warning /)]);
+  });
+
+  test("are none of each other's business on other systems or in folders side by side", () => {
+    expect(pair(nfs("/export/k8s"), nfs("/export/k8s2"))).toEqual([]);
+    expect(pair(nfs("/export/k8s"), nfs("/export/k8s", "", "nas2.example.org"))).toEqual([]);
+  });
+});
