@@ -10,11 +10,11 @@ interface ProbeFlags {
 
 const old = "DEMOCRATIC_CSI_LIVENESS_PROBE_CSI_ADDRESS";
 
-/** `csimux probe`: asks a running csimux whether it is ready; for liveness probes. Takes the flags of the original's probe. */
+/** `csimux probe`: asks a running csimux whether it is alive and answers; for liveness probes. Takes the flags of the original's probe. */
 export function addProbe(program: Command, host: Host): void {
   program
     .command("probe")
-    .description("ask a running csimux whether it is ready; exit code 0 when it is")
+    .description("ask a running csimux whether it is alive and answers; exit code 0 when it does")
     .option("--endpoint <url>", "unix:///path or tcp://host:port (also CSI_ENDPOINT)")
     .option("--csi-address <address>", "same as --endpoint")
     .option("--csi-version <version>", "accepted and ignored: every version is probed alike")

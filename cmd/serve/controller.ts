@@ -80,8 +80,6 @@ export function openController(
       listing: new Listing(connections, handles, settings),
       capacity: new Capacity(connections, groups, settings),
     },
-    /** Throws "unavailable" when the folder of connection files cannot be read; one bad file is no reason. */
-    ready: async () => void (await folder.names()),
     async close() {
       await jobs.stop();
       await connections.close();

@@ -8,6 +8,7 @@ import { encodeNodeId } from "../../lib/topology/node-id.ts";
 import { compileTopology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
 import { realFacts, storageNames } from "../node-facts.ts";
+import type { ServeOptions } from "./options.ts";
 
 /** What this node tells the cluster about itself. */
 export interface OwnNode {
@@ -44,6 +45,25 @@ export async function ownNode(config: ProxyConfig, name: string | undefined, hos
   };
   const place = () => ({ [`${topology?.prefix}/node`]: ownValue(nodeNameOf({ nodeName })) });
   return { info, place: topology?.kind === "node" ? place : undefined };
+}
+
+/**
+ * Says at the start that the node's name is missing, long before somebody wonders why pods stay pending: a node cannot register
+ * without it, and under topology type "node" a controller cannot make volumes that live on its own node.
+ */
+export function sayMissingName(config: ProxyConfig, options: Pick<ServeOptions, "modes" | "nodeName">, log: Log): void {
+  const { nodeId, nodeTopology } = config;
+  if (options.nodeName !== undefined || nodeId.allowHostnameFallback) return;
+  const registers = options.modes.has("node") && (nodeId.parts.nodeName || nodeTopology?.kind === "node");
+  const pins = options.modes.has("controller") && nodeTopology?.kind === "node";
+  if (!registers && !pins) return;
+  const until = [
+    ...(registers ? ["this node cannot register"] : []),
+    ...(pins ? ["no volume can be made on disks of this machine"] : []),
+  ];
+  log.warn(
+    `the name of this node is not known, and until it is ${until.join(" and ")}: set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName`,
+  );
 }
 
 /** CSI NodeGetInfo: longer node ids may not be taken by every orchestrator, up to 256 bytes they are allowed. */

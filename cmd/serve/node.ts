@@ -38,7 +38,6 @@ export function openNode(options: ServeOptions, host: Host, { info }: OwnNode) {
     records: join(state, "volumes"),
     mountinfo: "/proc/self/mountinfo",
   });
-  let told = false;
   return {
     parts: { volumes, info },
     /** Warns when no volume could be staged here, long before one is: pods can still be removed, so it is no reason to end. */
@@ -49,11 +48,6 @@ export function openNode(options: ServeOptions, host: Host, { info }: OwnNode) {
         const reason = errnoOf(error) ?? "unknown reason";
         log.warn(`the state folder ${state} cannot be used (${reason}), so no volume can be staged; see --state-dir`);
       }
-    },
-    /** Throws until this node could tell its topology once; the cluster's API may be away later without harm. */
-    ready: async () => {
-      if (!told) await info();
-      told = true;
     },
   };
 }

@@ -14,7 +14,7 @@ import { commit, version } from "../version.ts";
 import { openController } from "./controller.ts";
 import { openLog } from "./logging.ts";
 import { openNode } from "./node.ts";
-import { ownNode } from "./node-info.ts";
+import { ownNode, sayMissingName } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** Largest request in bytes; CSI's own limits keep honest ones far below it. */
@@ -29,12 +29,14 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
   try {
     for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
     surviveReload(log);
-    const running = await start(options, host, log);
-    const signal = await stopSignal(() => {
+    // Before anything listens: a signal that comes while csimux starts stops it like any other one.
+    const stopping = stopSignal(() => {
       log.warn("stopped at once by a second signal");
       flush();
       process.exit(1);
     });
+    const running = await start(options, host, log);
+    const signal = await stopping;
     log.info("stopping", { signal });
     const { cut } = await running.stop();
     log.info("stopped", { cut });
@@ -55,20 +57,17 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const endpoints = options.endpoints.map(parseEndpoint);
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
+  sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const node = openNode(options, host, own);
   if (modes.has("node")) await node.checkState(log);
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });
-  const ready = readiness(async () => {
-    if (modes.has("controller")) await controller.ready();
-    if (modes.has("node")) await node.ready();
-  });
   const topology = main.config.nodeTopology !== undefined;
   const observation = { log, verbose: options.logLevel === "debug" };
   server.mount(
     Identity,
-    instrument(Identity, identityService({ name: options.name, version, commit, topology, ready }), observation),
+    instrument(Identity, identityService({ name: options.name, version, commit, topology }), observation),
   );
   if (modes.has("controller")) {
     const parts = { ...controller.parts, version: options.csiVersion };
@@ -95,19 +94,6 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   return { stop };
 }
 
-/** How long a good answer to Probe stands, in milliseconds: probes come from several sidecars at once. */
-const readyMs = 1_000;
-
-/** The check, asked at most once a second while it is good. */
-function readiness(check: () => Promise<void>): () => Promise<void> {
-  let good = 0;
-  return async () => {
-    if (performance.now() < good) return;
-    await check();
-    good = performance.now() + readyMs;
-  };
-}
-
 /** The first stop signal. Another one after it, of either kind, calls `again`. */
 function stopSignal(again: () => void): Promise<string> {
   return new Promise(resolve => {
@@ -122,8 +108,12 @@ function stopSignal(again: () => void): Promise<string> {
   });
 }
 
-/** SIGHUP is how supervisors ask to read files again, which csimux does by itself. A terminal that hangs up still ends it. */
+/**
+ * SIGHUP is how supervisors ask to read files again, which csimux does by itself. A terminal that hangs up still ends it.
+ * The two signals without a meaning would end it without clean-up (signal(7)).
+ */
 function surviveReload(log: Log): void {
+  for (const name of ["SIGUSR1", "SIGUSR2"]) process.on(name, () => log.info(`${name} has no effect`));
   if (process.stderr.isTTY) return;
   process.on("SIGHUP", () => log.info("SIGHUP needs no action: a changed file counts from the next call on"));
 }

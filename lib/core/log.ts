@@ -62,8 +62,8 @@ export const jsonLine = ({ time, level, message, fields }: LogLine): string =>
 
 /** One line for people: time of day, level, message, then the fields as key=value. Control characters are escaped. */
 export function humanLine({ time, level, message, fields }: LogLine): string {
-  const rest = Object.entries(fields).map(
-    ([key, value]) => `${key}=${typeof value === "string" ? plain(value) : JSON.stringify(value)}`,
+  const rest = Object.entries(fields).flatMap(([key, value]) =>
+    value === undefined ? [] : [`${key}=${typeof value === "string" ? plain(value) : JSON.stringify(value)}`],
   );
   return [time.slice(11, 23), level.toUpperCase().padEnd(5), JSON.stringify(message).slice(1, -1), ...rest].join(" ");
 }

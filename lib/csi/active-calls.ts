@@ -6,6 +6,7 @@ export class ActiveCalls {
   readonly #contexts = new Set<CallContext>();
   #idle: (() => void) | undefined;
   #closed = false;
+  #lastBegun = Number.NEGATIVE_INFINITY;
 
   get size(): number {
     return this.#contexts.size;
@@ -20,7 +21,13 @@ export class ActiveCalls {
     this.#closed = true;
   }
 
+  /** Milliseconds since the last call began; infinite before the first. */
+  get quietMs(): number {
+    return performance.now() - this.#lastBegun;
+  }
+
   add(context: CallContext): void {
+    this.#lastBegun = performance.now();
     this.#contexts.add(context);
   }
 

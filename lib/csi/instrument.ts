@@ -143,6 +143,9 @@ function objectOf({ name, snapshotId, volumeId }: Fields): string | undefined {
   return typeof named === "string" ? named.slice(0, 128) : undefined;
 }
 
-/** What lies behind a failure, for the log only. */
-const causeOf = ({ cause }: Error): string | undefined =>
-  cause === undefined ? undefined : cause instanceof Error ? (cause.stack ?? cause.message) : String(cause);
+/** What lies behind a failure, for the log only: a failure that was foreseen needs no stack, a defect does. */
+function causeOf({ cause, code }: CsiError): string | undefined {
+  if (cause === undefined) return undefined;
+  if (!(cause instanceof Error)) return String(cause);
+  return code === "internal" ? (cause.stack ?? cause.message) : cause.message;
+}

@@ -11,6 +11,13 @@ import { placeSocket, type SocketFile } from "./socket-file.ts";
 /** Time in milliseconds for last answers and the GOAWAY frame to leave; only peers that do not react use it up. */
 const farewellMs = 100;
 
+/**
+ * A stop begins when for so many milliseconds no call has come, or after the longer time: calls that were on their way when the
+ * socket went are answered like any other.
+ */
+const quietMs = 50;
+const graceMs = 500;
+
 const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
 /**
@@ -60,8 +67,8 @@ export class GrpcServer {
   }
 
   /**
-   * Stops: takes no more calls, waits up to `limitMs` milliseconds for running ones, aborts the signals of those left,
-   * closes all connections (also of peers that do not react) and removes the socket files.
+   * Stops: removes the socket files, answers the calls that are on their way, then takes no more, waits up to `limitMs`
+   * milliseconds for running ones, aborts the signals of those left and closes all connections (also of peers that do not react).
    * `cut` is how many calls were still running at the limit. A second call joins the first.
    */
   stop(limitMs: number): Promise<{ cut: number }> {
@@ -70,6 +77,8 @@ export class GrpcServer {
   }
 
   async #stop(limitMs: number): Promise<{ cut: number }> {
+    for (const file of this.#files) file.release();
+    await this.#lastCalls();
     this.#calls.close();
     // Calls back only when every peer has closed its connection, which a mute one never does: hence the limits.
     const shutDown = new Promise<void>(resolve => this.#server.tryShutdown(() => resolve()));
@@ -80,8 +89,13 @@ export class GrpcServer {
     this.#calls.abort(new CsiError("unavailable", "csimux is stopping"));
     await Promise.race([closed, pause(farewellMs)]);
     this.#server.forceShutdown();
-    for (const file of this.#files) file.release();
     return { cut };
+  }
+
+  async #lastCalls(): Promise<void> {
+    const from = performance.now();
+    const quiet = () => Math.min(this.#calls.quietMs, performance.now() - from);
+    while (quiet() < quietMs && performance.now() - from < graceMs) await pause(Math.max(1, quietMs - quiet()));
   }
 
   async #bindUnix(path: string, mode: number): Promise<void> {

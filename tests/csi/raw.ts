@@ -6,7 +6,7 @@ const literal = (index: number, value: string): Buffer =>
   Buffer.concat([Buffer.from([0x40 | index, value.length]), Buffer.from(value)]);
 
 /** A literal header field with its name spelled out. */
-const named = (name: string, value: string): Buffer =>
+export const named = (name: string, value: string): Buffer =>
   Buffer.concat([Buffer.from([0x40, name.length]), Buffer.from(name), Buffer.from([value.length]), Buffer.from(value)]);
 
 /** `:authority` as clients on the C core of gRPC send it: the name spelled out although the static table has it. */

@@ -5,6 +5,8 @@ import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { Metadata, status } from "@grpc/grpc-js";
 import { CsiError } from "../../lib/core/errors.ts";
 import { Identity } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2-frames.ts";
+import { acknowledge, answered, block, body, named, raw, settings } from "./raw.ts";
 import { call, gate, type Rig, startRig, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
@@ -98,16 +100,34 @@ describe("a call", () => {
 });
 
 describe("the signal of a call", () => {
-  test("aborts at the deadline of the client", async () => {
+  test("aborts at the deadline of a client that says nothing more", async () => {
     let reason: unknown;
-    const { client, server } = await serve(async ({ signal }) => {
+    const { server, path } = await serve(async ({ signal }) => {
       reason = await aborted(signal);
       return {};
     });
-    const { code } = await call(client(), probe, {}, { deadlineMs: 50 });
-    expect(code).toBe(status.DEADLINE_EXCEEDED);
+    // Only the server's own timer ends the call: a client of grpc-js would cancel at about the same moment.
+    const { socket, types } = await raw(path);
+    const asked = makeFrame(
+      frameType.headers,
+      flag.endHeaders,
+      1,
+      Buffer.concat([block("localhost"), named("grpc-timeout", "500m")]),
+    );
+    socket.write(Buffer.concat([preface, settings, acknowledge, asked, body]));
+    await until(() => answered(types()), "the answer");
     await until(() => server.inFlight === 0, "the handler to end");
     expect(reason).toMatchObject({ name: "CsiError", code: "deadline-exceeded" });
+    socket.destroy();
+  });
+
+  test("has aborted for a client whose deadline has passed", async () => {
+    const { client, server } = await serve(async ({ signal }) => {
+      await aborted(signal);
+      return {};
+    });
+    expect((await call(client(), probe, {}, { deadlineMs: 50 })).code).toBe(status.DEADLINE_EXCEEDED);
+    await until(() => server.inFlight === 0, "the handler to end");
   });
 
   test("aborts when the client cancels", async () => {

@@ -99,7 +99,19 @@ describe("a client that", () => {
     expect(answered(types())).toBe(true);
   });
 
-  test("completes its request only after the stop began does not reach a handler", async () => {
+  test("completes its request as soon as the stop began is answered", async () => {
+    rig = await startRig({ probe: () => ({}) });
+    const { server, path } = rig;
+    const { socket, types } = await raw(path);
+    socket.write(Buffer.concat([preface, settings, acknowledge, headers("localhost"), ping]));
+    await until(() => types().includes("6/1"), "the answer to the ping");
+    const stopped = server.stop(10_000);
+    socket.write(body);
+    await until(() => answered(types()), "the answer");
+    expect(await stopped).toEqual({ cut: 0 });
+  });
+
+  test("completes its request only after the last calls were taken does not reach a handler", async () => {
     let entries = 0;
     rig = await startRig({
       probe: () => {
@@ -112,6 +124,7 @@ describe("a client that", () => {
     socket.write(Buffer.concat([preface, settings, acknowledge, headers("localhost"), ping]));
     await until(() => types().includes("6/1"), "the answer to the ping");
     const stopped = server.stop(10_000);
+    await until(() => types().includes("7/0"), "GOAWAY");
     socket.write(body);
     await until(() => answered(types()), "the refusal");
     await stopped;

@@ -2,12 +2,16 @@ import { afterEach, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { Controller, Identity, Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { preface } from "../../lib/csi/http2-frames.ts";
 import { build } from "../../scripts/build.ts";
+import { csiClient, mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
 import { acknowledge, headers, ping, raw, settings } from "../csi/raw.ts";
+import { codeOf, mebibytes, status } from "./world.ts";
 
 const ending: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -58,7 +62,69 @@ test("a node says when it starts that its state folder cannot be used, and serve
   const sandbox = await sandboxed();
   const stateDir = join(sandbox.config, "state");
   const daemon = await startDaemon({ command: [await build()], sandbox: { ...sandbox, stateDir } });
+  expect((await daemon.stop()).code).toBe(0);
   expect(await daemon.log()).toContain(`the state folder ${stateDir} cannot be used (ENOTDIR)`);
+});
+
+test("csimux is alive without its connection folder and without the label that its zone comes from, and says what it waits for", async () => {
+  const sandbox = await sandboxed();
+  await rm(sandbox.connections, { recursive: true });
+  const fromRegexp = [{ topologyKey: "zone", source: "nodeLabel", label: "topology.kubernetes.io/zone" }];
+  const proxy = { configFolder: sandbox.connections, nodeTopology: { type: "zone", fromRegexp } };
+  await writeFile(sandbox.config, JSON.stringify({ driver: "proxy", proxy }));
+  const daemon = await startDaemon({ command: [await build()], sandbox });
+  const client = csiClient(sandbox.socket);
+  for (let i = 0; i < 5; i++) expect((await client.call(Identity.method.probe, {})).ready).toBe(true);
+  expect(await codeOf(client.call(Node.method.nodeGetInfo, {}))).toBe(status.failedPrecondition);
+  client.close();
+  expect((await daemon.stop()).code).toBe(0);
+  const log = await daemon.log();
+  expect(log).toContain('"method":"NodeGetInfo"');
+  expect(log).toContain("KUBERNETES_SERVICE_HOST");
+  expect(log).not.toContain("\\n    at ");
+});
+
+test("a signal that comes as soon as the socket answers ends csimux in order", async () => {
+  const command = [await build()] as const;
+  const starts = await Promise.all(
+    Array.from({ length: 12 }, async () => {
+      const sandbox = await sandboxed();
+      const daemon = await startDaemon({ command, sandbox, pollMs: 1 });
+      const { code } = await daemon.stop();
+      return [code, existsSync(sandbox.socket), (await daemon.log()).includes('"stopped"')];
+    }),
+  );
+  expect(starts).toEqual(starts.map(() => [0, false, true]));
+}, 60_000);
+
+test("calls that are on their way when csimux is told to stop are answered", async () => {
+  const sandbox = await sandboxed();
+  const daemon = await startDaemon({ command: [await build()], sandbox });
+  const clients = Array.from({ length: 10 }, () => csiClient(sandbox.socket));
+  for (const client of clients) await client.call(Identity.method.probe, {});
+  const create = (name: string) => ({
+    ...{ name, parameters: { connection: "one" }, capacityRange: mebibytes(1) },
+    volumeCapabilities: [mountCapability],
+  });
+  const calls = clients.flatMap((client, i) => [
+    ...[1, 2, 3].map(j => codeOf(client.call(Controller.method.createVolume, create(`pvc-${i}-${j}`)))),
+    ...[1, 2].map(() => codeOf(client.call(Controller.method.getCapacity, { parameters: { connection: "one" } }))),
+  ]);
+  // The client has written its requests when its own turn is over.
+  await Bun.sleep(0);
+  const stopped = daemon.stop();
+  expect(new Set(await Promise.all(calls))).toEqual(new Set(["ok"]));
+  for (const client of clients) client.close();
+  expect((await stopped).code).toBe(0);
+}, 30_000);
+
+test.each(["SIGUSR1", "SIGUSR2"] as const)("%s, which means nothing here, does not end csimux", async signal => {
+  const sandbox = await sandboxed();
+  const daemon = await startDaemon({ command: [await build()], sandbox });
+  process.kill(daemon.pid, signal);
+  const client = csiClient(sandbox.socket);
+  expect((await client.call(Identity.method.probe, {})).ready).toBe(true);
+  client.close();
   expect((await daemon.stop()).code).toBe(0);
 });
 

@@ -91,12 +91,13 @@ describe.each([
 });
 
 describe("a node whose name is not known", () => {
-  test("does not register, and makes no volume that would count as reachable from everywhere", async () => {
+  test("does not register, makes no volume that would count as reachable from everywhere, and says so at its start", async () => {
     const csimux = await served({ nodeTopology: { type: "node" } }, "");
     const { code, details } = await failureOf(info(csimux));
     expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("CSI_NODE_ID")]);
     expect(await codeOf(create(csimux, "v1"))).toBe(status.failedPrecondition);
-    expect(await codeOf(csimux.client.call(Identity.method.probe, {}))).toBe(status.failedPrecondition);
+    expect(await csimux.daemon.log()).toContain("the name of this node is not known, and until it is this node cannot");
+    expect((await csimux.client.call(Identity.method.probe, {})).ready).toBe(true);
   });
 
   test("goes by its host name where that is allowed", async () => {
