@@ -1,6 +1,6 @@
 import { expect } from "bun:test";
 import type { Driver, Source } from "../../lib/drivers/driver.ts";
-import type { Cases } from "./driver.ts";
+import { type Cases, needing } from "./needs.ts";
 import {
   callWith,
   type DriverRig,
@@ -72,32 +72,49 @@ async function createInterrupted(rig: DriverRig, source: Source | undefined): Pr
   );
 }
 
-async function deleteOrigin(rig: DriverRig, sources: Readonly<Record<string, Source>>): Promise<void> {
-  for (const { kind, id } of Object.values(sources)) {
-    await (kind === "volume" ? rig.open().delete(id, call) : snapshotsOf(rig.open()).delete(id, call));
-  }
+async function deleteOrigin(rig: DriverRig, sources: Readonly<Record<"volume" | "snapshot", Source>>): Promise<void> {
+  await snapshotsOf(rig.open()).delete(sources.snapshot.id, call);
+  await rig.open().delete(sources.volume.id, call);
   expect(await rig.remains()).toEqual([]);
 }
 
 export const interruptionCases: Cases = {
-  "a create that is interrupted anywhere is finished by its repeat": async rig => {
+  "a create that is interrupted anywhere is finished by its repeat": needing(
+    "names",
+    "inventory",
+  )(async rig => {
     await createInterrupted(rig, undefined);
     expect(await rig.remains()).toEqual([]);
-  },
+  }),
 
-  "a clone that is interrupted anywhere is finished by its repeat and never shows half its content": async rig => {
+  "a clone that is interrupted anywhere is finished by its repeat and never shows half its content": needing(
+    "snapshots",
+    "clones",
+    "names",
+    "inventory",
+  )(async rig => {
     const sources = await prepared(rig);
     await createInterrupted(rig, sources.volume);
     await deleteOrigin(rig, sources);
-  },
+  }),
 
-  "a restore that is interrupted anywhere is finished by its repeat and never shows half its content": async rig => {
+  "a restore that is interrupted anywhere is finished by its repeat and never shows half its content": needing(
+    "snapshots",
+    "clones",
+    "names",
+    "inventory",
+  )(async rig => {
     const sources = await prepared(rig);
     await createInterrupted(rig, sources.snapshot);
     await deleteOrigin(rig, sources);
-  },
+  }),
 
-  "a create that is interrupted anywhere can be given up by a delete": async rig => {
+  "a create that is interrupted anywhere can be given up by a delete": needing(
+    "snapshots",
+    "clones",
+    "names",
+    "inventory",
+  )(async rig => {
     const sources = await prepared(rig);
     const { id } = await rig.open().create(volumeOf("pvc-1"), call);
     await rig.open().delete(id, call);
@@ -107,9 +124,9 @@ export const interruptionCases: Cases = {
       driver => driver.delete(id, call),
     );
     await deleteOrigin(rig, sources);
-  },
+  }),
 
-  "what an interrupted create left is told, and deleting it leaves nothing": async rig => {
+  "what an interrupted create left is told, and deleting it leaves nothing": needing("names")(async rig => {
     await atEachStep(
       rig,
       driver => driver.create(volumeOf("pvc-1"), call),
@@ -122,9 +139,9 @@ export const interruptionCases: Cases = {
         expect(await leftoverOf(driver, "pvc-1")).toBeUndefined();
       },
     );
-  },
+  }),
 
-  "a delete that is interrupted anywhere is finished by its repeat": async rig => {
+  "a delete that is interrupted anywhere is finished by its repeat": needing()(async rig => {
     const make = async () => {
       const volume = await rig.open().create(volumeOf("pvc-1"), call);
       await rig.write(volume, "content");
@@ -140,9 +157,9 @@ export const interruptionCases: Cases = {
         id = await make();
       },
     );
-  },
+  }),
 
-  "a name whose delete was interrupted anywhere can be used again, empty": async rig => {
+  "a name whose delete was interrupted anywhere can be used again, empty": needing("names")(async rig => {
     const spec = volumeOf("pvc-1");
     const refill = async () => rig.write(await rig.open().create(spec, call), "old");
     const { id } = await rig.open().create(spec, call);
@@ -159,9 +176,12 @@ export const interruptionCases: Cases = {
         await refill();
       },
     );
-  },
+  }),
 
-  "a snapshot that is interrupted anywhere is finished by its repeat and never half-made": async rig => {
+  "a snapshot that is interrupted anywhere is finished by its repeat and never half-made": needing(
+    "snapshots",
+    "clones",
+  )(async rig => {
     const sources = await prepared(rig);
     const others = new Set(await snapshotIds(rig.open()));
     const snap = (driver: Driver) => snapshotsOf(driver).create("snap", sources.volume.id, {}, call);
@@ -174,9 +194,12 @@ export const interruptionCases: Cases = {
       await snapshotsOf(driver).delete(id, call);
     });
     await deleteOrigin(rig, sources);
-  },
+  }),
 
-  "a snapshot's delete that is interrupted anywhere is finished by its repeat": async rig => {
+  "a snapshot's delete that is interrupted anywhere is finished by its repeat": needing(
+    "snapshots",
+    "clones",
+  )(async rig => {
     const sources = await prepared(rig);
     const snap = async () => (await snapshotsOf(rig.open()).create("snap", sources.volume.id, {}, call)).id;
     const before = await rig.remains();
@@ -190,9 +213,12 @@ export const interruptionCases: Cases = {
         await snap();
       },
     );
-  },
+  }),
 
-  "an expansion that is interrupted anywhere leaves the old size or the new": async rig => {
+  "an expansion that is interrupted anywhere leaves the old size or the new": needing(
+    "expand",
+    "reading",
+  )(async rig => {
     const { id } = await rig.open().create(volumeOf("pvc-1"), call);
     let size = gib;
     await atEachStep(
@@ -204,5 +230,5 @@ export const interruptionCases: Cases = {
         size = bytes;
       },
     );
-  },
+  }),
 };

@@ -1,37 +1,41 @@
 import { describe, expect, test } from "bun:test";
+import type { Ability } from "../../lib/drivers/driver.ts";
 import { interruptionCases } from "./driver-interruptions.ts";
 import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
+import type { Case, Cases, Need } from "./needs.ts";
 import type { DriverRig } from "./rig.ts";
-
-/** A behaviour of every driver, as a sentence. */
-export type Cases = Readonly<Record<string, (rig: DriverRig) => Promise<void>>>;
 
 const cases: Cases = { ...volumeCases, ...snapshotCases, ...interruptionCases };
 
+const abilities: readonly Ability[] = ["names", "reading", "expand", "snapshots", "clones", "capacity", "inventory"];
+
 /**
- * Checks what every driver owes its callers. `skips` maps the title of a case to the reason why this driver cannot pass it;
- * a title that is no case is an error.
+ * Checks what every driver owes its callers. `lacks` says what this one has not got, each with the reason; the cases that need
+ * it are skipped, and a driver that has it all the same fails.
  */
 export function driverContract(
   name: string,
   open: () => Promise<DriverRig>,
-  skips: Readonly<Record<string, string>> = {},
+  lacks: Readonly<Partial<Record<Need, string>>>,
 ): void {
+  const used = async (run: Case["run"]): Promise<void> => {
+    const rig = await open();
+    try {
+      await run(rig);
+    } finally {
+      await rig.close();
+    }
+  };
   describe(`driver contract: ${name}`, () => {
-    test("every skip names a case", () => {
-      expect(Object.keys(skips).filter(title => !(title in cases))).toEqual([]);
-    });
-    for (const [title, run] of Object.entries(cases)) {
-      const reason = skips[title];
-      test.skipIf(reason !== undefined)(reason === undefined ? title : `${title} (${reason})`, async () => {
-        const rig = await open();
-        try {
-          await run(rig);
-        } finally {
-          await rig.close();
-        }
-      });
+    test("has just the abilities that it does not say it lacks", () =>
+      used(async rig => {
+        const driver = rig.open();
+        expect(abilities.filter(each => driver[each] === undefined)).toEqual(abilities.filter(each => each in lacks));
+      }));
+    for (const [title, { needs, run }] of Object.entries(cases)) {
+      const reasons = needs.flatMap(need => lacks[need] ?? []);
+      test.skipIf(reasons.length > 0)([title, ...reasons].join("; skipped: "), () => used(run));
     }
   });
 }

@@ -16,7 +16,9 @@ export interface DriverRig {
   dying(step: number, when: "before" | "after"): Dying;
   write(volume: Volume, text: string): Promise<void>;
   read(volume: Volume): Promise<string | undefined>;
-  /** What is left on the storage, in words; empty when nothing is. */
+  /** Ids in this family's own form that no snapshot can have. */
+  readonly hostileSnapshots: readonly string[];
+  /** What is left on the storage, in words; empty when nothing is. The name of a volume stands in what is its. */
   remains(): Promise<readonly string[]>;
   close(): Promise<void>;
 }

@@ -85,6 +85,7 @@ export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig
     },
     write: (volume, text) => writeFile(file(volume), text),
     read: volume => readFile(file(volume), "utf8").catch(() => undefined),
+    hostileSnapshots: ["f/", "f/..", "f/../../v/pvc-1", "f/a/b", "f/-rf"],
     remains: () => below(base),
     close: () => rm(base, { recursive: true, force: true }),
   };

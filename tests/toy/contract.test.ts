@@ -1,0 +1,30 @@
+import type { Driver } from "../../lib/drivers/driver.ts";
+import { driverContract } from "../contract/driver.ts";
+import type { DriverRig } from "../contract/rig.ts";
+import { type ToyKind, toyDriver } from "./module.ts";
+import { mortal, ToyStorage } from "./storage.ts";
+
+/** The id of a volume is its key on the storage. */
+export function toyRig(kind: ToyKind): DriverRig {
+  const storage = new ToyStorage();
+  const open = (step?: Parameters<typeof toyDriver>[2]): Driver => toyDriver(kind, storage, step);
+  return {
+    open: () => open(),
+    dying(last, when) {
+      const { step, dead } = mortal(last, when);
+      return { driver: open(step), dead };
+    },
+    write: async ({ id }, content) => {
+      const volume = storage.volumes.get(id);
+      if (volume) storage.volumes.set(id, { ...volume, content });
+    },
+    read: async ({ id }) => storage.volumes.get(id)?.content,
+    hostileSnapshots: [],
+    remains: async () => storage.remains(),
+    close: async () => undefined,
+  };
+}
+
+const lacks = { "snapshots survive their volume": "a snapshot is a part of its volume" };
+
+for (const kind of ["toy-folder", "toy-target"] as const) driverContract(kind, async () => toyRig(kind), lacks);

@@ -1,0 +1,33 @@
+import { factsOf } from "../../lib/drivers/facts.ts";
+import { driverModule, type Identity } from "../../lib/drivers/module.ts";
+import type { Asset, Share } from "../../lib/drivers/store.ts";
+import { StoreDriver } from "../../lib/drivers/store-driver.ts";
+import { record } from "../../lib/schema/parts.ts";
+import { ToyFolderShare, ToyTargetShare } from "./shares.ts";
+import { alive, type Step, ToyStorage } from "./storage.ts";
+import { ToyStore } from "./store.ts";
+
+/** The kinds of toy: one store, two shares. */
+export type ToyKind = "toy-folder" | "toy-target";
+
+/** The driver of one kind on a storage, whose steps go through `step`. */
+export function toyDriver(
+  kind: ToyKind,
+  storage: ToyStorage,
+  step: Step = alive,
+  maxIdBytes = 100,
+): StoreDriver<Asset> {
+  const identity: Identity = { connection: "toy", driver: kind, instanceId: undefined, maxIdBytes };
+  const share: Share<Asset> = kind === "toy-folder" ? new ToyFolderShare() : new ToyTargetShare(storage, step);
+  return new StoreDriver(identity, new ToyStore(storage, step, maxIdBytes), share);
+}
+
+/** A family as a folder of lib/drivers would hold it: this module is the one line of its index. */
+export const toys = (["toy-folder", "toy-target"] as const).map(kind =>
+  driverModule({
+    names: [kind],
+    facts: factsOf(kind === "toy-folder" ? "hostpath" : "iscsi", kind),
+    schema: record({}),
+    open: () => toyDriver(kind, new ToyStorage()),
+  }),
+);

@@ -1,0 +1,52 @@
+import { CsiError } from "../../lib/core/errors.ts";
+import { protocols } from "../../lib/core/protocols.ts";
+import type { Context, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { Asset, Notes, Share } from "../../lib/drivers/store.ts";
+import type { Step, ToyStorage } from "./storage.ts";
+
+/** A volume that is reachable as soon as it is there. */
+export class ToyFolderShare implements Share<Asset> {
+  readonly protocol = "hostpath";
+  readonly access = protocols.hostpath;
+  readonly growsOnNode = false;
+
+  context({ id }: Asset): Context {
+    return { path: `/toy/${id}` };
+  }
+}
+
+/** A target and an extent in two steps; their ids are kept with the volume, because the server gives ids away again. */
+export class ToyTargetShare implements Share<Asset> {
+  readonly protocol = "iscsi";
+  readonly access = protocols.iscsi;
+  readonly growsOnNode = true;
+  readonly #storage: ToyStorage;
+  readonly #step: Step;
+
+  constructor(storage: ToyStorage, step: Step) {
+    this.#storage = storage;
+    this.#step = step;
+  }
+
+  async publish(asset: Asset, _spec: VolumeSpec, keep: (notes: Notes) => Promise<Asset>): Promise<Notes> {
+    const target = asset.notes["target"] ?? `iqn.toy:${asset.id}`;
+    await keep({ target });
+    if (!this.#storage.targets.has(target)) await this.#step(() => this.#storage.targets.set(target, ""));
+    await this.#step(() => this.#storage.targets.set(target, asset.id));
+    return { target, lun: "0" };
+  }
+
+  context({ notes }: Asset): Context {
+    return { iqn: notes["target"] ?? "", lun: notes["lun"] ?? "" };
+  }
+
+  async withdraw({ id, notes }: Asset): Promise<void> {
+    const target = notes["target"];
+    if (target === undefined) return;
+    const extent = this.#storage.targets.get(target);
+    // An id that the server has given to somebody else since is not ours.
+    if (extent !== undefined && extent !== "" && extent !== id)
+      throw new CsiError("failed-precondition", `target "${target}" belongs to "${extent}"`);
+    await this.#step(() => this.#storage.targets.delete(target));
+  }
+}

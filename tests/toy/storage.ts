@@ -1,0 +1,59 @@
+import type { Source } from "../../lib/drivers/driver.ts";
+import type { Notes } from "../../lib/drivers/store.ts";
+
+/** A volume of the toy: what is not given is empty. */
+export interface ToyVolume {
+  readonly id: string;
+  readonly bytes: bigint;
+  readonly source: Source | undefined;
+  readonly name?: string;
+  readonly notes?: Notes;
+  readonly content?: string | undefined;
+}
+
+export interface ToySnapshot {
+  readonly id: string;
+  readonly name: string;
+  readonly volumeId: string;
+  readonly bytes: bigint;
+  readonly createdAt: Date;
+  readonly content: string | undefined;
+}
+
+/** One thing after another that a storage does; a process that dies stops between two of them. */
+export type Step = <T>(work: () => T) => Promise<T>;
+
+/** A storage in memory. It outlives the drivers that are opened on it. */
+export class ToyStorage {
+  readonly volumes = new Map<string, ToyVolume>();
+  readonly snapshots = new Map<string, ToySnapshot>();
+  /** Ids of volumes whose creation is not complete, whether there is a volume yet or not. */
+  readonly begun = new Set<string>();
+  /** A target server: the extents behind each target. */
+  readonly targets = new Map<string, string>();
+  free = 1n << 40n;
+
+  /** What is left, in words. */
+  remains(): readonly string[] {
+    const all = { volume: this.volumes, snapshot: this.snapshots, begun: this.begun, target: this.targets };
+    return Object.entries(all)
+      .flatMap(([what, things]) => [...things.keys()].map(key => `${what} ${key}`))
+      .sort();
+  }
+}
+
+/** Every step gets through. */
+export const alive: Step = async work => work();
+
+/** A process that ends at its n-th step, before it takes effect or just after; from then on nothing has any effect. */
+export function mortal(last: number, when: "before" | "after"): { readonly step: Step; dead(): boolean } {
+  let count = 0;
+  const step: Step = async work => {
+    count++;
+    if (count > last || (count === last && when === "before")) throw new Error("the process was killed");
+    const result = work();
+    if (count === last) throw new Error("the process was killed");
+    return result;
+  };
+  return { step, dead: () => count >= last };
+}

@@ -1,0 +1,120 @@
+import { CsiError } from "../../lib/core/errors.ts";
+import { backendName } from "../../lib/core/name.ts";
+import type { Page, PageRequest, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { Meaning } from "../../lib/drivers/failure.ts";
+import { pageOf } from "../../lib/drivers/pages.ts";
+import { sizeFrom } from "../../lib/drivers/sizes.ts";
+import type { Asset, Notes, VolumeStore } from "../../lib/drivers/store.ts";
+import { ToySnapshots } from "./snapshots.ts";
+import type { Step, ToyStorage, ToyVolume } from "./storage.ts";
+
+const isId = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(text);
+
+/** Volumes in a Map. */
+export class ToyStore implements VolumeStore<Asset> {
+  readonly clonesFrom = ["volume", "snapshot"] as const;
+  readonly snapshots: ToySnapshots;
+  readonly #storage: ToyStorage;
+  readonly #step: Step;
+  readonly #maxIdBytes: number;
+
+  constructor(storage: ToyStorage, step: Step, maxIdBytes: number) {
+    this.#storage = storage;
+    this.#step = step;
+    this.#maxIdBytes = maxIdBytes;
+    this.snapshots = new ToySnapshots(storage, step, maxIdBytes);
+  }
+
+  idOf(name: string): string {
+    return backendName(name, this.#maxIdBytes);
+  }
+
+  async create(spec: VolumeSpec): Promise<Asset> {
+    const id = this.idOf(spec.name);
+    const standing = this.#asset(id);
+    if (standing && this.#storage.volumes.has(id)) return standing;
+    const from = spec.source && this.#origin(spec.source);
+    const bytes = sizeFrom(spec.range, from?.bytes ?? 0n);
+    await this.#step(() => this.#storage.begun.add(id));
+    const volume: ToyVolume = { id, name: spec.name, bytes, source: spec.source, notes: {}, content: from?.content };
+    await this.#step(() => this.#storage.volumes.set(id, volume));
+    return this.#known(id);
+  }
+
+  async find(id: string): Promise<Asset | undefined> {
+    return this.#asset(id);
+  }
+
+  async note({ id }: Asset, notes: Notes): Promise<Asset> {
+    await this.#step(() => this.#change(id, old => ({ ...old, notes: { ...old.notes, ...notes } })));
+    return this.#known(id);
+  }
+
+  async finish(asset: Asset, notes: Notes): Promise<Asset> {
+    await this.note(asset, notes);
+    await this.#step(() => this.#storage.begun.delete(asset.id));
+    return this.#known(asset.id);
+  }
+
+  async refuseRemoval({ id }: Asset): Promise<void> {
+    if (![...this.#storage.snapshots.values()].some(({ volumeId }) => volumeId === id)) return;
+    throw new CsiError("failed-precondition", `volume "${id}" has snapshots; delete them first`);
+  }
+
+  async destroy(id: string): Promise<void> {
+    const asset = this.#asset(id);
+    if (!asset) return;
+    await this.refuseRemoval(asset);
+    // First of all: what is half-removed must never be taken for half-made.
+    await this.#step(() => this.#storage.volumes.delete(id));
+    await this.#step(() => this.#storage.begun.delete(id));
+  }
+
+  explain(): Meaning | undefined {
+    return undefined;
+  }
+
+  async resize({ id }: Asset, bytes: bigint): Promise<Asset> {
+    await this.#step(() => this.#change(id, old => ({ ...old, bytes })));
+    return this.#known(id);
+  }
+
+  async available(): Promise<bigint> {
+    return this.#storage.free;
+  }
+
+  list(page: PageRequest): Promise<Page<Asset>> {
+    return pageOf([...this.#storage.volumes.keys()], isId, page, async id => {
+      const asset = this.#asset(id);
+      return asset?.finished ? asset : undefined;
+    });
+  }
+
+  #change(id: string, to: (old: ToyVolume) => ToyVolume): void {
+    const old = this.#storage.volumes.get(id);
+    if (old) this.#storage.volumes.set(id, to(old));
+  }
+
+  #origin({ kind, id }: Source): Pick<ToyVolume, "bytes" | "content"> {
+    const things: ReadonlyMap<string, Pick<ToyVolume, "bytes" | "content">> = kind === "volume"
+      ? this.#storage.volumes
+      : this.#storage.snapshots;
+    const found = things.get(id);
+    if (found) return found;
+    throw new CsiError("not-found", `${kind} "${id}" does not exist`);
+  }
+
+  #known(id: string): Asset {
+    const asset = this.#asset(id);
+    if (asset) return asset;
+    throw new CsiError("aborted", `volume "${id}" was removed meanwhile; repeat the call`);
+  }
+
+  #asset(id: string): Asset | undefined {
+    const { volumes, begun } = this.#storage;
+    const volume = volumes.get(id);
+    if (!volume && !begun.has(id)) return undefined;
+    const { name, bytes = 0n, source, notes = {} } = volume ?? {};
+    return { id, name, bytes, source, notes, finished: !begun.has(id) };
+  }
+}
