@@ -1,0 +1,125 @@
+import type { Argv } from "../../io/runner.ts";
+
+/** A file system that csimux can put on a disk. Arguments are complete but for the device, which always comes last. */
+export interface Filesystem {
+  /** As mount(8) calls it. */
+  readonly mountType: string;
+  /** Makes it with this UUID (36 characters); where the format has no room for one, it is left out. */
+  readonly make: (uuid: string) => Argv;
+  /** More arguments that make the tool overwrite what a proven, interrupted run of itself left. */
+  readonly overwrite: readonly string[];
+  /**
+   * How an interrupted making is recognised as csimux's own. "mark": by a note near the end of the disk, which the tool does not
+   * touch. "uuid": by its UUID at this byte, while `unfinished` (if present) still holds this value.
+   */
+  readonly trace:
+    | { readonly by: "mark" }
+    | { readonly by: "uuid"; readonly at: bigint; readonly unfinished?: { readonly at: bigint; readonly is: number } };
+  /** Whether the tool writes last what makes the disk recognisable, so that a recognised file system is a whole one. */
+  readonly signedLast: boolean;
+  /** Flags of every mount. */
+  readonly flags: readonly string[];
+  /** Flags of a mount that must not write a byte: not even the journal is replayed (ext4(5), xfs(5), btrfs(5)). */
+  readonly readOnlyFlags: readonly string[];
+  /** Whether all files get one group by the flag gid=. */
+  readonly groupFlag: boolean;
+  /** Looks for errors in the unmounted file system. `fixed`: the exit codes that mean that it is in order now. */
+  readonly check: { readonly argv: Argv; readonly fixed: readonly number[] };
+  /** Makes the mounted file system as large as its disk; absent where that is impossible. */
+  readonly grow?: (device: string, mountedAt: string) => Argv;
+}
+
+/**
+ * ext3 and ext4. Nothing is kept back for root (-m 0), and nothing discarded: the disk is known to be empty. mke2fs writes the
+ * superblock last, so that a disk that shows one is finished.
+ * `e2fsck -p` repairs only what is safe without asking; 1 means "corrected", 2 asks for a reboot of what is mounted (e2fsck(8)).
+ */
+const ext = (type: "ext3" | "ext4"): Filesystem => ({
+  mountType: type,
+  make: uuid => [`mkfs.${type}`, "-q", "-m", "0", "-E", "nodiscard", "-U", uuid],
+  overwrite: ["-F"],
+  trace: { by: "mark" },
+  signedLast: true,
+  flags: [],
+  readOnlyFlags: ["ro", "noload"],
+  groupFlag: false,
+  check: { argv: [`fsck.${type}`, "-f", "-p"], fixed: [0, 1, 2] },
+  grow: device => ["resize2fs", device],
+});
+
+/**
+ * Clones carry the UUID of their source, hence nouuid. mkfs.xfs writes its superblock first, with sb_inprogress set, and the
+ * kernel mounts none that has it set. Its log is replayed by mounting alone.
+ */
+const xfs: Filesystem = {
+  mountType: "xfs",
+  make: uuid => ["mkfs.xfs", "-q", "-K", "-m", `uuid=${uuid}`],
+  overwrite: ["-f"],
+  trace: { by: "uuid", at: 32n, unfinished: { at: 126n, is: 1 } },
+  signedLast: true,
+  flags: ["nouuid"],
+  readOnlyFlags: ["ro", "norecovery"],
+  groupFlag: false,
+  check: { argv: ["xfs_repair", "-n"], fixed: [0] },
+  grow: (_device, mountedAt) => ["xfs_growfs", mountedAt],
+};
+
+/** mkfs.btrfs writes the right magic number last; until then its superblock at 64 KiB shows the UUID without being recognised. */
+const btrfs: Filesystem = {
+  mountType: "btrfs",
+  make: uuid => ["mkfs.btrfs", "-q", "-K", "-U", uuid],
+  overwrite: ["-f"],
+  trace: { by: "uuid", at: 65_568n },
+  signedLast: true,
+  flags: [],
+  readOnlyFlags: ["ro", "rescue=nologreplay"],
+  groupFlag: false,
+  check: { argv: ["btrfs", "check", "--readonly"], fixed: [0] },
+  grow: (_device, mountedAt) => ["btrfs", "filesystem", "resize", "max", mountedAt],
+};
+
+/** File systems of other worlds. Their tools write the boot sector first, by which they are recognised. */
+const foreign = {
+  overwrite: [],
+  trace: { by: "mark" },
+  signedLast: false,
+  flags: [],
+  readOnlyFlags: ["ro"],
+  groupFlag: true,
+} as const;
+
+/** By the name that blkid(8) and `fs_type` give it. */
+export const filesystems: Readonly<Record<string, Filesystem>> = {
+  ext3: ext("ext3"),
+  ext4: ext("ext4"),
+  xfs,
+  btrfs,
+  vfat: {
+    ...foreign,
+    mountType: "vfat",
+    make: uuid => ["mkfs.vfat", "-I", "-i", uuid.slice(0, 8)],
+    check: { argv: ["fsck.vfat", "-n"], fixed: [0] },
+  },
+  exfat: {
+    ...foreign,
+    mountType: "exfat",
+    make: () => ["mkfs.exfat"],
+    check: { argv: ["fsck.exfat", "-n"], fixed: [0] },
+  },
+  // Quick: without -Q mkfs.ntfs fills the whole disk with zeros. -F: the disk is no partition.
+  ntfs: {
+    ...foreign,
+    mountType: "ntfs3",
+    make: () => ["mkfs.ntfs", "-q", "-Q", "-F"],
+    check: { argv: ["ntfsfix", "-n"], fixed: [0] },
+  },
+};
+
+/** What is made where the caller leaves the choice. */
+export const defaultFilesystem = "ext4";
+
+/** The name in the table for a requested one; an old name of ext4 is still in classes. Undefined when it is not in the table. */
+export const filesystemName = (asked: string): string | undefined => {
+  const name = asked === "ext4dev" ? "ext4" : asked;
+  return Object.hasOwn(filesystems, name) ? name : undefined;
+};

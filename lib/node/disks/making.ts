@@ -1,0 +1,98 @@
+import { randomUUID } from "node:crypto";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Argv, CommandRunner } from "../../io/runner.ts";
+import type { BlockDevice } from "./block-device.ts";
+import { bytesAt, type Contents, contentsOf, flush } from "./contents.ts";
+import { type Filesystem, filesystems } from "./filesystems.ts";
+import type { Begun, Formats } from "./formats.ts";
+import { clearMark, hasMark, writeMark } from "./mark.ts";
+import { failed, run } from "./tool.ts";
+
+/** No tool takes longer on an empty disk, whatever its size; mostly the call ends before. */
+const makeMs = 600_000;
+
+/** Less than this is no disk for any of the file systems. */
+const leastBytes = 2n << 20n;
+
+/** Makes file systems on disks that are provably empty, or provably csimux's own half-finished work. */
+export class Making {
+  readonly #runner: CommandRunner;
+  readonly #formats: Formats;
+  readonly #options: (type: string) => readonly string[];
+
+  /** `options` gives further arguments of mkfs for a type. */
+  constructor(runner: CommandRunner, formats: Formats, options: (type: string) => readonly string[]) {
+    this.#runner = runner;
+    this.#formats = formats;
+    this.#options = options;
+  }
+
+  /**
+   * Makes a file system on a disk whose contents were just found to be "blank". What is being done is on record before the disk
+   * changes. Throws "unavailable" when the tool fails or the call ends; a repeated call goes on from there.
+   */
+  async make(device: BlockDevice, volumeId: string, type: string, call: Call): Promise<void> {
+    if (device.bytes < leastBytes)
+      throw new CsiError("failed-precondition", `${device.path} has ${device.bytes} bytes, too few for a file system`);
+    const { bytes, identity } = device;
+    const begun: Begun = { volumeId, type, uuid: randomUUID(), identity, bytes: String(bytes) };
+    await this.#formats.begin(begun);
+    await this.#run(device, begun, false, call);
+  }
+
+  /** Whether what was found on a disk is what an interrupted making of csimux left, by its record and by the disk itself. */
+  async isUnfinished(device: BlockDevice, begun: Begun, found: Contents, signal: AbortSignal): Promise<boolean> {
+    const { trace } = known(begun.type);
+    if (begun.identity !== device.identity || begun.bytes !== String(device.bytes)) return false;
+    if (trace.by === "mark") return found.kind === "unsigned" && (await hasMark(device, begun.uuid, this.#runner, signal));
+    const { at, unfinished } = trace;
+    if (unfinished ? found.kind !== "filesystem" || found.type !== begun.type : found.kind !== "unsigned") return false;
+    if (unfinished && (await this.#read(device, unfinished.at, 1, signal)) !== hex(unfinished.is)) return false;
+    return (await this.#read(device, at, 16, signal)) === begun.uuid.replaceAll("-", "");
+  }
+
+  /** Makes a file system anew over an interrupted making that isUnfinished has proven. */
+  async repeat(device: BlockDevice, begun: Begun, call: Call): Promise<void> {
+    await this.#run(device, begun, true, call);
+  }
+
+  /** A making that turned out to be finished: its record goes, and its mark if it is still there. */
+  async settle(device: BlockDevice, begun: Begun, signal: AbortSignal): Promise<void> {
+    if (known(begun.type).trace.by === "mark") await clearMark(device, begun.uuid, this.#runner, signal);
+    await this.#formats.end(begun.volumeId);
+  }
+
+  async #run(device: BlockDevice, begun: Begun, isRepeated: boolean, call: Call): Promise<void> {
+    const { path } = device;
+    const filesystem = known(begun.type);
+    const task = `making ${begun.type} on ${path}`;
+    call.log.info("making a file system", { volumeId: begun.volumeId, device: path, type: begun.type, isRepeated });
+    if (filesystem.trace.by === "mark") await writeMark(device, begun.uuid, this.#runner, call.signal);
+    const argv = this.#argv(filesystem, begun, path, isRepeated);
+    const output = await run(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
+    if (output.exitCode !== 0) throw failed(output, task);
+    await flush(path, this.#runner, call.signal);
+    const made = await contentsOf(device, this.#runner, call.signal);
+    if (made.kind !== "filesystem" || made.type !== begun.type) {
+      throw new CsiError("unavailable", `${task}: the tool reported success, but the disk shows ${made.kind}`);
+    }
+    await this.settle(device, begun, call.signal);
+  }
+
+  #argv({ make, overwrite }: Filesystem, { type, uuid }: Begun, path: string, isRepeated: boolean): Argv {
+    return [...make(uuid), ...(isRepeated ? overwrite : []), ...this.#options(type), path];
+  }
+
+  async #read({ path }: BlockDevice, at: bigint, count: number, signal: AbortSignal): Promise<string> {
+    return (await bytesAt(path, at, count, this.#runner, signal)).toString("hex");
+  }
+}
+
+const hex = (byte: number): string => byte.toString(16).padStart(2, "0");
+
+function known(type: string): Filesystem {
+  const filesystem = filesystems[type];
+  if (filesystem) return filesystem;
+  throw new CsiError("failed-precondition", `csimux cannot make the file system ${type}`);
+}

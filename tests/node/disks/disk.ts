@@ -1,0 +1,77 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import type { DiskWanted } from "../../../lib/node/disks.ts";
+import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
+import { DiskFilesystems } from "../../../lib/node/disks/disk-filesystems.ts";
+import type { DiskSettings } from "../../../lib/node/disks/settings.ts";
+import { isHostRoot } from "../../root.ts";
+import { local } from "../lab.ts";
+
+/** Whether this machine gives out loop devices. Without them these tests do not run, and that must be seen. */
+export const hasLoops = isHostRoot && spawnSync("losetup", ["--find"]).status === 0;
+if (!hasLoops) process.stderr.write("\n*** NOT RUN: tests of disks need root and loop devices ***\n\n");
+
+export const hasProgram = (name: string): boolean => Bun.which(name, { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }) !== null;
+
+export const sh = (script: string, ...words: string[]): string =>
+  execFileSync("bash", ["-euc", script, "bash", ...words], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+/** A disk of so many MiB that is a file behind a loop device; it goes away with `close`. */
+export class Disk {
+  readonly folder: string;
+  readonly file: string;
+  readonly path: string;
+
+  constructor(mebibytes = 320, ...options: string[]) {
+    this.folder = mkdtempSync(join(tmpdir(), "csimux-disk-"));
+    this.file = join(this.folder, "image");
+    writeFileSync(this.file, "");
+    truncateSync(this.file, mebibytes << 20);
+    this.path = sh('losetup -f --show "$@"', ...options, this.file).trim();
+  }
+
+  get device() {
+    const { rdev } = statSync(this.path);
+    return { kind: "device" as const, path: this.path, number: deviceNumber(rdev), identity: this.file };
+  }
+
+  /** The disk system of a node that keeps its records beside the disk. */
+  filesystems(runner: CommandRunner = local, settings: DiskSettings = { check: {}, format: {} }, records = "formats") {
+    return new DiskFilesystems({ runner, sys: "/sys", folder: join(this.folder, records), settings });
+  }
+
+  wanted(more: Partial<DiskWanted> = {}): DiskWanted {
+    return { volumeId: "volume", fsType: undefined, readonly: false, notes: {}, ...more };
+  }
+
+  /** A hash of every byte of the disk, and of when the file was last written to. */
+  hash(): string {
+    sh('blockdev --flushbufs "$1"; sync "$2"', this.path, this.file);
+    return createHash("sha256").update(readFileSync(this.file)).digest("hex");
+  }
+
+  grow(mebibytes: number): void {
+    truncateSync(this.file, mebibytes << 20);
+    sh('losetup -c "$1"', this.path);
+  }
+
+  mount(type: string, options: readonly string[]): string {
+    const at = join(this.folder, "mount");
+    sh('mkdir -p "$1"; mount -t "$2" -o "$3" "$4" "$1"', at, type, ["defaults", ...options].join(), this.path);
+    return at;
+  }
+
+  close(): void {
+    spawnSync("umount", [join(this.folder, "mount")]);
+    spawnSync("losetup", ["-d", this.path]);
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}
