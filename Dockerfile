@@ -9,7 +9,7 @@ RUN apt-get update \
       ca-certificates tini \
       mount util-linux \
       nfs-common cifs-utils \
-      e2fsprogs xfsprogs btrfs-progs \
+      e2fsprogs xfsprogs btrfs-progs dosfstools exfatprogs ntfs-3g \
       rsync openssh-client \
  && rm -rf /var/lib/apt/lists/*
 

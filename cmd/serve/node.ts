@@ -1,12 +1,13 @@
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { NodeSettings } from "../../lib/config/node.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
 import { hostRunner } from "../../lib/io/host.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { attachers } from "../../lib/node/attachers.ts";
-import { noDisks } from "../../lib/node/disks.ts";
+import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { Host } from "../host.ts";
 import { toolEnvironment } from "../tools.ts";
@@ -27,14 +28,14 @@ async function writable(folder: string): Promise<void> {
 }
 
 /** Builds the node half by hand. */
-export function openNode(options: ServeOptions, host: Host, { info }: OwnNode) {
+export function openNode(options: ServeOptions, host: Host, { info }: OwnNode, settings: NodeSettings) {
   const runner = localRunner({ env: toolEnvironment(host.env) });
   const state = options.stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", options.name);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({
     runner,
     attachers: attachers({ runner, host: onHost }),
-    disks: noDisks,
+    disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings }),
     records: join(state, "volumes"),
     mountinfo: "/proc/self/mountinfo",
   });

@@ -1,3 +1,4 @@
+import type { InferOutput } from "valibot";
 import { anything, flag, list, mapOf, optional, record, text } from "../schema/parts.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
@@ -5,17 +6,17 @@ const words = (description: string) => optional(list(text({ description: "one ar
 const checkFilesystem = record(
   {
     enabled: optional(flag({ description: "check the file system before it is mounted" }), false),
-    customOptions: words("arguments of the checking tool"),
+    customOptions: words("arguments of the checking tool, instead of those of csimux"),
     customFilesystemOptions: words('arguments behind "--", for the tool of the file system'),
   },
-  { description: "checking one file system" },
+  { description: "checking one file system; nothing is repaired that needs a decision" },
 );
 
 const mount = record(
   {
     mount_flags: optional(
       text({
-        description: "comma-separated flags for every mount, not applied by this version; may hold credentials",
+        description: "comma-separated flags for every mount of a disk; may hold credentials",
         example: "noatime",
         secret: true,
       }),
@@ -29,12 +30,38 @@ const mount = record(
 
 const format = record({ customOptions: words("more arguments of mkfs") }, { description: "making one file system" });
 
-/** The `node:` block of the main file. It is checked; no protocol that csimux attaches so far makes use of it. */
+/** The `node:` block of the main file. Nodes read no connection files, so it has no effect there. */
 export const nodeSchema = record(
   {
     mount: optional(mount),
     format: optional(mapOf(format, { description: "by file system: how it is made" })),
     csiProxy: optional(anything({ description: "endpoints on Windows; not used" })),
   },
-  { description: "what nodes do with every volume, in the main file; checked, not applied by this version" },
+  { description: "what nodes do with every volume; counts in the main file alone" },
 );
+
+/** What nodes do with every disk. */
+export interface NodeSettings {
+  readonly mountFlags: readonly string[];
+  /** By file system. */
+  readonly check: Readonly<Record<string, { readonly enabled: boolean; readonly options: readonly string[] }>>;
+  /** By file system: more arguments of mkfs. */
+  readonly format: Readonly<Record<string, readonly string[]>>;
+}
+
+/** The settings of a checked `node:` block. */
+export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): NodeSettings {
+  const flags = node?.mount?.mount_flags?.split(",") ?? [];
+  const checks = Object.entries(node?.mount?.checkFilesystem ?? {});
+  const formats = Object.entries(node?.format ?? {});
+  return {
+    mountFlags: flags.map(flag => flag.trim()).filter(flag => flag !== ""),
+    check: Object.fromEntries(
+      checks.map(([type, { enabled, customOptions, customFilesystemOptions }]) => [
+        type,
+        { enabled, options: [...(customOptions ?? []), ...(customFilesystemOptions ?? [])] },
+      ]),
+    ),
+    format: Object.fromEntries(formats.map(([type, { customOptions }]) => [type, customOptions ?? []])),
+  };
+}

@@ -8,6 +8,7 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { Outside } from "../schema/outside.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
 import { parseYaml, placed, type Source } from "../yaml/parse.ts";
+import { type NodeSettings, nodeSettings } from "./node.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
 
@@ -41,6 +42,7 @@ export interface ProxyConfig {
   /** first: a volume that the most preferred place cannot reach is refused, so that the scheduler looks elsewhere. */
   readonly honourPreferred: "off" | "first";
   readonly defaults: Defaults;
+  readonly node: NodeSettings;
 }
 
 /** Top-level keys of the main file that connections do not inherit (D24). */
@@ -131,6 +133,7 @@ function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyCo
     reportTopology: proxy.reportTopology,
     honourPreferred: proxy.honourPreferred,
     defaults: { values, prefix: topology?.prefix ?? defaultPrefix },
+    node: nodeSettings(main.node),
   };
 }
 

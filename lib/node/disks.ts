@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import type { Device, Note, Notes } from "./attacher.ts";
+import type { Device } from "./attacher.ts";
 
 /** How a device is to be made mountable. */
 export interface DiskWanted {
@@ -8,8 +8,6 @@ export interface DiskWanted {
   readonly fsType: string | undefined;
   /** Nothing may be written: no making, no checking with repair, no growing, no replaying of a journal. */
   readonly readonly: boolean;
-  /** Notes of the volume, those of `prepare` included; its keys begin with "disk.". */
-  readonly notes: Notes;
 }
 
 /** What mount(8) is to be given for a device. */
@@ -36,18 +34,10 @@ export interface MountedDisk {
 export interface Disks {
   /**
    * Finds or makes the file system of a device that is not mounted for this volume yet, and checks it where that is configured.
-   * Makes one only on a device that is provably empty, or where the notes say that an own making was interrupted. Throws
-   * "failed-precondition" for anything that it must not touch.
+   * Makes one only on a device that is provably empty, or provably left so by an own making that was interrupted; what that
+   * takes it keeps by itself, because it must outlive unstaging. Throws "failed-precondition" for what it must not touch.
    */
-  prepare(device: Device, wanted: DiskWanted, note: Note, call: Call): Promise<Mountable>;
+  prepare(device: Device, wanted: DiskWanted, call: Call): Promise<Mountable>;
   /** Makes a file system use the whole of its device, if it does not. Also called after every mount that may write. */
   grow(mounted: MountedDisk, call: Call): Promise<void>;
 }
-
-/** For a node that has attachers of folders and shares only. */
-export const noDisks: Disks = {
-  prepare: async () => {
-    throw new Error("no attacher of this node gives devices");
-  },
-  grow: async () => {},
-};

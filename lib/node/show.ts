@@ -89,8 +89,8 @@ export class Showing {
 
   async #mountDisk(device: Device, scene: Scene): Promise<Mounted> {
     const { wanted, draft, call } = scene;
-    const { volumeId, fsType, notes } = draft.record;
-    const mountable = await this.#disks.prepare(device, { ...wanted, volumeId, fsType, notes }, draft.note, call);
+    const { volumeId, fsType } = draft.record;
+    const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
     await this.#mount(mountable, { ...keptDevice(device), mounted }, scene);
     return mounted;

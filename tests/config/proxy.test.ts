@@ -19,6 +19,18 @@ describe("the main file", () => {
     });
   });
 
+  test("says what nodes do with disks", () => {
+    const check =
+      "checkFilesystem: { ext4: { enabled: true, customOptions: [-p], customFilesystemOptions: [-f] }, xfs: {} }";
+    const block = `node:\n  mount: { mount_flags: "noatime, discard,", ${check} }\n  format: { xfs: { customOptions: [-K] } }\n`;
+    expect(main(file("")).config?.node).toEqual({ mountFlags: [], check: {}, format: {} });
+    expect(main(`${file("")}${block}`).config?.node).toEqual({
+      mountFlags: ["noatime", "discard"],
+      check: { ext4: { enabled: true, options: ["-p", "-f"] }, xfs: { enabled: false, options: [] } },
+      format: { xfs: ["-K"] },
+    });
+  });
+
   test.each([
     ["", { kind: "idle", ms: 3_600_000 }],
     ["60", { kind: "idle", ms: 3_600_000 }],

@@ -8,7 +8,7 @@ import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 import { attachers } from "../../lib/node/attachers.ts";
-import { noDisks } from "../../lib/node/disks.ts";
+import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { isLocal } from "../../lib/node/look.ts";
 import { MountTable } from "../../lib/node/mount-table.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
@@ -95,7 +95,9 @@ export class Lab {
 
   node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {
     const known = attachers({ runner, host: runner });
-    const own = { runner, attachers: known, disks: noDisks, records: this.at("records"), mountinfo: table };
+    const settings = { mountFlags: [], check: {}, format: {} };
+    const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
+    const own = { runner, attachers: known, disks, records: this.at("records"), mountinfo: table };
     return new NodeVolumes({ ...own, ...more });
   }
 

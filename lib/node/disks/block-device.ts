@@ -84,7 +84,9 @@ export const deviceNumber = (rdev: number): string => {
 const gone =
   (path: string) =>
   (cause: unknown): never => {
-    throw new CsiError("unavailable", `the disk ${path} is not there (${errnoOf(cause) ?? "unknown reason"})`, { cause });
+    throw new CsiError("unavailable", `the disk ${path} is not there (${errnoOf(cause) ?? "unknown reason"})`, {
+      cause,
+    });
   };
 
 const text = async (file: string): Promise<string> => (await readFile(file, "utf8").catch(() => "")).trim();

@@ -92,9 +92,17 @@ async function signatureOf(path: string, runner: CommandRunner, signal: AbortSig
 
 const isSilent = ({ stdout, stderr }: Output): boolean => stdout.trim() === "" && stderr.trim() === "";
 
-/** A line `KEY=value` for each thing found. The boot sectors of FAT and NTFS can pass for a partition table as well. */
-function named(listing: string): Contents {
-  const found = new Map(listing.split("\n").map(line => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));
+/** What describes a partition and its entry in the table, not its contents. */
+const aboutItself = /^(?:DEVNAME|PART_ENTRY_[A-Z]+)=/;
+
+/**
+ * A line `KEY=value` for each thing found; undefined when they tell nothing about contents. The boot sectors of FAT and NTFS can
+ * pass for a partition table as well.
+ */
+function named(listing: string): Contents | undefined {
+  const lines = listing.split("\n").filter(line => line !== "");
+  if (lines.length > 0 && lines.every(line => aboutItself.test(line))) return undefined;
+  const found = new Map(lines.map(line => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]));
   const type = found.get("TYPE");
   if (type && found.get("USAGE") === "filesystem") return { kind: "filesystem", type, uuid: found.get("UUID") ?? "" };
   if (type) return { kind: "foreign", what: `a signature of ${type}` };

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
 import type { Device } from "../attacher.ts";
-import type { Disks, DiskWanted, MountedDisk, Mountable } from "../disks.ts";
+import type { Disks, DiskWanted, Mountable, MountedDisk } from "../disks.ts";
 import { type BlockDevice, BlockDevices } from "./block-device.ts";
 import { type Contents, contentsOf } from "./contents.ts";
 import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
@@ -51,7 +51,10 @@ export class DiskFilesystems implements Disks {
   async prepare({ path }: Device, wanted: DiskWanted, call: Call): Promise<Mountable> {
     const asked = wanted.fsType === undefined ? undefined : filesystemName(wanted.fsType);
     if (wanted.fsType !== undefined && asked === undefined)
-      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not known`);
+      throw new CsiError(
+        "invalid-argument",
+        `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not known`,
+      );
     const disk = await this.#devices.at(path);
     const parts = await this.#devices.partitions(disk);
     const device = await this.#devices.at(parts.at(-1) ?? path);
@@ -62,14 +65,15 @@ export class DiskFilesystems implements Disks {
     const filesystem = knownType(type, device.path);
     if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
     const { mountType, flags, readOnlyFlags } = filesystem;
-    const options = wanted.readonly ? [...flags, ...readOnlyFlags] : flags;
+    const options = [...this.#settings.mountFlags, ...flags, ...(wanted.readonly ? readOnlyFlags : [])];
     return { source: device.path, number: device.number, fsType: mountType, options };
   }
 
-  /** See Disks. Throws "failed-precondition" for a file system that cannot grow while it is mounted. */
+  /** See Disks. What cannot grow while it is mounted stays as it is. */
   async grow({ source, fsType, at }: MountedDisk, call: Call): Promise<void> {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
     if (!filesystem?.grow) return;
+    if (filesystem.growsFrom && (await this.#devices.at(source)).bytes < filesystem.growsFrom) return;
     const argv = filesystem.grow(source, at);
     const task = `growing the file system on ${source}`;
     const output = await run(this.#runner, { argv }, task, call.signal);
@@ -120,6 +124,7 @@ export class DiskFilesystems implements Disks {
     const task = `checking ${path}`;
     const output = await run(this.#runner, { argv: [...argv, path], timeoutMs: checkMs }, task, call.signal);
     if (check.fixed.includes(output.exitCode)) return;
+    if (check.undecided !== undefined && `${output.stdout}${output.stderr}`.includes(check.undecided)) return;
     const reason = complaint(output) || "no reason given";
     throw new CsiError(
       "failed-precondition",
@@ -144,11 +149,17 @@ function knownType(type: string, path: string): Filesystem {
   throw new CsiError("failed-precondition", `${path} holds ${type}, which csimux does not mount; it is left alone`);
 }
 
-function refuseMaking({ readonly, mayMake }: { readonly readonly: boolean; readonly mayMake: boolean }, path: string): void {
+function refuseMaking(
+  { readonly, mayMake }: { readonly readonly: boolean; readonly mayMake: boolean },
+  path: string,
+): void {
   if (readonly)
     throw new CsiError("failed-precondition", `${path} holds no file system, and none is made for reading alone`);
   if (!mayMake)
-    throw new CsiError("failed-precondition", `the partition ${path} holds no file system; csimux makes none on partitions`);
+    throw new CsiError(
+      "failed-precondition",
+      `the partition ${path} holds no file system; csimux makes none on partitions`,
+    );
 }
 
 const mismatch = (path: string, found: string, asked: string): CsiError =>

@@ -23,10 +23,15 @@ export interface Filesystem {
   readonly readOnlyFlags: readonly string[];
   /** Whether all files get one group by the flag gid=. */
   readonly groupFlag: boolean;
-  /** Looks for errors in the unmounted file system. `fixed`: the exit codes that mean that it is in order now. */
-  readonly check: { readonly argv: Argv; readonly fixed: readonly number[] };
+  /**
+   * Looks for errors in the unmounted file system. `fixed`: the exit codes that mean that it is in order now. `undecided`: what
+   * the tool says when it cannot tell before the journal is replayed, which only mounting does.
+   */
+  readonly check: { readonly argv: Argv; readonly fixed: readonly number[]; readonly undecided?: string };
   /** Makes the mounted file system as large as its disk; absent where that is impossible. */
   readonly grow?: (device: string, mountedAt: string) => Argv;
+  /** The kernel refuses to resize to less than this many bytes, even where nothing would change. */
+  readonly growsFrom?: bigint;
 }
 
 /**
@@ -60,7 +65,7 @@ const xfs: Filesystem = {
   flags: ["nouuid"],
   readOnlyFlags: ["ro", "norecovery"],
   groupFlag: false,
-  check: { argv: ["xfs_repair", "-n"], fixed: [0] },
+  check: { argv: ["xfs_repair", "-n"], fixed: [0], undecided: "valuable metadata changes in a log" },
   grow: (_device, mountedAt) => ["xfs_growfs", mountedAt],
 };
 
@@ -76,6 +81,7 @@ const btrfs: Filesystem = {
   groupFlag: false,
   check: { argv: ["btrfs", "check", "--readonly"], fixed: [0] },
   grow: (_device, mountedAt) => ["btrfs", "filesystem", "resize", "max", mountedAt],
+  growsFrom: 256n << 20n,
 };
 
 /** File systems of other worlds. Their tools write the boot sector first, by which they are recognised. */

@@ -45,7 +45,8 @@ export class Making {
   async isUnfinished(device: BlockDevice, begun: Begun, found: Contents, signal: AbortSignal): Promise<boolean> {
     const { trace } = known(begun.type);
     if (begun.identity !== device.identity || begun.bytes !== String(device.bytes)) return false;
-    if (trace.by === "mark") return found.kind === "unsigned" && (await hasMark(device, begun.uuid, this.#runner, signal));
+    if (trace.by === "mark")
+      return found.kind === "unsigned" && (await hasMark(device, begun.uuid, this.#runner, signal));
     const { at, unfinished } = trace;
     if (unfinished ? found.kind !== "filesystem" || found.type !== begun.type : found.kind !== "unsigned") return false;
     if (unfinished && (await this.#read(device, unfinished.at, 1, signal)) !== hex(unfinished.is)) return false;

@@ -15,4 +15,7 @@ export const complaint = ({ stderr, stdout }: Output): string =>
 
 /** A tool that ended with an exit code that is not in `good`. The outcome may be anything, so the call is repeated. */
 export const failed = (output: Output, task: string): CsiError =>
-  new CsiError("unavailable", `${task} failed with exit code ${output.exitCode}: ${complaint(output) || "no reason given"}`);
+  new CsiError(
+    "unavailable",
+    `${task} failed with exit code ${output.exitCode}: ${complaint(output) || "no reason given"}`,
+  );

@@ -4,10 +4,10 @@ import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
-import type { DiskWanted } from "../../../lib/node/disks.ts";
 import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
 import { DiskFilesystems } from "../../../lib/node/disks/disk-filesystems.ts";
 import type { DiskSettings } from "../../../lib/node/disks/settings.ts";
+import type { DiskWanted } from "../../../lib/node/disks.ts";
 import { isHostRoot } from "../../root.ts";
 import { local } from "../lab.ts";
 
@@ -15,10 +15,20 @@ import { local } from "../lab.ts";
 export const hasLoops = isHostRoot && spawnSync("losetup", ["--find"]).status === 0;
 if (!hasLoops) process.stderr.write("\n*** NOT RUN: tests of disks need root and loop devices ***\n\n");
 
-export const hasProgram = (name: string): boolean => Bun.which(name, { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }) !== null;
+export const hasProgram = (name: string): boolean =>
+  Bun.which(name, { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }) !== null;
 
 export const sh = (script: string, ...words: string[]): string =>
   execFileSync("bash", ["-euc", script, "bash", ...words], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+
+export const noSettings: DiskSettings = { mountFlags: [], check: {}, format: {} };
+
+/** The least that each tool takes, in MiB. */
+export const leastFor = (type: string): number => ({ xfs: 320, btrfs: 128 })[type] ?? 64;
+
+/** For ext4 to grow, the kernel asks for a capability that containers of a build machine may lack (capabilities(7)). */
+export const mayResize =
+  (BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`) >> 24n) & 1n;
 
 /** A disk of so many MiB that is a file behind a loop device; it goes away with `close`. */
 export class Disk {
@@ -26,7 +36,7 @@ export class Disk {
   readonly file: string;
   readonly path: string;
 
-  constructor(mebibytes = 320, ...options: string[]) {
+  constructor(mebibytes = 64, ...options: string[]) {
     this.folder = mkdtempSync(join(tmpdir(), "csimux-disk-"));
     this.file = join(this.folder, "image");
     writeFileSync(this.file, "");
@@ -40,12 +50,12 @@ export class Disk {
   }
 
   /** The disk system of a node that keeps its records beside the disk. */
-  filesystems(runner: CommandRunner = local, settings: DiskSettings = { check: {}, format: {} }, records = "formats") {
+  filesystems(runner: CommandRunner = local, settings: DiskSettings = noSettings, records = "formats") {
     return new DiskFilesystems({ runner, sys: "/sys", folder: join(this.folder, records), settings });
   }
 
   wanted(more: Partial<DiskWanted> = {}): DiskWanted {
-    return { volumeId: "volume", fsType: undefined, readonly: false, notes: {}, ...more };
+    return { volumeId: "volume", fsType: undefined, readonly: false, ...more };
   }
 
   /** A hash of every byte of the disk, and of when the file was last written to. */

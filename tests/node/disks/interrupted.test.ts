@@ -1,0 +1,132 @@
+import { expect, test } from "bun:test";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { callOf, codeOf, local } from "../lab.ts";
+import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disk.ts";
+
+const writes = ["pwrite64", "write", "fallocate", "fsync"];
+const canTrace = hasLoops && hasProgram("strace");
+
+/** A runner under which mkfs is killed at its n-th call of a kind, as by a machine that stops; `cut` says whether it was. */
+const cutting = (call: string, count: number): CommandRunner & { cut: boolean } => {
+  const runner = {
+    where: "local",
+    cut: false,
+    run: async (command: Parameters<CommandRunner["run"]>[0], signal: AbortSignal) => {
+      if (!command.argv[0].startsWith("mkfs.")) return await local.run(command, signal);
+      const inject = [
+        "-f",
+        "-q",
+        "-o",
+        "/dev/null",
+        "-e",
+        `trace=${call}`,
+        "-e",
+        `inject=${call}:signal=KILL:when=${count}`,
+      ];
+      const output = await local
+        .run({ ...command, argv: ["strace", ...inject, ...command.argv] }, signal)
+        .catch(() => undefined);
+      runner.cut = output?.exitCode !== 0;
+      return output ?? { stdout: "", stderr: "killed", exitCode: 137 };
+    },
+  };
+  return runner;
+};
+
+/** Counts that a tool reaches: the first few, and then more and more apart. */
+const counts = [1, 2, 3, 4, 5, 6, 8, 11, 16, 25, 50, 100, 200, 400];
+
+for (const type of ["ext4", "xfs", "btrfs"]) {
+  test.skipIf(!canTrace || !hasProgram(`mkfs.${type}`))(
+    `the making of ${type} is repeated after it was cut short anywhere`,
+    async () => {
+      const cuts: string[] = [];
+      for (const call of writes) {
+        for (const count of counts) {
+          using disk = new Disk(leastFor(type));
+          const runner = cutting(call, count);
+          const outcome = await codeOf(
+            disk.filesystems(runner).prepare(disk.device, disk.wanted({ fsType: type }), callOf()),
+          );
+          if (!runner.cut) break;
+          expect([call, count, outcome]).toEqual([call, count, "unavailable"]);
+          cuts.push(`${call} ${count}`);
+          const again = disk.filesystems().prepare(disk.device, disk.wanted({ fsType: type }), callOf());
+          expect([call, count, await codeOf(again)]).toEqual([call, count, "ok"]);
+          sh('mkdir -p "$1" && mount -t "$2" "$3" "$1" && umount "$1"', `${disk.folder}/mount`, type, disk.path);
+        }
+      }
+      expect(cuts.length).toBeGreaterThan(8);
+    },
+  );
+}
+
+test.skipIf(!canTrace)("what an interrupted making left is refused on a node that has no record of it", async () => {
+  using disk = new Disk();
+  await codeOf(disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf()));
+  const before = disk.hash();
+  const elsewhere = disk.filesystems(local, undefined, "other-node").prepare(disk.device, disk.wanted(), callOf());
+  expect(await codeOf(elsewhere)).toBe("failed-precondition");
+  expect(disk.hash()).toBe(before);
+});
+
+const changes: Readonly<Record<string, string>> = {
+  "somebody made a file system there since": 'mkfs.ext4 -q -F "$1"',
+  "somebody made another file system there since": 'mkfs.btrfs -q -f "$1"',
+  "its mark is gone":
+    'dd if=/dev/urandom of="$1" bs=4096 seek=$((($(blockdev --getsize64 "$1") - 524288) / 4096)) count=1',
+  "swap is there now": 'mkswap -f "$1"',
+};
+
+for (const [change, script] of Object.entries(changes)) {
+  test.skipIf(!canTrace)(`an interrupted making is not repeated when ${change}`, async () => {
+    using disk = new Disk(leastFor("btrfs"));
+    const cut = disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf());
+    expect(await codeOf(cut)).toBe("unavailable");
+    sh(`{ ${script}; } >/dev/null 2>&1`, disk.path);
+    const before = sh('blkid -p -o export "$1" || true', disk.path);
+    const runner = spiedMaking();
+    const outcome = await codeOf(
+      disk.filesystems(runner).prepare(disk.device, disk.wanted({ fsType: "ext4" }), callOf()),
+    );
+    expect(outcome).toBe(change.includes("a file system there") ? "ok" : "failed-precondition");
+    expect(runner.made).toBe(0);
+    expect(sh('blkid -p -o export "$1" || true', disk.path)).toBe(before);
+  });
+}
+
+test.skipIf(!canTrace)("a finished file system is kept though its making was still on record", async () => {
+  using disk = new Disk();
+  const flushes: CommandRunner = {
+    where: "local",
+    // The process ends right behind mkfs.
+    run: async (command, signal) => {
+      const output = await local.run(command, signal);
+      if (command.argv[0].startsWith("mkfs.")) throw new Error("ended");
+      return output;
+    },
+  };
+  await disk
+    .filesystems(flushes)
+    .prepare(disk.device, disk.wanted(), callOf())
+    .catch(() => {});
+  const uuid = sh('blkid -p -o value -s UUID "$1"', disk.path);
+  const runner = spiedMaking();
+  await disk.filesystems(runner).prepare(disk.device, disk.wanted(), callOf());
+  expect(runner.made).toBe(0);
+  expect(sh('blkid -p -o value -s UUID "$1"', disk.path)).toBe(uuid);
+  expect(sh('grep -c "csimux is making" "$1" || true', disk.file).trim()).toBe("0");
+});
+
+/** A runner that counts how often a file system is made. */
+function spiedMaking() {
+  const runner = {
+    where: "local",
+    made: 0,
+    run: (command: Parameters<CommandRunner["run"]>[0], signal: AbortSignal) => {
+      if (command.argv[0].startsWith("mkfs.")) runner.made++;
+      return local.run(command, signal);
+    },
+  };
+  return runner;
+}

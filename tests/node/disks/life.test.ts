@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { existsSync, readdirSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import type { Attacher } from "../../../lib/node/attacher.ts";
+import { callOf, codeOf, Lab, local, mountinfo, writer } from "../lab.ts";
+import { Disk, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
+
+let lab: Lab;
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(() => lab.close());
+
+/** Attaches disks that are there already. */
+const attacher = (disk: Disk): Attacher => ({
+  access: { kinds: ["mount", "block"], filesystems: ["ext4", "xfs", "btrfs"], sharedWriters: false },
+  attach: async () => disk.device,
+  grown: async () => BigInt(sh('blockdev --getsize64 "$1"', disk.path)),
+});
+
+const context = { node_attach_driver: "disk" };
+const nodeOf = (disk: Disk) => lab.node(local, mountinfo, { attachers: new Map([["disk", attacher(disk)]]) });
+
+for (const fsType of ["ext4", "xfs", "btrfs"]) {
+  test.skipIf(!hasLoops || !hasProgram(`mkfs.${fsType}`))(
+    `${fsType} is staged, published, kept, grown and gone again`,
+    async () => {
+      using disk = new Disk(leastFor(fsType));
+      const node = nodeOf(disk);
+      const capability = { ...writer, fsType };
+      const target = lab.at("pods", "a", "mount");
+      await mkdir(lab.at("pods", "a"), { recursive: true });
+      for (const round of ["first", "second"]) {
+        for (let twice = 0; twice < 2; twice++) await node.stage(lab.stage("a", { context, capability }), callOf());
+        for (let twice = 0; twice < 2; twice++) await node.publish(lab.publish("a", { context, capability }), callOf());
+        if (round === "second") expect(await readFile(`${target}/file`, "utf8")).toBe("kept");
+        await writeFile(`${target}/file`, "kept");
+        if (mayResize || fsType !== "ext4") {
+          const [before] = await node.stats({ volumeId: "a", path: target }, callOf());
+          disk.grow(
+            Number((await node.stats({ volumeId: "a", path: target }, callOf()))[0]?.total ?? 0n) / 2 ** 19 + 64,
+          );
+          await node.expand({ volumeId: "a", path: target }, undefined, callOf());
+          const [after] = await node.stats({ volumeId: "a", path: target }, callOf());
+          expect(after?.total ?? 0n).toBeGreaterThan(before?.total ?? 0n);
+        }
+        await node.unpublish({ volumeId: "a", targetPath: target }, callOf());
+        await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+        expect(await lab.mounted()).toEqual([]);
+      }
+      expect(readdirSync(lab.at("formats"))).toEqual([]);
+    },
+  );
+}
+
+test.skipIf(!hasLoops)(
+  "a disk with somebody's data is refused through every repetition, and nothing of the staging stays",
+  async () => {
+    using disk = new Disk();
+    sh('mkswap "$1"', disk.path);
+    const before = disk.hash();
+    const node = nodeOf(disk);
+    for (let times = 0; times < 3; times++) {
+      expect(await codeOf(node.stage(lab.stage("a", { context }), callOf()))).toBe("failed-precondition");
+    }
+    expect(await lab.mounted()).toEqual([]);
+    expect(existsSync(lab.at("records"))).toBe(false);
+    expect(disk.hash()).toBe(before);
+  },
+);
