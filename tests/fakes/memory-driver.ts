@@ -1,14 +1,16 @@
-import { insideRange, wantedBytes } from "../../lib/core/bytes.ts";
 import type { Call } from "../../lib/core/call.ts";
-import { CsiError } from "../../lib/core/errors.ts";
-import type { Driver, Page, PageRequest, Snapshot, Volume } from "../../lib/drivers/driver.ts";
+import type { CsiError } from "../../lib/core/errors.ts";
+import type { Driver, Listing, Measuring, Naming } from "../../lib/drivers/driver.ts";
+import { toyDriver } from "../toy/module.ts";
+import { ToyStorage } from "../toy/storage.ts";
 
-/** A storage that keeps volumes in a Map, with the faults that a test wants. */
+/** The toy driver, which passes the contract, with the faults that a test of the router wants. */
 export class MemoryDriver {
-  readonly volumes = new Map<string, Volume>();
-  readonly snapshots = new Map<string, Snapshot>();
+  readonly #storage = new ToyStorage();
+  readonly volumes = this.#storage.volumes;
+  readonly snapshots = this.#storage.snapshots;
   /** Names whose creation was interrupted half-way. */
-  readonly begun = new Set<string>();
+  readonly begun = this.#storage.begun;
   closed = 0;
   free: bigint | undefined = 1n << 40n;
   /** Thrown by the next calls of this operation. */
@@ -19,87 +21,59 @@ export class MemoryDriver {
   look: Promise<void> = Promise.resolve();
 
   driver(): Driver {
+    const toy = toyDriver("toy-folder", this.#storage);
     return {
-      protocol: "hostpath",
-      access: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
+      protocol: toy.protocol,
+      access: toy.access,
       create: async (spec, call) => {
         if (this.fail.create) throw this.fail.create;
         await this.gate;
         if (call.signal.aborted) throw call.signal.reason;
-        const old = this.volumes.get(spec.name);
-        if (old && !insideRange(old.bytes, spec.range)) throw new CsiError("already-exists", "other size");
-        const volume = old ?? { id: spec.name, bytes: wantedBytes(spec.range), context: {}, source: spec.source };
-        this.volumes.set(spec.name, volume);
-        return volume;
+        return toy.create(spec, call);
       },
-      delete: async id => {
+      delete: async (id, call) => {
         if (this.fail.delete) throw this.fail.delete;
-        this.volumes.delete(id);
-        this.begun.delete(id);
+        await toy.delete(id, call);
       },
-      reading: {
-        get: async id => {
-          const volume = this.volumes.get(id);
-          if (!volume) throw new CsiError("not-found", `no ${id}`);
-          return volume;
-        },
-      },
-      names: {
-        idOf: name => name,
-        find: async name => {
-          await this.look;
-          if (this.fail.find) throw this.fail.find;
-          const volume = this.volumes.get(name);
-          if (volume) return { kind: "volume", volume };
-          return this.begun.has(name) ? { kind: "unfinished", id: name } : undefined;
-        },
-      },
-      snapshots: {
-        create: async (name, volumeId) => {
-          const made = this.snapshots.get(name) ?? {
-            id: name,
-            volumeId,
-            bytes: 0n,
-            createdAt: new Date(0),
-            ready: true,
-          };
-          if (made.volumeId !== volumeId) throw new CsiError("already-exists", "other volume");
-          this.snapshots.set(name, made);
-          return made;
-        },
-        delete: async id => void this.snapshots.delete(id),
-        get: async id => {
-          const snapshot = this.snapshots.get(id);
-          if (!snapshot) throw new CsiError("not-found", `no ${id}`);
-          return snapshot;
-        },
-        list: ({ volumeId }, page) =>
-          this.#page(
-            [...this.snapshots.values()].filter(s => volumeId === undefined || s.volumeId === volumeId),
-            page,
-          ),
-      },
-      clones: { from: ["volume", "snapshot"] },
-      capacity: {
-        available: async () => {
-          await this.look;
-          if (this.fail.available) throw this.fail.available;
-          return this.free ?? 0n;
-        },
-      },
-      inventory: { list: page => this.#page([...this.volumes.values()], page) },
+      reading: toy.reading,
+      names: this.#names(toy.names),
+      snapshots: toy.snapshots,
+      clones: toy.clones,
+      capacity: this.#capacity(),
+      inventory: this.#inventory(toy.inventory),
       close: async () => void this.closed++,
     };
   }
 
-  async #page<T extends { readonly id: string }>(all: readonly T[], { token, max }: PageRequest): Promise<Page<T>> {
-    await this.look;
-    if (this.fail.list) throw this.fail.list;
-    const items = [...all]
-      .sort((a, b) => (a.id < b.id ? -1 : 1))
-      .filter(item => token === undefined || item.id > token);
-    const shown = items.slice(0, max);
-    return { items: shown, next: items.length > max ? shown.at(-1)?.id : undefined };
+  #names(toy: Naming): Naming {
+    return {
+      idOf: name => toy.idOf(name),
+      find: async (name, call) => {
+        await this.look;
+        if (this.fail.find) throw this.fail.find;
+        return toy.find(name, call);
+      },
+    };
+  }
+
+  #capacity(): Measuring {
+    return {
+      available: async () => {
+        await this.look;
+        if (this.fail.available) throw this.fail.available;
+        return this.free ?? 0n;
+      },
+    };
+  }
+
+  #inventory(toy: Listing | undefined): Listing {
+    return {
+      list: async (page, call) => {
+        await this.look;
+        if (this.fail.list) throw this.fail.list;
+        return (await toy?.list(page, call)) ?? { items: [], next: undefined };
+      },
+    };
   }
 }
 

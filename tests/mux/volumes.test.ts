@@ -45,6 +45,7 @@ test("a suspended connection refuses new volumes only", async () => {
   expect((await failure(world.volumes.create(request("new", "c"), call)))?.code).toBe("resource-exhausted");
   expect((await world.volumes.create(request("old", "c"), call)).id).toBe("v:c/old");
   expect((await world.snapshots.create("s", "v:c/old", {}, call)).id).toBe("s:c/s");
+  await world.snapshots.delete("s:c/s", call);
   await world.volumes.delete("v:c/old", call);
   expect(world.memory("c").volumes.size).toBe(0);
 });

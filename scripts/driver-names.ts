@@ -1,0 +1,33 @@
+import { readdir, readFile } from "node:fs/promises";
+import { modules } from "../lib/drivers/index.ts";
+import { protocols } from "../lib/core/protocols.ts";
+import { root } from "./spawned.ts";
+
+/** The examples of rules are whole connection files. */
+const exempt = /^lib\/lint\/rules\//;
+
+async function sources(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true });
+  return entries
+    .filter(entry => entry.isFile() && entry.name.endsWith(".ts"))
+    .map(entry => `${entry.parentPath}/${entry.name}`.slice(root.length + 1));
+}
+
+/**
+ * Places in lib/ and cmd/ that name a driver outside its own folder: whoever asks for a name there wants a fact of its module
+ * (lib/drivers/facts.ts). A protocol of the same name is no driver. One line each.
+ */
+export async function checkDriverNames(): Promise<readonly string[]> {
+  const names = modules.flatMap(module => module.names).filter(name => !(name in protocols));
+  const word = new RegExp(`(?<![\\w-])(?:${names.join("|")})(?![\\w-])`);
+  const files = [...(await sources("lib")), ...(await sources("cmd"))].filter(
+    file => !/^lib\/drivers\/[^/]+\//.test(file) && !exempt.test(file),
+  );
+  const found = await Promise.all(
+    files.map(async file => {
+      const lines = (await readFile(`${root}/${file}`, "utf8")).split("\n");
+      return lines.flatMap((line, index) => (word.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : []));
+    }),
+  );
+  return found.flat();
+}
