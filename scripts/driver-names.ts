@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
-import { modules } from "../lib/drivers/index.ts";
 import { protocols } from "../lib/core/protocols.ts";
+import { modules } from "../lib/drivers/index.ts";
 import { root } from "./spawned.ts";
 
 /** The examples of rules are whole connection files. */

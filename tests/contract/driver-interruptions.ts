@@ -13,37 +13,23 @@ import {
   volumeIds,
   volumeOf,
 } from "./rig.ts";
+import * as steps from "./steps.ts";
 
 const call = callWith();
 
-/** More steps than any operation has. */
-const manySteps = 200;
-
-/**
- * Runs `operation` again and again, interrupted at its first step, its second, and so on until it gets through; after each
- * interruption `check` looks at the storage with a new driver and must leave it as `operation` finds it.
- */
-async function atEachStep(
+/** As atEachStep of steps.ts, with a driver that dies; `check` gets a new one. */
+const atEachStep = (
   rig: DriverRig,
   operation: (driver: Driver) => Promise<unknown>,
   check: (driver: Driver, step: string) => Promise<void>,
-): Promise<void> {
-  for (const when of ["before", "after"] as const) {
-    for (let step = 1; ; step++) {
-      expect(step).toBeLessThan(manySteps);
+): Promise<void> =>
+  steps.atEachStep(
+    (step, when) => {
       const { driver, dead } = rig.dying(step, when);
-      const failed = await operation(driver).then(
-        () => false,
-        () => true,
-      );
-      await check(rig.open(), `${when} step ${step}`);
-      if (!dead()) {
-        expect([step, failed]).toEqual([step, false]);
-        break;
-      }
-    }
-  }
-}
+      return { work: () => operation(driver), dead };
+    },
+    step => check(rig.open(), step),
+  );
 
 /** Origin volume with content and a snapshot of it, to make others from. */
 async function prepared(rig: DriverRig): Promise<Readonly<Record<"volume" | "snapshot", Source>>> {

@@ -91,3 +91,21 @@ export async function snapshotIds(driver: Driver, volumeId?: string): Promise<re
   const page = await snapshotsOf(driver).list({ volumeId }, { token: undefined, max: 1000 }, callWith());
   return page.items.map(({ id }) => id);
 }
+
+/** Texts that no driver gives as an id. */
+export const hostileIds: readonly string[] = [
+  "",
+  ".",
+  "..",
+  "../v",
+  "a/b",
+  "/etc",
+  "-rf",
+  ".hidden",
+  "a\0b",
+  "a\nb",
+  "..\\x",
+  "x".repeat(300),
+  "%2e%2e",
+  "é",
+];

@@ -1,8 +1,12 @@
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { driverContract } from "../contract/driver.ts";
 import type { DriverRig } from "../contract/rig.ts";
+import { shareContract } from "../contract/share.ts";
+import { storeContract } from "../contract/store.ts";
 import { type ToyKind, toyDriver } from "./module.ts";
-import { mortal, ToyStorage } from "./storage.ts";
+import { ToyTargetShare } from "./shares.ts";
+import { alive, mortal, type Step, ToyStorage } from "./storage.ts";
+import { ToyStore } from "./store.ts";
 
 /** The id of a volume is its key on the storage. */
 export function toyRig(kind: ToyKind): DriverRig {
@@ -28,3 +32,33 @@ export function toyRig(kind: ToyKind): DriverRig {
 const lacks = { "snapshots survive their volume": "a snapshot is a part of its volume" };
 
 for (const kind of ["toy-folder", "toy-target"] as const) driverContract(kind, async () => toyRig(kind), lacks);
+
+storeContract("toy", async () => {
+  const storage = new ToyStorage();
+  return {
+    open: () => new ToyStore(storage, alive, 100),
+    dying(last, when) {
+      const { step, dead } = mortal(last, when);
+      return { store: new ToyStore(storage, step, 100), dead };
+    },
+    remains: async () => storage.remains(),
+    close: async () => undefined,
+  };
+});
+
+shareContract("toy-target", async () => {
+  const storage = new ToyStorage();
+  const parts = (step: Step) => ({
+    store: new ToyStore(storage, step, 100),
+    share: new ToyTargetShare(storage, step),
+  });
+  return {
+    open: () => parts(alive),
+    dying(last, when) {
+      const { step, dead } = mortal(last, when);
+      return { ...parts(step), dead };
+    },
+    remains: async () => storage.remains(),
+    close: async () => undefined,
+  };
+});

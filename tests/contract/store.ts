@@ -1,0 +1,123 @@
+import { describe, expect, test } from "bun:test";
+import type { Asset, VolumeStore } from "../../lib/drivers/store.ts";
+import { callWith, gib, hostileIds, volumeOf } from "./rig.ts";
+import { atEachStep } from "./steps.ts";
+
+const call = callWith();
+
+/** One storage, empty at first, and stores on it. */
+export interface StoreRig<A extends Asset> {
+  open(): VolumeStore<A>;
+  /** A store whose process ends at its n-th step. */
+  dying(step: number, when: "before" | "after"): { readonly store: VolumeStore<A>; dead(): boolean };
+  remains(): Promise<readonly string[]>;
+  close(): Promise<void>;
+}
+
+type Run = <A extends Asset>(rig: StoreRig<A>) => Promise<void>;
+
+/** What every store owes the driver that is made of it. */
+const cases: Readonly<Record<string, Run>> = {
+  "what is created is found under its id, and finished once that is said": async rig => {
+    const store = rig.open();
+    const asset = await store.create(volumeOf("pvc-1"), call);
+    expect(asset).toMatchObject({ id: store.idOf("pvc-1"), bytes: gib });
+    expect(await rig.open().find(asset.id, call)).toEqual(asset);
+    await store.finish(asset, {}, call);
+    expect(await rig.open().find(asset.id, call)).toMatchObject({ id: asset.id, finished: true });
+  },
+
+  "what stands under the id is returned unchanged, also where something else is asked for": async rig => {
+    const store = rig.open();
+    const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
+    const other = await store.create(volumeOf("pvc-1", 2n * gib), call).catch((error: unknown) => error);
+    // A store may also compare by itself, and refuse.
+    if (other instanceof Error) expect(other).toMatchObject({ code: "already-exists" });
+    else expect(other).toEqual(asset);
+    expect(await store.find(asset.id, call)).toEqual(asset);
+  },
+
+  "notes add up and outlive the process": async rig => {
+    const store = rig.open();
+    if (!store.note) return;
+    const asset = await store.create(volumeOf("pvc-1"), call);
+    await store.note(await store.note(asset, { a: "1", b: "1" }, call), { b: "2" }, call);
+    expect((await rig.open().find(asset.id, call))?.notes).toMatchObject({ a: "1", b: "2" });
+  },
+
+  "ids are plain, fit, and differ where names differ": async rig => {
+    const store = rig.open();
+    const names = ["a", "A", "a b", "../a", "x".repeat(128), `${"x".repeat(127)}y`, "ö"];
+    const ids = names.map(name => store.idOf(name));
+    expect(new Set(ids).size).toBe(names.length);
+    expect(ids).toEqual(names.map(name => rig.open().idOf(name)));
+    expect(ids.filter(id => id.length > 120 || /[/\0\s]/.test(id))).toEqual([]);
+  },
+
+  "an id that nothing can have is not there, and destroying it touches nothing": async rig => {
+    const store = rig.open();
+    const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
+    for (const id of hostileIds) {
+      expect([id, await store.find(id, call)]).toEqual([id, undefined]);
+      await store.destroy(id, call);
+    }
+    expect(await store.find(asset.id, call)).toEqual(asset);
+  },
+
+  "a create that is interrupted anywhere leaves what a destroy removes": async rig => {
+    await atEachStep(
+      (step, when) => {
+        const { store, dead } = rig.dying(step, when);
+        return { work: () => store.create(volumeOf("pvc-1"), call), dead };
+      },
+      async step => {
+        const id = rig.open().idOf("pvc-1");
+        await rig.open().destroy(id, call);
+        expect([step, await rig.open().find(id, call), await rig.remains()]).toEqual([step, undefined, []]);
+      },
+    );
+  },
+
+  "a destroy that is interrupted anywhere is finished by its repeat": async rig => {
+    const make = async () => {
+      const store = rig.open();
+      return (await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call)).id;
+    };
+    let id = await make();
+    await atEachStep(
+      (step, when) => {
+        const { store, dead } = rig.dying(step, when);
+        return { work: () => store.destroy(id, call), dead };
+      },
+      async step => {
+        await rig.open().destroy(id, call);
+        expect([step, await rig.remains()]).toEqual([step, []]);
+        id = await make();
+      },
+    );
+  },
+
+  "a listing shows what is finished, and nothing else": async rig => {
+    const store = rig.open();
+    if (!store.list) return;
+    const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
+    const begun = await store.create(volumeOf("pvc-2"), call);
+    const { items } = await store.list({ token: undefined, max: 10 }, call);
+    expect(items).toEqual(begun.finished ? [asset, begun] : [asset]);
+  },
+};
+
+/** Checks a store apart from shares. */
+export function storeContract<A extends Asset>(name: string, open: () => Promise<StoreRig<A>>): void {
+  describe(`store contract: ${name}`, () => {
+    for (const [title, run] of Object.entries(cases))
+      test(title, async () => {
+        const rig = await open();
+        try {
+          await run(rig);
+        } finally {
+          await rig.close();
+        }
+      });
+  });
+}
