@@ -2,8 +2,8 @@ import { placesOf, readPlacement } from "../../lib/config/placement.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import { CsiError, jointCode } from "../../lib/core/errors.ts";
 import { selects } from "../../lib/core/selector.ts";
+import { modules } from "../../lib/drivers/index.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
-import { factsOf } from "../../lib/lint/facts.ts";
 import { nearest } from "../../lib/schema/nearest.ts";
 import { type Demand, type Place, type PlacementPolicy, place, preferenceOf } from "../../lib/topology/place.ts";
 import type { Answer, Candidate } from "../../lib/topology/reach.ts";
@@ -42,10 +42,12 @@ export async function readTargets(folder: string, config: ProxyConfig): Promise<
 
 function target(name: string, text: string, { defaults, nodeTopology }: ProxyConfig): Target {
   const common = readPlacement(`${name}.yaml`, text, defaults);
-  const own = factsOf(common.driver).local && nodeTopology?.kind === "node";
+  const own = isLocal(common.driver) && nodeTopology?.kind === "node";
   const places = placesOf(common, defaults.prefix) ?? (own ? "own" : []);
   return { name, places, suspended: common.suspended, labels: common.labels };
 }
+
+const isLocal = (driver: string): boolean => modules.some(({ names, facts }) => facts.local && names.includes(driver));
 
 /** The connections that a name stands for: the members of a group, or one. Throws "invalid-argument" when it is neither. */
 export function targetsNamed(name: string, { all, broken }: Targets, { groups }: ProxyConfig): readonly Target[] {

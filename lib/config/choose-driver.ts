@@ -9,13 +9,9 @@ export type Chosen =
   | { readonly finding: Finding }
   | { readonly module: DriverModule; readonly driver: string; readonly file: Mapping };
 
-const onlyIscsi = 'use "synology-iscsi", or "nfs-client" and "smb-client" with a mounted share';
-
-/** Drivers that exist elsewhere and will not come: what is the matter, and what to do instead. */
-const refused: ReadonlyMap<unknown, readonly [string, string]> = new Map([
+/** Values that no family would claim and that will not come: what is the matter, and what to do instead. */
+const refused: ReadonlyMap<string, readonly [string, string]> = new Map([
   ["proxy", ["a connection cannot be a proxy itself", "name the driver of the storage"]],
-  ["synology-nfs", ['"synology-nfs" answers no call in democratic-csi either', onlyIscsi]],
-  ["synology-smb", ['"synology-smb" answers no call in democratic-csi either', onlyIscsi]],
   [
     "containerd-oci-ephemeral-inline",
     ["csimux does not serve inline volumes of container images", "use image volumes of Kubernetes (1.31 and newer)"],
@@ -44,11 +40,29 @@ export function chooseModule(name: string, raw: unknown, modules: readonly Drive
   }
   const module = modules.find(each => each.names.some(known => known === driver));
   if (module) return { module, driver, file: raw };
-  const names = modules.flatMap(each => each.names);
-  const near = nearest(driver, names);
-  const known = near ? meant(near) : `known drivers: ${names.join(", ")}`;
-  const [message, fix] = refused.get(driver) ?? [`unknown driver "${driver}"`, known];
+  const withheld = refused.get(driver) ?? modules.map(each => each.refused?.[driver]).find(each => each !== undefined);
+  const [message, fix] = withheld ?? [`unknown driver "${driver}"`, known(driver, modules)];
   return { finding: failure("unknown-driver", ["driver"], message, fix) };
+}
+
+/** Which drivers may be meant: the most similar name, those for the same protocol, or all. */
+function known(driver: string, modules: readonly DriverModule[]): string {
+  const names = modules.flatMap(each => each.names);
+  const near = nearest(driver, [...names, "proxy"]);
+  if (near === "proxy") return `${meant(near)} That is the main file, which does not belong into the connection folder`;
+  if (near !== undefined) return meant(near);
+  const parts = names.filter(name => name.split("-").includes(driver.toLowerCase()));
+  const begins = parts.find(name => name.startsWith(`${driver.toLowerCase()}-`));
+  if (begins !== undefined) return meant(begins);
+  if (parts.length > 0) return `drivers for ${driver}: ${parts.join(", ")}`;
+  return `known drivers: ${names.join(", ")}`;
+}
+
+/** How many parts of two names are the same from the beginning. */
+function alike(one: string, other: string): number {
+  const parts = other.split("-");
+  const differing = one.split("-").findIndex((part, index) => part !== parts[index]);
+  return differing < 0 ? Number.POSITIVE_INFINITY : differing;
 }
 
 /** A section that only other drivers have names one of them: mostly `driver` is wrong, not the section. */
@@ -57,7 +71,7 @@ export function ofOtherDriver(finding: Finding, driver: string, modules: readonl
   if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
   const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema)] })));
   const others = names.filter(({ keys }) => keys.includes(String(key))).map(({ name }) => name);
-  const other = nearest(driver, others) ?? others[0];
+  const [other] = [...others].sort((a, b) => alike(b, driver) - alike(a, driver));
   if (other === undefined) return finding;
   const fix = `remove it, or correct "driver": ${other} has such a section`;
   return { ...finding, message: `"${String(key)}" is no section of ${driver}`, fix };

@@ -132,7 +132,7 @@ const volume = record(
 /** The keys that every connection file may have, whatever its driver. */
 export const commonSchema = record(
   {
-    driver: filled({ description: "which driver serves this connection", example: "nfs-client" }),
+    driver: filled({ description: "which driver serves this connection" }),
     instance_id: optional(
       text({ description: "an id of this deployment: recorded with volumes, and a prefix of parameter names" }),
     ),

@@ -15,6 +15,10 @@ export interface Territory {
   readonly hosts: readonly KeyPath[];
   /** Where the roots of the trees stand; parts of a root are separated by "/". */
   readonly trees: readonly KeyPath[];
+  /** Names below a root that hold the volumes and what is being made of them; what stands beside them is left alone. */
+  readonly inside?: readonly string[];
+  /** Volumes carry their family and `instance_id`, so that two connections with one tree tell them apart where these differ. */
+  readonly marked?: true;
 }
 
 /** What is known of the drivers of a module without opening one. */

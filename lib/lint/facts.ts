@@ -1,46 +1,28 @@
-/** What validation needs to know of a driver without opening it. */
-export interface DriverFacts {
-  /** File systems that a class may ask for: the names, "block" for whatever mkfs makes, "any" where it is ignored. */
-  readonly filesystem: "nfs" | "cifs" | "lustre" | "zfs" | "objectivefs" | "block" | "any";
-  /** Volumes exist only on the node that made them. */
-  readonly local: boolean;
-  /** Volumes are ZFS datasets: snapshots carry the volume's name, copies may be detached. */
-  readonly zfs: boolean;
-  /** Volumes are folders of a share. */
-  readonly directory: boolean;
-  readonly expands: boolean;
-  /** A controller creates volumes; otherwise people or pods describe them and only nodes are involved. */
-  readonly provisions: boolean;
-}
+import type { DriverFacts } from "../drivers/facts.ts";
+import { modules } from "../drivers/index.ts";
+import { keysOf } from "../schema/shape.ts";
+import type { ConnectionFile } from "./world.ts";
 
-/** File systems that a node makes on a block volume. */
-const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"];
+/** What is known of the driver of a connection; undefined where the file names none that exists. */
+export const factsOf = ({ read }: ConnectionFile): DriverFacts | undefined => read.module?.facts;
 
-const endings: readonly (readonly [RegExp, DriverFacts["filesystem"]])[] = [
-  [/-nfs$|^nfs-client$/, "nfs"],
-  [/-smb$|^smb-client$/, "cifs"],
-  [/^lustre-client$/, "lustre"],
-  [/-iscsi$|-nvmeof$|-zvol$/, "block"],
-  [/^zfs-local-dataset$/, "zfs"],
-  [/^objectivefs$/, "objectivefs"],
-];
-
-/** The facts about a value of `driver:`. */
-export function factsOf(driver: string): DriverFacts {
-  const filesystem = endings.find(([pattern]) => pattern.test(driver))?.[1] ?? "any";
-  const provisions = driver !== "node-manual" && driver !== "zfs-local-ephemeral-inline";
-  return {
-    filesystem,
-    local: ["local-hostpath", "zfs-local-dataset", "zfs-local-zvol"].includes(driver),
-    zfs: /^(?:zfs-|freenas-|truenas-)/.test(driver),
-    directory: /-client$|^local-hostpath$/.test(driver),
-    expands: provisions,
-    provisions,
-  };
-}
+/** Whether volumes of the connection exist only on the node that made them. */
+export const isLocal = (connection: ConnectionFile): boolean => factsOf(connection)?.local === true;
 
 /** The names that `fsType` may have, or undefined when any will do. */
-export function filesystemsOf({ filesystem }: DriverFacts): readonly string[] | undefined {
-  if (filesystem === "any") return undefined;
-  return filesystem === "block" ? blockFilesystems : [filesystem];
+export function filesystemsOf(connection: ConnectionFile): readonly string[] | undefined {
+  const filesystems = factsOf(connection)?.access.filesystems;
+  return filesystems === "any" ? undefined : filesystems;
 }
+
+/** Whether volumes of the connection are disks to their nodes, on which a file system is made. */
+export const isDisk = (connection: ConnectionFile): boolean =>
+  factsOf(connection)?.access.kinds.includes("block") === true;
+
+/** The sections of connection files that belong to drivers. */
+export const sections: ReadonlySet<string> = new Set(modules.flatMap(({ schema }) => [...keysOf(schema)]));
+
+/** Every parameter that some driver reads from classes of this kind. */
+export const driverParameters = (kind: "volume" | "snapshot"): readonly string[] => [
+  ...new Set(modules.flatMap(({ facts }) => facts.parameters[kind])),
+];

@@ -1,5 +1,6 @@
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { nearest } from "../schema/nearest.ts";
+import { sections } from "./facts.ts";
 
 /** What a YAML document is, judged by its keys. */
 export type Kind = "main" | "connection" | "secret" | "storage-class" | "snapshot-class" | "list" | "helm" | "other";
@@ -13,20 +14,6 @@ const objects: Readonly<Record<string, Kind>> = {
   StorageClassList: "list",
   VolumeSnapshotClassList: "list",
 };
-
-const sections = [
-  "httpConnection",
-  "sshConnection",
-  "zfs",
-  "nfs",
-  "smb",
-  "iscsi",
-  "nvmeof",
-  "lustre",
-  "local-hostpath",
-  "synology",
-  "objectivefs",
-];
 
 /** The kind of a document. Something with a section that only connection files have is one, even without `driver`. */
 export function kindOf(value: unknown): Kind {
@@ -43,7 +30,8 @@ export function kindOf(value: unknown): Kind {
 }
 
 /** Whether there is a section that only connection files have; other programs have a "driver" too. */
-export const hasSection = (value: unknown): boolean => isMapping(value) && sections.some(key => key in value);
+export const hasSection = (value: unknown): boolean =>
+  isMapping(value) && Object.keys(value).some(key => sections.has(key));
 
 const isHelm = (value: Mapping): boolean =>
   isMapping(value["csiDriver"]) ||
@@ -59,5 +47,5 @@ export function kindOfText(text: string): Kind {
     return objects[kind] ?? "other";
   }
   if (/^["']?driver["']?\s*:/m.test(text)) return "connection";
-  return sections.some(key => new RegExp(`^${key}\\s*:`, "m").test(text)) ? "connection" : "other";
+  return [...text.matchAll(/^([\w-]+)\s*:/gm)].some(([, key = ""]) => sections.has(key)) ? "connection" : "other";
 }

@@ -30,6 +30,7 @@ const territory = (section: string): DriverFacts["territory"] => ({
   system: section,
   hosts: [[section, "shareHost"]],
   trees: [[section, "shareBasePath"]],
+  inside: ["v", "s", ".csimux"],
 });
 
 export const localHostpath = driverModule({

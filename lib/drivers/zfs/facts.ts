@@ -17,4 +17,5 @@ export const zfsTerritory: DriverFacts["territory"] = {
     ["zfs", "datasetParentName"],
     ["zfs", "detachedSnapshotsDatasetParentName"],
   ],
+  marked: true,
 };

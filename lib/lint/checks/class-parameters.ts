@@ -1,6 +1,6 @@
-import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
-import { factsOf, filesystemsOf } from "../facts.ts";
+import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
 
@@ -34,14 +34,11 @@ const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
     ...common,
     "fsType",
     "csi.storage.k8s.io/fstype",
-    "detachedVolumesFromSnapshots",
-    "detachedVolumesFromVolumes",
     "config",
     "load-config-from-pvc",
-    "lunTemplate",
-    "targetTemplate",
+    ...driverParameters("volume"),
   ],
-  snapshot: [...common, "detachedSnapshots", "driver", "lunSnapshotTemplate"],
+  snapshot: [...common, ...driverParameters("snapshot")],
 };
 
 const booleans = new Set([
@@ -71,14 +68,30 @@ export function* parameters(each: ClassObject, members: readonly ConnectionFile[
     } else if (booleans.has(plain) && value !== "true" && value !== "false") {
       yield problem("parameter-value", path, 'only "true" and "false" have a meaning here', 'write "true" or "false"');
     }
-    if (!known[each.kind].includes(plain) && !usedInTemplate(plain, members))
-      yield unknown(each.kind, key, plain, path);
+    if (usedInTemplate(plain, members)) continue;
+    if (!known[each.kind].includes(plain)) yield unknown(each.kind, key, plain, path);
+    else yield* idle(each.kind, plain, path, members);
   }
   if (each.kind === "storage") yield* fsType(each, members);
-  else yield* snapshotDriver(each, members);
+  else yield* snapshotDriver(each);
 }
 
-function unknown(kind: ClassObject["kind"], key: string, plain: string, path: readonly (string | number)[]): Finding {
+/** A parameter that drivers read, only not these. */
+function* idle(
+  kind: ClassObject["kind"],
+  key: string,
+  path: Path,
+  members: readonly ConnectionFile[],
+): Iterable<Finding> {
+  const of = kind === "storage" ? "volume" : "snapshot";
+  if (!driverParameters(of).includes(key)) return;
+  const other = members.find(member => factsOf(member)?.parameters[of].includes(key) === false);
+  if (!other) return;
+  const message = `${other.driver} (connection "${other.name}") does not read this parameter`;
+  yield warning("parameter-without-effect", path, message, "remove it", "key");
+}
+
+function unknown(kind: ClassObject["kind"], key: string, plain: string, path: Path): Finding {
   const near = nearest(plain, known[kind]);
   const message = `unknown parameter "${key}"`;
   if (near) return problem("unknown-parameter", path, message, meant(near), "key");
@@ -113,8 +126,9 @@ function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterabl
     return;
   }
   const wanted = textAt(each.value, "parameters", key) ?? "";
-  for (const { driver, name } of members) {
-    const possible = filesystemsOf(factsOf(driver));
+  for (const member of members) {
+    const { driver, name } = member;
+    const possible = filesystemsOf(member);
     if (wanted === "" || !possible || possible.includes(wanted)) continue;
     const message = `connection "${name}" (${driver}) cannot make "${wanted}"`;
     yield problem("fstype-impossible", path, message, `possible: ${possible.join(", ")}`);
@@ -122,7 +136,7 @@ function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterabl
   }
 }
 
-function* snapshotDriver(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+function* snapshotDriver(each: ClassObject): Iterable<Finding> {
   const path = [...each.path, "parameters", "driver"];
   const value = textAt(each.value, "parameters", "driver");
   if (value === undefined) return;
@@ -134,7 +148,4 @@ function* snapshotDriver(each: ClassObject, members: readonly ConnectionFile[]):
   for (const finding of snapshotMethod(each.value, ["parameters", "driver"])) {
     yield { ...finding, path: [...each.path, ...finding.path] };
   }
-  const other = members.find(({ driver }) => !factsOf(driver).directory);
-  if (other)
-    yield warning("parameter-without-effect", path, `${other.driver} does not read this parameter`, "remove it", "key");
 }

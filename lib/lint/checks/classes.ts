@@ -1,6 +1,6 @@
 import { type Finding, problem, warning } from "../../schema/finding.ts";
 import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
-import { factsOf } from "../facts.ts";
+import { factsOf, isLocal } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
 import { parameters } from "./class-parameters.ts";
@@ -46,7 +46,7 @@ function* fields(each: ClassObject): Iterable<Finding> {
 }
 
 function* storageClass(each: ClassObject, members: readonly ConnectionFile[], world: World): Iterable<Finding> {
-  const local = members.find(({ driver }) => factsOf(driver).local);
+  const local = members.find(isLocal);
   if (local && textAt(each.value, "volumeBindingMode") !== "WaitForFirstConsumer") {
     const message = `${local.driver} volumes exist on one node, chosen before the pod is`;
     yield warning(
@@ -56,7 +56,7 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], wo
       'write "volumeBindingMode: WaitForFirstConsumer"',
     );
   }
-  const rigid = members.find(({ driver }) => !factsOf(driver).expands);
+  const rigid = members.find(member => factsOf(member)?.expands === false);
   if (rigid && each.value["allowVolumeExpansion"] === true) {
     const message = `connection "${rigid.name}" (${rigid.driver}) cannot expand volumes`;
     yield problem("class-expansion", [...each.path, "allowVolumeExpansion"], message, "remove it");

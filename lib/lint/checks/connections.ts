@@ -1,5 +1,5 @@
 import { type Finding, problem, warning } from "../../schema/finding.ts";
-import { factsOf } from "../facts.ts";
+import { factsOf, isLocal } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
@@ -21,7 +21,7 @@ function* alone(connection: ConnectionFile): Iterable<Finding> {
     const message = `this version of csimux checks ${driver} files but cannot open them yet: no volume of it works`;
     yield problem("driver-not-ready", ["driver"], message, "keep this file out of the folder until a version can");
   }
-  if (factsOf(driver).zfs && name.length > longestForSnapshots) {
+  if (factsOf(connection)?.snapshotsNameVolume && name.length > longestForSnapshots) {
     yield warning(
       "long-connection-name",
       [],
@@ -47,8 +47,8 @@ function* alone(connection: ConnectionFile): Iterable<Finding> {
       "key",
     );
   }
-  for (const section of ["iscsi", "nvmeof"]) yield* portals(read.tidied, section);
-  for (const section of ["nfs", "smb", "lustre", "local-hostpath"]) {
+  for (const section of Object.keys(read.tidied)) {
+    yield* portals(read.tidied, section);
     yield* snapshotMethod(read.tidied, [section, "snapshots", "default_driver"]);
   }
 }
@@ -105,9 +105,9 @@ function* sameInstance(all: readonly ConnectionFile[]): Iterable<Reported> {
 
 /** Local drivers need a controller on every node, the others one for all. */
 function* mixedDeployments(all: readonly ConnectionFile[]): Iterable<Reported> {
-  const known = all.filter(({ driver, read }) => read.module && factsOf(driver).provisions);
-  const remote = known.find(({ driver }) => !factsOf(driver).local);
-  const local = known.find(({ driver }) => factsOf(driver).local);
+  const known = all.filter(connection => factsOf(connection)?.provisions);
+  const remote = known.find(connection => !isLocal(connection));
+  const local = known.find(isLocal);
   if (!remote || !local) return;
   const message = `${local.driver} needs a controller on every node, ${remote.driver} (connection "${remote.name}") one for all`;
   yield {

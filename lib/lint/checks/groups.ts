@@ -49,11 +49,19 @@ function* groupFindings(name: string, group: Group, connections: readonly Connec
       'set "proxy.perDriver.labels" in the connection files',
     );
   }
-  const filesystems = new Set(members.map(({ driver }) => factsOf(driver).filesystem));
-  if (filesystems.size > 1) {
-    const message = `members make different kinds of volumes (${[...filesystems].join(", ")}), so one class cannot serve them all`;
+  const kinds = new Set(members.flatMap(member => kindOfVolumes(member) ?? []));
+  if (kinds.size > 1) {
+    const message = `members make different kinds of volumes (${[...kinds].join(", ")}), so one class cannot serve them all`;
     yield warning("group-mixed", path, message, "group connections of one kind", "key");
   }
+}
+
+/** How nodes reach the volumes, and as what. */
+function kindOfVolumes(member: ConnectionFile): string | undefined {
+  const facts = factsOf(member);
+  if (!facts) return undefined;
+  const { protocol, access } = facts;
+  return access.kinds.includes("block") ? "disks" : (protocol ?? "any");
 }
 
 /** The connections of a group, of those that were given. */

@@ -1,6 +1,6 @@
 import { unknownFolder } from "../../config/proxy.ts";
 import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
-import { factsOf } from "../facts.ts";
+import { isLocal } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type HelmValues, listAt, textAt, type World } from "../world.ts";
 
@@ -79,7 +79,7 @@ function majorOf({ value }: HelmValues): number {
 const localArgs = ["--node-deployment=true", "--strict-topology=true"];
 
 function* localFlags(values: HelmValues, { connections }: World): Iterable<Finding> {
-  const local = connections.find(({ driver }) => factsOf(driver).local);
+  const local = connections.find(isLocal);
   if (!local) return;
   if (textAt(values.value, "controller", "strategy") !== "node") {
     yield problem(

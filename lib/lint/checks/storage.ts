@@ -36,33 +36,24 @@ export function* storage({ connections }: World): Iterable<Reported> {
 /** A host by name: case and the dot of the root zone mean nothing (RFC 4343, RFC 1034 section 3.1). */
 const hostName = (host: string): string => host.toLowerCase().replace(/\.$/, "");
 
-/** What the directory drivers keep below their base folder. */
-const directoryParts = ["v", "s", ".csimux"];
-
 function territories(connection: ConnectionFile): readonly Territory[] {
-  const { driver, read } = connection;
-  const { zfs, directory, local, filesystem } = factsOf(driver);
-  const territory = (system: string, path: readonly string[], mark: string, taken: readonly string[]) => {
+  const { read } = connection;
+  const facts = factsOf(connection);
+  if (!facts?.territory) return [];
+  const { system: kind, hosts, trees, inside = [], marked } = facts.territory;
+  const host = facts.local
+    ? undefined
+    : hosts.map(path => textAt(read.tidied, ...path)).find(each => each !== undefined);
+  const system = `${kind} on ${host === undefined ? "each node" : hostName(host)}`;
+  const mark = marked ? `${facts.family} ${textAt(read.tidied, "instance_id") ?? ""}` : "";
+  return trees.flatMap(path => {
     const text = textAt(read.tidied, ...path);
     const tree = (text ?? "").split("/").filter(part => part !== "");
     // An unknown variable could stand for anything.
-    if (text === undefined || text.includes("${") || tree.length === 0) return [];
-    return [{ connection, system, tree, path, mark, taken }];
-  };
-  if (zfs) {
-    const host =
-      textAt(read.tidied, "httpConnection", "host") ?? textAt(read.tidied, "sshConnection", "host") ?? "this host";
-    const system = `zfs on ${local ? "each node" : hostName(host)}`;
-    const mark = `${filesystem} ${textAt(read.tidied, "instance_id") ?? ""}`;
-    return ["datasetParentName", "detachedSnapshotsDatasetParentName"].flatMap(key =>
-      territory(system, ["zfs", key], mark, []),
-    );
-  }
-  if (!directory) return [];
-  const section = driver === "local-hostpath" ? driver : driver.replace(/-client$/, "");
-  const host = textAt(read.tidied, section, "shareHost");
-  const system = `${section} on ${host === undefined ? "each node" : hostName(host)}`;
-  return territory(system, [section, "shareBasePath"], "", directoryParts);
+    return text === undefined || text.includes("${") || tree.length === 0
+      ? []
+      : [{ connection, system, tree, path, mark, taken: inside }];
+  });
 }
 
 interface Overlap {

@@ -57,8 +57,8 @@ export const cluster: readonly Rule[] = [
     title: "Parameters have values with a meaning",
     why: "The original takes anything it does not understand for false or for the default.",
     ...withClass(
-      storageClass("  connection: c1\n  detachedVolumesFromSnapshots: 'yes'\n"),
-      storageClass("  connection: c1\n  detachedVolumesFromSnapshots: 'true'\n"),
+      snapshotClass("  connection: c1\n  driver: filecpy\n"),
+      snapshotClass("  connection: c1\n  driver: filecopy\n"),
     ),
   },
   {
