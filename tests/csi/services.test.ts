@@ -1,0 +1,96 @@
+import { describe, expect, test } from "bun:test";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient, createRouterTransport, type Interceptor } from "@connectrpc/connect";
+import { controllerService } from "../../lib/csi/controller.ts";
+import {
+  Controller,
+  type CreateVolumeRequestSchema,
+  VolumeCapability_AccessMode_Mode,
+} from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { instrument } from "../../lib/csi/instrument.ts";
+import { toConnectError } from "../../lib/csi/status.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { muxWorld } from "../mux/world.ts";
+
+/** Failures as the server's own adapter gives them away. */
+const translated: Interceptor = next => async request => {
+  try {
+    return await next(request);
+  } catch (error) {
+    throw toConnectError(error);
+  }
+};
+
+/** The Controller service over storages in memory, called through Connect's transport in memory: all but the socket. */
+function world(names: readonly string[]) {
+  const mux = muxWorld(names);
+  const observation = { log: testCall().log, verbose: false };
+  const service = instrument(Controller, controllerService({ ...mux, version: [1, 12] }), observation);
+  const transport = createRouterTransport(({ service: add }) => add(Controller, service), {
+    router: { interceptors: [translated] },
+  });
+  return { mux, client: createClient(Controller, transport) };
+}
+
+const writer = {
+  accessType: { case: "mount", value: {} },
+  accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
+} as const;
+
+const wanted = (name: string, connection = "c") => ({
+  name,
+  volumeCapabilities: [writer],
+  capacityRange: { requiredBytes: 1n << 20n },
+  parameters: { connection },
+});
+
+const codeOf = (work: Promise<unknown>): Promise<Code | undefined> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => ConnectError.from(error).code,
+  );
+
+describe("the Controller service", () => {
+  test("makes, reads, lists and removes a volume under its handle", async () => {
+    const { client } = world(["c"]);
+    const { volume } = await client.createVolume(wanted("pvc-1"));
+    expect(volume).toMatchObject({ volumeId: "v:c/pvc-1", capacityBytes: 1n << 20n });
+    expect((await client.controllerGetVolume({ volumeId: "v:c/pvc-1" })).volume?.volumeId).toBe("v:c/pvc-1");
+    const { entries } = await client.listVolumes({});
+    expect(entries.map(entry => entry.volume?.volumeId)).toEqual(["v:c/pvc-1"]);
+    await client.deleteVolume({ volumeId: "v:c/pvc-1" });
+    expect((await client.listVolumes({})).entries).toEqual([]);
+  });
+
+  test("takes a snapshot, and makes a volume from it that names its source", async () => {
+    const { client } = world(["c"]);
+    await client.createVolume(wanted("pvc-1"));
+    const { snapshot } = await client.createSnapshot({ name: "snap", sourceVolumeId: "v:c/pvc-1" });
+    expect(snapshot).toMatchObject({ snapshotId: "s:c/snap", sourceVolumeId: "v:c/pvc-1", readyToUse: true });
+    const source = { type: { case: "snapshot", value: { snapshotId: "s:c/snap" } } } as const;
+    const { volume } = await client.createVolume({ ...wanted("restored"), volumeContentSource: source });
+    expect(volume?.contentSource?.type).toMatchObject({ case: "snapshot", value: { snapshotId: "s:c/snap" } });
+  });
+
+  test.each<readonly [string, MessageInitShape<typeof CreateVolumeRequestSchema>]>([
+    ["no name", { ...wanted("x"), name: "" }],
+    ["no capability", { ...wanted("x"), volumeCapabilities: [] }],
+    ["a capability without access mode", { ...wanted("x"), volumeCapabilities: [{ accessType: writer.accessType }] }],
+    ["no connection", { ...wanted("x"), parameters: {} }],
+  ])("refuses a creation with %s as an invalid argument", async (_, request) => {
+    expect(await codeOf(world(["c"]).client.createVolume(request))).toBe(Code.InvalidArgument);
+  });
+
+  test("answers a foreign id as the specification says: nothing to read, nothing to delete", async () => {
+    const { client } = world(["c"]);
+    expect(await codeOf(client.controllerGetVolume({ volumeId: "foreign" }))).toBe(Code.NotFound);
+    expect(await codeOf(client.deleteVolume({ volumeId: "foreign" }))).toBeUndefined();
+    expect(await codeOf(client.deleteSnapshot({ snapshotId: "foreign" }))).toBeUndefined();
+  });
+
+  test("answers UNIMPLEMENTED for what no connection could ever serve", async () => {
+    expect(await codeOf(world(["c"]).client.controllerPublishVolume({ volumeId: "v:c/a", nodeId: "n" }))).toBe(
+      Code.Unimplemented,
+    );
+  });
+});
