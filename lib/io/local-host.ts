@@ -1,4 +1,5 @@
 import { Slots } from "../core/slots.ts";
+import { commons } from "./commons.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "./runner.ts";
 import { type Outputs, type Script, type Step, type StorageHost, scriptTimeoutMs } from "./script.ts";
 import { Turns } from "./turns.ts";
@@ -14,6 +15,7 @@ export function localHost(runner: CommandRunner): StorageHost {
     runner,
     script: (script, signal) => slots.run(() => runSteps(runner, script, signal)),
     exclusive: (tool, signal, work) => turns.take(tool, signal, work),
+    shared: commons(),
   };
 }
 
@@ -21,7 +23,8 @@ async function runSteps(runner: CommandRunner, script: Script, signal: AbortSign
   const end = performance.now() + (script.timeoutMs ?? scriptTimeoutMs);
   const outputs = new Map<string, Output>();
   for (const step of script.steps) {
-    const { name, argv: _, onFailure, ...rest } = step;
+    const { name, argv: _, onFailure, onlyAfter, ...rest } = step;
+    if (onlyAfter !== undefined && outputs.get(onlyAfter)?.exitCode !== 0) continue;
     const argv = words(step, outputs);
     const timeoutMs = Math.max(0, Math.round(end - performance.now()));
     if (timeoutMs === 0) throw new CommandError(runner.where, argv[0], "timeout", "not started, because time is up");

@@ -18,6 +18,8 @@ export interface Step {
   readonly maxBytes?: number;
   /** After an exit code other than 0 the rest of the script is left out, unless this says otherwise. */
   readonly onFailure?: "go-on";
+  /** An earlier step without whose exit code 0 this one is left out. */
+  readonly onlyAfter?: string;
 }
 
 /** Commands that travel to a host together and run there one after another. */
@@ -43,6 +45,8 @@ export interface StorageHost {
   script(script: Script, signal: AbortSignal): Promise<Outputs>;
   /** Runs `work` while nothing else on this host uses `tool` through csimux, over all connections of this process. */
   exclusive<T>(tool: string, signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  /** What exists once for this host, for all connections of this process that use it: made when it is first asked for. */
+  shared<T>(what: string, make: () => T): T;
 }
 
 /** The word for a POSIX shell: in single quotes, unless it is made of harmless characters only. */

@@ -5,10 +5,14 @@ import { quoted, type Script, type Step } from "../script.ts";
 /** Where the steps of a script end in the output of a shell: this word, a colon, and what happened, on a line of its own. */
 export type Tag = string;
 
-/** How a part of the output ended: with an exit code, because the time of the script was up before the step, or with the whole script. */
-export type Mark = number | "late" | "end";
+/** How a part of the output ended: with the exit code of a step, or with one of the words below. */
+export type Mark = number | (typeof words)[number];
+
+/** The step was left out, the time of the script was up before it, or the script is over. */
+const words = ["skipped", "late", "end"] as const;
 
 const variable = (step: number): string => `v${step}`;
+const status = (step: number): string => `s${step}`;
 
 function stepText(step: Step, index: number, script: Script): string {
   const [program, ...rest] = step.argv;
@@ -22,8 +26,10 @@ function stepText(step: Step, index: number, script: Script): string {
     argv.some(part => typeof part !== "string" && part.outputOf === step.name),
   );
   const run = used ? `${variable(index)}=$(${fed}); s=$?; printf '%s\\n' "$${variable(index)}"` : `${fed}; s=$?`;
+  const needed = script.steps.findIndex(({ name }) => name === step.onlyAfter);
+  const first = needed < 0 ? "" : `[ $${status(needed)} = 0 ] || { ${status(index)}=1; m skipped; false; } && `;
   const stop = step.onFailure === "go-on" ? "" : " [ $s = 0 ] || exit 0;";
-  return `t; ${run}; m $s;${stop}`;
+  return `${first}{ t; ${run}; ${status(index)}=$s; m $s;${stop} }`;
 }
 
 /**
@@ -79,7 +85,7 @@ export class Parts {
       if (line < 0) return this.#keep(at);
       if (!this.#keep(at)) return false;
       const word = this.#rest.subarray(this.#tag.length, line - at).toString("latin1");
-      this.parts.push({ text: this.#current.text(), mark: word === "end" || word === "late" ? word : Number(word) });
+      this.parts.push({ text: this.#current.text(), mark: words.find(each => each === word) ?? Number(word) });
       this.#rest = this.#rest.subarray(line - at + 1);
       this.#current = this.#collector(this.parts.length);
     }

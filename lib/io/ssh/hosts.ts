@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { commons } from "../commons.ts";
 import { type Lease, Sharing } from "../lease.ts";
 import type { StorageHost } from "../script.ts";
 import { Turns } from "../turns.ts";
@@ -12,6 +13,8 @@ const lingerMs = 60_000;
 export class SshHosts {
   readonly #sharing = new Sharing<SshHost>(lingerMs);
   readonly #turns = new Turns();
+  /** By machine, whoever logs in. */
+  readonly #commons = new Map<string, ReturnType<typeof commons>>();
   readonly #parts: SshParts;
 
   constructor(parts: SshParts) {
@@ -33,6 +36,8 @@ export class SshHosts {
   #member(settings: SshSettings, host: SshHost): StorageHost {
     const member = {};
     const machine = `${settings.host}:${settings.port}`;
+    const shared = this.#commons.get(machine) ?? commons();
+    this.#commons.set(machine, shared);
     return {
       runner: {
         where: host.where,
@@ -47,6 +52,7 @@ export class SshHosts {
       },
       script: (script, signal) => host.run(member, script, signal),
       exclusive: (tool, signal, work) => this.#turns.take(`${machine} ${tool}`, signal, work),
+      shared,
     };
   }
 }

@@ -150,6 +150,7 @@ function outcome({ script, stdout, stderr }: Running, where: string): Outputs | 
     const fail = (failure: CommandFailure, reason: string) =>
       new CommandError(where, step.argv[0], failure, masked(reason, step.secret));
     if (out === undefined || out.mark === "end") return fail("killed", "the shell ended before it");
+    if (out.mark === "skipped") continue;
     if (out.mark === "late") return fail("timeout", "not started, because time was up");
     if (err?.mark !== out.mark) return fail("lost", "what came back is not in order");
     const known = unstarted[out.mark];

@@ -66,6 +66,26 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     expect(await Bun.file(path).exists()).toBe(false);
   });
 
+  test("leaves out a step whose condition did not end well, and what depends on that", async () => {
+    const outputs = await host().script(
+      {
+        steps: [
+          { name: "bad", argv: ["false"], onFailure: "go-on" },
+          { name: "after bad", argv: ["echo", "no"], onlyAfter: "bad" },
+          { name: "after that", argv: ["echo", "no"], onlyAfter: "after bad" },
+          { name: "good", argv: ["echo", "yes"] },
+          { name: "after good", argv: ["printf", "%s!", { outputOf: "good" }], onlyAfter: "good" },
+        ],
+      },
+      calm,
+    );
+    expect([...outputs].map(([name, { stdout }]) => [name, stdout])).toEqual([
+      ["bad", ""],
+      ["good", "yes\n"],
+      ["after good", "yes!"],
+    ]);
+  });
+
   test("passes every word untouched", async () => {
     const words = ["a b", "$HOME `id` $(id)", "'\"'\\''", "*", "", "!x !! \\", "ü\n\ttwo\nlines\n", "~root", "-n", "#"];
     const shown = words.map(word => `${word}|`).join("");

@@ -1,0 +1,8 @@
+/** What is made once for each name: as StorageHost.shared. */
+export function commons(): <T>(what: string, make: () => T) => T {
+  const made = new Map<string, unknown>();
+  return <T>(what: string, make: () => T): T => {
+    if (!made.has(what)) made.set(what, make());
+    return made.get(what) as T;
+  };
+}
