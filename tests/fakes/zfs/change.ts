@@ -1,0 +1,259 @@
+import { Failure, type Pools, type Thing } from "./pool.ts";
+import { bytesOf, natives } from "./properties.ts";
+import { flags, free } from "./show.ts";
+
+type Pairs = readonly (readonly [string, string])[];
+
+const nameShape = /^[A-Za-z0-9][A-Za-z0-9_.: -]*(?:\/[A-Za-z0-9][A-Za-z0-9_.: -]*)*(?:@[A-Za-z0-9_.:+ -]+)?$/;
+const longest = 255;
+
+/** Takes `-o name=value` and its like out of an argv. */
+function options(argv: readonly string[], letter: string): { readonly pairs: Pairs; readonly rest: readonly string[] } {
+  const pairs: (readonly [string, string])[] = [];
+  const rest: string[] = [];
+  for (let at = 0; at < argv.length; at++) {
+    const word = argv[at] ?? "";
+    if (word !== `-${letter}`) rest.push(word);
+    else pairs.push(pair(argv[++at] ?? ""));
+  }
+  return { pairs, rest };
+}
+
+function pair(word: string): readonly [string, string] {
+  const cut = word.indexOf("=");
+  if (cut < 0) throw new Failure("missing '=' for property=value argument");
+  return [word.slice(0, cut), word.slice(cut + 1)];
+}
+
+/** A new value in the form in which it is kept. Throws as zfs does. */
+function checked(thing: Thing, name: string, value: string, fresh: boolean, head: string): string {
+  if (name.includes(":")) {
+    if (value.length > 8191) throw new Failure(`${head}: property '${name}' value too long`);
+    return value;
+  }
+  const native = natives[name];
+  if (!native || native.computed) throw new Failure(`${head}: invalid property '${name}'`);
+  if (native.createOnly && !fresh) throw new Failure(`${head}: '${name}' is readonly`);
+  if (!native.types.includes(thing.type))
+    throw new Failure(`${head}: '${name}' does not apply to datasets of this type`);
+  if (native.valid && !native.valid.test(value)) throw new Failure(`${head}: bad numeric value '${value}'`);
+  const isSize = native.valid?.test("1G") ?? false;
+  if (isSize && value !== "auto") return String(bytesOf(value));
+  return value;
+}
+
+/** Sets native and user properties of a dataset. `fresh`: it is being made. */
+function apply(pools: Pools, thing: Thing, pairs: Pairs, fresh: boolean): void {
+  const head = fresh ? `cannot create '${thing.name}'` : `cannot set property for '${thing.name}'`;
+  for (const [name, raw] of pairs) {
+    const value = checked(thing, name, raw, fresh, head);
+    if (name === "volsize") refuseVolsize(pools, thing, Number(value), head);
+    if (name === "refquota" && value !== "0" && Number(value) < pools.bytes(thing))
+      throw new Failure(`${head}: size is less than current used or reserved space`);
+    if (name === "refreservation" && value === "auto") {
+      thing.own[name] = { value: thing.own["volsize"]?.value ?? "0", source: "local" };
+      continue;
+    }
+    if (/reservation$/.test(name) && Number(value) > free(pools, thing.name) + bytesOf(thing.own[name]?.value ?? "0"))
+      throw new Failure(`${head}: size is greater than available space`);
+    const wasMounted = thing.mounted === true;
+    if (wasMounted && (name === "mountpoint" || (name === "canmount" && value === "off"))) pools.unmount(thing);
+    thing.own[name] = { value, source: "local" };
+    if (wasMounted && name === "mountpoint") pools.mount(thing);
+  }
+}
+
+function refuseVolsize(pools: Pools, thing: Thing, bytes: number, head: string): void {
+  const block = Number(pools.value(thing, "volblocksize").value);
+  if (bytes <= 0 || bytes % block !== 0)
+    throw new Failure(`${head}: volume size must be a multiple of volume block size`);
+}
+
+function refuseNew(pools: Pools, name: string, head = `cannot create '${name}'`): void {
+  if (!nameShape.test(name)) throw new Failure(`${head}: invalid character in name`);
+  if (name.length > longest) throw new Failure(`${head}: name is too long`);
+  if (pools.find(name)) throw new Failure(`${head}: dataset already exists`);
+  const parent = pools.find(name.slice(0, name.lastIndexOf("/")));
+  if (!name.includes("/") || !pools.state.pools[name.split("/")[0] ?? ""]?.imported)
+    throw new Failure(`${head}: no such pool '${name.split("/")[0]}'`);
+  if (!parent) throw new Failure(`${head}: parent does not exist`);
+  if (parent.type !== "filesystem") throw new Failure(`${head}: parent is not a filesystem`);
+}
+
+function withParents(pools: Pools, name: string): void {
+  const parts = name.split("/");
+  for (let length = 2; length < parts.length; length++) {
+    const each = parts.slice(0, length).join("/");
+    if (pools.find(parts[0] ?? "") && !pools.find(each)) pools.mount(pools.add(each, "filesystem"));
+  }
+}
+
+const mountsItself = (pools: Pools, thing: Thing): boolean => pools.value(thing, "canmount").value === "on";
+
+/** zfs create [-p] [-u] [-s] (-o K=V)* [-b SIZE] [-V SIZE] NAME */
+export function create(pools: Pools, argv: readonly string[]): void {
+  const { pairs, rest } = options(argv, "o");
+  const { words, set, values } = flags(rest, "Vb");
+  const [name = ""] = words;
+  if (set.has("p") && pools.find(name)) return;
+  if (set.has("p")) withParents(pools, name);
+  refuseNew(pools, name);
+  const bytes = values["V"];
+  const thing = pools.add(name, bytes === undefined ? "filesystem" : "volume");
+  try {
+    const block: Pairs = values["b"] ? [["volblocksize", values["b"]]] : [];
+    apply(pools, thing, [...block, ...pairs.filter(([key]) => key === "volblocksize")], true);
+    if (bytes !== undefined) apply(pools, thing, [["volsize", bytes]], true);
+    if (bytes !== undefined && !set.has("s"))
+      thing.own["refreservation"] = { value: String(bytesOf(bytes)), source: "local" };
+    apply(
+      pools,
+      thing,
+      pairs.filter(([key]) => key !== "volblocksize"),
+      true,
+    );
+    const room = pools.state.pools[name.split("/")[0] ?? ""]?.bytes ?? 0;
+    if (Number(thing.own["refreservation"]?.value ?? 0) > room)
+      throw new Failure(`cannot create '${name}': out of space`);
+  } catch (error) {
+    delete pools.state.things[name];
+    throw error;
+  }
+  if (mountsItself(pools, thing) && !set.has("u")) pools.mount(thing);
+}
+
+/** zfs snapshot [-r] (-o K=V)* NAME... : all of them or none. */
+export function snapshot(pools: Pools, argv: readonly string[]): void {
+  const { pairs, rest } = options(argv, "o");
+  const { words } = flags(rest, "");
+  for (const name of words) {
+    const head = `cannot create snapshot '${name}'`;
+    const dataset = pools.find(name.split("@")[0] ?? "");
+    if (!dataset) throw new Failure(`${head}: dataset does not exist\nno snapshots were created`);
+    if (!nameShape.test(name)) throw new Failure(`${head}: invalid character in name`);
+    if (name.length > longest) throw new Failure(`${head}: name is too long`);
+    if (pools.find(name)) throw new Failure(`${head}: dataset already exists\nno snapshots were created`);
+  }
+  for (const name of words) {
+    const from = pools.find(name.split("@")[0] ?? "") as Thing;
+    const made = pools.add(name, "snapshot");
+    if (from.type === "volume") made.own["volsize"] = { value: from.own["volsize"]?.value ?? "0", source: "local" };
+    for (const [key, value] of pairs) {
+      if (!key.includes(":")) throw new Failure(`cannot create snapshot '${name}': invalid property '${key}'`);
+      made.own[key] = { value, source: "local" };
+    }
+    pools.copyContent(from, made);
+  }
+}
+
+/** zfs clone [-p] (-o K=V)* SNAPSHOT NAME */
+export function clone(pools: Pools, argv: readonly string[]): void {
+  const { pairs, rest } = options(argv, "o");
+  const { words, set } = flags(rest, "");
+  const [from = "", name = ""] = words;
+  const origin = pools.find(from);
+  if (!origin) throw new Failure(`cannot open '${from}': dataset does not exist`);
+  if (set.has("p") && pools.find(name)) return;
+  if (set.has("p")) withParents(pools, name);
+  refuseNew(pools, name);
+  const source = pools.find(from.split("@")[0] ?? "") as Thing;
+  const thing = pools.add(name, source.type);
+  thing.origin = origin.guid;
+  for (const key of ["volsize", "volblocksize", "casesensitivity", "normalization", "utf8only"]) {
+    const value = (key === "volsize" ? origin : source).own[key];
+    if (value) thing.own[key] = value;
+  }
+  try {
+    if (pairs.some(([key]) => natives[key]?.createOnly))
+      throw new Failure(
+        `cannot create '${name}': '${pairs.find(([key]) => natives[key]?.createOnly)?.[0]}' is readonly`,
+      );
+    apply(pools, thing, pairs, true);
+  } catch (error) {
+    delete pools.state.things[name];
+    throw error;
+  }
+  pools.copyContent(origin, thing);
+  if (mountsItself(pools, thing)) pools.mount(thing);
+}
+
+/** zfs set K=V... NAME... */
+export function set(pools: Pools, argv: readonly string[]): void {
+  const cut = argv.findIndex(word => !word.includes("="));
+  const pairs = argv.slice(0, cut).map(pair);
+  for (const name of argv.slice(cut)) {
+    const thing = pools.find(name);
+    if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+    if (thing.type === "snapshot" && pairs.some(([key]) => !key.includes(":")))
+      throw new Failure(`cannot set property for '${name}': this property can not be modified for snapshots`);
+    apply(pools, thing, pairs, false);
+  }
+}
+
+/** zfs inherit [-r] [-S] PROPERTY NAME... */
+export function inherit(pools: Pools, argv: readonly string[]): void {
+  const { words } = flags(argv, "");
+  const [property = "", ...names] = words;
+  for (const name of names) {
+    const thing = pools.find(name);
+    if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+    delete thing.own[property];
+    if (property === "canmount" || property === "mountpoint") pools.mount(thing);
+  }
+}
+
+/** zfs rename [-f] [-u] [-p] FROM TO */
+export function rename(pools: Pools, argv: readonly string[]): void {
+  const { words, set: given } = flags(argv, "");
+  const [from = "", to = ""] = words;
+  const thing = pools.find(from);
+  if (!thing) throw new Failure(`cannot open '${from}': dataset does not exist`);
+  if (given.has("p")) withParents(pools, to);
+  refuseNew(pools, to, `cannot rename '${from}'`);
+  const moved = [thing, ...pools.below(from)];
+  const mounted = moved.filter(each => each.mounted);
+  for (const each of [...mounted].reverse()) pools.unmount(each);
+  for (const each of moved) {
+    delete pools.state.things[each.name];
+    each.name = to + each.name.slice(from.length);
+    pools.state.things[each.name] = each;
+  }
+  for (const each of mounted) pools.mount(each);
+}
+
+/** zfs promote NAME: its origin and the snapshots before it become its own. */
+export function promote(pools: Pools, argv: readonly string[]): void {
+  const thing = pools.find(argv[0] ?? "");
+  const origin = pools.byGuid(thing?.origin);
+  if (!thing || !origin) throw new Failure(`cannot promote '${argv[0]}': not a cloned filesystem`);
+  const parent = pools.find(origin.name.split("@")[0] ?? "") as Thing;
+  const older = pools.below(parent.name).filter(each => each.type === "snapshot" && each.txg <= origin.txg);
+  for (const each of older) {
+    delete pools.state.things[each.name];
+    each.name = `${thing.name}@${each.name.split("@")[1]}`;
+    pools.state.things[each.name] = each;
+  }
+  if (parent.origin) thing.origin = parent.origin;
+  else delete thing.origin;
+  parent.origin = origin.guid;
+}
+
+/** zfs mount NAME and zfs unmount NAME */
+export function mount(pools: Pools, argv: readonly string[], on: boolean): void {
+  const name = argv.at(-1) ?? "";
+  const thing = pools.find(name);
+  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+  if (on && thing.mounted) throw new Failure(`cannot mount '${name}': filesystem already mounted`);
+  if (on) pools.mount(thing);
+  else pools.unmount(thing);
+}
+
+/** zfs hold TAG SNAPSHOT and zfs release TAG SNAPSHOT */
+export function hold(pools: Pools, argv: readonly string[], on: boolean): void {
+  const [tag = "", name = ""] = argv;
+  const thing = pools.find(name);
+  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+  const others = (thing.holds ?? []).filter(each => each !== tag);
+  thing.holds = on ? [...others, tag] : others;
+  pools.reap(thing);
+}

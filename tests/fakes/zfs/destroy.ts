@@ -1,0 +1,96 @@
+import { Failure, type Pools, type Thing } from "./pool.ts";
+import { flags } from "./show.ts";
+
+const lines = (head: string, advice: string, names: readonly Thing[]): string =>
+  [head, advice, ...names.map(({ name }) => name)].join("\n");
+
+/** zfs destroy [-r] [-R] [-f] [-p] [-v] [-n] [-d] NAME, where NAME may be DATASET@a,b,c%d */
+export function destroy(pools: Pools, argv: readonly string[]): void {
+  const { words, set } = flags(argv, "");
+  const [name = ""] = words;
+  if (name.includes("@")) destroySnapshots(pools, name, set);
+  else destroyDataset(pools, name, set);
+}
+
+function destroyDataset(pools: Pools, name: string, set: ReadonlySet<string>): void {
+  const thing = pools.find(name);
+  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+  const children = pools.below(name);
+  const kind = thing.type === "volume" ? "volume" : "filesystem";
+  if (children.length > 0 && !set.has("r") && !set.has("R"))
+    throw new Failure(
+      lines(`cannot destroy '${name}': ${kind} has children`, "use '-r' to destroy the following datasets:", children),
+    );
+  const all = [thing, ...children];
+  const inside = new Set(all.map(each => each.guid));
+  const outside = all.flatMap(each => pools.clonesOf(each)).filter(each => !inside.has(each.guid));
+  if (outside.length > 0 && !set.has("R"))
+    throw new Failure(
+      lines(
+        `cannot destroy '${name}': ${kind} has dependent clones`,
+        "use '-R' to destroy the following datasets:",
+        outside,
+      ),
+    );
+  refuseBusy(pools, thing);
+  const held = all.find(each => (each.holds ?? []).length > 0);
+  if (held) throw new Failure(heldText(held));
+  if (set.has("n")) return;
+  for (const each of [...all].sort((a, b) => (a.name < b.name ? 1 : -1))) pools.remove(each);
+}
+
+const heldText = (thing: Thing): string =>
+  `cannot destroy snapshot ${thing.name}: it's being held. Run 'zfs holds -r ${thing.name}' to see holders.`;
+
+function refuseBusy(pools: Pools, thing: Thing): void {
+  const busy = pools.state.faults.busy;
+  const left = busy?.[thing.name] ?? 0;
+  if (!busy || left <= 0) return;
+  busy[thing.name] = left - 1;
+  throw new Failure(
+    thing.mounted
+      ? `cannot unmount '${pools.place(thing)}': pool or dataset is busy`
+      : `cannot destroy '${thing.name}': dataset is busy`,
+  );
+}
+
+/** The snapshots of a list such as a,b,c%d; a part before or after "%" that is empty means the first or the last one. */
+function matching(pools: Pools, dataset: string, text: string): Thing[] {
+  const all = pools
+    .below(dataset)
+    .filter(each => each.name.startsWith(`${dataset}@`))
+    .sort((a, b) => a.txg - b.txg);
+  const at = (name: string): number => all.findIndex(each => each.name === `${dataset}@${name}`);
+  return text.split(",").flatMap(part => {
+    const [first = "", last] = part.split("%");
+    if (last === undefined) return all.filter(each => each.name === `${dataset}@${part}`);
+    const from = first === "" ? 0 : at(first);
+    const to = last === "" ? all.length - 1 : at(last);
+    return from < 0 || to < 0 ? [] : all.slice(from, to + 1);
+  });
+}
+
+function destroySnapshots(pools: Pools, name: string, set: ReadonlySet<string>): void {
+  const [dataset = "", text = ""] = name.split("@");
+  if (!pools.find(dataset)) throw new Failure(`cannot open '${dataset}': dataset does not exist`);
+  const found = matching(pools, dataset, text);
+  if (found.length === 0) throw new Failure("could not find any snapshots to destroy; check snapshot names.");
+  for (const each of found) {
+    const clones = pools.clonesOf(each);
+    const held = (each.holds ?? []).length > 0;
+    if (set.has("n")) continue;
+    if (set.has("d") && (clones.length > 0 || held)) each.defer = true;
+    else if (held) throw new Failure(heldText(each));
+    else if (clones.length === 0) pools.remove(each);
+    else if (set.has("R")) for (const clone of clones) destroy(pools, ["-R", clone.name]);
+    else if (found.length > 1) throw new Failure(`cannot destroy snapshot ${each.name}: snapshot is cloned`);
+    else
+      throw new Failure(
+        lines(
+          `cannot destroy '${each.name}': snapshot has dependent clones`,
+          "use '-R' to destroy the following datasets:",
+          clones,
+        ),
+      );
+  }
+}

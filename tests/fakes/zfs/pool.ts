@@ -1,0 +1,204 @@
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { natives } from "./properties.ts";
+
+/** A dataset or snapshot of the model. */
+export interface Thing {
+  name: string;
+  type: "filesystem" | "volume" | "snapshot";
+  guid: string;
+  txg: number;
+  creation: number;
+  own: Record<string, { value: string; source: "local" | "received" }>;
+  /** Guid of the snapshot that it is a clone of. */
+  origin?: string;
+  defer?: boolean;
+  holds?: string[];
+  mounted?: boolean;
+  /** What an interrupted receive left: how a send goes on. */
+  token?: string;
+}
+
+/** What tests make go wrong. */
+export interface Faults {
+  /** How often a dataset is busy still. */
+  busy?: Record<string, number>;
+  /** How long a send waits, in milliseconds, before it goes on. */
+  sendMs?: number;
+  /** After how many bytes a receive ends as if its connection were cut. */
+  cutReceive?: number;
+  /** Every command waits so long, in milliseconds. */
+  delayMs?: number;
+}
+
+interface State {
+  things: Record<string, Thing>;
+  pools: Record<string, { bytes: number; imported: boolean; suspended?: boolean }>;
+  next: number;
+  faults: Faults;
+  /** Every command that ran, as one line each. */
+  log: string[];
+}
+
+/** A failure in zfs's own words, on stderr. */
+export class Failure extends Error {}
+
+const empty: State = { things: {}, pools: {}, next: 1, faults: {}, log: [] };
+
+/** The pools that live in a folder; each process that opens it sees the same. */
+export class Pools {
+  readonly folder: string;
+  state: State;
+
+  constructor(folder: string) {
+    this.folder = folder;
+    const path = join(folder, "state.json");
+    this.state = existsSync(path) ? JSON.parse(readFileSync(path, "utf8")) : structuredClone(empty);
+  }
+
+  save(): void {
+    const path = join(this.folder, "state.json");
+    writeFileSync(`${path}.new`, JSON.stringify(this.state));
+    renameSync(`${path}.new`, path);
+  }
+
+  addPool(name: string, bytes: number): void {
+    this.state.pools[name] = { bytes, imported: true };
+    const pool = this.add(name, "filesystem");
+    pool.own["mountpoint"] = { value: join(this.folder, "mnt", name), source: "local" };
+    this.mount(pool);
+  }
+
+  add(name: string, type: Thing["type"]): Thing {
+    const number = this.state.next++;
+    const thing: Thing = {
+      name,
+      type,
+      guid: String(1_000_000 + number),
+      txg: number,
+      creation: Math.floor(Date.now() / 1000),
+      own: {},
+    };
+    this.state.things[name] = thing;
+    return thing;
+  }
+
+  /** Undefined for what does not exist, or whose pool is not imported. */
+  find(name: string): Thing | undefined {
+    const pool = this.state.pools[name.split(/[/@]/)[0] ?? ""];
+    return pool?.imported ? this.state.things[name] : undefined;
+  }
+
+  all(): Thing[] {
+    return Object.values(this.state.things)
+      .filter(({ name }) => this.find(name) !== undefined)
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** Datasets and snapshots below a dataset, at any depth. */
+  below(name: string): Thing[] {
+    return this.all().filter(each => each.name.startsWith(`${name}/`) || each.name.startsWith(`${name}@`));
+  }
+
+  byGuid(guid: string | undefined): Thing | undefined {
+    return this.all().find(each => each.guid === guid);
+  }
+
+  clonesOf(snapshot: Thing): Thing[] {
+    return this.all().filter(({ origin }) => origin === snapshot.guid);
+  }
+
+  /** A property that may come from above, with where it comes from. */
+  value(thing: Thing, property: string): { value: string; source: string } {
+    const own = thing.own[property];
+    const native = natives[property];
+    const isOwn = own && (native?.inherited !== false || thing.type !== "snapshot" || property === "volsize");
+    if (own && isOwn) return { value: own.value, source: own.source };
+    if (native && !native.inherited) return { value: native.default, source: native.default === "-" ? "-" : "default" };
+    const parent = this.parent(thing);
+    if (!parent) return { value: native?.default ?? "-", source: native ? "default" : "-" };
+    const { value, source } = this.value(parent, property);
+    const path =
+      property === "mountpoint" && value.startsWith("/") ? `${value}/${thing.name.split("/").at(-1)}` : value;
+    if (value === "-" || source === "default") return { value: path, source };
+    return { value: path, source: source.startsWith("inherited") ? source : `inherited from ${parent.name}` };
+  }
+
+  parent(thing: Thing): Thing | undefined {
+    const cut = Math.max(thing.name.lastIndexOf("/"), thing.name.lastIndexOf("@"));
+    return cut < 0 ? undefined : this.state.things[thing.name.slice(0, cut)];
+  }
+
+  /** Where the content lies: at the mountpoint while it is mounted. */
+  place(thing: Thing): string {
+    if (thing.type === "filesystem" && thing.mounted) return this.value(thing, "mountpoint").value;
+    return join(this.folder, "data", thing.guid);
+  }
+
+  mount(thing: Thing): void {
+    const { value } = this.value(thing, "mountpoint");
+    if (thing.type !== "filesystem" || thing.mounted || !value.startsWith("/")) return;
+    const hidden = this.place(thing);
+    mkdirSync(dirname(value), { recursive: true });
+    if (existsSync(hidden)) renameSync(hidden, value);
+    else mkdirSync(value, { recursive: true });
+    thing.mounted = true;
+  }
+
+  unmount(thing: Thing): void {
+    if (!thing.mounted) return;
+    const [shown, hidden] = [this.place(thing), join(this.folder, "data", thing.guid)];
+    thing.mounted = false;
+    mkdirSync(dirname(hidden), { recursive: true });
+    if (existsSync(shown)) renameSync(shown, hidden);
+  }
+
+  /** Copies what `from` holds, without what is mounted in it. */
+  copyContent(from: Thing, to: Thing): void {
+    const source = this.place(from);
+    const target = this.place(to);
+    const mounted = new Set(
+      this.all()
+        .filter(each => each.mounted && each !== from)
+        .map(each => this.place(each)),
+    );
+    rmSync(target, { recursive: true, force: true });
+    mkdirSync(dirname(target), { recursive: true });
+    if (!existsSync(source)) return void mkdirSync(target, { recursive: true });
+    cpSync(source, target, { recursive: true, filter: path => !mounted.has(path) });
+  }
+
+  remove(thing: Thing): void {
+    rmSync(this.place(thing), { recursive: true, force: true });
+    delete this.state.things[thing.name];
+    const origin = this.byGuid(thing.origin);
+    if (origin) this.reap(origin);
+  }
+
+  /** A snapshot that was to be destroyed goes when nothing needs it. */
+  reap(snapshot: Thing): void {
+    if (snapshot.defer && this.clonesOf(snapshot).length === 0 && (snapshot.holds ?? []).length === 0)
+      this.remove(snapshot);
+  }
+
+  bytes(thing: Thing): number {
+    const place = this.place(thing);
+    return existsSync(place) ? weigh(place) : 0;
+  }
+}
+
+function weigh(path: string): number {
+  const stat = statSync(path);
+  if (!stat.isDirectory()) return stat.size;
+  return readdirSync(path).reduce((sum, name) => sum + weigh(join(path, name)), 0);
+}

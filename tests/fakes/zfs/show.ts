@@ -1,0 +1,168 @@
+import { Failure, type Pools, type Thing } from "./pool.ts";
+import { aliases, bytesOf, natives, shown } from "./properties.ts";
+
+const absent = (name: string) => `cannot open '${name}': dataset does not exist`;
+
+/** A property as `zfs get` shows it: value and source. */
+export function property(
+  pools: Pools,
+  thing: Thing,
+  name: string,
+): { readonly value: string; readonly source: string } {
+  const computed = computedValue(pools, thing, name);
+  if (computed !== undefined) return { value: computed, source: "-" };
+  const native = natives[name];
+  if (native && !native.types.includes(thing.type)) return { value: "-", source: "-" };
+  const { value, source } = pools.value(thing, name);
+  return { value: value === "" ? "-" : value, source };
+}
+
+function computedValue(pools: Pools, thing: Thing, name: string): string | undefined {
+  const origin = pools.byGuid(thing.origin);
+  const values: Readonly<Record<string, () => string>> = {
+    name: () => thing.name,
+    type: () => thing.type,
+    guid: () => thing.guid,
+    creation: () => String(thing.creation),
+    createtxg: () => String(thing.txg),
+    used: () => String(pools.bytes(thing)),
+    referenced: () => String(pools.bytes(thing)),
+    logicalreferenced: () => String(pools.bytes(thing)),
+    available: () => (thing.type === "snapshot" ? "-" : String(free(pools, thing.name))),
+    origin: () => (thing.type === "snapshot" ? "-" : (origin?.name ?? "-")),
+    mounted: () => (thing.type === "filesystem" ? (thing.mounted ? "yes" : "no") : "-"),
+    clones: () =>
+      thing.type === "snapshot"
+        ? pools
+            .clonesOf(thing)
+            .map(each => each.name)
+            .join(",")
+        : "-",
+    defer_destroy: () => (thing.type === "snapshot" ? (thing.defer ? "on" : "off") : "-"),
+    userrefs: () => (thing.type === "snapshot" ? String(thing.holds?.length ?? 0) : "-"),
+    receive_resume_token: () => thing.token ?? "-",
+  };
+  return values[name]?.();
+}
+
+/** What new data may take in a pool. */
+export function free(pools: Pools, name: string): number {
+  const pool = name.split(/[/@]/)[0] ?? "";
+  const total = pools.state.pools[pool]?.bytes ?? 0;
+  const used = pools
+    .all()
+    .filter(each => each.name.split(/[/@]/)[0] === pool)
+    .reduce((sum, each) => sum + Math.max(pools.bytes(each), bytesOf(each.own["refreservation"]?.value ?? "0")), 0);
+  return Math.max(0, total - used);
+}
+
+interface Flags {
+  readonly words: readonly string[];
+  readonly set: ReadonlySet<string>;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+/** Flags of one letter, joined or not; those in `valued` take a word. */
+export function flags(argv: readonly string[], valued: string): Flags {
+  const set = new Set<string>();
+  const values: Record<string, string> = {};
+  const rest = [...argv];
+  while (rest[0]?.startsWith("-") && rest[0].length > 1) {
+    const letters = (rest.shift() ?? "").slice(1);
+    for (const [index, letter] of [...letters].entries()) {
+      if (!valued.includes(letter)) set.add(letter);
+      else {
+        values[letter] = letters.slice(index + 1) || (rest.shift() ?? "");
+        break;
+      }
+    }
+  }
+  return { words: rest, set, values };
+}
+
+const kinds = (text: string | undefined, fallback: string): readonly string[] =>
+  (text ?? fallback).split(",").flatMap(kind => {
+    const long = { all: "filesystem,volume,snapshot", snap: "snapshot", fs: "filesystem", vol: "volume" }[kind] ?? kind;
+    return long.split(",");
+  });
+
+/** Things named, or below them down to `depth`; names that do not exist are told to `missing`. */
+function chosen(pools: Pools, names: readonly string[], depth: number, missing: (text: string) => void): Thing[] {
+  return names.flatMap(name => {
+    const thing = pools.find(name);
+    if (!thing) {
+      missing(absent(name));
+      return [];
+    }
+    const level = (each: Thing): number => each.name.slice(name.length).split(/[/@]/).length - 1;
+    return [thing, ...pools.below(name).filter(each => level(each) <= depth)];
+  });
+}
+
+export interface Printed {
+  readonly out: string;
+  readonly err: string;
+}
+
+/** zfs get -Hp -o name,property,value,source [-r | -d N] [-t TYPES] [-s SOURCES] PROPERTIES NAME... */
+export function get(pools: Pools, argv: readonly string[]): Printed {
+  const { words, set, values } = flags(argv, "odts");
+  const [properties = "", ...names] = words;
+  const errors: string[] = [];
+  const depth = values["d"] !== undefined ? Number(values["d"]) : set.has("r") ? 99 : 0;
+  const types = kinds(values["t"], "all");
+  const things = chosen(pools, names, depth, text => errors.push(text)).filter(each => types.includes(each.type));
+  const columns = (values["o"] ?? "name,property,value,source").split(",");
+  const lines = things.flatMap(thing => {
+    const wanted = properties === "all" ? [...Object.keys(natives), ...Object.keys(thing.own)] : properties.split(",");
+    return wanted.flatMap(name => {
+      const full = aliases[name] ?? name;
+      if (!natives[full] && !full.includes(":") && full !== "name")
+        throw new Failure(`bad property list: invalid property '${name}'`);
+      const { value, source } = property(pools, thing, full);
+      const from = source.split(" ")[0] ?? "-";
+      if (values["s"] && !values["s"].split(",").includes(from === "-" ? "none" : from)) return [];
+      const cells: Readonly<Record<string, string>> = {
+        name: thing.name,
+        property: name,
+        value: set.has("p") ? value : shown(full, value),
+        source,
+        received: "-",
+      };
+      return [columns.map(column => cells[column] ?? "-").join("\t")];
+    });
+  });
+  return { out: lines.map(line => `${line}\n`).join(""), err: errors.map(line => `${line}\n`).join("") };
+}
+
+/** zfs list -Hp [-r | -d N] [-t TYPES] [-s COLUMN] -o COLUMNS [NAME...] */
+export function list(pools: Pools, argv: readonly string[]): Printed {
+  const { words, set, values } = flags(argv, "odtsS");
+  const errors: string[] = [];
+  const types = kinds(values["t"], "filesystem,volume");
+  const ofSnapshots = types.length === 1 && types[0] === "snapshot";
+  const depth =
+    values["d"] !== undefined ? Number(values["d"]) : set.has("r") || words.length === 0 ? 99 : ofSnapshots ? 1 : 0;
+  const names =
+    words.length > 0
+      ? words
+      : pools
+          .all()
+          .filter(each => !/[/@]/.test(each.name))
+          .map(each => each.name);
+  const things = chosen(pools, names, depth, text => errors.push(text)).filter(each => types.includes(each.type));
+  const columns = (values["o"] ?? "name,used,available,referenced,mountpoint")
+    .split(",")
+    .map(name => aliases[name] ?? name);
+  const bad = columns.find(name => !natives[name] && !name.includes(":") && name !== "name");
+  if (bad) throw new Failure(`bad property list: invalid property '${bad}'`);
+  const lines = things.map(thing =>
+    columns
+      .map(name => {
+        const { value } = property(pools, thing, name);
+        return set.has("p") ? value : shown(name, value);
+      })
+      .join("\t"),
+  );
+  return { out: lines.map(line => `${line}\n`).join(""), err: errors.map(line => `${line}\n`).join("") };
+}
