@@ -3,7 +3,6 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { Locks } from "../../lib/core/locks.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
-import { localRunner } from "../../lib/io/local.ts";
 import { Capacity } from "../../lib/mux/capacity.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { Groups } from "../../lib/mux/groups.ts";
@@ -16,7 +15,7 @@ import { Volumes } from "../../lib/mux/volumes.ts";
 import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
-import { toolEnvironment } from "../tools.ts";
+import { openPorts } from "../ports.ts";
 
 /** The result of the first call, for all calls. */
 function once<T>(work: () => Promise<T>): () => Promise<T> {
@@ -36,7 +35,7 @@ export function openController(
   log: Log,
 ) {
   const folder = new ConnectionFolder(main.config.configFolder);
-  const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
+  const { ports, close } = openPorts(host, log);
   const { prefix } = main.config.defaults;
   const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
   const open = once(async () => (await import("../open.ts")).opener(options));
@@ -83,6 +82,7 @@ export function openController(
     async close() {
       await jobs.stop();
       await connections.close();
+      await close();
     },
   };
 }

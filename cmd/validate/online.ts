@@ -1,14 +1,13 @@
 import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
-import { localRunner } from "../../lib/io/local.ts";
 import type { Problem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, World } from "../../lib/lint/world.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
 import type { Host } from "../host.ts";
 import { opener } from "../open.ts";
 import { outsideOf } from "../outside.ts";
-import { toolEnvironment } from "../tools.ts";
+import { openPorts } from "../ports.ts";
 
 /** How many systems are asked at once. */
 const parallel = 8;
@@ -23,9 +22,10 @@ export type CheckConnection = (connection: ConnectionFile, signal: AbortSignal) 
 export async function online(
   world: World,
   host: Host,
-  check: CheckConnection = opening(world, host),
+  given?: CheckConnection,
   limitMs = defaultLimitMs,
 ): Promise<readonly Problem[]> {
+  const { check, close } = given ? { check: given, close: async () => {} } : opening(world, host);
   const waiting = world.connections.filter(({ read }) => read.config?.module.open);
   const total = waiting.length;
   const problems: Problem[] = [];
@@ -40,6 +40,7 @@ export async function online(
   };
   await Promise.all(Array.from({ length: Math.min(parallel, total) }, worker));
   if (host.colour && total > 0) host.err("\r\x1b[K");
+  await close();
   return problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
 }
 
@@ -69,10 +70,10 @@ const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 
 /** The real thing: opens the driver as `serve` would. */
-function opening(world: World, host: Host): CheckConnection {
+function opening(world: World, host: Host): { readonly check: CheckConnection; readonly close: () => Promise<void> } {
   const main = world.main?.read.config;
   const log = leveledLog("error", () => {});
-  const ports = { local: localRunner({ env: toolEnvironment(host.env) }) };
+  const { ports, close } = openPorts(host, log);
   const defaults = main?.defaults ?? noDefaults;
   const open = opener({
     main: () => ({ defaults }),
@@ -82,7 +83,7 @@ function opening(world: World, host: Host): CheckConnection {
     ownPlace: undefined,
     log,
   });
-  return async ({ name, leaf }, signal) => {
+  const check: CheckConnection = async ({ name, leaf }, signal) => {
     const { driver } = open(name, leaf.text);
     const call: Call = { id: "validate", signal, log, secrets: {} };
     try {
@@ -91,4 +92,5 @@ function opening(world: World, host: Host): CheckConnection {
       await driver.close?.();
     }
   };
+  return { check, close };
 }

@@ -1,11 +1,16 @@
 import type { GenericSchema, InferOutput } from "valibot";
-import type { CommandRunner } from "../io/runner.ts";
+import type { Lease } from "../io/lease.ts";
+import type { StorageHost } from "../io/script.ts";
+import type { SshSettings } from "../io/ssh/settings.ts";
 import type { Driver } from "./driver.ts";
 import type { DriverFacts } from "./facts.ts";
 
 /** How a driver reaches outside. Tests pass fakes below this. */
 export interface Ports {
-  readonly local: CommandRunner;
+  /** The machine that csimux runs on. */
+  readonly local: StorageHost;
+  /** A machine behind ssh, shared with other connections to it; nothing is connected before its first use. */
+  ssh(settings: SshSettings): Lease<StorageHost>;
 }
 
 /** What a driver may know of the connection it serves. */

@@ -57,7 +57,7 @@ export function directoryDriver(
     files: files ?? (kind.local ? carefulFiles : filesOn(settings.shareHost ?? "")),
     choose: files === undefined && kind.local ? ownFiles : undefined,
     layout: new Layout(settings.controllerBasePath),
-    runner: ports.local,
+    runner: ports.local.runner,
     slots: new Slots(toolsAtOnce),
     locks: new Locks(),
     local: kind.local,

@@ -8,6 +8,7 @@ import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { DriverRig, Dying } from "../../contract/rig.ts";
+import { localPorts } from "../../fakes/ports.ts";
 
 export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
 
@@ -35,7 +36,7 @@ export function openOn(base: string, options: OpenOptions = {}): Driver {
     snapshotDriver: "filecopy",
   };
   const identity = { connection: "c1", driver: kind, instanceId: options.instanceId, maxIdBytes };
-  return directoryDriver(kind, identity, { ...plain, ...settings }, { local: runner }, files);
+  return directoryDriver(kind, identity, { ...plain, ...settings }, localPorts(runner), files);
 }
 
 export const temporaryFolder = (): Promise<string> => mkdtemp(`${tmpdir()}/csimux-directory-`);

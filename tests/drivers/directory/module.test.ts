@@ -6,6 +6,7 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { DriverModule } from "../../../lib/drivers/module.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { localPorts } from "../../fakes/ports.ts";
 import { maxIdBytes, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
@@ -21,7 +22,7 @@ function opened(module: DriverModule, sections: object): Driver {
   const parsed = safeParse(module.schema, sections);
   if (!parsed.success || !module.open) throw new Error(JSON.stringify(parsed.issues));
   const identity = { connection: "c1", driver, instanceId: undefined, maxIdBytes };
-  return module.open(identity, parsed.output as never, { local: systemRunner });
+  return module.open(identity, parsed.output as never, localPorts(systemRunner));
 }
 
 const paths = () => ({ shareBasePath: base, controllerBasePath: base });
