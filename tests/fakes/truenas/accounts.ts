@@ -1,0 +1,77 @@
+import { CallError } from "./failure.ts";
+
+/** Who may log in, and what with. */
+
+/** A user's key as it is kept. */
+interface Key {
+  readonly user: string;
+  revoked?: true;
+  expired?: true;
+}
+
+/** What a login gave; shared by everything that is done with it. */
+export interface Session {
+  readonly user: string;
+  /** The key or password, to tell clients of a test apart. */
+  readonly credential: string;
+  expired: boolean;
+}
+
+/** The roles that a write implies, as TrueNAS builds them. */
+const implies = (role: string, wanted: string): boolean =>
+  role === "FULL_ADMIN" || role === wanted || role.replace(/_(?:WRITE|DELETE)$/, "_READ") === wanted;
+
+export class Accounts {
+  readonly #passwords = new Map<string, string>([["csi", "correct horse"]]);
+  readonly #roles = new Map<string, readonly string[]>([["csi", ["FULL_ADMIN"]]]);
+  readonly #keys = new Map<string, Key>([["1-secret", { user: "csi" }]]);
+  readonly #sessions = new Set<Session>();
+  /** How many logins there were, whatever became of them. */
+  logins = 0;
+
+  addKey(key: string, roles: readonly string[] = ["FULL_ADMIN"]): void {
+    const user = `user-of-${key}`;
+    this.#keys.set(key, { user });
+    this.#roles.set(user, roles);
+  }
+
+  revoke(key: string, how: "revoked" | "expired" = "revoked"): void {
+    const known = this.#keys.get(key);
+    if (known) known[how] = true;
+  }
+
+  isRevoked = (key: string): boolean => this.#keys.get(key)?.revoked === true;
+
+  /** The session of a key, or why there is none. */
+  byKey(key: string, user: string | undefined): Session | "AUTH_ERR" | "EXPIRED" {
+    this.logins++;
+    const known = this.#keys.get(key);
+    if (!known || (user !== undefined && known.user !== user)) return "AUTH_ERR";
+    return known.revoked || known.expired ? "EXPIRED" : this.#opened(known.user, key);
+  }
+
+  byPassword(user: string, password: string): Session | "AUTH_ERR" {
+    this.logins++;
+    return this.#passwords.get(user) === password ? this.#opened(user, password) : "AUTH_ERR";
+  }
+
+  #opened(user: string, credential: string): Session {
+    const session = { user, credential, expired: false };
+    this.#sessions.add(session);
+    return session;
+  }
+
+  /** Every session ends, as after 30 days. */
+  expireAll(): void {
+    for (const session of this.#sessions) session.expired = true;
+    this.#sessions.clear();
+  }
+
+  /** Throws what the server says to a session that lacks the role. */
+  allow(session: Session | undefined, role: string | undefined): void {
+    if (!session) throw new CallError("ENOTAUTHENTICATED", "Not authenticated");
+    if (session.expired) throw new CallError("EACCES", "Session is expired");
+    const roles = this.#roles.get(session.user) ?? [];
+    if (role !== undefined && !roles.some(each => implies(each, role))) throw new CallError("EACCES", "Not authorized");
+  }
+}

@@ -1,0 +1,64 @@
+import * as v from "valibot";
+import type { Accounts, Session } from "./accounts.ts";
+import { CallError, Invalid } from "./failure.ts";
+import type { Faults } from "./faults.ts";
+import type { Jobs } from "./jobs.ts";
+import { methodOf } from "./methods.ts";
+import { modelled } from "./models.ts";
+import type { Nas } from "./state.ts";
+
+/** What both protocols share: roles, jobs, faults, the record of requests. */
+
+/** Everything that one system is made of. */
+export interface Core {
+  readonly nas: Nas;
+  readonly accounts: Accounts;
+  readonly jobs: Jobs;
+  readonly faults: Faults;
+  /** How long each request takes, in milliseconds. */
+  readonly latencyMs: number;
+  record(protocol: "rpc" | "rest", method: string, params: unknown): void;
+}
+
+/** Runs a method for a session. A job's method answers the job itself. Throws CallError or Invalid. */
+export function invoked(
+  { nas, accounts, jobs }: Core,
+  session: Session | undefined,
+  name: string,
+  params: readonly unknown[],
+) {
+  const method = methodOf(nas.number, name);
+  if (!method) throw new CallError("ENOMETHOD", `Method ${name} not found`);
+  accounts.allow(session, method.role);
+  if (!method.job) return { result: method.run(nas, params), job: undefined };
+  return { result: undefined, job: jobs.begin(name, params, () => method.run(nas, params)) };
+}
+
+export const knows = ({ nas }: Core, name: string): boolean => methodOf(nas.number, name) !== undefined;
+
+const optionsOld = v.strictObject({ private_methods: v.optional(v.boolean()), py_exceptions: v.optional(v.boolean()) });
+const optionsNew = v.strictObject({ ...optionsOld.entries, legacy_jobs: v.optional(v.boolean()) });
+
+/** core.set_options; only from 25.10 on a job's own answer can be waited for. */
+export function checkedOptions({ nas }: Core, value: unknown): { readonly legacy_jobs?: boolean | undefined } {
+  if (nas.number >= 2510) return modelled(optionsNew, value, "options");
+  modelled(optionsOld, value, "options");
+  return {};
+}
+
+/** A job that did not end well, as its caller sees it when it waits for the answer. */
+export function jobResult(job: {
+  readonly state: string;
+  readonly result: unknown;
+  readonly error: string | null;
+  readonly exc_info: unknown;
+}): unknown {
+  if (job.state === "SUCCESS") return job.result;
+  const info = job.exc_info as {
+    readonly type: string;
+    readonly repr: string;
+    readonly extra: readonly [string, string, number][];
+  } | null;
+  if (info?.type === "VALIDATION") throw new Invalid(...info.extra);
+  throw new CallError("EFAULT", info?.repr ?? job.error ?? job.state);
+}

@@ -1,0 +1,377 @@
+import * as v from "valibot";
+import { CallError, Invalid } from "./failure.ts";
+import { flag, modelled, or, text, whole } from "./models.ts";
+import { mountpoint, propertiesOf, property, shown, userProperties } from "./properties.ts";
+import { type QueryOptions, queried } from "./query.ts";
+import { type Dataset, type Nas, nextTxg, removed, type Snapshot } from "./state.ts";
+
+/** pool.dataset.*: the API's older way to datasets. */
+
+const onOff = v.optional(v.picklist(["ON", "OFF", "INHERIT"]));
+const least = 1024 ** 3;
+const quota = v.optional(
+  v.nullable(
+    v.pipe(
+      whole,
+      v.check(n => n === 0 || n >= least, "Input should be 0 or at least 1 GiB"),
+    ),
+  ),
+);
+const size = v.optional(v.nullable(v.pipe(whole, v.minValue(0))));
+const compression =
+  /^(?:ON|OFF|LZ4|GZIP(?:-[19])?|ZSTD(?:-[0-9]+)?|ZSTD-FAST(?:-[0-9]+)?|ZLE|LZJB|INHERIT|GZIP-[1-9])$/;
+
+const common = {
+  comments: v.optional(text),
+  managedby: v.optional(text),
+  sync: v.optional(v.picklist(["STANDARD", "ALWAYS", "DISABLED", "INHERIT"])),
+  snapdev: v.optional(v.picklist(["HIDDEN", "VISIBLE", "INHERIT"])),
+  compression: v.optional(v.pipe(v.string(), v.regex(compression, "Input is no compression"))),
+  exec: onOff,
+  reservation: size,
+  refreservation: size,
+  special_small_block_size: v.optional(v.union([whole, v.literal("INHERIT")])),
+  copies: v.optional(v.union([whole, v.literal("INHERIT")])),
+  snapdir: v.optional(v.picklist(["DISABLED", "VISIBLE", "HIDDEN", "INHERIT"])),
+  deduplication: v.optional(v.picklist(["ON", "OFF", "VERIFY", "INHERIT"])),
+  checksum: v.optional(v.pipe(v.string(), v.regex(/^[A-Z0-9]+$/, "Input is no checksum"))),
+  readonly: onOff,
+};
+const ofFilesystem = {
+  aclmode: v.optional(v.picklist(["PASSTHROUGH", "RESTRICTED", "DISCARD", "INHERIT"])),
+  acltype: v.optional(v.picklist(["OFF", "NFSV4", "POSIX", "INHERIT"])),
+  atime: onOff,
+  quota,
+  refquota: quota,
+  recordsize: v.optional(v.pipe(v.string(), v.regex(/^(?:[0-9]+[KM]?|INHERIT)$/))),
+};
+const atCreation = {
+  name: v.pipe(v.string(), v.minLength(1)),
+  encryption: or(flag, false),
+  inherit_encryption: or(flag, true),
+  encryption_options: v.optional(v.looseObject({})),
+  create_ancestors: or(flag, false),
+  share_type: or(v.picklist(["GENERIC", "MULTIPROTOCOL", "NFS", "SMB", "APPS"]), "GENERIC"),
+  user_properties: v.optional(v.array(v.strictObject({ key: v.string(), value: v.string() })), []),
+};
+const blockSize = v.optional(v.picklist(["512", "512B", "1K", "2K", "4K", "8K", "16K", "32K", "64K", "128K"]));
+const filesystemModel = v.strictObject({
+  ...atCreation,
+  ...common,
+  ...ofFilesystem,
+  type: or(v.literal("FILESYSTEM"), "FILESYSTEM"),
+  casesensitivity: v.optional(v.picklist(["SENSITIVE", "INSENSITIVE", "INHERIT"])),
+});
+const volumeModel = v.strictObject({
+  ...atCreation,
+  ...common,
+  type: v.literal("VOLUME"),
+  volsize: whole,
+  volblocksize: blockSize,
+  sparse: or(flag, false),
+  force_size: or(flag, false),
+});
+const change = v.strictObject({ key: v.string(), value: v.optional(v.string()), remove: v.optional(flag) });
+const updateModel = v.strictObject({
+  ...common,
+  ...ofFilesystem,
+  volsize: v.optional(whole),
+  force_size: or(flag, false),
+  user_properties_update: v.optional(v.array(change), []),
+});
+
+const owned =
+  /^org\.freenas:(?:description|quota_warning|quota_critical|refquota_warning|refquota_critical)$|^org\.truenas:managedby$/;
+const zfsNames: Readonly<Record<string, string>> = {
+  deduplication: "dedup",
+  special_small_block_size: "special_small_blocks",
+};
+const apiNames: Readonly<Record<string, string>> = {
+  dedup: "deduplication",
+  special_small_blocks: "special_small_block_size",
+};
+
+const bytesOf = (value: string): string => {
+  const match = /^([0-9]+)([KM]?)B?$/.exec(value);
+  return match ? String(Number(match[1]) * (match[2] === "K" ? 1024 : match[2] === "M" ? 1024 ** 2 : 1)) : value;
+};
+
+/** The native properties of a request, in the words of ZFS. */
+function nativeOf(fields: Readonly<Record<string, unknown>>): Record<string, string> {
+  const result: Record<string, string> = {};
+  for (const key of [
+    ...Object.keys(common),
+    ...Object.keys(ofFilesystem),
+    "casesensitivity",
+    "volsize",
+    "volblocksize",
+  ]) {
+    const value = fields[key];
+    if (value === undefined || key === "comments" || key === "managedby") continue;
+    const raw = value === null ? "0" : String(value);
+    const sized = key === "recordsize" || key === "volblocksize";
+    result[zfsNames[key] ?? key] = sized ? bytesOf(raw) : raw.toLowerCase();
+  }
+  return result;
+}
+
+function userOf(nas: Nas, list: readonly { key: string; value?: string | undefined }[], prefix: string) {
+  for (const [index, { key, value = "" }] of list.entries()) {
+    const at = `${prefix}.user_properties.${index}`;
+    if (!key.includes(":")) throw new Invalid([`${at}.key`, "User property needs a colon", 22]);
+    if (value.length > 1024) throw new Invalid([`${at}.value`, "String should have at most 1024 characters", 22]);
+    if (nas.number < 2600) continue;
+    if (!/^[a-z0-9:._-]{1,255}$/.test(key)) throw new Invalid([`${at}.key`, "Value error, invalid key", 22]);
+    if (owned.test(key)) throw new Invalid([`${at}.key`, `Value error, ${key} belongs to TrueNAS`, 22]);
+  }
+  return Object.fromEntries(list.map(({ key, value = "" }) => [key, value]));
+}
+
+/** The dataset of this name; throws the error of get_instance. */
+export function existing(nas: Nas, name: string, attribute: string | null = null): Dataset {
+  const dataset = nas.state.datasets[name];
+  if (dataset) return dataset;
+  throw new Invalid([
+    attribute,
+    attribute === null ? `PoolDataset ${name} does not exist` : `${name} does not exist`,
+    2,
+  ]);
+}
+
+/** A dataset as ZFS makes it, put into the state. */
+export function made(nas: Nas, name: string, type: Dataset["type"], more: Partial<Dataset> = {}): Dataset {
+  const txg = nextTxg(nas);
+  const creation = Math.floor(Date.now() / 1000);
+  const fresh = { native: {}, user: {}, guid: String(10_000 + txg), createtxg: txg, creation };
+  const dataset: Dataset = { name, type, ...fresh, mode: 0o755, uid: 0, gid: 0, ...more };
+  nas.state.datasets[name] = dataset;
+  return dataset;
+}
+
+const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
+
+function checkPlace(nas: Nas, name: string, type: Dataset["type"], ancestors: boolean): void {
+  const attribute = "pool_dataset_create.name";
+  const pool = name.split("/")[0] ?? "";
+  if (!/^[A-Za-z0-9][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_.: -]+)+$/.test(name) || name.length > 200)
+    throw new Invalid([attribute, "Invalid dataset name", 22]);
+  if (!(pool in nas.state.pools)) throw new Invalid([attribute, `zpool (${pool}) does not exist.`, 2]);
+  const parent = nas.state.datasets[parentOf(name)];
+  if (!parent && !ancestors) throw new Invalid([attribute, `Parent dataset (${parentOf(name)}) does not exist.`, 2]);
+  if (parent?.type === "VOLUME") throw new Invalid([attribute, "Parent dataset must be a filesystem", 22]);
+  if (!nas.state.datasets[name]) return;
+  if (type === "FILESYSTEM") throw new Invalid([attribute, `Path /mnt/${name} already exists`, 22]);
+  throw new CallError("EFAULT", `Failed to create dataset: cannot create '${name}': dataset already exists`);
+}
+
+function checkVolume(nas: Nas, name: string, fields: v.InferOutput<typeof volumeModel>): void {
+  const block = Number(bytesOf(fields.volblocksize ?? "16K"));
+  const attribute = "pool_dataset_create.volsize";
+  if (fields.volsize % block !== 0)
+    throw new Invalid([attribute, "Volume size must be a multiple of the block size", 22]);
+  const pool = existing(nas, name.split("/")[0] ?? "");
+  const free = Number(property(nas, pool, "available").raw);
+  if (fields.volsize > free && !fields.sparse) throw new CallError("ENOSPC", "Failed to create dataset: out of space");
+  if (fields.volsize > free * 0.8 && !fields.force_size) throw new Invalid([attribute, tooMuch, 22]);
+}
+
+const tooMuch = "It is not recommended to use more than 80% of your available space for VOLUME";
+
+export function create(nas: Nas, [data]: readonly unknown[]): unknown {
+  const type = (data as { type?: unknown } | undefined)?.type === "VOLUME" ? "VOLUME" : "FILESYSTEM";
+  const prefix = nas.number >= 2600 ? `data.${type}` : "data";
+  const fields = type === "VOLUME" ? modelled(volumeModel, data, prefix) : modelled(filesystemModel, data, prefix);
+  const user = userOf(nas, fields.user_properties, prefix);
+  checkPlace(nas, fields.name, type, fields.create_ancestors);
+  if (fields.type === "VOLUME") checkVolume(nas, fields.name, fields);
+  const missing = fields.name.split("/").map((_, n, all) => all.slice(0, n + 1).join("/"));
+  for (const name of missing.slice(0, -1)) if (!nas.state.datasets[name]) made(nas, name, "FILESYSTEM");
+  const native = nativeOf(fields);
+  if (fields.share_type === "SMB")
+    Object.assign(native, { casesensitivity: "insensitive", acltype: "nfsv4", aclmode: "restricted" });
+  if (fields.type === "VOLUME" && !fields.sparse) native["refreservation"] ??= native["volsize"] ?? "0";
+  if (fields.comments !== undefined) user["org.freenas:description"] = fields.comments;
+  const acl = fields.share_type === "SMB" ? { acl: "inherited" } : {};
+  return entry(nas, made(nas, fields.name, type, { native, user, ...acl }), {});
+}
+
+export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
+  const fields = modelled(updateModel, data, "data");
+  const dataset = existing(nas, String(id), "id");
+  if (fields.volsize !== undefined) checkGrowth(nas, dataset, fields.volsize, fields.force_size);
+  for (const [key, raw] of Object.entries(nativeOf(fields))) {
+    if (raw === "inherit") delete dataset.native[key];
+    else dataset.native[key] = raw;
+  }
+  const changes = fields.user_properties_update;
+  Object.assign(
+    dataset.user,
+    userOf(
+      nas,
+      changes.filter(each => !each.remove),
+      "data",
+    ),
+  );
+  for (const { key, remove } of changes) if (remove) delete dataset.user[key];
+  if (fields.comments !== undefined) dataset.user["org.freenas:description"] = fields.comments;
+  return entry(nas, dataset, {});
+}
+
+function checkGrowth(nas: Nas, dataset: Dataset, volsize: number, force: boolean): void {
+  const attribute = "pool_dataset_update.volsize";
+  if (dataset.type !== "VOLUME") throw new Invalid([attribute, "This field is not valid for FILESYSTEM", 22]);
+  if (volsize < Number(dataset.native["volsize"])) throw new Invalid([attribute, "You cannot shrink a zvol", 22]);
+  if (volsize % Number(property(nas, dataset, "volblocksize").raw) !== 0)
+    throw new Invalid([attribute, "Volume size must be a multiple of the block size", 22]);
+  const pool = existing(nas, dataset.name.split("/")[0] ?? "");
+  const all = Number(property(nas, pool, "available").raw) + Number(property(nas, dataset, "used").raw);
+  if (volsize > all * 0.8 && !force) throw new Invalid([attribute, tooMuch, 22]);
+}
+
+/** A dataset as `pool.dataset.query` shows it. */
+function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { name, type } = dataset;
+  const limited = nas.number >= 2510 && !extra["properties"];
+  const hidden = new Set(
+    limited ? ["referenced", "logicalreferenced", "logicalused", "createtxg", "guid", "written"] : [],
+  );
+  const wanted = (extra["properties"] ?? propertiesOf(type).filter(key => !hidden.has(key))) as readonly string[];
+  const native = wanted.map(key => {
+    const { raw, from } = property(nas, dataset, key);
+    const source = from === undefined ? "DEFAULT" : from === name ? "LOCAL" : "INHERITED";
+    return [apiNames[key] ?? key, shown(key, raw, source, from)];
+  });
+  const user = Object.entries(userProperties(nas, dataset))
+    .filter(([key]) => !owned.test(key))
+    .map(([key, [value, from]]) => [key, shown(key, value, from === name ? "LOCAL" : "INHERITED", from)]);
+  const children = Object.values(nas.state.datasets).filter(each => parentOf(each.name) === name);
+  const tree = extra["retrieve_children"] === false ? [] : children.map(each => entry(nas, each, extra));
+  const snapshots = Object.values(nas.state.snapshots).filter(each => each.dataset === name);
+  return {
+    id: name,
+    name,
+    type,
+    pool: name.split("/")[0],
+    locked: false,
+    encrypted: false,
+    children: tree,
+    ...Object.fromEntries(native),
+    mountpoint: mountpoint(dataset) ?? null,
+    user_properties: Object.fromEntries(user),
+    ...(extra["snapshots"]
+      ? { snapshots: snapshots.map(each => ({ id: `${name}@${each.name}`, name: `${name}@${each.name}` })) }
+      : {}),
+  };
+}
+
+export function query(nas: Nas, [filters, options]: readonly unknown[]): unknown {
+  const { extra = {}, ...rest } = (options ?? {}) as QueryOptions;
+  const rows = Object.values(nas.state.datasets).sort((a, b) => (a.name < b.name ? -1 : 1));
+  return queried(
+    rows.map(each => entry(nas, each, extra)),
+    filters,
+    rest,
+  );
+}
+
+export function getInstance(nas: Nas, [id]: readonly unknown[]): unknown {
+  return entry(nas, existing(nas, String(id)), {});
+}
+
+export const snapshotsOf = (nas: Nas, name: string): readonly Snapshot[] =>
+  Object.values(nas.state.snapshots).filter(({ dataset }) => dataset === name);
+const childrenOf = (nas: Nas, name: string): readonly Dataset[] =>
+  Object.values(nas.state.datasets).filter(each => each.name.startsWith(`${name}/`));
+/** The datasets that were cloned from a snapshot. */
+export const clonesOf = (nas: Nas, snapshot: string): readonly Dataset[] =>
+  Object.values(nas.state.datasets).filter(({ origin }) => origin === snapshot);
+
+/** Takes a dataset away, with its shares, and the snapshot that only waited for it. */
+export function drop(nas: Nas, name: string): void {
+  const { origin } = nas.state.datasets[name] ?? {};
+  delete nas.state.datasets[name];
+  const path = `/mnt/${name}`;
+  for (const table of ["nfs", "smb"] as const)
+    removed(nas, table, row => row["path"] === path || (row["paths"] as readonly string[] | undefined)?.[0] === path);
+  const waiting = origin === undefined ? undefined : nas.state.snapshots[origin];
+  if (origin !== undefined && waiting?.deferred && clonesOf(nas, origin).length === 0 && waiting.holds === 0)
+    delete nas.state.snapshots[origin];
+}
+
+const deletion = v.strictObject({ recursive: or(flag, false), force: or(flag, false) });
+
+export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
+  const { recursive } = modelled(deletion, options ?? {}, "options");
+  const name = String(id);
+  if (nas.number >= 2600) return removeOn26(nas, name, recursive);
+  existing(nas, name);
+  const why = obstacle(nas, name, recursive);
+  if (why) throw why;
+  for (const each of [...childrenOf(nas, name).map(child => child.name), name]) {
+    for (const snapshot of snapshotsOf(nas, each)) delete nas.state.snapshots[`${each}@${snapshot.name}`];
+    drop(nas, each);
+  }
+  return true;
+}
+
+function obstacle(nas: Nas, name: string, recursive: boolean): Error | undefined {
+  if (nas.busy.has(name))
+    return new CallError("EBUSY", `Failed to delete dataset: cannot destroy '${name}': dataset is busy`);
+  const children = childrenOf(nas, name);
+  const all = [name, ...children.map(child => child.name)];
+  const snapshots = all.flatMap(each => snapshotsOf(nas, each));
+  if (!recursive && (children.length > 0 || snapshots.length > 0))
+    return new CallError("EFAULT", `Failed to delete dataset: cannot destroy '${name}': filesystem has children`);
+  const cloned = snapshots.some(each => clonesOf(nas, `${each.dataset}@${each.name}`).length > 0);
+  return cloned
+    ? new CallError("EFAULT", `Failed to delete dataset: cannot destroy '${name}': filesystem has dependent clones`)
+    : undefined;
+}
+
+/** 26: recursion destroys the clones of other volumes too, and a destruction that failed is reported as done. */
+function removeOn26(nas: Nas, name: string, recursive: boolean): unknown {
+  if (!recursive) {
+    destroyed(nas, name);
+    return true;
+  }
+  existing(nas, name);
+  if (!nas.busy.has(name)) cascade(nas, name);
+  return true;
+}
+
+export function cascade(nas: Nas, name: string): void {
+  for (const child of childrenOf(nas, name)) if (nas.state.datasets[child.name]) cascade(nas, child.name);
+  for (const snapshot of snapshotsOf(nas, name)) {
+    const id = `${name}@${snapshot.name}`;
+    for (const clone of clonesOf(nas, id)) cascade(nas, clone.name);
+    delete nas.state.snapshots[id];
+  }
+  drop(nas, name);
+}
+
+/** 26: zfs.resource.destroy without recursion. */
+export function destroyed(nas: Nas, name: string): void {
+  if (!nas.state.datasets[name]) throw new CallError("ENOENT", `'${name}' not found`, "ZFSPathNotFoundException");
+  if (snapshotsOf(nas, name).length > 0)
+    throw new CallError("ENOTEMPTY", `'${name}' has snapshots`, "ZFSPathHasSnapshots");
+  if (childrenOf(nas, name).length > 0)
+    throw new CallError("ENOTEMPTY", `'${name}' has children`, "ZFSPathHasChildren");
+  if (nas.busy.has(name)) throw new CallError("EBUSY", `'${name}' is busy`);
+  drop(nas, name);
+}
+
+export function promote(nas: Nas, [id]: readonly unknown[]): unknown {
+  const dataset = existing(nas, String(id));
+  const origin = dataset.origin === undefined ? undefined : nas.state.snapshots[dataset.origin];
+  if (!origin) throw new Invalid(["id", `${dataset.name} is not a clone`, 22]);
+  const old = origin.dataset;
+  for (const snapshot of snapshotsOf(nas, old).filter(each => each.createtxg <= origin.createtxg)) {
+    delete nas.state.snapshots[`${old}@${snapshot.name}`];
+    for (const clone of clonesOf(nas, `${old}@${snapshot.name}`)) clone.origin = `${dataset.name}@${snapshot.name}`;
+    nas.state.snapshots[`${dataset.name}@${snapshot.name}`] = { ...snapshot, dataset: dataset.name };
+  }
+  const base = nas.state.datasets[old];
+  delete dataset.origin;
+  if (base) base.origin = `${dataset.name}@${origin.name}`;
+  return null;
+}

@@ -1,0 +1,161 @@
+import { appendFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { Duplex } from "node:stream";
+import { type WebSocket, WebSocketServer } from "ws";
+import { Accounts } from "./accounts.ts";
+import type { Core } from "./core.ts";
+import { Faults } from "./faults.ts";
+import { Jobs } from "./jobs.ts";
+import { answerRest } from "./routes.ts";
+import { Conversation } from "./socket.ts";
+import { freshState, type State } from "./state.ts";
+import { apiVersions, numberOf, type Version } from "./versions.ts";
+
+/** How a double is started. */
+export interface DoubleOptions {
+  readonly version: Version;
+  /** On 127.0.0.1; a free one when absent. */
+  readonly port?: number;
+  /** PEM texts; without them it speaks plain HTTP. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly state?: State;
+  /** Loopback without TLS counts as safe for keys, as on the real one; false to see a key revoked. */
+  readonly trustLoopback?: boolean;
+  /** Requests without a login that one address may send within a minute, for each method; no limit when absent. */
+  readonly loginLimit?: number;
+  readonly latencyMs?: number;
+  /** A file that gets one line of JSON for each request. */
+  readonly record?: string | undefined;
+}
+
+/** One request, as it was recorded. */
+export interface Recorded {
+  readonly version: Version;
+  readonly protocol: "rpc" | "rest";
+  readonly method: string;
+  readonly params: unknown;
+}
+
+/** A TrueNAS of one version on a port of loopback. */
+export class Double {
+  readonly accounts = new Accounts();
+  readonly jobs = new Jobs();
+  readonly faults = new Faults();
+  readonly busy = new Set<string>();
+  readonly sessions = new Set<string>();
+  readonly requests: Recorded[] = [];
+  /** Addresses of the active node, when this one is on standby. */
+  redirect: readonly string[] | undefined;
+  /** Clients are not on the list of allowed addresses. */
+  closedToAll = false;
+  latencyMs: number;
+  port = 0;
+  version: Version;
+  readonly state: State;
+  readonly #options: DoubleOptions;
+  readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: 4 << 20 });
+  readonly #server;
+  readonly #admitted = new Map<string, number[]>();
+
+  constructor(options: DoubleOptions) {
+    this.#options = options;
+    this.version = options.version;
+    this.state = options.state ?? freshState();
+    this.latencyMs = options.latencyMs ?? 0;
+    const answer = (request: IncomingMessage, response: ServerResponse) => void this.#answer(request, response);
+    this.#server = options.tls ? createTlsServer(options.tls, answer) : createServer(answer);
+    this.#server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+      this.#upgrade(request, socket, head),
+    );
+  }
+
+  async listen(): Promise<this> {
+    await new Promise<void>(resolve => this.#server.listen(this.#options.port ?? 0, "127.0.0.1", resolve));
+    const address = this.#server.address();
+    this.port = typeof address === "object" && address !== null ? address.port : 0;
+    return this;
+  }
+
+  /** The middleware starts again, perhaps as another version: sockets end, jobs are forgotten, the rest stays. */
+  restart(version: Version = this.version): void {
+    this.version = version;
+    this.jobs.forget();
+    this.cut();
+  }
+
+  /** Ends every connection. */
+  cut(): void {
+    for (const socket of this.#sockets.clients) socket.terminate();
+    this.#server.closeAllConnections();
+  }
+
+  /** How many sockets are open. */
+  get open(): number {
+    return this.#sockets.clients.size;
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    await new Promise<void>(resolve => this.#server.close(() => resolve()));
+  }
+
+  get #core(): Core {
+    const nas = {
+      version: this.version,
+      number: numberOf(this.version),
+      state: this.state,
+      busy: this.busy,
+      sessions: this.sessions,
+    };
+    const { accounts, jobs, faults, latencyMs } = this;
+    const record: Core["record"] = (protocol, method, params) =>
+      this.#record({ version: nas.version, protocol, method, params });
+    return { nas, accounts, jobs, faults, latencyMs, record };
+  }
+
+  #record(request: Recorded): void {
+    this.requests.push(request);
+    if (this.#options.record) appendFileSync(this.#options.record, `${JSON.stringify(request)}\n`);
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://nas");
+    const listed = apiVersions(this.version);
+    if (url.pathname === "/api/versions" && listed) {
+      response.writeHead(200, { "content-type": "application/json" });
+      return void response.end(JSON.stringify(listed));
+    }
+    if (url.pathname.startsWith("/api/v2.0/") && numberOf(this.version) < 2600)
+      return answerRest(this.#core, request, response, url);
+    response.writeHead(404, { "content-type": "text/html" });
+    response.end("<html>not found</html>");
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    if (request.url !== "/api/current" || numberOf(this.version) < 2504)
+      return void socket.end("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    this.#sockets.handleUpgrade(request, socket, head, each => this.#converse(each));
+  }
+
+  #converse(socket: WebSocket): void {
+    if (this.closedToAll) {
+      socket.close(1008, "You are not allowed to access this resource");
+      return;
+    }
+    const secure = this.#options.tls !== undefined || this.#options.trustLoopback !== false;
+    const admit = (method: string) => this.#admit(method);
+    new Conversation(this.#core, socket, { secure, admit, redirect: this.redirect });
+  }
+
+  #admit(method: string): boolean {
+    const now = Date.now();
+    const recent = (this.#admitted.get(method) ?? []).filter(time => now - time < 60_000);
+    this.#admitted.set(method, [...recent, now]);
+    return recent.length < (this.#options.loginLimit ?? Number.POSITIVE_INFINITY);
+  }
+}
+
+/** Starts a double; requests go to the file that TRUENAS_DOUBLE_RECORD names as well. */
+export const startDouble = (options: DoubleOptions): Promise<Double> =>
+  new Double({ record: process.env["TRUENAS_DOUBLE_RECORD"], ...options }).listen();

@@ -1,0 +1,52 @@
+/** What a test wants to go wrong. */
+
+/** The connection is cut at one request: before it has an effect, or after it and before the answer. */
+export type When = "before" | "after";
+
+interface Mortal {
+  readonly step: number;
+  readonly when: When;
+  count: number;
+}
+
+/** Requests that are lost, by the credential that they were sent with or by their method. */
+export class Faults {
+  readonly #mortals = new Map<string, Mortal>();
+  #once: { readonly method: RegExp; readonly when: When; skip: number } | undefined;
+
+  /** From its n-th request on, counted from 1, everything of this credential is cut off, as with a process that was killed. */
+  kill(credential: string, step: number, when: When): void {
+    this.#mortals.set(credential, { step, when, count: 0 });
+  }
+
+  /** Whether a credential of `kill` got to its step. */
+  killed(credential: string): boolean {
+    const mortal = this.#mortals.get(credential);
+    return mortal !== undefined && mortal.count >= mortal.step;
+  }
+
+  /** The connection is cut once, at the next request whose method fits; `skip` of them are let through first. */
+  loseOnce(method: RegExp, when: When, skip = 0): void {
+    this.#once = { method, when, skip };
+  }
+
+  /** Whether the loss of `loseOnce` is still to come. */
+  get pending(): boolean {
+    return this.#once !== undefined;
+  }
+
+  /** What happens to this request. */
+  next(credential: string, method: string): When | undefined {
+    const mortal = this.#mortals.get(credential);
+    if (mortal) {
+      mortal.count++;
+      if (mortal.count > mortal.step) return "before";
+      if (mortal.count === mortal.step) return mortal.when;
+    }
+    if (!this.#once?.method.test(method)) return undefined;
+    if (this.#once.skip-- > 0) return undefined;
+    const { when } = this.#once;
+    this.#once = undefined;
+    return when;
+  }
+}

@@ -1,0 +1,94 @@
+import * as v from "valibot";
+import { CallError, Invalid } from "./failure.ts";
+import { flag, maybe, modelled, or, text, whole } from "./models.ts";
+import type { Dataset, Nas } from "./state.ts";
+
+/** filesystem.*: mode, owner and lists of what is mounted. */
+
+const options = v.optional(
+  v.strictObject({
+    stripacl: or(flag, false),
+    recursive: or(flag, false),
+    traverse: or(flag, false),
+    validate_effective_acl: or(flag, true),
+  }),
+);
+const owner = { uid: maybe(whole), gid: maybe(whole), user: maybe(text), group: maybe(text) };
+const mode = v.pipe(v.string(), v.regex(/^(?!0+$)[0-7]{3,4}$/, "Input is no mode"));
+const permModel = v.strictObject({ path: text, mode: maybe(mode), ...owner, options });
+const permOld = v.strictObject({ path: text, mode: maybe(mode), uid: maybe(whole), gid: maybe(whole), options });
+const chownModel = v.strictObject({ path: text, ...owner, options });
+const chownOld = v.strictObject({ path: text, uid: maybe(whole), gid: maybe(whole), options });
+const aclModel = v.strictObject({
+  path: text,
+  dacl: v.array(v.looseObject({ tag: text })),
+  ...owner,
+  acltype: maybe(text),
+  options,
+});
+
+function at(nas: Nas, path: string, method: string): Dataset {
+  const dataset = nas.state.datasets[path.replace(/^\/mnt\//, "")];
+  if (!path.startsWith("/mnt/") || dataset?.type !== "FILESYSTEM")
+    throw new Invalid([`${method}.path`, "Path component does not exist", 2]);
+  if (!dataset.name.includes("/")) throw new Invalid([`${method}.path`, "Path may not be a pool root", 22]);
+  return dataset;
+}
+
+const known: Readonly<Record<string, number>> = { root: 0, nobody: 65534, csi: 3000, wheel: 0 };
+
+function owned(dataset: Dataset, fields: Readonly<Record<string, unknown>>): void {
+  const { uid, gid, user, group } = fields;
+  const named = (name: unknown): number => {
+    const id = known[String(name)];
+    if (id === undefined) throw new CallError("ENOENT", `${name} does not exist`);
+    return id;
+  };
+  if (typeof uid === "number") dataset.uid = uid;
+  if (typeof gid === "number") dataset.gid = gid;
+  if (typeof user === "string") dataset.uid = named(user);
+  if (typeof group === "string") dataset.gid = named(group);
+}
+
+export function setperm(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(nas.number >= 2504 ? permModel : permOld, data, "filesystem_permission");
+  if (nas.number >= 2504 && fields.mode === null && !fields.options?.stripacl)
+    throw new Invalid(["filesystem_permission.mode", "Value error, a mode or stripacl is needed", 22]);
+  const dataset = at(nas, fields.path, "filesystem_permission");
+  if (dataset.acl !== undefined && !fields.options?.stripacl)
+    throw new Invalid(["filesystem_permission.mode", "Non-trivial ACL present on path. Option stripacl required", 22]);
+  delete dataset.acl;
+  if (fields.mode !== null) dataset.mode = Number.parseInt(fields.mode, 8);
+  owned(dataset, fields);
+  return null;
+}
+
+export function chown(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(nas.number >= 2504 ? chownModel : chownOld, data, "filesystem_ownership");
+  owned(at(nas, fields.path, "filesystem_ownership"), fields);
+  return null;
+}
+
+export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(aclModel, data, "filesystem_acl");
+  const dataset = at(nas, fields.path, "filesystem_acl");
+  if (fields.options?.stripacl) delete dataset.acl;
+  else dataset.acl = fields.dacl;
+  owned(dataset, fields);
+  return null;
+}
+
+export function stat(nas: Nas, [path]: readonly unknown[]): unknown {
+  const dataset = nas.state.datasets[String(path).replace(/^\/mnt\//, "")];
+  if (!dataset) throw new CallError("ENOENT", `Path ${path} not found`);
+  const { mode: bits, uid, gid, acl } = dataset;
+  return {
+    realpath: path,
+    type: "DIRECTORY",
+    mode: bits | 0o40000,
+    uid,
+    gid,
+    acl: acl !== undefined,
+    is_mountpoint: true,
+  };
+}

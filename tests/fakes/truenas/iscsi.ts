@@ -1,0 +1,143 @@
+import * as v from "valibot";
+import { CallError, Invalid } from "./failure.ts";
+import { flag, maybe, modelled, or, text, whole } from "./models.ts";
+import { rowOf } from "./sharing.ts";
+import { inserted, type Nas, type Row, removed } from "./state.ts";
+
+/** iscsi.*. */
+
+const group = v.strictObject({
+  portal: whole,
+  initiator: maybe(whole),
+  authmethod: or(v.picklist(["NONE", "CHAP", "CHAP_MUTUAL"]), "NONE"),
+  auth: maybe(whole),
+});
+const targetModel = v.strictObject({
+  name: v.pipe(text, v.maxLength(120), v.regex(/^[-a-z0-9.:]+$/, "Value error, name does not match ^[-a-z0-9.:]+$")),
+  alias: maybe(text),
+  mode: or(v.picklist(["ISCSI", "FC", "BOTH"]), "ISCSI"),
+  groups: v.optional(v.array(group), []),
+  auth_networks: v.optional(v.array(v.string()), []),
+  iscsi_parameters: v.optional(v.nullable(v.looseObject({}))),
+});
+
+export const globalConfig = (): unknown => ({
+  id: 1,
+  basename: "iqn.2005-10.org.freenas.ctl",
+  isns_servers: [],
+  listen_port: 3260,
+  pool_avail_threshold: null,
+  alua: false,
+});
+
+/** Groups name rows of portals and initiators by their id. */
+function checkGroups(nas: Nas, groups: readonly v.InferOutput<typeof group>[], method: string): void {
+  for (const [index, { portal, initiator }] of groups.entries()) {
+    const at = `${method}.groups.${index}`;
+    if (!nas.state.tables.portal.some(({ id }) => id === portal))
+      throw new Invalid([`${at}.portal`, `Portal ${portal} not found in database`, 2]);
+    if (initiator !== null && !nas.state.tables.initiator.some(({ id }) => id === initiator))
+      throw new Invalid([`${at}.initiator`, `Initiator ${initiator} not found in database`, 2]);
+  }
+}
+
+export function createTarget(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(targetModel, data, "iscsi_target_create");
+  if (nas.state.tables.target.some(each => each["name"] === fields.name))
+    throw new Invalid(["iscsi_target_create.name", "Target with this name already exists", 22]);
+  checkGroups(nas, fields.groups, "iscsi_target_create");
+  return inserted(nas, "target", { ...fields, rel_tgt_id: nas.state.tables.target.length + 1 });
+}
+
+const targetUpdate = v.strictObject({ groups: v.optional(v.array(group)), alias: v.optional(v.nullable(text)) });
+
+export function updateTarget(nas: Nas, [id, data]: readonly unknown[]): unknown {
+  const fields = modelled(targetUpdate, data, "iscsi_target_update");
+  checkGroups(nas, fields.groups ?? [], "iscsi_target_update");
+  return Object.assign(rowOf(nas, "target", "iSCSITarget", id), fields);
+}
+
+export function deleteTarget(nas: Nas, [id, force]: readonly unknown[]): unknown {
+  const row = rowOf(nas, "target", "iSCSITarget", id);
+  if (nas.sessions.has(String(row["name"])) && force !== true)
+    throw new CallError("EFAULT", `Target ${row["name"]} is in use.`);
+  removed(nas, "targetextent", each => each["target"] === row.id);
+  removed(nas, "target", each => each.id === row.id);
+  return true;
+}
+
+const extentModel = v.strictObject({
+  name: v.pipe(text, v.maxLength(64)),
+  type: or(v.picklist(["DISK", "FILE"]), "DISK"),
+  disk: maybe(text),
+  serial: maybe(v.pipe(text, v.maxLength(20))),
+  path: maybe(text),
+  filesize: maybe(v.union([whole, text])),
+  blocksize: or(v.picklist([512, 1024, 2048, 4096]), 512),
+  pblocksize: or(flag, false),
+  avail_threshold: maybe(v.pipe(whole, v.minValue(1), v.maxValue(99))),
+  comment: or(text, ""),
+  insecure_tpc: or(flag, true),
+  xen: or(flag, false),
+  rpm: or(v.picklist(["UNKNOWN", "SSD", "5400", "7200", "10000", "15000"]), "SSD"),
+  ro: or(flag, false),
+  enabled: or(flag, true),
+});
+const extent2510 = v.strictObject({ ...extentModel.entries, product_id: maybe(text) });
+
+export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(nas.number >= 2510 ? extent2510 : extentModel, data, "iscsi_extent_create");
+  const { name, disk } = fields;
+  if (nas.state.tables.extent.some(each => each["name"] === name))
+    throw new Invalid(["iscsi_extent_create.name", "Extent name must be unique", 22]);
+  const other = nas.state.tables.extent.find(each => each["disk"] === disk);
+  if (other) throw new Invalid(["iscsi_extent_create.disk", `Disk currently in use by extent ${other["name"]}`, 22]);
+  checkZvol(nas, disk, "iscsi_extent_create.disk");
+  if (nas.state.tables.nvmetNamespace.some(each => each["device_path"] === disk))
+    throw new Invalid(["iscsi_extent_create.disk", "Disk currently in use by an NVMe-oF namespace", 22]);
+  const serial = fields.serial ?? String(10_000 + nas.state.tables.extent.length);
+  const row = inserted(nas, "extent", {
+    ...fields,
+    serial,
+    naa: `0x6589cfc000000${nas.state.txg}`,
+    vendor: "TrueNAS",
+    locked: false,
+  });
+  return row;
+}
+
+/** The block device of a zvol is named "zvol/<dataset>". */
+export function checkZvol(nas: Nas, device: string | null, attribute: string): void {
+  const name = device?.startsWith("zvol/") ? device.slice("zvol/".length) : "";
+  if (nas.state.datasets[name]?.type !== "VOLUME")
+    throw new Invalid([attribute, `Device ${device} for volume does not exist`, 22]);
+}
+
+const links = (nas: Nas, extent: number): readonly Row[] =>
+  nas.state.tables.targetextent.filter(each => each["extent"] === extent);
+
+export function deleteExtent(nas: Nas, [id, , force]: readonly unknown[]): unknown {
+  const row = rowOf(nas, "extent", "iSCSITargetExtent", id);
+  const targets = links(nas, row.id).map(link => nas.state.tables.target.find(each => each.id === link["target"]));
+  const used = targets.find(target => nas.sessions.has(String(target?.["name"])));
+  if (used && force !== true) throw new CallError("EFAULT", `Associated target(s) ${used["name"]} in use.`);
+  removed(nas, "targetextent", each => each["extent"] === row.id);
+  removed(nas, "extent", each => each.id === row.id);
+  return true;
+}
+
+const linkModel = v.strictObject({ target: whole, extent: whole, lunid: maybe(whole) });
+
+export function createLink(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(linkModel, data, "iscsi_targetextent_create");
+  const { tables } = nas.state;
+  const at = "iscsi_targetextent_create";
+  if (!tables.target.some(({ id }) => id === fields.target))
+    throw new Invalid([`${at}.target`, `Target ${fields.target} does not exist`, 22]);
+  if (!tables.extent.some(({ id }) => id === fields.extent))
+    throw new Invalid([`${at}.extent`, `Extent ${fields.extent} does not exist`, 22]);
+  if (tables.targetextent.some(each => each["target"] === fields.target && each["lunid"] === (fields.lunid ?? 0)))
+    throw new Invalid([`${at}.lunid`, "LUN ID is already being used for this target.", 22]);
+  if (links(nas, fields.extent).length > 0) throw new Invalid([`${at}.extent`, "Extent is already in use.", 22]);
+  return inserted(nas, "targetextent", { ...fields, lunid: fields.lunid ?? 0 });
+}

@@ -1,0 +1,202 @@
+import * as datasets from "./datasets.ts";
+import * as filesystem from "./filesystem.ts";
+import * as iscsi from "./iscsi.ts";
+import * as nvmet from "./nvmet.ts";
+import { type QueryOptions, queried } from "./query.ts";
+import { runOnetime } from "./replication.ts";
+import * as resources from "./resources.ts";
+import * as sharing from "./sharing.ts";
+import * as snapshots from "./snapshots.ts";
+import type { Nas } from "./state.ts";
+import { versionText } from "./versions.ts";
+
+/** One method of the API. */
+export interface Method {
+  readonly run: (nas: Nas, params: readonly unknown[]) => unknown;
+  /** The role that it asks for; undefined: a login is enough. */
+  readonly role?: string;
+  readonly job?: true;
+  /** First and last version that has it, such as 2510. */
+  readonly since?: number;
+  readonly until?: number;
+}
+
+type Methods = Readonly<Record<string, Method>>;
+
+const crud = (
+  name: string,
+  role: string,
+  run: Partial<Record<"create" | "update" | "delete" | "query", Method["run"]>>,
+  limits: Partial<Method> = {},
+): Methods =>
+  Object.fromEntries(
+    Object.entries(run).map(([verb, each]) => [
+      `${name}.${verb}`,
+      { run: each, role: verb === "query" ? role.replace(/_WRITE$/, "_READ") : role, ...limits },
+    ]),
+  );
+
+const snapshotCrud = { ...snapshots, delete: snapshots.remove };
+const snapshotMethods = (name: string, limits: Partial<Method>): Methods => ({
+  ...crud(
+    name,
+    "SNAPSHOT_WRITE",
+    { create: snapshotCrud.create, update: snapshotCrud.update, query: snapshotCrud.query },
+    limits,
+  ),
+  [`${name}.delete`]: { run: snapshots.remove, role: "SNAPSHOT_DELETE", ...limits },
+  [`${name}.clone`]: { run: snapshots.clone, role: "SNAPSHOT_WRITE", ...limits },
+  [`${name}.hold`]: { run: snapshots.hold, role: "SNAPSHOT_WRITE", ...limits },
+  [`${name}.release`]: { run: snapshots.release, role: "SNAPSHOT_WRITE", ...limits },
+  [`${name}.rollback`]: { run: snapshots.rollback, role: "SNAPSHOT_WRITE", ...limits },
+});
+
+const storage: Methods = {
+  ...crud("pool.dataset", "DATASET_WRITE", { create: datasets.create, update: datasets.update, query: datasets.query }),
+  "pool.dataset.get_instance": { run: datasets.getInstance, role: "DATASET_READ" },
+  "pool.dataset.delete": { run: datasets.remove, role: "DATASET_DELETE" },
+  "pool.dataset.promote": { run: datasets.promote, role: "DATASET_WRITE" },
+  "zfs.resource.query": { run: resources.query, role: "ZFS_RESOURCE_READ", since: 2510 },
+  "zfs.resource.destroy": { run: resources.destroy, role: "ZFS_RESOURCE_DELETE", since: 2600 },
+  ...snapshotMethods("zfs.snapshot", { until: 2504 }),
+  ...snapshotMethods("pool.snapshot", { since: 2510 }),
+  "zfs.resource.snapshot.create": { run: snapshots.createResource, role: "SNAPSHOT_WRITE", since: 2600 },
+  "zfs.resource.snapshot.query": { run: snapshots.queryResource, role: "SNAPSHOT_READ", since: 2600 },
+  "zfs.resource.snapshot.destroy": { run: snapshots.destroyResource, role: "SNAPSHOT_DELETE", since: 2600 },
+  "zfs.resource.snapshot.clone": { run: snapshots.cloneResource, role: "SNAPSHOT_WRITE", since: 2600 },
+  "replication.run_onetime": { run: runOnetime, role: "REPLICATION_TASK_WRITE", job: true },
+  "filesystem.setperm": { run: filesystem.setperm, role: "FILESYSTEM_ATTRS_WRITE", job: true },
+  "filesystem.chown": { run: filesystem.chown, role: "FILESYSTEM_ATTRS_WRITE", job: true },
+  "filesystem.setacl": { run: filesystem.setacl, role: "FILESYSTEM_ATTRS_WRITE", job: true },
+  "filesystem.stat": { run: filesystem.stat, role: "FILESYSTEM_ATTRS_READ" },
+};
+
+const { rowsOf, deletedFrom, updatedIn } = sharing;
+const shares: Methods = {
+  ...crud("sharing.nfs", "SHARING_NFS_WRITE", {
+    create: sharing.createNfs,
+    update: updatedIn("nfs", "NFSShare"),
+    delete: deletedFrom("nfs", "NFSShare"),
+    query: rowsOf("nfs"),
+  }),
+  ...crud("sharing.smb", "SHARING_SMB_WRITE", {
+    create: sharing.createSmb,
+    update: updatedIn("smb", "SMBShare"),
+    delete: deletedFrom("smb", "SMBShare"),
+    query: rowsOf("smb"),
+  }),
+};
+
+const ofIscsi = "SHARING_ISCSI_WRITE";
+const blocks: Methods = {
+  "iscsi.global.config": { run: iscsi.globalConfig, role: "SHARING_ISCSI_READ" },
+  ...crud("iscsi.target", ofIscsi, {
+    create: iscsi.createTarget,
+    update: iscsi.updateTarget,
+    delete: iscsi.deleteTarget,
+    query: rowsOf("target"),
+  }),
+  ...crud("iscsi.extent", ofIscsi, { create: iscsi.createExtent, delete: iscsi.deleteExtent, query: rowsOf("extent") }),
+  ...crud("iscsi.targetextent", ofIscsi, {
+    create: iscsi.createLink,
+    delete: deletedFrom("targetextent", "iSCSITargetToExtent"),
+    query: rowsOf("targetextent"),
+  }),
+  ...crud("iscsi.portal", ofIscsi, { query: rowsOf("portal") }),
+  ...crud("iscsi.initiator", ofIscsi, { query: rowsOf("initiator") }),
+  ...crud("iscsi.auth", ofIscsi, { query: rowsOf("iscsiAuth") }),
+};
+
+const ofNvme = "SHARING_NVME_TARGET_WRITE";
+const since = { since: 2510 };
+const fabrics: Methods = {
+  "nvmet.global.config": { run: nvmet.globalConfig, role: "SHARING_NVME_TARGET_READ", ...since },
+  ...crud(
+    "nvmet.subsys",
+    ofNvme,
+    { create: nvmet.createSubsys, delete: nvmet.deleteSubsys, query: rowsOf("nvmetSubsys") },
+    since,
+  ),
+  ...crud(
+    "nvmet.namespace",
+    ofNvme,
+    {
+      create: nvmet.createNamespace,
+      delete: deletedFrom("nvmetNamespace", "NVMetNamespace"),
+      query: nvmet.queryNamespaces,
+    },
+    since,
+  ),
+  ...crud("nvmet.port", ofNvme, { create: nvmet.createPort, query: rowsOf("nvmetPort") }, since),
+  ...crud("nvmet.host", ofNvme, { create: nvmet.createHost, query: rowsOf("nvmetHost") }, since),
+  ...crud(
+    "nvmet.port_subsys",
+    ofNvme,
+    {
+      create: nvmet.createPortLink,
+      delete: deletedFrom("nvmetPortSubsys", "NVMetPortSubsys"),
+      query: nvmet.queryPortLinks,
+    },
+    since,
+  ),
+  ...crud(
+    "nvmet.host_subsys",
+    ofNvme,
+    {
+      create: nvmet.createHostLink,
+      delete: deletedFrom("nvmetHostSubsys", "NVMetHostSubsys"),
+      query: nvmet.queryHostLinks,
+    },
+    since,
+  ),
+};
+
+const services = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
+  queried(
+    Object.entries(nas.state.services).map(([service, state], index) => ({
+      id: index + 1,
+      service,
+      state,
+      enable: true,
+      pids: [],
+    })),
+    filters,
+    (options ?? {}) as QueryOptions,
+  );
+
+const pools = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
+  queried(
+    Object.entries(nas.state.pools).map(([name, size], index) => ({
+      id: index + 1,
+      name,
+      path: `/mnt/${name}`,
+      status: "ONLINE",
+      healthy: true,
+      size,
+      free: size,
+    })),
+    filters,
+    (options ?? {}) as QueryOptions,
+  );
+
+const machine: Methods = {
+  "system.version": { run: ({ version }) => versionText(version) },
+  "system.version_short": { run: ({ version }) => versionText(version).replace(/^TrueNAS-(?:SCALE-)?/, "") },
+  "system.product_type": {
+    run: ({ number }) => (number < 2000 ? "CORE" : number < 2504 ? "SCALE" : "COMMUNITY_EDITION"),
+  },
+  "service.query": { run: services, role: "SERVICE_READ" },
+  "service.control": { run: () => true, role: "SERVICE_WRITE", job: true, since: 2510 },
+  "service.reload": { run: () => true, role: "SERVICE_WRITE", until: 2510 },
+  "pool.query": { run: pools, role: "POOL_READ" },
+  "failover.status": { run: () => "SINGLE", role: "FAILOVER_READ" },
+};
+
+const all: Methods = { ...storage, ...shares, ...blocks, ...fabrics, ...machine };
+
+/** The method of this name, where the version has it. */
+export function methodOf(number: number, name: string): Method | undefined {
+  const method = Object.hasOwn(all, name) ? all[name] : undefined;
+  if (!method || number < (method.since ?? 0) || number > (method.until ?? 9999)) return undefined;
+  return method;
+}

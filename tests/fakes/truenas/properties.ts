@@ -1,0 +1,129 @@
+import type { Dataset, Nas } from "./state.ts";
+
+/** Values of ZFS properties, as the three ways to ask for them show them. */
+
+const inheritable: Readonly<Record<string, string>> = {
+  aclmode: "discard",
+  acltype: "posix",
+  atime: "on",
+  checksum: "on",
+  compression: "lz4",
+  copies: "1",
+  dedup: "off",
+  exec: "on",
+  readonly: "off",
+  recordsize: "131072",
+  snapdev: "hidden",
+  snapdir: "hidden",
+  special_small_blocks: "0",
+  sync: "standard",
+};
+const ownDefaults: Readonly<Record<string, string>> = {
+  casesensitivity: "sensitive",
+  quota: "0",
+  refquota: "0",
+  reservation: "0",
+  refreservation: "0",
+  volblocksize: "16384",
+  volsize: "0",
+};
+
+const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
+const poolOf = (name: string): string => name.split("/")[0] ?? "";
+const mine = (set: object, name: string): boolean => Object.hasOwn(set, name);
+
+/** Bytes that a dataset takes by itself. */
+const usedBy = ({ native, content }: Dataset): number =>
+  Math.max(Number(native["refreservation"] ?? 0), (content ?? "").length, 98_304);
+
+const below = (nas: Nas, name: string): readonly Dataset[] =>
+  Object.values(nas.state.datasets).filter(each => each.name === name || each.name.startsWith(`${name}/`));
+
+const used = (nas: Nas, name: string): number => below(nas, name).reduce((sum, each) => sum + usedBy(each), 0);
+
+function available(nas: Nas, { name, native }: Dataset): number {
+  const free = (nas.state.pools[poolOf(name)] ?? 0) - used(nas, poolOf(name));
+  const quota = Number(native["refquota"] ?? 0);
+  return Math.max(0, quota > 0 ? Math.min(free, quota - usedBy({ native, content: "" } as Dataset)) : free);
+}
+
+/** Where a file system is mounted; undefined for a zvol. */
+export const mountpoint = ({ type, name }: Dataset): string | undefined =>
+  type === "FILESYSTEM" ? `/mnt/${name}` : undefined;
+
+/** A property: its raw value and the dataset it is set on; undefined: a default or ZFS' own. */
+export function property(
+  nas: Nas,
+  dataset: Dataset,
+  key: string,
+): { readonly raw: string; readonly from: string | undefined } {
+  if (mine(dataset.native, key)) return { raw: dataset.native[key] ?? "", from: dataset.name };
+  if (key in inheritable) {
+    const parent = nas.state.datasets[parentOf(dataset.name)];
+    return parent ? property(nas, parent, key) : { raw: inheritable[key] ?? "", from: undefined };
+  }
+  return { raw: ownDefaults[key] ?? ownValue(nas, dataset, key), from: undefined };
+}
+
+function ownValue(nas: Nas, dataset: Dataset, key: string): string {
+  const referenced = String(Math.max(98_304, (dataset.content ?? "").length));
+  const values: Readonly<Record<string, () => string>> = {
+    available: () => String(available(nas, dataset)),
+    createtxg: () => String(dataset.createtxg),
+    creation: () => String(dataset.creation),
+    guid: () => dataset.guid,
+    logicalreferenced: () => referenced,
+    logicalused: () => referenced,
+    mounted: () => (dataset.type === "FILESYSTEM" ? "yes" : "-"),
+    mountpoint: () => mountpoint(dataset) ?? "",
+    origin: () => dataset.origin ?? "",
+    referenced: () => referenced,
+    type: () => dataset.type.toLowerCase(),
+    used: () => String(used(nas, dataset.name)),
+    encryption: () => "off",
+    written: () => "0",
+  };
+  return values[key]?.() ?? "";
+}
+
+const common = [
+  ...["available", "checksum", "compression", "copies", "createtxg", "creation", "dedup", "encryption", "guid"],
+  ...["logicalreferenced", "logicalused", "origin", "readonly", "referenced", "refreservation", "reservation"],
+  ...["snapdev", "special_small_blocks", "sync", "type", "used", "written"],
+];
+const ofVolumes = [...common, "volsize", "volblocksize"];
+const ofFilesystems = [
+  ...common,
+  ...["aclmode", "acltype", "atime", "casesensitivity", "exec", "mounted", "mountpoint", "quota", "recordsize"],
+  ...["refquota", "snapdir"],
+];
+
+/** The native properties that a dataset of this type has. */
+export const propertiesOf = (type: Dataset["type"]): readonly string[] =>
+  type === "VOLUME" ? ofVolumes : ofFilesystems;
+
+/** User properties with what is inherited, and where each one is set. */
+export function userProperties(nas: Nas, dataset: Dataset): Readonly<Record<string, readonly [string, string]>> {
+  const parent = nas.state.datasets[parentOf(dataset.name)];
+  const own = Object.entries(dataset.user).map(([key, value]) => [key, [value, dataset.name] as const] as const);
+  return { ...(parent ? userProperties(nas, parent) : {}), ...Object.fromEntries(own) };
+}
+
+const numbers =
+  /^(?:available|copies|createtxg|logical.*|quota|recordsize|ref.*|reservation|special_small_blocks|used|vol.*|written)$/;
+const zeroIsNull = new Set(["quota", "refquota", "reservation", "refreservation"]);
+
+function parsedOf(key: string, raw: string): unknown {
+  if (zeroIsNull.has(key) && raw === "0") return null;
+  if (key === "creation") return { $date: Number(raw) * 1000 };
+  if (numbers.test(key)) return Number(raw);
+  if (raw === "on" || raw === "off") return raw === "on";
+  return raw === "" ? null : raw;
+}
+
+/** A property as `pool.dataset.query` and the snapshot queries show it. */
+export function shown(key: string, raw: string, source: string, from?: string): object {
+  const value = zeroIsNull.has(key) && raw === "0" ? null : numbers.test(key) ? raw : raw.toUpperCase();
+  const plain = key === "origin" || key === "mountpoint" || key.includes(":");
+  return { parsed: parsedOf(key, raw), rawvalue: raw, value: plain ? raw : value, source, source_info: from ?? null };
+}

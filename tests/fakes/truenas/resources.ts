@@ -1,0 +1,80 @@
+import * as v from "valibot";
+import { cascade, destroyed, existing } from "./datasets.ts";
+import { Invalid } from "./failure.ts";
+import { flag, modelled, or, whole } from "./models.ts";
+import { propertiesOf, property, userProperties } from "./properties.ts";
+import type { Dataset, Nas } from "./state.ts";
+
+/** zfs.resource.query and .destroy: closer to ZFS, and only the datasets that are named. */
+
+const queryEntries = {
+  paths: or(v.array(v.string()), []),
+  properties: v.optional(v.nullable(v.array(v.string())), []),
+  get_user_properties: or(flag, false),
+  get_children: or(flag, false),
+  nest_results: or(flag, false),
+};
+const query25 = v.strictObject({ ...queryEntries, get_source: or(flag, true) });
+const query26 = v.strictObject({
+  ...queryEntries,
+  get_source: or(flag, false),
+  max_depth: or(whole, 0),
+  get_tier: or(flag, false),
+});
+
+const numeric = /^[0-9]+$/;
+
+function resource(nas: Nas, dataset: Dataset, wanted: readonly string[] | null, sources: boolean, user: boolean) {
+  const { name, type, createtxg, guid } = dataset;
+  const keys = wanted === null ? [] : wanted.length === 0 ? propertiesOf(type) : wanted;
+  const properties = keys.map(key => {
+    const { raw, from } = property(nas, dataset, key);
+    const source =
+      from === undefined
+        ? { type: "DEFAULT", value: null }
+        : { type: from === name ? "LOCAL" : "INHERITED", value: from };
+    return [
+      key,
+      { raw, value: numeric.test(raw) ? Number(raw) : raw === "" ? null : raw, source: sources ? source : null },
+    ];
+  });
+  const owned = Object.entries(userProperties(nas, dataset)).map(([key, [value]]) => [key, value]);
+  return {
+    name,
+    pool: name.split("/")[0],
+    type,
+    createtxg,
+    guid: Number(guid),
+    properties: wanted === null ? null : Object.fromEntries(properties),
+    user_properties: user ? Object.fromEntries(owned) : null,
+    children: null,
+  };
+}
+
+export function query(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(nas.number >= 2600 ? query26 : query25, data ?? {}, "data");
+  const depth = "max_depth" in fields ? fields.max_depth : 0;
+  const found: Dataset[] = [];
+  for (const path of fields.paths) {
+    const dataset = nas.state.datasets[path];
+    if (!dataset) throw new Invalid(["zfs.resource.query", `'${path}' not found`, 2]);
+    found.push(dataset);
+    if (!fields.get_children && depth === 0) continue;
+    const below = Object.values(nas.state.datasets).filter(each => each.name.startsWith(`${path}/`));
+    const levels = (name: string): number => name.slice(path.length + 1).split("/").length;
+    found.push(...below.filter(each => depth === 0 || levels(each.name) <= depth));
+  }
+  return found.map(each =>
+    resource(nas, each, fields.properties ?? null, fields.get_source, fields.get_user_properties),
+  );
+}
+
+const destroyModel = v.strictObject({ path: v.string(), recursive: or(flag, false) });
+
+export function destroy(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { path, recursive } = modelled(destroyModel, data, "data");
+  if (!nas.state.datasets[path]) throw new Invalid(["zfs.resource.destroy", `'${path}' not found`, 2]);
+  if (recursive) cascade(nas, existing(nas, path).name);
+  else destroyed(nas, path);
+  return null;
+}

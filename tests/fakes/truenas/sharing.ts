@@ -1,0 +1,201 @@
+import * as v from "valibot";
+import { Invalid, type Triple } from "./failure.ts";
+import { flag, maybe, modelled, or, text, texts } from "./models.ts";
+import { type QueryOptions, queried } from "./query.ts";
+import { inserted, type Nas, type Row, removed, type TableName } from "./state.ts";
+
+/** sharing.nfs.* and sharing.smb.*. */
+
+const nfsCommon = {
+  comment: or(text, ""),
+  networks: texts,
+  hosts: texts,
+  ro: or(flag, false),
+  maproot_user: maybe(text),
+  maproot_group: maybe(text),
+  mapall_user: maybe(text),
+  mapall_group: maybe(text),
+  security: v.optional(v.array(v.picklist(["SYS", "KRB5", "KRB5I", "KRB5P"])), []),
+  enabled: or(flag, true),
+};
+const nfsOld = v.strictObject({
+  ...nfsCommon,
+  paths: v.pipe(v.array(text), v.minLength(1)),
+  alldirs: or(flag, false),
+  quiet: or(flag, false),
+});
+const nfsNew = v.strictObject({ ...nfsCommon, path: text, aliases: texts, expose_snapshots: or(flag, false) });
+
+type Problems = (row: Row) => Triple | undefined;
+
+function nfsConflict(
+  path: string,
+  fields: { readonly networks: readonly string[]; readonly hosts: readonly string[] },
+): Problems {
+  return row => {
+    if ((row["path"] ?? (row["paths"] as readonly string[])[0]) !== path) return undefined;
+    const network = fields.networks.find(each => (row["networks"] as readonly string[]).includes(each));
+    const host = fields.hosts.find(each => (row["hosts"] as readonly string[]).includes(each));
+    const used = network ?? host;
+    if (used === undefined) return undefined;
+    const kind = network === undefined ? "hosts" : "networks";
+    return [`sharingnfs_create.${kind}`, `ERROR - Another NFS share already exports ${path} for network ${used}`, 22];
+  };
+}
+
+function refuse(nas: Nas, table: TableName, problem: Problems): void {
+  const found = nas.state.tables[table].map(problem).filter(each => each !== undefined);
+  if (found[0]) throw new Invalid(found[0]);
+}
+
+const mounted = (nas: Nas, path: string): boolean =>
+  path.startsWith("/mnt/") && nas.state.datasets[path.slice("/mnt/".length)]?.type === "FILESYSTEM";
+
+export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nfsNew, data, "data");
+  const path = "paths" in fields ? (fields.paths[0] ?? "") : fields.path;
+  const attribute = "paths" in fields ? "sharingnfs_create.paths" : "sharingnfs_create.path";
+  if (!mounted(nas, path)) throw new Invalid([attribute, `${path} does not exist`, 2]);
+  if (fields.maproot_user && fields.mapall_user)
+    throw new Invalid(["sharingnfs_create.mapall_user", "conflicts with maproot_user", 22]);
+  if (fields.maproot_group && !fields.maproot_user)
+    throw new Invalid(["sharingnfs_create.maproot_user", "This field is required when map group is specified", 22]);
+  refuse(nas, "nfs", nfsConflict(path, fields));
+  const more = nas.number >= 2600 ? { dataset: path.slice("/mnt/".length), relative_path: "", tier: null } : {};
+  return inserted(nas, "nfs", { ...fields, locked: false, ...more });
+}
+
+const badName = /[%<>*?|/\\+=;:",[\]]/;
+const reserved = new Set(["global", "printers", "homes", "admin$", "ipc$"]);
+
+const smbFlat = {
+  name: text,
+  path: text,
+  purpose: or(text, "DEFAULT_SHARE"),
+  path_suffix: or(text, ""),
+  home: or(flag, false),
+  comment: or(text, ""),
+  ro: or(flag, false),
+  browsable: or(flag, true),
+  timemachine: or(flag, false),
+  recyclebin: or(flag, false),
+  guestok: or(flag, false),
+  abe: or(flag, false),
+  hostsallow: texts,
+  hostsdeny: texts,
+  auxsmbconf: or(v.string(), ""),
+  enabled: or(flag, true),
+  acl: or(flag, true),
+};
+const smbOld = v.strictObject({
+  ...smbFlat,
+  default_permissions: or(flag, false),
+  guestonly: or(flag, false),
+  showhiddenfiles: or(flag, false),
+  storage_task: v.optional(v.unknown()),
+});
+const smb2504 = v.strictObject(smbFlat);
+const legacyOptions = v.strictObject({
+  purpose: or(v.literal("LEGACY_SHARE"), "LEGACY_SHARE"),
+  recyclebin: or(flag, false),
+  path_suffix: v.optional(v.nullable(text)),
+  hostsallow: texts,
+  hostsdeny: texts,
+  guestok: or(flag, false),
+  streams: or(flag, true),
+  durablehandle: or(flag, true),
+  shadowcopy: or(flag, true),
+  fsrvp: or(flag, false),
+  home: or(flag, false),
+  acl: or(flag, true),
+  afp: or(flag, false),
+  timemachine: or(flag, false),
+  timemachine_quota: v.optional(v.number()),
+  aapl_name_mangling: or(flag, false),
+  vuid: v.optional(v.nullable(text)),
+  auxsmbconf: or(v.string(), ""),
+});
+const smbTop = {
+  purpose: or(
+    v.picklist(["DEFAULT_SHARE", "LEGACY_SHARE", "TIMEMACHINE_SHARE", "MULTIPROTOCOL_SHARE", "PRIVATE_DATASETS_SHARE"]),
+    "DEFAULT_SHARE",
+  ),
+  name: text,
+  path: text,
+  enabled: or(flag, true),
+  comment: or(text, ""),
+  readonly: or(flag, false),
+  browsable: or(flag, true),
+  access_based_share_enumeration: or(flag, false),
+  audit: v.optional(v.looseObject({})),
+  options: v.optional(v.nullable(v.looseObject({}))),
+};
+/** Fields of older versions are taken and ignored. */
+const smbNew = v.strictObject({
+  ...smbTop,
+  guestok: v.optional(flag),
+  hostsallow: v.optional(texts),
+  hostsdeny: v.optional(texts),
+  recyclebin: v.optional(flag),
+  home: v.optional(flag),
+  timemachine: v.optional(flag),
+  auxsmbconf: v.optional(v.string()),
+});
+
+function smbFields(nas: Nas, data: unknown): { readonly name: string; readonly path: string } {
+  if (nas.number < 2504) return modelled(smbOld, data, "data");
+  if (nas.number < 2510) return modelled(smb2504, data, "data");
+  const { options, ...fields } = modelled(smbNew, data, "data");
+  const kept = Object.fromEntries(Object.entries(fields).filter(([key]) => key in smbTop)) as typeof fields;
+  const checked =
+    fields.purpose === "LEGACY_SHARE" ? modelled(legacyOptions, options ?? {}, "data.options.LEGACY_SHARE") : options;
+  return { ...kept, ...(checked ? { options: { ...checked, purpose: fields.purpose } } : {}) };
+}
+
+export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = smbFields(nas, data);
+  const { name, path } = fields;
+  if (badName.test(name) || name.length > 80 || name === "" || reserved.has(name.toLowerCase()))
+    throw new Invalid(["sharingsmb_create.name", "Share name is not valid", 22]);
+  if (!mounted(nas, path)) throw new Invalid(["sharingsmb_create.path", `${path} does not exist`, 2]);
+  refuse(nas, "smb", row =>
+    String(row["name"]).toLowerCase() === name.toLowerCase()
+      ? ["sharingsmb_create.name", "Share with this name already exists.", 17]
+      : undefined,
+  );
+  return inserted(nas, "smb", { ...fields, locked: false });
+}
+
+/** `…query` of a table. */
+export const rowsOf =
+  (table: TableName) =>
+  (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
+    queried(nas.state.tables[table], filters, (options ?? {}) as QueryOptions);
+
+/** The row with this id; throws the error of get_instance. */
+export function rowOf(nas: Nas, table: TableName, what: string, id: unknown): Row {
+  if (typeof id !== "number") throw new Invalid(["id", "Input should be a valid integer", 22]);
+  const row = nas.state.tables[table].find(each => each.id === id);
+  if (row) return row;
+  throw new Invalid([null, `${what} ${id} does not exist`, 2]);
+}
+
+/** `…delete` of a table without further rules. */
+export const deletedFrom =
+  (table: TableName, what: string) =>
+  (nas: Nas, [id]: readonly unknown[]): unknown => {
+    const row = rowOf(nas, table, what, id);
+    removed(nas, table, each => each.id === row.id);
+    return true;
+  };
+
+/** `…update` of a table: any field that the row has. */
+export const updatedIn =
+  (table: TableName, what: string) =>
+  (nas: Nas, [id, data]: readonly unknown[]): unknown => {
+    const row = rowOf(nas, table, what, id);
+    for (const key of Object.keys(data as object)) {
+      if (!(key in row)) throw new Invalid([`data.${key}`, "Extra inputs are not permitted", 22]);
+    }
+    return Object.assign(row, data);
+  };

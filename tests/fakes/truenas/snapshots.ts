@@ -1,0 +1,324 @@
+import * as v from "valibot";
+import { clonesOf, existing, made, snapshotsOf } from "./datasets.ts";
+import { CallError, Invalid } from "./failure.ts";
+import { flag, modelled, or, text, whole } from "./models.ts";
+import { shown, userProperties } from "./properties.ts";
+import { type QueryOptions, queried } from "./query.ts";
+import { type Nas, nextTxg, type Snapshot } from "./state.ts";
+
+/** zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same. */
+
+const nameOf = ({ dataset, name }: Snapshot): string => `${dataset}@${name}`;
+
+function present(nas: Nas, id: string): Snapshot {
+  const snapshot = nas.state.snapshots[id];
+  if (snapshot) return snapshot;
+  throw new Invalid([null, `Snapshot ${id} not found`, 2]);
+}
+
+/** Makes a snapshot of what the dataset holds now. */
+export function taken(nas: Nas, dataset: string, name: string, user: Record<string, string>): Snapshot {
+  const source = existing(nas, dataset);
+  const txg = nextTxg(nas);
+  const snapshot: Snapshot = {
+    dataset,
+    name,
+    user: { ...user },
+    guid: String(10_000 + txg),
+    createtxg: txg,
+    creation: Math.floor(Date.now() / 1000),
+    ...(source.native["volsize"] === undefined ? {} : { volsize: source.native["volsize"] }),
+    ...(source.content === undefined ? {} : { content: source.content }),
+    holds: 0,
+    deferred: false,
+  };
+  nas.state.snapshots[nameOf(snapshot)] = snapshot;
+  return snapshot;
+}
+
+function rawOf(nas: Nas, snapshot: Snapshot): Readonly<Record<string, string>> {
+  const referenced = String(Math.max(98_304, (snapshot.content ?? "").length));
+  return {
+    clones: clonesOf(nas, nameOf(snapshot))
+      .map(({ name }) => name)
+      .join(","),
+    creation: String(snapshot.creation),
+    createtxg: String(snapshot.createtxg),
+    defer_destroy: snapshot.deferred ? "on" : "off",
+    guid: snapshot.guid,
+    logicalreferenced: referenced,
+    referenced,
+    used: "0",
+    userrefs: String(snapshot.holds),
+    ...(snapshot.volsize === undefined ? {} : { volsize: snapshot.volsize }),
+  };
+}
+
+/** A snapshot's own user properties over those of its dataset (zfsprops(7)). */
+const userOf = (nas: Nas, snapshot: Snapshot): Readonly<Record<string, string>> => {
+  const inherited = Object.entries(userProperties(nas, existing(nas, snapshot.dataset)));
+  return { ...Object.fromEntries(inherited.map(([key, [value]]) => [key, value])), ...snapshot.user };
+};
+
+function entry(nas: Nas, snapshot: Snapshot, extra: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
+  const withUser = nas.number < 2600 || extra["retention"] === true;
+  const native = Object.entries(rawOf(nas, snapshot)).map(([key, raw]) => [key, shown(key, raw, "NONE")]);
+  const user = Object.entries(withUser ? userOf(nas, snapshot) : {}).map(([key, value]) => [
+    key,
+    shown(key, value, key in snapshot.user ? "LOCAL" : "INHERITED"),
+  ]);
+  const id = nameOf(snapshot);
+  return {
+    id,
+    name: id,
+    pool: id.split("/")[0],
+    type: "SNAPSHOT",
+    snapshot_name: snapshot.name,
+    dataset: snapshot.dataset,
+    createtxg: String(snapshot.createtxg),
+    properties: Object.fromEntries([...native, ...user]),
+  };
+}
+
+const createModel = v.strictObject({
+  dataset: v.string(),
+  name: text,
+  recursive: or(flag, false),
+  exclude: or(v.array(v.string()), []),
+  vmware_sync: or(flag, false),
+  suspend_vms: or(flag, false),
+  properties: v.optional(v.record(v.string(), v.string()), {}),
+});
+
+export function create(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { dataset, name, properties } = modelled(createModel, data, "data");
+  const prefix = nas.number >= 2510 ? "pool.snapshot.create" : "zfs.snapshot.create";
+  if (!nas.state.datasets[dataset]) {
+    if (nas.number >= 2600) throw new Invalid([prefix, `'${dataset}' not found`, 2]);
+    throw new CallError("EFAULT", `Failed to snapshot ${dataset}@${name}: dataset does not exist`);
+  }
+  if (nas.state.snapshots[`${dataset}@${name}`]) {
+    if (nas.number >= 2600) throw new Invalid([prefix, `${dataset}@${name} already exists.`, 17]);
+    throw new CallError("EEXIST", `Failed to snapshot ${dataset}@${name}: dataset already exists`);
+  }
+  return entry(nas, taken(nas, dataset, name, properties));
+}
+
+const change = v.strictObject({ key: v.string(), value: v.optional(v.string()), remove: v.optional(flag) });
+const updateModel = v.strictObject({
+  user_properties_update: v.optional(v.array(change), []),
+  user_properties_remove: v.optional(v.array(v.string()), []),
+});
+
+export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
+  const fields = modelled(updateModel, data, "data");
+  const snapshot = present(nas, String(id));
+  // 26 answers as if it had done it.
+  if (nas.number < 2600) {
+    for (const { key, value = "" } of fields.user_properties_update) snapshot.user[key] = value;
+    for (const key of fields.user_properties_remove) delete snapshot.user[key];
+  }
+  return entry(nas, snapshot);
+}
+
+export function query(nas: Nas, [filters, options]: readonly unknown[]): unknown {
+  const { extra = {}, ...rest } = (options ?? {}) as QueryOptions;
+  return queried(
+    Object.values(nas.state.snapshots).map(each => entry(nas, each, extra)),
+    filters,
+    rest,
+  );
+}
+
+const deleteModel = v.strictObject({ defer: or(flag, false), recursive: or(flag, false) });
+
+export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
+  const { defer } = modelled(deleteModel, options ?? {}, "options");
+  const name = String(id);
+  present(nas, name);
+  destroySnapshot(nas, name, defer, "pool.snapshot.delete");
+  return true;
+}
+
+function destroySnapshot(nas: Nas, id: string, defer: boolean, method: string): void {
+  const snapshot = present(nas, id);
+  const clones = clonesOf(nas, id)
+    .map(({ name }) => name)
+    .join(", ");
+  const held = snapshot.holds > 0;
+  if (clones !== "" && !defer) {
+    if (nas.number >= 2600) throw new Invalid([method, `'${id}' has the following clones: ${clones}`, 16]);
+    throw new Invalid([
+      "options.defer",
+      `Please set this attribute as '${id}' snapshot has dependent clones: ${clones}`,
+      22,
+    ]);
+  }
+  if (held && nas.number >= 2600) throw new Invalid([method, `'${id}' has the following holds: truenas`, 16]);
+  if (held && !defer)
+    throw new CallError("EBUSY", `Failed to delete snapshot: cannot destroy '${id}': dataset is busy`);
+  if (clones !== "" || held) snapshot.deferred = true;
+  else delete nas.state.snapshots[id];
+}
+
+const cloneModel = v.strictObject({
+  snapshot: v.string(),
+  dataset_dst: v.string(),
+  dataset_properties: v.optional(v.record(v.string(), v.unknown()), {}),
+});
+
+export function clone(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { snapshot, dataset_dst, dataset_properties } = modelled(cloneModel, data, "data");
+  cloned(nas, snapshot, dataset_dst, dataset_properties as Record<string, string>);
+  return true;
+}
+
+function cloned(nas: Nas, id: string, target: string, properties: Readonly<Record<string, string>>): void {
+  const snapshot = nas.state.snapshots[id];
+  if (!snapshot) throw new CallError("ENOENT", `Failed to clone snapshot: cannot open '${id}': dataset does not exist`);
+  if (nas.state.datasets[target])
+    throw new CallError("EEXIST", `Failed to clone snapshot: cannot create '${target}': dataset already exists`);
+  const parent = target.slice(0, target.lastIndexOf("/"));
+  if (!nas.state.datasets[parent])
+    throw new CallError("ENOENT", `Failed to clone snapshot: '${parent}' does not exist`);
+  const user: Record<string, string> = {};
+  const native: Record<string, string> = {};
+  for (const [key, value] of Object.entries(properties)) {
+    if (!key.includes(":")) native[key] = String(value).toLowerCase();
+    else if (nas.number >= 2600) throw new CallError("EINVAL", `${key}: not a valid ZFS property.`);
+    else user[key] = String(value);
+  }
+  const source = existing(nas, snapshot.dataset);
+  const block = source.native["volblocksize"];
+  made(nas, target, source.type, {
+    origin: id,
+    user,
+    native: {
+      ...(snapshot.volsize === undefined ? {} : { volsize: snapshot.volsize }),
+      ...(block === undefined ? {} : { volblocksize: block }),
+      ...native,
+    },
+    mode: source.mode,
+    uid: source.uid,
+    gid: source.gid,
+    ...(source.acl === undefined ? {} : { acl: source.acl }),
+    ...(snapshot.content === undefined ? {} : { content: snapshot.content }),
+  });
+}
+
+const resourceCreate = v.strictObject({
+  dataset: v.string(),
+  name: v.string(),
+  recursive: or(flag, false),
+  exclude: or(v.array(v.string()), []),
+  user_properties: v.optional(v.record(v.string(), v.string()), {}),
+});
+
+/** zfs.resource.snapshot.create. */
+export function createResource(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { dataset, name, user_properties } = modelled(resourceCreate, data, "data");
+  const method = "zfs.resource.snapshot.create";
+  if (!nas.state.datasets[dataset]) throw new Invalid([method, `'${dataset}' not found`, 2]);
+  const id = `${dataset}@${name}`;
+  if (nas.state.snapshots[id]) throw new Invalid([method, `'${id}' already exists`, 17]);
+  return resource(nas, taken(nas, dataset, name, user_properties), [], true);
+}
+
+const resourceQuery = v.strictObject({
+  paths: or(v.array(v.string()), []),
+  recursive: or(flag, false),
+  properties: v.optional(v.nullable(v.array(v.string())), []),
+  get_user_properties: or(flag, false),
+  get_source: or(flag, false),
+  get_holds: or(flag, false),
+  min_txg: or(whole, 0),
+  max_txg: or(whole, 0),
+});
+
+function resource(nas: Nas, snapshot: Snapshot, wanted: readonly string[] | null, user: boolean): object {
+  const raw = rawOf(nas, snapshot);
+  const keys = wanted === null ? [] : wanted.length === 0 ? Object.keys(raw) : wanted.filter(key => key in raw);
+  const properties = keys.map(key => [key, { raw: raw[key], value: raw[key], source: null }]);
+  return {
+    name: nameOf(snapshot),
+    pool: snapshot.dataset.split("/")[0],
+    type: "SNAPSHOT",
+    dataset: snapshot.dataset,
+    snapshot_name: snapshot.name,
+    createtxg: snapshot.createtxg,
+    guid: Number(snapshot.guid),
+    holds: null,
+    properties: wanted === null ? null : Object.fromEntries(properties),
+    user_properties: user ? userOf(nas, snapshot) : null,
+  };
+}
+
+/** zfs.resource.snapshot.query. */
+export function queryResource(nas: Nas, [data]: readonly unknown[]): unknown {
+  const fields = modelled(resourceQuery, data ?? {}, "data");
+  const found = fields.paths.flatMap(path => {
+    if (path.includes("@")) {
+      const snapshot = nas.state.snapshots[path];
+      if (!snapshot) throw new Invalid(["zfs.resource.snapshot.query", `'${path}' not found`, 2]);
+      return [snapshot];
+    }
+    if (!nas.state.datasets[path]) throw new Invalid(["zfs.resource.snapshot.query", `'${path}' not found`, 2]);
+    return Object.values(nas.state.snapshots).filter(
+      ({ dataset }) => dataset === path || (fields.recursive && dataset.startsWith(`${path}/`)),
+    );
+  });
+  return found.map(each => resource(nas, each, fields.properties ?? null, fields.get_user_properties));
+}
+
+const resourceDestroy = v.strictObject({
+  path: v.string(),
+  recursive: or(flag, false),
+  all_snapshots: or(flag, false),
+  defer: or(flag, false),
+});
+
+/** zfs.resource.snapshot.destroy. */
+export function destroyResource(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { path, all_snapshots, defer } = modelled(resourceDestroy, data, "data");
+  const method = "zfs.resource.snapshot.destroy";
+  if (all_snapshots) for (const each of snapshotsOf(nas, path)) delete nas.state.snapshots[nameOf(each)];
+  else if (!nas.state.snapshots[path]) throw new Invalid([method, `'${path}' not found`, 2]);
+  else destroySnapshot(nas, path, defer, method);
+  return null;
+}
+
+const resourceClone = v.strictObject({
+  snapshot: v.string(),
+  dataset: v.string(),
+  properties: v.optional(v.record(v.string(), v.string()), {}),
+});
+
+/** zfs.resource.snapshot.clone. */
+export function cloneResource(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { snapshot, dataset, properties } = modelled(resourceClone, data, "data");
+  cloned(nas, snapshot, dataset, properties);
+  return null;
+}
+
+export function hold(nas: Nas, [id]: readonly unknown[]): unknown {
+  present(nas, String(id)).holds += 1;
+  return null;
+}
+
+export function release(nas: Nas, [id]: readonly unknown[]): unknown {
+  const snapshot = present(nas, String(id));
+  snapshot.holds = 0;
+  if (snapshot.deferred && clonesOf(nas, nameOf(snapshot)).length === 0) delete nas.state.snapshots[nameOf(snapshot)];
+  return null;
+}
+
+const rollbackModel = v.looseObject({});
+
+export function rollback(nas: Nas, [id, options]: readonly unknown[]): unknown {
+  modelled(rollbackModel, options ?? {}, "options");
+  const snapshot = present(nas, String(id));
+  const dataset = existing(nas, snapshot.dataset);
+  if (snapshot.content === undefined) delete dataset.content;
+  else dataset.content = snapshot.content;
+  return null;
+}

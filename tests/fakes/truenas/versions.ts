@@ -1,0 +1,37 @@
+/** The versions of TrueNAS that the double can be. */
+export const versions = ["13.0", "24.10", "25.04", "25.10", "26.0"] as const;
+
+export type Version = (typeof versions)[number];
+
+const texts: Readonly<Record<Version, string>> = {
+  "13.0": "TrueNAS-13.0-U6.3",
+  "24.10": "TrueNAS-SCALE-24.10.2.4",
+  "25.04": "TrueNAS-25.04.2.6",
+  "25.10": "TrueNAS-25.10.6",
+  "26.0": "TrueNAS-26.0.0",
+};
+
+/** What `system.version` says. */
+export const versionText = (version: Version): string => texts[version];
+
+/** 25.10 → 2510, to compare. */
+export const numberOf = (version: Version): number => {
+  const [major = "0", minor = "0"] = version.split(".");
+  return Number(major) * 100 + Number(minor);
+};
+
+const listed: readonly (readonly [number, string])[] = [
+  [2504, "v25.04.0"],
+  [2504, "v25.04.1"],
+  [2504, "v25.04.2"],
+  [2510, "v25.10.0"],
+  [2510, "v25.10.1"],
+  [2510, "v25.10.2"],
+  [2600, "v26.0.0"],
+];
+
+/** What /api/versions lists, oldest first; undefined where the page does not exist. */
+export const apiVersions = (version: Version): readonly string[] | undefined => {
+  const own = numberOf(version);
+  return own < 2504 ? undefined : listed.filter(([since]) => since <= own).map(([, text]) => text);
+};
