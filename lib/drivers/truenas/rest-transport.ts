@@ -1,0 +1,141 @@
+import type { Http, HttpAnswer, HttpRequest } from "../../io/http.ts";
+import { ApiError, errnos, type Problem } from "./api-error.ts";
+import { LoginRefused } from "./rpc-transport.ts";
+import type { Credentials } from "./server.ts";
+import type { Transport, Version } from "./transport.ts";
+
+/** REST v2.0 (TrueNAS CORE, and SCALE up to 24.10), spoken to as if it took methods and parameters. */
+
+/** As long as the front end of the server waits for the back end. */
+const timeoutMs = 60_000;
+
+/** A transport over `http`. Asks for nothing by itself. */
+export class RestTransport implements Transport {
+  readonly version: Version;
+  readonly over = false;
+  readonly #http: Http;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor(http: Http, credentials: Credentials, version: Version) {
+    this.version = version;
+    this.#http = http;
+    this.#headers = { Authorization: authorization(credentials), Accept: "application/json" };
+  }
+
+  async call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const { body, ...route } = routeOf(method, params);
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const headers = text === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
+    const request = { ...route, headers, ...(text === undefined ? {} : { body: text }), timeoutMs };
+    const result = resultOf(method, await this.#http.send(request, signal));
+    return Array.isArray(result) && method.endsWith(".query") ? filtered(result, params[0]) : result;
+  }
+
+  close(): void {
+    this.#http.close();
+  }
+}
+
+const authorization = (credentials: Credentials): string =>
+  credentials.kind === "key"
+    ? `Bearer ${credentials.key}`
+    : `Basic ${Buffer.from(`${credentials.user}:${credentials.password}`).toString("base64")}`;
+
+interface Route extends Pick<HttpRequest, "method" | "path"> {
+  readonly body?: unknown;
+}
+
+const base = "/api/v2.0";
+const plainGet = /^(?:system\.\w+|failover\.status|core\.ping)$/;
+/** Objects of these services are named by text, others by a number. */
+const byItem = /\.(?:update|delete|promote|hold|release|rollback)$/;
+
+/** The route of a method: collections for query and create, items for update and delete, else a route of its own. */
+export function routeOf(method: string, params: readonly unknown[]): Route {
+  const at = method.lastIndexOf(".");
+  const service = `${base}/${method.slice(0, at).replaceAll(".", "/")}`;
+  const verb = method.slice(at + 1);
+  const [first, second] = params;
+  if (method === "core.get_jobs") return { method: "GET", path: `${base}/core/get_jobs${searchOf(first, second)}` };
+  if (verb === "query") return { method: "GET", path: `${service}${searchOf(first, second)}` };
+  if (verb === "config") return { method: "GET", path: service };
+  if (verb === "create") return { method: "POST", path: service, body: first };
+  if (plainGet.test(method)) return { method: "GET", path: `${service}/${verb}` };
+  if (!byItem.test(method)) return { method: "POST", path: `${service}/${verb}`, body: first };
+  const item = `${service}/id/${encodeURIComponent(String(first))}`;
+  if (verb === "update") return { method: "PUT", path: item, body: second };
+  const body = method === "iscsi.extent.delete" ? { remove: second, force: params[2] } : second;
+  const rest = body === undefined ? {} : { body };
+  return verb === "delete"
+    ? { method: "DELETE", path: item, ...rest }
+    : { method: "POST", path: `${item}/${verb}`, ...rest };
+}
+
+type Filter = readonly [field: string, operator: string, value: unknown];
+
+/**
+ * Filters and options as a query string. The server guesses the types of the values, so text that looks like a number, a boolean
+ * or nothing is left to the filter over the answer.
+ */
+function searchOf(filters: unknown, options: unknown): string {
+  const search = new URLSearchParams();
+  for (const [field, operator, value] of (filters ?? []) as readonly Filter[]) {
+    const guessed = typeof value === "string" && /^(?:[0-9]+|true|false|null)$/i.test(value);
+    if (operator === "=" && !guessed && (typeof value === "string" || typeof value === "number"))
+      search.set(field, String(value));
+  }
+  const { extra = {} } = (options ?? {}) as { readonly extra?: Readonly<Record<string, unknown>> };
+  for (const [key, value] of Object.entries(extra)) {
+    if (typeof value === "boolean" || typeof value === "string") search.set(`extra.${key}`, String(value));
+  }
+  const text = search.toString();
+  return text === "" ? "" : `?${text}`;
+}
+
+const fits = (row: unknown, [field, operator, value]: Filter): boolean => {
+  const found = (row as Readonly<Record<string, unknown>>)[field];
+  if (operator === "=") return found === value;
+  if (operator === "C=") return String(found).toLowerCase() === String(value).toLowerCase();
+  if (operator === "in") return (value as readonly unknown[]).includes(found);
+  throw new Error(`the operator ${operator} is not known here`);
+};
+
+/** Whatever the server made of the query string, only what was asked for is handed on. */
+const filtered = (rows: readonly unknown[], filters: unknown): readonly unknown[] =>
+  rows.filter(row => ((filters ?? []) as readonly Filter[]).every(filter => fits(row, filter)));
+
+function resultOf(method: string, { status, body }: HttpAnswer): unknown {
+  const value = parsed(body);
+  // A login page of the user interface comes as 200, too.
+  if (status === 200 && value !== undefined) return value;
+  if (status === 401) throw new LoginRefused("AUTH_ERR");
+  if (status === 403) throw new ApiError(method, errnos.denied, "not allowed");
+  if (status === 404) throw new ApiError(method, errnos.missing, "not found");
+  if (status === 422) throw refusal(method, value);
+  throw new ApiError(method, 0, `HTTP ${status}${status === 200 ? " without an answer in JSON" : ""}`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function refusal(method: string, body: unknown): ApiError {
+  const fields = (body ?? {}) as Readonly<Record<string, unknown>>;
+  if (typeof fields["message"] === "string")
+    return new ApiError(method, Number(fields["errno"] ?? 0), fields["message"]);
+  const problems = Object.entries(fields).flatMap(([attribute, list]) =>
+    (Array.isArray(list) ? list : []).map((each: { readonly message?: unknown; readonly errno?: unknown }): Problem => {
+      return { attribute, message: String(each.message), errno: Number(each.errno ?? errnos.invalid) };
+    }),
+  );
+  return new ApiError(
+    method,
+    errnos.invalid,
+    problems.map(each => `${each.attribute}: ${each.message}`).join("; "),
+    problems,
+  );
+}

@@ -1,0 +1,167 @@
+import { HttpError, type HttpSettings } from "../../io/dial.ts";
+import { openRpc, RpcError, type RpcSocket } from "../../io/rpc.ts";
+import { ApiError, errnos, type Problem } from "./api-error.ts";
+import type { Credentials, Server } from "./server.ts";
+import type { Transport, Version } from "./transport.ts";
+
+/** JSON-RPC 2.0 on one socket that stays open (TrueNAS 25.04 and newer). */
+
+/** The longest request that the server takes before and after the login; a longer one closes the socket. */
+const beforeLogin = 8192;
+const afterLogin = 65_536;
+
+/** What a standby node of a pair answers to a login: the addresses of the active one. */
+export class Redirect extends Error {
+  override readonly name = "Redirect";
+  readonly urls: readonly string[];
+  constructor(urls: readonly string[]) {
+    super("this is the standby node");
+    this.urls = urls;
+  }
+}
+
+/** A login that was refused, with the server's word for it: AUTH_ERR, EXPIRED, DENIED, OTP_REQUIRED. */
+export class LoginRefused extends Error {
+  override readonly name = "LoginRefused";
+  readonly answer: string;
+  constructor(answer: string) {
+    super(`the login was answered with ${answer}`);
+    this.answer = answer;
+  }
+}
+
+/** Opens a socket and logs in. Throws HttpError, LoginRefused, Redirect or ApiError. */
+export async function rpcTransport(
+  server: Server,
+  http: HttpSettings,
+  version: Version,
+  signal: AbortSignal,
+): Promise<Transport> {
+  const state = { loggedIn: false };
+  const path = "/api/current";
+  const maxRequest = () => (state.loggedIn ? afterLogin : beforeLogin);
+  const socket = await openRpc(http, { path, maxRequest }, signal);
+  try {
+    await login(socket, server.credentials, signal);
+    state.loggedIn = true;
+    return new RpcTransport(socket, server.credentials, version);
+  } catch (error) {
+    socket.close();
+    throw error;
+  }
+}
+
+class RpcTransport implements Transport {
+  readonly version: Version;
+  readonly #socket: RpcSocket;
+  readonly #credentials: Credentials;
+  #login: Promise<void> | undefined;
+  #over = false;
+
+  constructor(socket: RpcSocket, credentials: Credentials, version: Version) {
+    this.#socket = socket;
+    this.#credentials = credentials;
+    this.version = version;
+    void socket.closed.then(() => {
+      this.#over = true;
+    });
+  }
+
+  get over(): boolean {
+    return this.#over;
+  }
+
+  async call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const before = this.#login;
+    try {
+      return await asked(this.#socket, method, params, signal);
+    } catch (error) {
+      if (!(await this.#ended(error, signal))) throw error;
+      await this.#again(before, signal);
+      return asked(this.#socket, method, params, signal);
+    }
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+
+  /** Whether a refusal means that the session is over, and not that a role is missing: anybody logged in may ask who he is. */
+  async #ended(error: unknown, signal: AbortSignal): Promise<boolean> {
+    if (!(error instanceof ApiError)) return false;
+    if (error.errno === errnos.notLoggedIn) return true;
+    if (error.errno !== errnos.denied) return false;
+    return asked(this.#socket, "auth.me", [], signal).then(
+      () => false,
+      refusal => refusal instanceof ApiError,
+    );
+  }
+
+  /** One login, however many calls found the session over. */
+  async #again(before: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
+    if (this.#login === before) this.#login = login(this.#socket, this.#credentials, signal);
+    const mine = this.#login;
+    try {
+      await mine;
+    } catch (error) {
+      if (this.#login === mine) this.#login = undefined;
+      this.#socket.close();
+      throw error;
+    }
+  }
+}
+
+async function login(socket: RpcSocket, credentials: Credentials, signal: AbortSignal): Promise<void> {
+  if (credentials.kind === "key" && credentials.user === undefined) {
+    // auth.login_ex wants to know whose key it is; files of old give the key alone.
+    if ((await asked(socket, "auth.login_with_api_key", [credentials.key], signal)) === true) return;
+    throw new LoginRefused("AUTH_ERR");
+  }
+  const answer = await asked(socket, "auth.login_ex", [loginData(credentials)], signal);
+  const { response_type, urls } = (answer ?? {}) as { readonly response_type?: unknown; readonly urls?: unknown };
+  if (response_type === "SUCCESS") return;
+  if (response_type === "REDIRECT") throw new Redirect(Array.isArray(urls) ? urls.map(String) : []);
+  throw new LoginRefused(String(response_type));
+}
+
+function loginData(credentials: Credentials): object {
+  const login_options = { user_info: false };
+  if (credentials.kind === "key")
+    return { mechanism: "API_KEY_PLAIN", username: credentials.user, api_key: credentials.key, login_options };
+  return { mechanism: "PASSWORD_PLAIN", username: credentials.user, password: credentials.password, login_options };
+}
+
+async function asked(
+  socket: RpcSocket,
+  method: string,
+  params: readonly unknown[],
+  signal: AbortSignal,
+): Promise<unknown> {
+  try {
+    return await socket.call(method, params, signal);
+  } catch (error) {
+    throw error instanceof RpcError ? apiError(socket.where, method, error) : error;
+  }
+}
+
+/** The code for more than 20 calls at once: nothing was done. */
+const tooMany = -32000;
+const noMethod = -32601;
+
+function apiError(where: string, method: string, { code, message, data }: RpcError): Error {
+  if (code === tooMany) return new HttpError(where, "refused", "too many calls at once");
+  if (code === noMethod) return new ApiError(method, errnos.noMethod, "this version has no such method");
+  const { error, reason, extra } = (data ?? {}) as Readonly<Record<string, unknown>>;
+  const text = typeof reason === "string" && reason !== "" ? reason : message;
+  return new ApiError(method, typeof error === "number" ? error : 0, text, problemsIn(extra));
+}
+
+/** Triples of attribute, message, errno, as both a refusal and a failed job carry them. */
+export const problemsIn = (extra: unknown): readonly Problem[] =>
+  Array.isArray(extra)
+    ? extra.filter(Array.isArray).map(([attribute, message, errno]) => ({
+        attribute: typeof attribute === "string" ? attribute : undefined,
+        message: String(message),
+        errno: Number(errno),
+      }))
+    : [];

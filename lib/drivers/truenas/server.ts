@@ -1,0 +1,75 @@
+import { createHash } from "node:crypto";
+import { CsiError } from "../../core/errors.ts";
+import type { HttpSettings } from "../../io/dial.ts";
+
+/** `httpConnection` of a connection file. */
+export interface HttpConnection {
+  readonly protocol?: "http" | "https" | undefined;
+  readonly host: string;
+  readonly port?: number | undefined;
+  readonly allowInsecure: boolean;
+  readonly ca?: string | undefined;
+  readonly fingerprint?: string | undefined;
+  readonly apiKey?: string | undefined;
+  readonly username?: string | undefined;
+  readonly password?: string | undefined;
+}
+
+/** Who logs in. */
+export type Credentials =
+  | { readonly kind: "key"; readonly key: string; readonly user: string | undefined }
+  | { readonly kind: "password"; readonly user: string; readonly password: string };
+
+/** A TrueNAS system and who csimux is there. */
+export interface Server {
+  readonly http: HttpSettings;
+  readonly credentials: Credentials;
+}
+
+/** Without `protocol` the port says it: "80" in it means http, then "443" https, else http, as ever. */
+const protocolOf = ({ protocol, port }: Pick<HttpConnection, "protocol" | "port">): "http" | "https" => {
+  if (protocol) return protocol;
+  const text = String(port ?? "");
+  return text.includes("80") || !text.includes("443") ? "http" : "https";
+};
+
+const loopback = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[?::1\]?)$/i;
+
+/**
+ * Why an API key must not be sent with these settings, or undefined. TrueNAS 25.04 and newer revoke a key for good that reaches
+ * them unencrypted, and anybody on the way could have read it.
+ */
+export function keyInTheOpen(
+  connection: Pick<HttpConnection, "protocol" | "port" | "host" | "apiKey">,
+): string | undefined {
+  if (!connection.apiKey || protocolOf(connection) === "https" || loopback.test(connection.host)) return undefined;
+  return 'an API key is never sent unencrypted: TrueNAS 25.04 and newer revoke it for good; write "protocol: https" and the port of https (443), or log in with "username" and "password" instead of "apiKey"';
+}
+
+/** The server that a connection file describes. Throws "failed-precondition" when a key would be sent unencrypted. */
+export function serverOf(connection: HttpConnection): Server {
+  const refused = keyInTheOpen(connection);
+  if (refused !== undefined) throw new CsiError("failed-precondition", refused);
+  const { host, port, ca, fingerprint, allowInsecure, apiKey, username, password } = connection;
+  const protocol = protocolOf(connection);
+  const http: HttpSettings = {
+    protocol,
+    host,
+    port: port ?? (protocol === "https" ? 443 : 80),
+    ca: ca || undefined,
+    fingerprint: fingerprint || undefined,
+    allowInsecure,
+  };
+  if (apiKey) return { http, credentials: { kind: "key", key: apiKey, user: username || undefined } };
+  return { http, credentials: { kind: "password", user: username ?? "", password: password ?? "" } };
+}
+
+/** Equal for servers that can share a connection; tells nothing of the credentials. */
+export const serverKey = (server: Server): string =>
+  createHash("sha256").update(JSON.stringify(server)).digest("base64url");
+
+/** Words that must not appear anywhere. */
+export const secretsOf = ({ credentials }: Server): readonly string[] =>
+  credentials.kind === "key"
+    ? [credentials.key, credentials.key.replace(/^[0-9]+-/, "")]
+    : [credentials.password, Buffer.from(`${credentials.user}:${credentials.password}`).toString("base64")];
