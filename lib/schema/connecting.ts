@@ -122,6 +122,39 @@ export const httpAddress = {
     flag({ description: "accept any certificate: anybody in between can read the credentials" }),
     false,
   ),
+  ca: optional(
+    described(
+      v.pipe(
+        v.string(),
+        v.check(
+          value => value === "" || /-----BEGIN CERTIFICATE-----/.test(value),
+          "must be the text of a certificate in PEM form, beginning with -----BEGIN CERTIFICATE-----",
+        ),
+      ),
+      {
+        description: "the certificate authority, or the server's own certificate, to trust; the whole text",
+        absent: "the authorities that this host trusts",
+        secret: true,
+      },
+    ),
+  ),
+  fingerprint: optional(
+    described(
+      v.pipe(
+        v.string(),
+        v.check(
+          value => value === "" || /^[0-9A-Fa-f]{64}$/.test(value.replaceAll(":", "")),
+          "must be a SHA-256 fingerprint: 64 hexadecimal digits, with or without colons",
+        ),
+      ),
+      {
+        description:
+          "SHA-256 fingerprint of the only certificate to accept, as `openssl x509 -noout -fingerprint -sha256` prints it",
+        absent: "not pinned",
+        example: `${"9A:3F:".repeat(15)}9A:3F`,
+      },
+    ),
+  ),
 };
 
 const milliseconds = (description: string, fallback: number) => optional(whole({ description, unit: "ms" }), fallback);

@@ -1,3 +1,4 @@
+import { HttpError } from "../../io/dial.ts";
 import type { Http, HttpAnswer, HttpRequest } from "../../io/http.ts";
 import { ApiError, errnos, type Problem } from "./api-error.ts";
 import { LoginRefused } from "./rpc-transport.ts";
@@ -8,11 +9,13 @@ import type { Transport, Version } from "./transport.ts";
 
 /** As long as the front end of the server waits for the back end. */
 const timeoutMs = 60_000;
+/** How long a system is taken to have the version that it had. */
+const trustedMs = 300_000;
 
 /** A transport over `http`. Asks for nothing by itself. */
 export class RestTransport implements Transport {
   readonly version: Version;
-  readonly over = false;
+  readonly #since = performance.now();
   readonly #http: Http;
   readonly #headers: Readonly<Record<string, string>>;
 
@@ -27,8 +30,13 @@ export class RestTransport implements Transport {
     const text = body === undefined ? undefined : JSON.stringify(body);
     const headers = text === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
     const request = { ...route, headers, ...(text === undefined ? {} : { body: text }), timeoutMs };
-    const result = resultOf(method, await this.#http.send(request, signal));
+    const result = resultOf(this.#http.where, method, await this.#http.send(request, signal));
     return Array.isArray(result) && method.endsWith(".query") ? filtered(result, params[0]) : result;
+  }
+
+  /** Nothing tells that a system was upgraded, so what it is gets asked again now and then. */
+  get over(): boolean {
+    return performance.now() - this.#since > trustedMs;
   }
 
   close(): void {
@@ -104,10 +112,13 @@ const fits = (row: unknown, [field, operator, value]: Filter): boolean => {
 const filtered = (rows: readonly unknown[], filters: unknown): readonly unknown[] =>
   rows.filter(row => ((filters ?? []) as readonly Filter[]).every(filter => fits(row, filter)));
 
-function resultOf(method: string, { status, body }: HttpAnswer): unknown {
+function resultOf(where: string, method: string, { status, body }: HttpAnswer): unknown {
   const value = parsed(body);
   // A login page of the user interface comes as 200, too.
   if (status === 200 && value !== undefined) return value;
+  // The front end alone: the back end is away, or takes longer than it waits.
+  if (status === 502 || status === 503) throw new HttpError(where, "unreachable", `HTTP ${status}`);
+  if (status === 504) throw new HttpError(where, "lost", "HTTP 504: the server may still be at work");
   if (status === 401) throw new LoginRefused("AUTH_ERR");
   if (status === 403) throw new ApiError(method, errnos.denied, "not allowed");
   if (status === 404) throw new ApiError(method, errnos.missing, "not found");

@@ -3,6 +3,7 @@ import { httpAddress, sshConnection } from "../../schema/connecting.ts";
 import { consistent, isPlaceholder, optional, record, text } from "../../schema/parts.ts";
 import { numericOwner } from "../../schema/storage.ts";
 import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
+import { keyInTheOpen } from "./server.ts";
 import { iscsi, nfs, nvmeof, smb } from "./shares.ts";
 
 const http = consistent(
@@ -30,7 +31,10 @@ const http = consistent(
     },
   ),
   function* (value) {
-    if (value.apiKey || isPlaceholder(value.host)) return;
+    if (isPlaceholder(value.host)) return;
+    const open = keyInTheOpen(value);
+    if (open !== undefined) yield [["apiKey"], open];
+    if (value.apiKey) return;
     if (!value.username && !value.password) yield [["apiKey"], 'give "apiKey", or "username" and "password"'];
     else if (!value.password) yield [["password"], '"username" is given without "password"'];
     else if (!value.username) yield [["username"], '"password" is given without "username"'];

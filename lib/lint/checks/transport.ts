@@ -18,10 +18,10 @@ function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
     yield warning("ignored-key", ["httpConnection", "password"], message, "remove one of the two", "key");
   }
   if (isPlain(textAt(section, "protocol"), textAt(section, "port") ?? "")) {
-    const secret = ["apiKey", "password"].find(key => textAt(section, key));
     const where = textAt(section, "protocol") === undefined ? [] : ["protocol"];
-    if (secret !== undefined) {
-      const message = `"${secret}" is sent unencrypted${secret === "apiKey" ? "; TrueNAS revokes API keys that it sees over http" : ""}`;
+    // An API key over http is refused where the file is read.
+    if (!textAt(section, "apiKey") && textAt(section, "password")) {
+      const message = '"password" is sent unencrypted';
       yield warning(
         "credentials-over-http",
         ["httpConnection", ...where],
@@ -35,7 +35,7 @@ function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
       "certificate-unchecked",
       ["httpConnection", "allowInsecure"],
       message,
-      "give the server a certificate that this host trusts (NODE_EXTRA_CA_CERTS) and remove the key",
+      "trust the server's own certificate instead: give it as `ca` or `caFile`, or pin it with `fingerprint`",
     );
   }
 }

@@ -191,8 +191,10 @@ export const deployment: readonly Rule[] = [
     id: "credentials-over-http",
     severity: "warning",
     title: "Credentials travel encrypted",
-    why: "Anybody on the way can read them; newer TrueNAS revokes an API key that it sees over http.",
-    bad: { "c1.yaml": truenas("  protocol: http\n  host: nas.example.org\n  port: 80\n  apiKey: 1-abc\n") },
+    why: "Anybody on the way can read them. An API key over http is an error: newer TrueNAS revokes it.",
+    bad: {
+      "c1.yaml": truenas("  protocol: http\n  host: nas.example.org\n  port: 80\n  username: csi\n  password: abc\n"),
+    },
     good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
   },
   {

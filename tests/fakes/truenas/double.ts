@@ -49,6 +49,8 @@ export class Double {
   redirect: readonly string[] | undefined;
   /** Clients are not on the list of allowed addresses. */
   closedToAll = false;
+  /** The front end answers alone, as while the system starts. */
+  away = false;
   latencyMs: number;
   port = 0;
   version: Version;
@@ -121,6 +123,11 @@ export class Double {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://nas");
+    if (this.away) {
+      response.writeHead(502);
+      response.end();
+      return;
+    }
     const listed = apiVersions(this.version);
     if (url.pathname === "/api/versions" && listed) {
       response.writeHead(200, { "content-type": "application/json" });

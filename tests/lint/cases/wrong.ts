@@ -90,7 +90,7 @@ export const connectionEdits: readonly Edit[] = [
   ["lustre-client", "lustre:\n", "lustr:\n", "unknown-key"],
   ["freenas-api-nfs", "httpConnection:\n", "httpConection:\n", "unknown-key"],
   ["freenas-api-nfs", "  protocol: https", "  protocol: ssh", "invalid-value"],
-  ["freenas-api-nfs", "  protocol: https", "  protocol: http", "credentials-over-http"],
+  ["freenas-api-nfs", "  protocol: https", "  protocol: http", "invalid-value"],
   ["freenas-api-nfs", "  port: 443", "  port: 99999", "invalid-value"],
   ["freenas-api-nfs", "  port: 443", '  port: "443"', "retyped-value"],
   ["freenas-api-nfs", "  port: 443", "  port: https", "wrong-type"],

@@ -1,0 +1,95 @@
+import { HttpError, type HttpSettings, placeOf } from "../../io/dial.ts";
+import { type Http, httpClient } from "../../io/http.ts";
+import { RestTransport } from "./rest-transport.ts";
+import { Redirect, rpcTransport } from "./rpc-transport.ts";
+import type { Server } from "./server.ts";
+import { type Transport, type Version, versionOf } from "./transport.ts";
+
+/** The server was there and is not what csimux can speak to. */
+export class NotTrueNas extends Error {
+  override readonly name = "NotTrueNas";
+}
+
+/**
+ * The way to speak to a server, logged in: JSON-RPC where /api/versions exists (25.04 and newer), else REST. Of a pair of nodes
+ * the active one is gone to. Throws HttpError, LoginRefused, NotTrueNas or ApiError.
+ */
+export async function connected(server: Server, signal: AbortSignal): Promise<Transport> {
+  try {
+    return await connectedTo(server, server.http, signal);
+  } catch (error) {
+    if (!(error instanceof Redirect)) throw error;
+    return followed(server, error.urls, signal);
+  }
+}
+
+async function connectedTo(server: Server, settings: HttpSettings, signal: AbortSignal): Promise<Transport> {
+  const http = httpClient(settings);
+  try {
+    const version = await jsonRpcVersion(http, signal);
+    if (!version) return await overRest(server, http, signal);
+    http.close();
+    return await rpcTransport(server, settings, version, signal);
+  } catch (error) {
+    http.close();
+    throw error;
+  }
+}
+
+/** The newest version that the server speaks JSON-RPC in; undefined: none. The list is sorted, the last entry is its own. */
+async function jsonRpcVersion(http: Http, signal: AbortSignal): Promise<Version | undefined> {
+  const { status, body } = await http.send({ method: "GET", path: "/api/versions", timeoutMs: 10_000 }, signal);
+  if (status === 404) return undefined;
+  if (status >= 300 && status < 400)
+    throw new NotTrueNas(`${http.where} redirects to somewhere else: name the protocol and port of https`);
+  if (status !== 200) throw new HttpError(http.where, "unreachable", `HTTP ${status} instead of the list of versions`);
+  const version = versionOf(lastOf(body));
+  if (version) return version;
+  throw new NotTrueNas(`${http.where} does not answer as TrueNAS does`);
+}
+
+function lastOf(body: string): string {
+  try {
+    const list: unknown = JSON.parse(body);
+    return Array.isArray(list) ? String(list.at(-1)) : "";
+  } catch {
+    return "";
+  }
+}
+
+async function overRest(server: Server, http: Http, signal: AbortSignal): Promise<Transport> {
+  const unknown: Version = { text: "", number: 0 };
+  const text = await new RestTransport(http, server.credentials, unknown)
+    .call("system.version", [], signal)
+    .catch(error => {
+      if (error instanceof Error && /not found/.test(error.message))
+        throw new NotTrueNas(`${http.where} is no TrueNAS: it has neither /api/versions nor /api/v2.0`);
+      throw error;
+    });
+  const version = versionOf(String(text));
+  if (!version)
+    throw new NotTrueNas(`${http.where} says that it is ${JSON.stringify(text)}, which is no version of TrueNAS`);
+  return new RestTransport(http, server.credentials, version);
+}
+
+/** The first address of the active node that answers; protocol and certificate rules stay those of the file. */
+async function followed(server: Server, urls: readonly string[], signal: AbortSignal): Promise<Transport> {
+  let failed: unknown = new NotTrueNas(`${placeOf(server.http)} is the standby node and names no active one`);
+  for (const url of urls) {
+    const target = addressIn(url, server.http);
+    if (!target) continue;
+    try {
+      return await connectedTo(server, target, signal);
+    } catch (error) {
+      failed = error instanceof Redirect ? new NotTrueNas(`${placeOf(target)} is a standby node, too`) : error;
+    }
+  }
+  throw failed;
+}
+
+function addressIn(url: string, settings: HttpSettings): HttpSettings | undefined {
+  const text = url.includes("://") ? url : `${settings.protocol}://${url}`;
+  if (!URL.canParse(text)) return undefined;
+  const { hostname, port } = new URL(text);
+  return { ...settings, host: hostname, port: port === "" ? settings.port : Number(port) };
+}

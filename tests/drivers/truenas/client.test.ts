@@ -1,0 +1,275 @@
+import { describe, expect, test } from "bun:test";
+import { ApiError, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
+import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
+import { explainApi } from "../../../lib/drivers/truenas/meaning.ts";
+import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
+import { HttpError } from "../../../lib/io/dial.ts";
+import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
+import type { Double } from "../../fakes/truenas/double.ts";
+import { type Version, versions } from "../../fakes/truenas/versions.ts";
+
+const never = new AbortController().signal;
+const socketVersions = ["25.04", "25.10", "26.0"] as const;
+
+async function withApi(
+  version: Version,
+  work: (api: Api, double: Double, client: Client) => Promise<void>,
+  more: Partial<HttpConnection> = {},
+): Promise<void> {
+  await withDouble({ version }, async double => {
+    const client = new Client(serverOf(connectionTo(double, more)));
+    try {
+      await work(apiOf(client, "c1"), double, client);
+    } finally {
+      client.close();
+    }
+  });
+}
+
+const errorOf = async (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    answer => `answered ${JSON.stringify(answer)}`,
+    (error: unknown) => error,
+  );
+
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
+
+const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name, type: "FILESYSTEM" }], never);
+
+describe("one client for every version", () => {
+  for (const version of versions) {
+    test(`${version}: makes, reads, changes and removes a dataset and a share, and tells errors alike`, async () => {
+      await withApi(version, async (api, double) => {
+        expect((await api.version(never)).number).toBe(Number(version.replace(".", "").padEnd(4, "0")));
+        await make(api, "tank/a b");
+        const [found] = (await api.call("pool.dataset.query", [[["id", "=", "tank/a b"]], {}], never)) as {
+          id: string;
+        }[];
+        expect(found?.id).toBe("tank/a b");
+        const change = { user_properties_update: [{ key: "a:b", value: "1" }] };
+        expect(await api.call("pool.dataset.update", ["tank/a b", change], never)).toMatchObject({
+          user_properties: { "a:b": { rawvalue: "1" } },
+        });
+        const path = "/mnt/tank/a b";
+        const share = (await api.call(
+          "sharing.nfs.create",
+          [version === "13.0" ? { paths: [path] } : { path }],
+          never,
+        )) as { id: number };
+        expect(await api.call("sharing.nfs.query", [[["id", "=", share.id]]], never)).toHaveLength(1);
+        expect(await api.call("sharing.nfs.delete", [share.id], never)).toBe(true);
+        expect(isMissing(await errorOf(api.call("sharing.nfs.delete", [share.id], never)))).toBe(true);
+        const wrong = await errorOf(api.call("pool.dataset.create", [{ name: "tank/c", colour: "red" }], never));
+        expect(wrong).toBeInstanceOf(ApiError);
+        expect((wrong as ApiError).problems[0]?.attribute).toEndWith("colour");
+        expect(explainApi(wrong)?.code).toBe("failed-precondition");
+        await api.call("pool.dataset.delete", ["tank/a b", { recursive: false, force: true }], never);
+        expect(Object.keys(double.state.datasets)).toEqual(["tank"]);
+      });
+    });
+
+    test(`${version}: a job is waited for, its failure is told, one that is not wanted is aborted, a forgotten one is lost`, async () => {
+      await withApi(version, async (api, double) => {
+        await make(api, "tank/a");
+        const path = "/mnt/tank/a";
+        double.jobs.ms = 30;
+        expect(await api.job("filesystem.setperm", [{ path, mode: "0777" }], never)).toBeNull();
+        expect(double.state.datasets["tank/a"]?.mode).toBe(0o777);
+        const failed = await errorOf(api.job("filesystem.setperm", [{ path: "/mnt/tank/b", mode: "777" }], never));
+        expect(isMissing(failed)).toBe(true);
+        double.jobs.ms = 60_000;
+        expect(await errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], AbortSignal.timeout(80)))).toBeInstanceOf(
+          HttpError,
+        );
+        const states = double.jobs.query([], {}) as { state: string }[];
+        expect(states.at(-1)?.state).toBe("ABORTED");
+        const lost = errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], never));
+        while ((double.jobs.query([], {}) as unknown[]).length < 4) await pause(5);
+        double.restart();
+        expect(await lost).toBeInstanceOf(LostJob);
+      });
+    });
+  }
+
+  test("a system is upgraded under a client from REST to JSON-RPC and on, and nothing else changes", async () => {
+    await withApi("24.10", async (api, double) => {
+      await make(api, "tank/a");
+      for (const version of ["25.10", "26.0"] as const) {
+        double.away = true;
+        double.cut();
+        await errorOf(api.call("system.version", [], never));
+        double.restart(version);
+        double.away = false;
+        while (explainApi(await errorOf(api.call("system.version", [], never)))) await pause(20);
+        const rows = (await api.call("pool.dataset.query", [[], { extra: { retrieve_children: false } }], never)) as {
+          id: string;
+        }[];
+        expect(rows.map(({ id }) => id)).toEqual(["tank", "tank/a"]);
+        expect((await api.version(never)).text).toContain(version);
+      }
+    });
+  });
+});
+
+describe("the standing connection", () => {
+  for (const version of socketVersions) {
+    test(`${version}: many calls of several connections share one login, and never more than the server takes`, async () => {
+      await withApi(version, async (api, double, client) => {
+        double.latencyMs = 2;
+        const others = ["c2", "c3"].map(name => apiOf(client, name));
+        const calls = Array.from({ length: 90 }, (_, n) => make([api, ...others][n % 3] ?? api, `tank/v${n}`));
+        await Promise.all(calls);
+        expect(double.accounts.logins).toBe(1);
+        expect(double.open).toBe(1);
+        expect(Object.keys(double.state.datasets)).toHaveLength(91);
+      });
+    });
+
+    test(`${version}: a session that is over costs one login, however many calls find out`, async () => {
+      await withApi(version, async (api, double) => {
+        await make(api, "tank/a");
+        double.accounts.expireAll();
+        await Promise.all(Array.from({ length: 20 }, (_, n) => make(api, `tank/v${n}`)));
+        expect(double.accounts.logins).toBe(2);
+        expect(double.open).toBe(1);
+      });
+    });
+
+    test(`${version}: a lost connection is opened again; reading is repeated, a change is not`, async () => {
+      await withApi(version, async (api, double) => {
+        await make(api, "tank/a");
+        double.faults.loseOnce(/pool\.dataset\.query/, "before");
+        expect(await api.call("pool.dataset.query", [[], {}], never)).toHaveLength(2);
+        double.faults.loseOnce(/pool\.dataset\.create/, "after");
+        expect(await errorOf(make(api, "tank/b"))).toMatchObject({ failure: "lost" });
+        expect(double.requests.filter(({ method }) => method === "pool.dataset.create")).toHaveLength(2);
+        expect(Object.keys(double.state.datasets)).toContain("tank/b");
+        double.restart();
+        await make(api, "tank/c");
+        expect(double.accounts.logins).toBe(3);
+      });
+    });
+  }
+
+  test("a server that is away is not stormed, and its limit on logins is never met", async () => {
+    await withDouble({ version: "25.10", loginLimit: 20 }, async double => {
+      const client = new Client(serverOf(connectionTo(double)));
+      const api = apiOf(client, "c1");
+      for (let n = 0; n < 40; n++) {
+        await errorOf(api.call("system.version", [], never));
+        double.cut();
+      }
+      expect(double.accounts.logins).toBeLessThan(20);
+      client.close();
+    });
+  });
+
+  test("a request that the server would close the connection for is refused here", async () => {
+    await withApi("25.10", async (api, double) => {
+      const value = "x".repeat(1000);
+      const many = Array.from({ length: 70 }, (_, n) => ({ key: `a:${n}`, value }));
+      const error = await errorOf(api.call("pool.dataset.update", ["tank", { user_properties_update: many }], never));
+      expect(explainApi(error)).toMatchObject({ code: "failed-precondition" });
+      expect(double.open).toBe(1);
+    });
+  });
+});
+
+describe("the login", () => {
+  const passwords = { apiKey: undefined, username: "csi", password: "correct horse" };
+  for (const version of versions) {
+    test(`${version}: works with a key, a key and its user, and a password`, async () => {
+      for (const more of [{}, { username: "csi" }, passwords])
+        await withApi(
+          version,
+          async api => expect(await api.call("system.version", [], never)).toContain(version),
+          more,
+        );
+    });
+
+    test(`${version}: a wrong, expired or revoked one is told, and nothing of it is in the message`, async () => {
+      const text = async (more: Partial<HttpConnection>, before?: (double: Double) => void) => {
+        let said = "";
+        await withApi(
+          version,
+          async (api, double) => {
+            before?.(double);
+            const error = await errorOf(api.call("pool.dataset.query", [[], {}], never));
+            said = `${explainApi(error)?.code}: ${explainApi(error)?.text} ${error}`;
+          },
+          more,
+        );
+        return said;
+      };
+      const wrong = await text({ apiKey: "7-hunter2" });
+      expect(wrong).toStartWith("unauthenticated");
+      expect(wrong).not.toContain("hunter2");
+      expect(await text({ ...passwords, password: "hunter2" })).not.toContain("hunter2");
+      expect(await text({ username: "csi" }, double => double.accounts.revoke("1-secret"))).toStartWith(
+        "unauthenticated",
+      );
+    });
+  }
+
+  test("a key never leaves this machine unencrypted", async () => {
+    expect(() => serverOf({ host: "nas.example.org", allowInsecure: false, apiKey: "1-secret" })).toThrow(
+      /never sent unencrypted/,
+    );
+    expect(() => serverOf({ host: "10.0.0.1", port: 80, allowInsecure: true, apiKey: "1-secret" })).toThrow(/https/);
+    expect(() =>
+      serverOf({ host: "10.0.0.1", protocol: "http", port: 443, allowInsecure: true, apiKey: "1-secret" }),
+    ).toThrow();
+    expect(serverOf({ host: "10.0.0.1", port: 443, allowInsecure: false, apiKey: "1-secret" }).http.protocol).toBe(
+      "https",
+    );
+    expect(serverOf({ host: "10.0.0.1", allowInsecure: false, username: "a", password: "b" }).http.port).toBe(80);
+  });
+
+  test("the double revokes a key that reaches it in the open, as the real one does", async () => {
+    await withDouble({ version: "25.10", trustLoopback: false }, async double => {
+      const client = new Client(serverOf(connectionTo(double)));
+      await errorOf(apiOf(client, "c").call("system.version", [], never));
+      expect(double.accounts.isRevoked("1-secret")).toBe(true);
+      client.close();
+    });
+  });
+
+  test("of the standby node of a pair leads to the active one", async () => {
+    await withDouble({ version: "25.10" }, async active => {
+      await withApi(
+        "25.10",
+        async (api, standby) => {
+          standby.redirect = [`https://127.0.0.1:${active.port}`];
+          await make(api, "tank/a");
+          expect(Object.keys(active.state.datasets)).toContain("tank/a");
+          expect(Object.keys(standby.state.datasets)).not.toContain("tank/a");
+        },
+        { username: "csi" },
+      );
+    });
+  });
+
+  test("of somebody who lacks a role names the role", async () => {
+    await withDouble({ version: "25.10" }, async double => {
+      double.accounts.addKey("2-weak", ["DATASET_READ"]);
+      const client = new Client(serverOf(connectionTo(double, { apiKey: "2-weak" })));
+      const api = apiOf(client, "c");
+      expect(await api.call("pool.dataset.query", [[], {}], never)).toHaveLength(1);
+      const error = await errorOf(make(api, "tank/a"));
+      expect(explainApi(error)).toMatchObject({
+        code: "permission-denied",
+        text: expect.stringContaining("DATASET_WRITE"),
+      });
+      expect(double.accounts.logins).toBe(1);
+      client.close();
+    });
+  });
+
+  test("from an address that is not allowed says so", async () => {
+    await withApi("25.10", async (api, double) => {
+      double.closedToAll = true;
+      const error = await errorOf(api.call("system.version", [], never));
+      expect(explainApi(error)).toMatchObject({ code: "unavailable", text: expect.stringContaining("not allowed") });
+    });
+  });
+});
