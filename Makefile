@@ -3,12 +3,13 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test check bench build install clean
+.PHONY: help run try test test-lab check bench build install clean
 
 help:
 	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
 	@echo "make try      a walk through what make run serves, from a second terminal"
 	@echo "make test     every test, the CSI conformance suite included"
+	@echo "make test-lab tests against real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make check    types, lint, import rules, generated code"
 	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
 	@echo "make build    dist/csimux"
@@ -31,6 +32,10 @@ try: $(STAMP)
 
 test: $(STAMP)
 	@$(BUN) scripts/test.ts
+
+# GUEST=1: in a guest that is up (bun scripts/lab/main.ts up). MINUTES=45: when all must be over.
+test-lab: $(STAMP)
+	@$(BUN) scripts/lab/main.ts test $(if $(GUEST),--guest $(GUEST)) $(if $(MINUTES),--minutes $(MINUTES)) $(ONLY)
 
 check: $(STAMP)
 	@$(BUN) scripts/check.ts

@@ -25,6 +25,8 @@ export interface DaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** How often the socket is tried until it answers, in milliseconds; 20 when absent. */
   readonly pollMs?: number;
+  /** How long the start may take, in milliseconds; 20 seconds when absent. */
+  readonly startMs?: number;
 }
 
 const arguments_ = ({ socket, config, stateDir }: Sandbox): readonly string[] => [
@@ -61,7 +63,7 @@ function spawnDaemon({ command, sandbox, env }: DaemonOptions): {
   return { child, logFile };
 }
 
-/** Starts csimux and waits until its socket takes connections; throws with its log when that takes over 20 seconds. */
+/** Starts csimux and waits until its socket takes connections; throws with its log when that takes too long. */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { child, logFile } = spawnDaemon(options);
   const ended = new Promise<number | undefined>(resolve => {
@@ -73,7 +75,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     gone = true;
   });
   const log = () => readFile(logFile, "utf8").catch(() => "");
-  const deadline = Date.now() + 20_000;
+  const deadline = Date.now() + (options.startMs ?? 20_000);
   while (!(await connects(options.sandbox.socket))) {
     if (gone || Date.now() > deadline) {
       child.kill("SIGKILL");

@@ -37,11 +37,23 @@ export class World {
   readonly sandbox: Sandbox;
   daemon: Daemon;
   client: CsiClient;
+  private readonly start: () => Promise<Daemon>;
 
-  private constructor(sandbox: Sandbox, daemon: Daemon) {
+  private constructor(sandbox: Sandbox, start: () => Promise<Daemon>, daemon: Daemon) {
     this.sandbox = sandbox;
+    this.start = start;
     this.daemon = daemon;
     this.client = csiClient(sandbox.socket);
+  }
+
+  /** A csimux that `start` starts on a sandbox; the sandbox is removed when it does not start, and with the world. */
+  static async on(sandbox: Sandbox, start: () => Promise<Daemon>): Promise<World> {
+    try {
+      return new World(sandbox, start, await start());
+    } catch (error) {
+      await sandbox.remove();
+      throw error;
+    }
   }
 
   static async start(
@@ -52,16 +64,16 @@ export class World {
     const sandbox = await makeSandbox(topology, names);
     try {
       await prepare?.(sandbox);
-      return new World(sandbox, await spawn(sandbox));
     } catch (error) {
       await sandbox.remove();
       throw error;
     }
+    return World.on(sandbox, () => spawn(sandbox));
   }
 
   async restart(): Promise<void> {
     this.client.close();
-    this.daemon = await spawn(this.sandbox);
+    this.daemon = await this.start();
     this.client = csiClient(this.sandbox.socket);
   }
 

@@ -1,0 +1,51 @@
+import { readdir, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { exists } from "../exists.ts";
+import { root, spawned, tool } from "../spawned.ts";
+import { type Piece, put } from "./put.ts";
+import type { Ssh } from "./ssh.ts";
+
+/** Where tests and what they need lie in a guest. */
+export const guestHome = "/opt/csimux";
+
+/** The lab's tests: the name to ask for one, and its file. */
+export async function labTests(): Promise<ReadonlyMap<string, string>> {
+  const folder = join(root, "tests/lab");
+  const names = (await readdir(folder)).filter(name => name.endsWith(".lab.ts")).sort();
+  return new Map(names.map(name => [basename(name, ".lab.ts"), join(folder, name)]));
+}
+
+const stampOf = async ({ from }: Piece): Promise<string> => {
+  const { size, mtimeMs } = await stat(from);
+  return `${from} ${size} ${mtimeMs}`;
+};
+
+/** Copies a file to the guest's folder unless it is there already, as a stamp beside it says. */
+async function putOnce(ssh: Ssh, piece: Required<Piece>): Promise<void> {
+  const stamp = await stampOf(piece);
+  const file = `${guestHome}/.stamp-${piece.name}`;
+  if ((await ssh.run(["cat", file])).stdout === stamp) return;
+  await put(ssh, piece, guestHome);
+  await ssh.run(["sh", "-c", 'printf %s "$2" >"$1"', "stamp", file, stamp]);
+}
+
+/** Brings the executable, the runtime of the tests and, where it could be built, csi-sanity into a guest. */
+export async function equip(ssh: Ssh, executable: string, sanity: string | undefined): Promise<void> {
+  await putOnce(ssh, { from: executable, name: "csimux" });
+  // node_modules/.bin/bun is a link, and the stamp must follow the file.
+  await putOnce(ssh, { from: join(root, "node_modules/bun/bin/bun.exe"), name: "bun" });
+  if (sanity !== undefined) await putOnce(ssh, { from: sanity, name: "csi-sanity" });
+}
+
+/**
+ * Bundles a test with all that it imports into one file and copies it to the guest; answers its path there. One file is read
+ * in a second where the processor is made in software; the sources and packages one by one take several.
+ */
+export async function putTest(ssh: Ssh, name: string, source: string, work: string): Promise<string> {
+  const bundle = join(work, `${name}.test.js`);
+  const argv = ["build", source, "--target=bun", "--sourcemap=inline", `--outfile=${bundle}`] as const;
+  const built = await spawned([tool("bun"), ...argv]);
+  if (built.code !== 0 || !(await exists(bundle))) throw new Error(`bundling ${source} failed:\n${built.stderr}`);
+  await put(ssh, { from: bundle }, `${guestHome}/tests`);
+  return `${guestHome}/tests/${basename(bundle)}`;
+}

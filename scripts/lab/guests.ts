@@ -1,0 +1,80 @@
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { root } from "../spawned.ts";
+import { withLock } from "./lock.ts";
+import { cache, guestFolder } from "./place.ts";
+
+/** How many guests may run on one host, whoever started them: their ports and addresses follow from their numbers. */
+export const guestNumbers = [1, 2, 3, 4, 5] as const;
+
+/** A guest that runs. */
+export interface Running {
+  readonly number: number;
+  /** The process id of its QEMU. */
+  readonly pid: number;
+  /** The checkout that started it. */
+  readonly owner: string;
+  /** The image that it came from. */
+  readonly image: string;
+}
+
+const fileOf = (number: number, name: string): Promise<string> =>
+  readFile(join(guestFolder(number), name), "utf8").catch(() => "");
+
+/** The guest of a number, when it runs. A process id alone may be somebody else's by now, so its command line is read too. */
+export async function runningGuest(number: number): Promise<Running | undefined> {
+  const pid = Number(await fileOf(number, "pid"));
+  if (!Number.isInteger(pid) || pid <= 0) return undefined;
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
+  if (!commandLine.split("\0").includes(`csimux-lab-${number}`)) return undefined;
+  return { number, pid, owner: await fileOf(number, "owner"), image: await fileOf(number, "image") };
+}
+
+/** Every guest that runs on this host. */
+export async function runningGuests(): Promise<readonly Running[]> {
+  const found = await Promise.all(guestNumbers.map(runningGuest));
+  return found.filter(guest => guest !== undefined);
+}
+
+async function freeNumber(wanted: number | undefined): Promise<number> {
+  for (const number of guestNumbers) {
+    if (wanted !== undefined && wanted !== number) continue;
+    const guest = await runningGuest(number);
+    if (guest === undefined) return number;
+    if (wanted !== undefined) throw new Error(`guest ${number} runs already, started from ${guest.owner}`);
+  }
+  throw new Error(`no guest is free; ${guestNumbers.join(", ")} are running, or there is no such guest`);
+}
+
+/**
+ * Gives a number that is free, with a new folder, to `start`, which answers the process id. Nobody else can take the number in
+ * between. Throws when the number wanted, or every number, is taken.
+ */
+export const claimGuest = (
+  wanted: number | undefined,
+  image: string,
+  start: (number: number, folder: string) => Promise<number>,
+): Promise<number> =>
+  withLock(join(cache, "guests.lock"), async () => {
+    const number = await freeNumber(wanted);
+    const folder = guestFolder(number);
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { recursive: true });
+    await writeFile(join(folder, "owner"), root);
+    await writeFile(join(folder, "image"), image);
+    await writeFile(join(folder, "pid"), String(await start(number, folder)));
+    return number;
+  });
+
+/** The guest that a command without a number means: the only one that this checkout has started. */
+export async function chosenGuest(number: number | undefined): Promise<Running> {
+  if (number !== undefined) {
+    const guest = await runningGuest(number);
+    if (guest === undefined) throw new Error(`guest ${number} is down`);
+    return guest;
+  }
+  const [own, another] = (await runningGuests()).filter(guest => guest.owner === root);
+  if (own === undefined) throw new Error("no guest of this checkout is up; start one with: bun scripts/lab/main.ts up");
+  if (another !== undefined) throw new Error("several guests of this checkout are up; say which one: --guest <number>");
+  return own;
+}

@@ -1,0 +1,146 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { build } from "../build.ts";
+import { exists } from "../exists.ts";
+import { installSanity } from "../sanity-program.ts";
+import { junitTally, nothing, plus, type Tally, tallyLine } from "../tally.ts";
+import { type Bench, borrowedBench, ownBench } from "./bench.ts";
+import { buildImage } from "./build.ts";
+import { guestHome, labTests, putTest } from "./equipment.ts";
+import type { Guest } from "./guest.ts";
+import { wantedImage } from "./place.ts";
+import { whyNotBuild, whyNotRun } from "./requirements.ts";
+import { say } from "./say.ts";
+
+/** What of the lab's tests runs, and for how long. */
+export interface LabTests {
+  /** Names of tests, such as nfs; all when empty. */
+  readonly only: readonly string[];
+  /** A guest that is up and stays up. Otherwise fresh ones are started and ended. */
+  readonly guest?: number | undefined;
+  /** When everything must be over, in milliseconds since 1970; what has not run by then counts as failed. */
+  readonly deadline: number;
+}
+
+/** One file is bound to this much, so that a hang does not take the time of all others. */
+const fileMs = 900_000;
+const oneFailure: Tally = { ...nothing, failed: 1 };
+
+/** Why the lab's tests cannot run on this machine; undefined when they can. */
+async function obstacle(): Promise<string | undefined> {
+  const running = await whyNotRun();
+  if (running !== undefined) return running;
+  return (await exists((await wantedImage()).finished)) ? undefined : whyNotBuild();
+}
+
+async function runFile({ ssh }: Guest, name: string, bundle: string, timeoutMs: number): Promise<Tally> {
+  const report = `${guestHome}/report-${name}.xml`;
+  const script =
+    'cd "$1" && rm -f "$3" && CSIMUX="$1/csimux" CSI_SANITY="$1/csi-sanity" ' +
+    'exec ./bun test "$2" --timeout=300000 --reporter=junit --reporter-outfile="$3"';
+  const { code } = await ssh.run(["sh", "-c", script, "test", guestHome, bundle, report], { show: true, timeoutMs });
+  const { stdout } = await ssh.run(["cat", report], { timeoutMs: 30_000 });
+  if (stdout === "") console.log(`FAILED: ${name} left no report; ended with code ${code}, bound to ${timeoutMs} ms`);
+  return junitTally(stdout, code);
+}
+
+/** What the guest's kernel and services said last, for whoever looks for the reason of a failure. */
+async function lastWords({ ssh }: Guest): Promise<void> {
+  const argv = ["journalctl", "--no-pager", "-n", "25", "-o", "short-precise"];
+  console.log(`the guest's journal ends with:\n${(await ssh.run(argv, { timeoutMs: 30_000 })).stdout}`);
+}
+
+/** A run of tests, one file after the other, each in the guest that the one before left in order. */
+class LabRun {
+  /** The result so far. */
+  total: Tally = nothing;
+  private readonly bench: Bench;
+  private readonly deadline: number;
+  private readonly work: string;
+
+  constructor(bench: Bench, deadline: number, work: string) {
+    this.bench = bench;
+    this.deadline = deadline;
+    this.work = work;
+  }
+
+  async all(tests: ReadonlyMap<string, string>): Promise<void> {
+    for (const [name, source] of tests) {
+      const from = Date.now();
+      console.log(`\n--- lab: ${name}`);
+      const tally = await this.one(name, source).catch((error: unknown) => {
+        console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
+        return oneFailure;
+      });
+      console.log(`--- lab: ${name}: ${tallyLine(tally)} in ${Math.round((Date.now() - from) / 1000)} s`);
+      this.total = plus(this.total, tally);
+      // Whatever a failed test left must not make the next one fail.
+      if (tally.failed > 0) await this.bench.clear();
+    }
+  }
+
+  private async one(name: string, source: string): Promise<Tally> {
+    const left = this.deadline - Date.now();
+    if (left < 1000) throw new Error("the time for the lab's tests was over before this one began");
+    const guest = await this.bench.guest();
+    const bundle = await putTest(guest.ssh, name, source, this.work);
+    const tally = await runFile(guest, name, bundle, Math.min(fileMs, left));
+    if (tally.failed > 0) await lastWords(guest);
+    return tally;
+  }
+}
+
+/**
+ * Ends the guest before the process ends by a signal, and says the result so far with the interruption as a failure. For the
+ * signals that nobody can catch, guests are tethered.
+ */
+function endOnSignal(bench: Bench, run: LabRun): void {
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.once(signal, () => {
+      say(`${signal}: ending the guest`);
+      void bench.clear().finally(() => {
+        console.log(`\n${tallyLine(plus(run.total, oneFailure))}`);
+        process.exit(1);
+      });
+    });
+}
+
+async function wantedTests(only: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  const all = await labTests();
+  const unknown = only.find(name => !all.has(name));
+  if (unknown !== undefined)
+    throw new Error(`"${unknown}" is no test of the lab; there are ${[...all.keys()].join(", ")}`);
+  return only.length === 0 ? all : new Map([...all].filter(([name]) => only.includes(name)));
+}
+
+/**
+ * Runs the tests of tests/lab inside a guest, with the executable built from this checkout. A machine that cannot run them says
+ * so, and that counts as one skipped test.
+ */
+export async function runLabTests({ only, guest, deadline }: LabTests): Promise<Tally> {
+  const tests = await wantedTests(only);
+  const reason = await obstacle();
+  if (reason !== undefined) {
+    console.log(`\n*** THE LAB'S TESTS DID NOT RUN: ${reason} ***`);
+    return { ...nothing, skipped: 1 };
+  }
+  const sanity = await installSanity();
+  if (sanity === undefined) say("no Go here (https://go.dev): what needs csi-sanity is skipped");
+  const equipment = { executable: await build(), sanity };
+  const bench = guest === undefined ? ownBench(equipment) : borrowedBench(guest, equipment);
+  const work = await mkdtemp(join(tmpdir(), "csimux-lab-"));
+  const run = new LabRun(bench, deadline, work);
+  endOnSignal(bench, run);
+  try {
+    await buildImage();
+    await run.all(tests);
+    return run.total;
+  } catch (error) {
+    console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
+    return plus(run.total, oneFailure);
+  } finally {
+    await bench.clear();
+    await rm(work, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,107 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import type { VolumeCapabilitySchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { mountCapability } from "../../scripts/client.ts";
+import { startDaemon } from "../../scripts/daemon.ts";
+import { exists } from "../../scripts/exists.ts";
+import { makeSandbox } from "../../scripts/sandbox.ts";
+import { runSanity } from "../../scripts/sanity-suite.ts";
+import type { Tally } from "../../scripts/tally.ts";
+import { World } from "../serve/world.ts";
+
+/** The executable under test, and csi-sanity where the host could build it. `make test-lab` copies both into the guest. */
+const executable = process.env["CSIMUX"] ?? "/opt/csimux/csimux";
+const sanityProgram = process.env["CSI_SANITY"] ?? "/opt/csimux/csi-sanity";
+
+/** What csimux of a lab test serves. */
+export interface Setting {
+  /** The text of each connection file, by the connection's name. */
+  readonly connections: Readonly<Record<string, string>>;
+  /** Lines that proxy.yaml gets below `proxy:`, each with its indentation. */
+  readonly proxy?: readonly string[];
+  /** Added to csimux's environment. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/**
+ * Starts the compiled csimux, controller and node in one, in a folder of its own. Bounds are wide: where the processor is made in
+ * software, a start takes three seconds and a call some tens of milliseconds.
+ */
+export async function startCsimux({ connections, proxy = [], env = {} }: Setting): Promise<World> {
+  const sandbox = await makeSandbox("off", []);
+  for (const [name, text] of Object.entries(connections))
+    await writeFile(join(sandbox.connections, `${name}.yaml`), text);
+  const lines = ["driver: proxy", "proxy:", `  configFolder: ${sandbox.connections}`, ...proxy, ""];
+  await writeFile(sandbox.config, lines.join("\n"));
+  return World.on(sandbox, () =>
+    startDaemon({ command: [executable], sandbox, env: { CSI_NODE_ID: hostname(), ...env }, startMs: 60_000 }),
+  );
+}
+
+/** A volume as CreateVolume answers it. */
+export interface Made {
+  readonly volumeId: string;
+  readonly volumeContext: Readonly<Record<string, string>>;
+}
+
+/** How a volume is mounted. */
+export interface MountOptions {
+  readonly capability?: MessageInitShape<typeof VolumeCapabilitySchema>;
+  readonly secrets?: Record<string, string>;
+  readonly readonly?: boolean;
+}
+
+/** Kubelet's two folders for a volume: one for the node, one for a pod. */
+export function foldersOf(world: World, { volumeId }: Made): { readonly staging: string; readonly target: string } {
+  const key = volumeId.replaceAll(/[^a-z0-9]/gi, "_");
+  return {
+    staging: join(world.sandbox.folder, `staging-${key}`),
+    target: join(world.sandbox.folder, "pods", key, "mount"),
+  };
+}
+
+/** Stages and publishes a volume as kubelet does; answers the pod's path. */
+export async function mountVolume(world: World, volume: Made, options: MountOptions = {}): Promise<string> {
+  const { staging, target } = foldersOf(world, volume);
+  await mkdir(staging, { recursive: true });
+  const common = {
+    volumeId: volume.volumeId,
+    volumeCapability: options.capability ?? mountCapability,
+    volumeContext: { ...volume.volumeContext },
+    stagingTargetPath: staging,
+  };
+  await world.node("nodeStageVolume", { ...common, secrets: options.secrets ?? {} }, 120_000);
+  await world.node("nodePublishVolume", { ...common, targetPath: target, readonly: options.readonly ?? false }, 60_000);
+  return target;
+}
+
+/** Unpublishes and unstages a volume. */
+export async function unmountVolume(world: World, volume: Made): Promise<void> {
+  const { staging, target } = foldersOf(world, volume);
+  await world.node("nodeUnpublishVolume", { volumeId: volume.volumeId, targetPath: target }, 60_000);
+  await world.node("nodeUnstageVolume", { volumeId: volume.volumeId, stagingTargetPath: staging }, 120_000);
+}
+
+/** Hands a mounted volume to `work`, and takes it down whatever comes of that. */
+export async function whileMounted<T>(
+  world: World,
+  volume: Made,
+  work: (path: string) => Promise<T>,
+  options: MountOptions = {},
+): Promise<T> {
+  const path = await mountVolume(world, volume, options);
+  try {
+    return await work(path);
+  } finally {
+    await unmountVolume(world, volume);
+  }
+}
+
+/** Whether csi-sanity is in the guest; the host builds it with Go. */
+export const hasSanity = (): Promise<boolean> => exists(sanityProgram);
+
+/** Runs the CSI conformance suite against a csimux of a lab test. Ten minutes at most. */
+export const sanityAgainst = (world: World, parameters: Readonly<Record<string, string>>): Promise<Tally> =>
+  runSanity({ program: sanityProgram, ...world.sandbox, parameters, timeoutMs: 600_000 });

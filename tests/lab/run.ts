@@ -1,0 +1,20 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { spawned } from "../../scripts/spawned.ts";
+
+/** Runs a program in the guest and answers what it printed; throws with its words when it fails. Half a minute at most. */
+export async function run(argv: readonly [string, ...string[]], timeoutMs = 30_000): Promise<string> {
+  const { code, stdout, stderr } = await spawned(argv, { cwd: "/", timeoutMs });
+  if (code !== 0) throw new Error(`${argv.join(" ")}: code ${code}: ${stderr}${stdout}`);
+  return stdout;
+}
+
+/** Waits until `look` finds something; throws after the time, half a minute when absent. */
+export async function waitFor<T>(what: string, look: () => Promise<T | undefined>, timeoutMs = 30_000): Promise<T> {
+  const until = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined) return found;
+    if (Date.now() > until) throw new Error(`${what}: not seen within ${timeoutMs / 1000} s`);
+    await pause(100);
+  }
+}

@@ -1,0 +1,83 @@
+import { readdir, readFile } from "node:fs/promises";
+import { run } from "./run.ts";
+
+const lines = (text: string): readonly string[] => text.split("\n").filter(line => line !== "");
+const entries = (folder: string): Promise<readonly string[]> => readdir(folder).catch(() => []);
+const text = (file: string): Promise<string> =>
+  readFile(file, "utf8").then(
+    read => read.trim(),
+    () => "",
+  );
+
+/** Entries of a folder, each with what one of its files says. */
+const described = async (folder: string, file: string): Promise<readonly string[]> =>
+  Promise.all((await entries(folder)).map(async name => `${name} ${await text(`${folder}/${name}/${file}`)}`));
+
+async function mounts(): Promise<readonly string[]> {
+  const fields = lines(await readFile("/proc/self/mountinfo", "utf8")).map(line => line.split(" "));
+  // Automatic mounts come and go by themselves.
+  return fields.map(field => field[4] ?? "").filter(point => !/^\/(proc|sys|dev|run)\//.test(point));
+}
+
+/** Block devices with something in them: the kernel keeps unused loop devices. */
+async function blockDevices(): Promise<readonly string[]> {
+  const names = await entries("/sys/block");
+  const used = await Promise.all(
+    names.map(async name => {
+      if (name.startsWith("loop")) return (await text(`/sys/block/${name}/loop/backing_file`)) !== "";
+      return (await text(`/sys/block/${name}/size`)) !== "0";
+    }),
+  );
+  return names.filter((_, index) => used[index]);
+}
+
+async function iscsiRecords(): Promise<readonly string[]> {
+  const targets = await entries("/etc/iscsi/nodes");
+  const portals = await Promise.all(
+    targets.map(async name => (await entries(`/etc/iscsi/nodes/${name}`)).map(at => `${name} ${at}`)),
+  );
+  return portals.flat();
+}
+
+async function configured(): Promise<readonly string[]> {
+  const folders = ["target/iscsi", "target/core", "nvmet/subsystems", "nvmet/ports"];
+  const found = await Promise.all(
+    folders.map(async folder => (await entries(`/sys/kernel/config/${folder}`)).map(name => `${folder}/${name}`)),
+  );
+  const own = /\/(discovery_auth|lio_version|alua|cpus_allowed_list)$/;
+  return found.flat().filter(name => !own.test(name));
+}
+
+/** Everything that volumes leave in this machine when they are not taken down well, by kind. */
+const kinds: Readonly<Record<string, () => Promise<readonly string[]>>> = {
+  mount: mounts,
+  "block device": blockDevices,
+  "iSCSI session": () => described("/sys/class/iscsi_session", "targetname"),
+  "iSCSI record": iscsiRecords,
+  "NVMe controller": () => described("/sys/class/nvme", "subsysnqn"),
+  "target, backstore, subsystem or port": configured,
+  "dataset, zvol or snapshot": async () => lines(await run(["zfs", "list", "-H", "-t", "all", "-o", "name"])),
+  "NFS export": async () => lines(await text("/var/lib/nfs/etab")).map(line => line.split("\t")[0] ?? ""),
+  "SMB share": () => entries("/var/lib/samba/usershares"),
+  "namespace of the network": () => entries("/run/netns"),
+};
+
+/** What there is in this machine now, one line each. */
+export async function traces(): Promise<ReadonlySet<string>> {
+  const found = new Set<string>();
+  for (const [kind, look] of Object.entries(kinds)) for (const name of await look()) found.add(`${kind}: ${name}`);
+  return found;
+}
+
+/**
+ * What is in this machine that was not there `before`. Kernels take sessions and mounts down a moment after they were told to, so
+ * it looks again for up to ten seconds as long as there is something.
+ */
+export async function leftSince(before: ReadonlySet<string>): Promise<readonly string[]> {
+  const until = Date.now() + 10_000;
+  for (;;) {
+    const left = [...(await traces())].filter(trace => !before.has(trace));
+    if (left.length === 0 || Date.now() > until) return left;
+    await new Promise(resolve => setTimeout(resolve, 250));
+  }
+}
