@@ -1,38 +1,15 @@
-import { appendFile, chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { exists } from "../exists.ts";
 import { spawned } from "../spawned.ts";
 import { workingAccelerator } from "./accelerator.ts";
+import { type Build, loggedBuild } from "./build-log.ts";
 import { freeze } from "./freeze.ts";
 import { withLock } from "./lock.ts";
 import { cache, type Image, wantedImage } from "./place.ts";
 import { whyNotBuild } from "./requirements.ts";
 import { addZfs, configure, kernelOf, makeRoot } from "./root-folder.ts";
 import { say } from "./say.ts";
-
-/** A build of an image under way. */
-export interface Build {
-  say(text: string): void;
-  /** Runs a program to its end, with its output in the build's log; throws with the last lines when it fails. */
-  run(argv: readonly [string, ...string[]]): Promise<void>;
-}
-
-function logged(log: string): Build {
-  return {
-    say,
-    async run(argv) {
-      // Whoever is killed cannot end what it started, so the kernel does (prctl(2), PR_SET_PDEATHSIG).
-      const tethered = ["setpriv", "--pdeathsig", "KILL", ...argv] as const;
-      const result = await spawned(tethered, { cwd: "/", timeoutMs: 1_800_000 });
-      const output = `$ ${argv.join(" ")}\n${result.stdout}${result.stderr}`;
-      await appendFile(log, output);
-      if (result.code === 0) return;
-      throw new Error(
-        `${argv[0]} failed with code ${result.code}, see ${log}:\n${output.split("\n").slice(-15).join("\n")}`,
-      );
-    },
-  };
-}
 
 async function makeDisks(build: Build, image: Image, work: string): Promise<void> {
   const root = join(work, "root");
@@ -57,7 +34,7 @@ async function makeImage(image: Image): Promise<void> {
   await mkdir(work);
   await rm(image.folder, { recursive: true, force: true });
   await mkdir(image.folder, { recursive: true });
-  const build = logged(join(image.folder, "build.log"));
+  const build = loggedBuild(join(image.folder, "build.log"));
   try {
     await build.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "csimux-lab", "-f", image.key]);
     await makeDisks(build, image, work);

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { exists } from "../exists.ts";
-import type { Build } from "./build.ts";
+import type { Build } from "./build-log.ts";
 import { findMirror, suite, useMirror } from "./mirror.ts";
 import { cache, recipe } from "./place.ts";
 

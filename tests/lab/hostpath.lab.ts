@@ -56,7 +56,7 @@ test.each(["local", "mounted"])("a volume lives its life on a folder that is %s"
   await world.controller("controllerExpandVolume", { volumeId: made.volumeId, capacityRange: mebibytes(5) });
   await world.controller("deleteSnapshot", { snapshotId: snapshot?.snapshotId ?? "" });
   for (const { volumeId } of [made, clone]) await world.controller("deleteVolume", { volumeId });
-  expect(await readdir(`${base}/${connection}/v`)).toEqual([]);
+  expect(await readdir(`${base}/${connection}`)).toEqual([]);
 });
 
 test.skipIf(!(await hasSanity()))(
