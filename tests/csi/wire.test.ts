@@ -84,7 +84,18 @@ function generatedRows(): string[] {
   ];
 }
 
-describe("the generated code against the published wire format of CSI 1.12", () => {
+/** What 1.13 took away and reserved, as 1.12 had it: orchestrators that ask by the old capability still read it. */
+const kept = [
+  row("message", "ListVolumesResponse.VolumeStatus", "volume_condition", 2, "VolumeCondition", "", "alpha"),
+  row("message", "ControllerGetVolumeResponse.VolumeStatus", "volume_condition", 2, "VolumeCondition", "", ""),
+  row("enum", "ControllerServiceCapability.RPC.Type", "VOLUME_CONDITION", 11, "", "", "alpha"),
+  row("message", "NodeGetVolumeStatsResponse", "volume_condition", 2, "VolumeCondition", "", "alpha"),
+  row("message", "VolumeCondition", "abnormal", 1, "bool", "", "alpha_message"),
+  row("message", "VolumeCondition", "message", 2, "string", "", "alpha_message"),
+  row("enum", "NodeServiceCapability.RPC.Type", "VOLUME_CONDITION", 4, "", "", "alpha"),
+];
+
+describe("the generated code against the published wire format of CSI 1.13", () => {
   const generated = generatedRows();
 
   test("the table has the columns that this test reads, and no row twice", () => {
@@ -97,12 +108,12 @@ describe("the generated code against the published wire format of CSI 1.12", () 
     expect(published.filter(line => !generated.includes(line))).toEqual([]);
   });
 
-  test("nothing exists that is not published", () => {
-    expect(generated.filter(line => !published.includes(line))).toEqual([]);
+  test("nothing exists that is not published, but for what was and is reserved", () => {
+    expect(generated.filter(line => !published.includes(line)).sort()).toEqual([...kept].sort());
   });
 
-  test("exactly 19 fields are marked as secrets", () => {
-    expect(generated.filter(line => line.includes("csi_secret"))).toHaveLength(19);
+  test("exactly 22 fields are marked as secrets", () => {
+    expect(generated.filter(line => line.includes("csi_secret"))).toHaveLength(22);
   });
 
   test("the options have the numbers of the specification", () => {
