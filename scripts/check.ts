@@ -1,4 +1,5 @@
 import { readdir } from "node:fs/promises";
+import { checkDriverNames } from "./driver-names.ts";
 import { checkDrivers } from "./drivers.ts";
 import { checkImports } from "./imports.ts";
 import { checkLockFile } from "./lockfile.ts";
@@ -42,6 +43,7 @@ async function checks(): Promise<readonly Check[]> {
     imports,
     ...(await generators()),
     { title: "the lock file is complete", run: checkLockFile },
+    { title: "a driver's name stands in its module alone", run: checkDriverNames },
     { title: "every driver has an example and a contract test", run: () => checkDrivers() },
   ];
 }

@@ -24,7 +24,11 @@ export interface NodeParts {
 }
 
 /** The Node service. It needs no connection: the volume context says how a volume is attached. */
-export const nodeService = ({ volumes, info, version }: NodeParts): Instrumented<ServiceImpl<typeof Node>> => ({
+export const nodeService = ({
+  volumes,
+  info,
+  version,
+}: NodeParts): Partial<Instrumented<ServiceImpl<typeof Node>>> => ({
   nodeGetCapabilities: async () => ({
     capabilities: nodeCapabilities(version).map(type => ({ type: { case: "rpc", value: { type } } })),
   }),
