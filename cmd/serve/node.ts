@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { NodeSettings } from "../../lib/config/node.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
 import { hostRunner } from "../../lib/io/host.ts";
@@ -10,6 +9,7 @@ import { attachers } from "../../lib/node/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { Host } from "../host.ts";
+import type { MainFile } from "../main-file.ts";
 import { toolEnvironment } from "../tools.ts";
 import type { OwnNode } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
@@ -28,14 +28,24 @@ async function writable(folder: string): Promise<void> {
 }
 
 /** Builds the node half by hand. */
-export function openNode(options: ServeOptions, host: Host, { info }: OwnNode, settings: NodeSettings) {
+export function openNode(options: ServeOptions, host: Host, main: MainFile, { info }: OwnNode) {
   const runner = localRunner({ env: toolEnvironment(host.env) });
   const state = options.stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", options.name);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({
     runner,
-    attachers: attachers({ runner, host: onHost }),
-    disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings }),
+    host: onHost,
+    mountFlags: async () => {
+      await main.refresh();
+      return main.config.node.mountFlags;
+    },
+    attachers: attachers({
+      runner,
+      host: onHost,
+      hostMounts: host.env["USE_HOST_MOUNT_TOOLS"] === "1",
+      devices: "/dev",
+    }),
+    disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),
     records: join(state, "volumes"),
     mountinfo: "/proc/self/mountinfo",
   });

@@ -59,7 +59,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const main = await MainFile.load(options.config, outside, log);
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const node = openNode(options, host, own, main.config.node);
+  const node = openNode(options, host, main, own);
   if (modes.has("node")) await node.checkState(log);
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });

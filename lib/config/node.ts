@@ -16,7 +16,7 @@ const mount = record(
   {
     mount_flags: optional(
       text({
-        description: "comma-separated flags for every mount of a disk; may hold credentials",
+        description: "comma-separated flags for every mount of a share or disk; may hold credentials",
         example: "noatime",
         secret: true,
       }),
@@ -40,7 +40,7 @@ export const nodeSchema = record(
   { description: "what nodes do with every volume; counts in the main file alone" },
 );
 
-/** What nodes do with every disk. */
+/** What nodes do with every volume. */
 export interface NodeSettings {
   readonly mountFlags: readonly string[];
   /** By file system. */

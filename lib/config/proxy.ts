@@ -42,6 +42,7 @@ export interface ProxyConfig {
   /** first: a volume that the most preferred place cannot reach is refused, so that the scheduler looks elsewhere. */
   readonly honourPreferred: "off" | "first";
   readonly defaults: Defaults;
+  /** What nodes do with every volume. */
   readonly node: NodeSettings;
 }
 

@@ -1,6 +1,7 @@
 import type { Access, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { MountTable } from "./mount-table.ts";
+import type { MountWords } from "./mount-words.ts";
 import type { Context } from "./requests.ts";
 
 /** A folder that is there already and is bind mounted. */
@@ -17,11 +18,19 @@ export interface Share {
   readonly fsType: string;
   /** "server:/folder", "//server/share". */
   readonly source: string;
-  /** Options of the mount besides those that the access mode asks for; never a secret. */
+  /** Other sources of the same content, tried in this order when the first does not answer. */
+  readonly alternatives?: readonly string[];
+  /** Options of the mount besides those that a bind mount can carry; never a secret. */
   readonly options: readonly string[];
-  /** For mount(8) alone, never kept: secrets go to its helpers through these. */
+  /** It takes the host's mount(8), because its helper is there only. */
+  readonly onHost?: boolean;
+  /** For mount(8) alone, never kept: secrets go to its helper through its stdin. */
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Words that must not be printed. */
+  readonly secret?: readonly string[];
+  /** What its helper complains about, besides what mount(8) itself does. */
+  readonly words?: MountWords;
 }
 
 /** A block device that this node sees. */

@@ -3,8 +3,11 @@ const restricting: ReadonlySet<string> = new Set(["ro", "nosuid", "nodev", "noex
 const accessTimes: ReadonlySet<string> = new Set(["noatime", "relatime", "strictatime"]);
 
 /** The words of a flag list; callers may join several with commas. */
-const words = (flags: readonly string[]): readonly string[] =>
-  flags.flatMap(flag => flag.split(",")).map(flag => flag.trim());
+export const flagWords = (flags: readonly string[]): readonly string[] =>
+  flags
+    .flatMap(flag => flag.split(","))
+    .map(flag => flag.trim())
+    .filter(flag => flag !== "");
 
 /**
  * The flags of a list that a bind mount can carry, sorted, each once. File-system options (`nfsvers=3`, `context=…`) and
@@ -12,13 +15,15 @@ const words = (flags: readonly string[]): readonly string[] =>
  */
 export const bindFlags = (flags: readonly string[]): readonly string[] =>
   [
-    ...new Set(words(flags).filter(flag => restricting.has(flag) || accessTimes.has(flag) || flag === "nodiratime")),
+    ...new Set(
+      flagWords(flags).filter(flag => restricting.has(flag) || accessTimes.has(flag) || flag === "nodiratime"),
+    ),
   ].sort();
 
 /** The words of a list that `bindFlags` leaves out, without those that only state the default. */
 export const otherFlags = (flags: readonly string[]): readonly string[] => {
   const kept = new Set(bindFlags(flags));
-  return words(flags).filter(flag => !kept.has(flag) && !["", "defaults", "rw"].includes(flag));
+  return flagWords(flags).filter(flag => !kept.has(flag) && !["defaults", "rw"].includes(flag));
 };
 
 /**

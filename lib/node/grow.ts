@@ -1,9 +1,9 @@
 import type { Call } from "../core/call.ts";
+import type { Turns } from "../io/turns.ts";
 import { type Attachers, attacherOf } from "./attachers.ts";
 import type { Disks } from "./disks.ts";
 import type { StageRecord } from "./records.ts";
-import { isReadOnly } from "./stage.ts";
-import type { Turns } from "./turns.ts";
+import { inTurn, isReadOnly } from "./stage.ts";
 
 /** The work of NodeExpandVolume. The caller holds the volume. */
 export class Growing {
@@ -23,8 +23,8 @@ export class Growing {
    */
   async grow(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
-    const lock = attacher.lockOf?.(record.context);
-    const bytes = await this.#turns.take(lock, call.signal, async () => attacher.grown?.(record, least, call));
+    const work = async () => attacher.grown?.(record, least, call);
+    const bytes = await inTurn(this.#turns, attacher, record.context, call, work);
     const mounted = record.attached?.kind === "device" ? record.attached.mounted : undefined;
     if (!mounted || isReadOnly(record.mode)) return bytes;
     const { source, fsType } = mounted;

@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path";
-import { CsiError } from "../core/errors.ts";
+import { type Code, CsiError } from "../core/errors.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
-import type { Argv, CommandRunner, Output } from "../io/runner.ts";
+import type { Argv, Command, CommandRunner, Output } from "../io/runner.ts";
 import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
+import { type MountWords, mountCode } from "./mount-words.ts";
 import { realPlace } from "./paths.ts";
 
 /** More mounts than this on one mount point are not of our making. */
@@ -29,20 +30,31 @@ export interface FileSystem {
   readonly at: string;
   /** As in Bind; given to the mount itself. */
   readonly flags: readonly string[];
+  /** By the host's mount(8). */
+  readonly onHost?: boolean;
   /** For the helper of mount(8): where secrets go. */
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
+  readonly secret?: readonly string[];
+  readonly words?: MountWords;
+  /** As in Command. */
+  readonly timeoutMs?: number;
 }
 
 /** Makes and undoes mounts with mount(8) and umount(8), and believes nothing but the kernel's mount table. */
 export class Mounts {
   readonly #runner: CommandRunner;
+  readonly #host: CommandRunner;
   readonly #mountinfo: string;
   readonly #folder: string;
 
-  /** `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. `folder` is csimux's own, for short-lived mounts. */
-  constructor(runner: CommandRunner, mountinfo: string, folder: string) {
+  /**
+   * `host` runs the host's programs. `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. `folder` is
+   * csimux's own, for short-lived mounts.
+   */
+  constructor(runner: CommandRunner, host: CommandRunner, mountinfo: string, folder: string) {
     this.#runner = runner;
+    this.#host = host;
     this.#mountinfo = mountinfo;
     this.#folder = folder;
   }
@@ -105,7 +117,7 @@ export class Mounts {
     const task = `binding ${bind.source} to ${bind.at}`;
     const wanted = before.identity(bind.source);
     const argv: Argv = ["mount", "-n", "-o", ["bind", ...options].join(","), bind.source, bind.at];
-    const output = await this.#run(argv, task, signal);
+    const output = await this.#run({ argv }, task, signal);
     const after = await this.table();
     const wrong = misfit(after.top(bind.at), wanted, bind.flags);
     if (output.exitCode === 0 && !wrong) return;
@@ -115,10 +127,10 @@ export class Mounts {
 
   /**
    * Mounts a file system at an unmounted place and says what is seen there. A mount that came out otherwise is undone.
-   * Throws "internal" when mount(8) refuses.
+   * When mount(8) refuses, its words say which error is thrown.
    */
   async mount(wanted: FileSystem, before: MountTable, signal: AbortSignal): Promise<Identity> {
-    const { fsType, source, at, flags } = wanted;
+    const { fsType, source, at, flags, stdin, env, secret, timeoutMs } = wanted;
     const task = `mounting ${source} at ${at}`;
     const options = [...new Set([...flags, ...wanted.options])];
     const argv: Argv = [
@@ -130,13 +142,19 @@ export class Mounts {
       source,
       at,
     ];
-    const output = await this.#run(argv, task, signal, wanted);
+    const more = {
+      ...(stdin !== undefined && { stdin }),
+      ...(env && { env }),
+      ...(secret && { secret }),
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    };
+    const output = await this.#run({ argv, ...more }, task, signal, wanted.onHost ? this.#host : this.#runner);
     const after = await this.table();
     const top = after.top(at);
     const wrong = misfit(top, top ?? { device: "", root: "" }, flags);
     if (output.exitCode === 0 && top && !wrong) return { device: top.device, root: top.root };
     if (after.layers(at) > before.layers(at)) await this.#peel(at, after, signal);
-    throw exited(output, task, wrong);
+    throw exited(output, task, wrong, mountCode(complaint(output), wanted.words));
   }
 
   /** Gives an existing mount the flags that a crash between its making and its protection left out. */
@@ -150,7 +168,7 @@ export class Mounts {
     const task = `protecting ${at}`;
     const options = bindOptions(flags, before.top(at)?.options ?? []);
     const argv: Argv = ["mount", "-n", "-o", ["remount", "bind", ...options].join(","), at];
-    const output = await this.#run(argv, task, signal);
+    const output = await this.#run({ argv }, task, signal);
     const wrong = misfit((await this.table()).top(at), shows, flags);
     if (output.exitCode !== 0 || wrong) throw exited(output, task, wrong);
   }
@@ -168,7 +186,7 @@ export class Mounts {
     let layers = before.layers(at);
     if (layers > 0 && !before.top(at)) throw hidden(at, before.covering(at));
     for (let step = 0; layers > 0; step++) {
-      const output = await this.#run(["umount", "-n", "-c", at], `unmounting ${at}`, signal);
+      const output = await this.#run({ argv: ["umount", "-n", "-c", at] }, `unmounting ${at}`, signal);
       const after = await this.table();
       const left = after.layers(at);
       if (left > 0 && !after.top(at)) throw hidden(at, after.covering(at));
@@ -182,15 +200,9 @@ export class Mounts {
     }
   }
 
-  async #run(
-    argv: Argv,
-    task: string,
-    signal: AbortSignal,
-    { stdin, env }: Pick<FileSystem, "stdin" | "env"> = {},
-  ): Promise<Output> {
-    const input = { ...(stdin !== undefined && { stdin }), ...(env && { env }) };
+  async #run(command: Command, task: string, signal: AbortSignal, runner = this.#runner): Promise<Output> {
     try {
-      return await this.#runner.run({ argv, ...input }, signal);
+      return await runner.run(command, signal);
     } catch (error) {
       throw commandFailure(error, task);
     }
@@ -222,7 +234,7 @@ const hidden = (at: string, cover: Mount | undefined): CsiError =>
   new CsiError("unavailable", `${at} is still mounted, but hidden by the mount at ${cover?.at}; unmount that first`);
 
 /** A mount that is not what was asked for is not final: the source may have been an automount, or moved meanwhile. */
-const exited = (output: Output, task: string, wrong: string | undefined): CsiError =>
+const exited = (output: Output, task: string, wrong: string | undefined, code: Code = "internal"): CsiError =>
   output.exitCode === 0
     ? new CsiError("unavailable", `${task} failed: ${wrong}`)
-    : new CsiError("internal", `${task} failed with exit code ${output.exitCode}: ${complaint(output)}`);
+    : new CsiError(code, `${task} failed with exit code ${output.exitCode}: ${complaint(output)}`);

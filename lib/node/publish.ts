@@ -7,6 +7,7 @@ import { ensureFile, ensureFolder, removeEntry } from "./entries.ts";
 import { bindFlags, lackingFlags } from "./flags.ts";
 import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Bind, type Mounts, misfit } from "./mounts.ts";
+import { withoutPasswords } from "./options.ts";
 import { isOwn, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
 import { isTarget, lastingContext, type Published, type Records, type StageRecord, stagedAt } from "./records.ts";
@@ -182,7 +183,7 @@ function wantedOf(request: PublishRequest, staged: StageRecord, target: string):
   const terms = {
     kind,
     fsType: fsType || undefined,
-    mountFlags,
+    mountFlags: withoutPasswords(mountFlags),
     mountGroup: mountGroup || undefined,
     mode,
     readonly,

@@ -1,13 +1,16 @@
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
 import type { Attached, Device, Folder, Share, Wanted } from "./attacher.ts";
-import type { Disks, Mountable } from "./disks.ts";
+import type { Disks } from "./disks.ts";
 import { type Draft, isRepeated } from "./draft.ts";
 import { ensureFile, ensureFolder } from "./entries.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type FileSystem, type Mounts, misfit } from "./mounts.ts";
 import { type Kept, type Mounted, type StageRecord, stagedAt } from "./records.ts";
+
+/** How long one of several servers may take, in milliseconds: the call has two minutes for all. */
+const oneOfSeveralMs = 10_000;
 
 /** One staging that has come to the point where the volume is attached. */
 interface Scene {
@@ -72,8 +75,10 @@ export class Showing {
     const { draft, table, at } = scene;
     const attached: Kept = { kind: "share", fsType: share.fsType, source: share.source };
     const top = table.top(at);
-    if (!top) return await this.#mount(share, attached, scene);
-    const known = table.isOf(at, share) ? top : draft.record.shows;
+    if (!top) return await this.#mountShare(share, scene);
+    const sources = [share.source, ...(share.alternatives ?? [])];
+    const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
+    const known = isOurs ? top : draft.record.shows;
     await this.#again(known ?? unlike(share.source), attached, scene);
     await draft.save({ shows: { device: top.device, root: top.root } });
   }
@@ -92,7 +97,8 @@ export class Showing {
     const { volumeId, fsType } = draft.record;
     const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
-    await this.#mount(mountable, { ...keptDevice(device), mounted }, scene);
+    const options = [...mountable.options, ...otherFlags(wanted.capability.mountFlags)];
+    await this.#mount({ ...mountable, options }, { ...keptDevice(device), mounted }, scene);
     return mounted;
   }
 
@@ -119,12 +125,29 @@ export class Showing {
     await this.#mounts.bind({ source: device.path, at, flags: draft.record.flags }, table, call.signal);
   }
 
-  async #mount(what: Share | Mountable, attached: Kept, { draft, table, call, at, wanted }: Scene): Promise<void> {
+  /** A source that does not answer gives way to the next one, if there is one. */
+  async #mountShare(share: Share, scene: Scene): Promise<void> {
+    const { alternatives = [], fsType } = share;
+    for (const [index, source] of [share.source, ...alternatives].entries()) {
+      const isLast = index === alternatives.length;
+      try {
+        const timeoutMs = isLast ? {} : { timeoutMs: oneOfSeveralMs };
+        return await this.#mount({ ...share, source, ...timeoutMs }, { kind: "share", fsType, source }, scene);
+      } catch (error) {
+        if (isLast || isFinal(error) || scene.call.signal.aborted) throw error;
+        scene.call.log.warn("a server of a volume does not answer, the next one is tried", { source });
+      }
+    }
+  }
+
+  async #mount(
+    what: Omit<FileSystem, "at" | "flags">,
+    attached: Kept,
+    { draft, table, call, at }: Scene,
+  ): Promise<void> {
     await draft.save({ attached, shows: undefined });
     await ensureFolder(at, call.signal);
-    const options = [...what.options, ...otherFlags(wanted.capability.mountFlags)];
-    const fileSystem: FileSystem = { ...what, options, at, flags: draft.record.flags };
-    const shows = await this.#mounts.mount(fileSystem, table, call.signal);
+    const shows = await this.#mounts.mount({ ...what, at, flags: draft.record.flags }, table, call.signal);
     await draft.save({ shows });
   }
 

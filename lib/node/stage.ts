@@ -1,6 +1,7 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
+import type { Turns } from "../io/turns.ts";
 import type { Attacher, Attachment, Wanted } from "./attacher.ts";
 import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
 import { Draft, isRepeated } from "./draft.ts";
@@ -8,12 +9,12 @@ import { removeEntry } from "./entries.ts";
 import { bindFlags } from "./flags.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { Mounts } from "./mounts.ts";
+import { withAllFlags } from "./options.ts";
 import { isOwn, live, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
 import { blockFile, isTarget, lastingContext, type Records, type StageRecord, stagedAt } from "./records.ts";
-import type { StageRequest, UnstageRequest } from "./requests.ts";
+import type { Context, StageRequest, UnstageRequest } from "./requests.ts";
 import type { Showing } from "./show.ts";
-import type { Turns } from "./turns.ts";
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
 
@@ -77,6 +78,18 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
 
 const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
 
+/** Works on what the volume shares with others when no other volume does; at once where it shares nothing. */
+export function inTurn<T>(
+  turns: Turns,
+  attacher: Attacher,
+  context: Context,
+  call: Call,
+  work: () => Promise<T>,
+): Promise<T> {
+  const name = attacher.lockOf?.(context);
+  return name === undefined ? work() : turns.take(name, call.signal, work);
+}
+
 /** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
 export class Staging {
   readonly #attachers: Attachers;
@@ -85,17 +98,30 @@ export class Staging {
   readonly #showing: Showing;
   readonly #turns: Turns;
 
-  constructor(attachers: Attachers, mounts: Mounts, records: Records, showing: Showing, turns: Turns) {
+  readonly #mountFlags: () => Promise<readonly string[]>;
+
+  /** `mountFlags` are those that every staged mount gets. */
+  constructor(
+    attachers: Attachers,
+    mounts: Mounts,
+    records: Records,
+    showing: Showing,
+    turns: Turns,
+    mountFlags: () => Promise<readonly string[]>,
+  ) {
     this.#attachers = attachers;
     this.#mounts = mounts;
     this.#records = records;
     this.#showing = showing;
     this.#turns = turns;
+    this.#mountFlags = mountFlags;
   }
 
   /** `stagingPath` is a checked path. The record is written before anything is done, so that a crash can be undone. */
-  async stage(request: StageRequest, call: Call): Promise<void> {
-    const { volumeId, capability, context } = request;
+  async stage(asked: StageRequest, call: Call): Promise<void> {
+    const { volumeId, context } = asked;
+    const capability = withAllFlags(asked.capability, await this.#mountFlags(), context, call);
+    const request = { ...asked, capability };
     const protocol = context[protocolKey] ?? "";
     const attacher = attacherOf(this.#attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
@@ -124,7 +150,7 @@ export class Staging {
   ): Promise<void> {
     if (attacher.detach) await draft.save();
     const work = () => attacher.attach(wanted, draft.note, call);
-    const attached = await this.#turns.take(attacher.lockOf?.(wanted.context), call.signal, work);
+    const attached = await inTurn(this.#turns, attacher, wanted.context, call, work);
     // What takes its time to attach finds other mounts than before.
     const table = attacher.detach ? await this.#mounts.table() : wanted.table;
     await this.#showing.show(attached, wanted, draft, before, table, call);
@@ -150,7 +176,7 @@ export class Staging {
 
   async #detach(record: StageRecord, call: Call): Promise<void> {
     const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
-    await this.#turns.take(attacher.lockOf?.(record.context), call.signal, async () => {
+    await inTurn(this.#turns, attacher, record.context, call, async () => {
       if (attacher.detach) await attacher.detach(record, await this.#others(record), call);
       await this.#records.remove(record.volumeId);
     });

@@ -2,6 +2,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { Locks } from "../core/locks.ts";
 import type { CommandRunner } from "../io/runner.ts";
+import { Turns } from "../io/turns.ts";
 import type { Attachers } from "./attachers.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
@@ -13,12 +14,15 @@ import { Records, type StageRecord } from "./records.ts";
 import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, UnstageRequest } from "./requests.ts";
 import { Showing } from "./show.ts";
 import { Staging } from "./stage.ts";
-import { Turns } from "./turns.ts";
 import { type Usage, Usages } from "./usage.ts";
 
 /** What the node side needs from outside. */
 export interface NodePorts {
   readonly runner: CommandRunner;
+  /** The host's programs. */
+  readonly host: CommandRunner;
+  /** Flags that this node gives to every mount of a share or device: `node.mount.mount_flags` of the main file. */
+  readonly mountFlags: () => Promise<readonly string[]>;
   readonly attachers: Attachers;
   readonly disks: Disks;
   /** The folder of the records; must survive restarts of the process. */
@@ -42,11 +46,18 @@ export class NodeVolumes {
   readonly #usages: Usages;
 
   /** Does no I/O. */
-  constructor({ runner, attachers, disks, records, mountinfo }: NodePorts) {
+  constructor({ runner, host, mountFlags, attachers, disks, records, mountinfo }: NodePorts) {
     const turns = new Turns();
-    this.#mounts = new Mounts(runner, mountinfo, records);
+    this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
-    this.#staging = new Staging(attachers, this.#mounts, this.#records, new Showing(this.#mounts, disks), turns);
+    this.#staging = new Staging(
+      attachers,
+      this.#mounts,
+      this.#records,
+      new Showing(this.#mounts, disks),
+      turns,
+      mountFlags,
+    );
     this.#publishing = new Publishing(attachers, this.#mounts, this.#records);
     this.#growing = new Growing(attachers, disks, turns);
     this.#usages = new Usages(runner);

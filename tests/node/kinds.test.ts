@@ -4,6 +4,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { Command } from "../../lib/io/runner.ts";
 import type { Attached, Attacher, Attachment, Device, Note, Wanted } from "../../lib/node/attacher.ts";
 import type { Disks } from "../../lib/node/disks.ts";
+import { otherFlags } from "../../lib/node/flags.ts";
 import type { NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, spying, writer } from "./lab.ts";
 
@@ -50,7 +51,12 @@ class Toy implements Attacher {
 
 /** A tmpfs stands for the share of a server: a mount by type and source, of which nothing is known before. */
 const share = (): Toy =>
-  new Toy(({ volumeId }) => ({ kind: "share", fsType: "tmpfs", source: `server:/${volumeId}`, options: ["size=1m"] }));
+  new Toy(({ volumeId, capability }) => ({
+    kind: "share",
+    fsType: "tmpfs",
+    source: `server:/${volumeId}`,
+    options: ["size=1m", ...otherFlags(capability.mountFlags)],
+  }));
 
 const grown: string[] = [];
 /** Formats what is not formatted, as the real one does with more care. */
@@ -249,9 +255,9 @@ test.skipIf(!isRoot)("volumes of one target are attached one after the other, th
     node.stage(lab.stage(name, { context: { ...context, target: on } }), callOf());
   const impatient = new AbortController();
   const all = [stage("a", "x"), stage("b", "x"), stage("c", "y")];
-  const given = codeOf(node.stage(lab.stage("d", { context: { ...context, target: "x" } }), callOf(impatient.signal)));
   while (within < 2) await new Promise(resolve => setImmediate(resolve));
-  impatient.abort();
+  const given = codeOf(node.stage(lab.stage("d", { context: { ...context, target: "x" } }), callOf(impatient.signal)));
+  impatient.abort(new CsiError("unavailable", "ended"));
   expect(await given).toBe("unavailable");
   gate.resolve();
   await Promise.all(all);

@@ -94,10 +94,11 @@ export class Lab {
   }
 
   node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {
-    const known = attachers({ runner, host: runner });
-    const settings = { mountFlags: [], check: {}, format: {} };
+    const known = attachers({ runner, host: runner, hostMounts: false, devices: "/dev" });
+    const settings = { check: {}, format: {} };
     const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
-    const own = { runner, attachers: known, disks, records: this.at("records"), mountinfo: table };
+    const ports = { runner, host: runner, mountFlags: async () => [], attachers: known, disks };
+    const own = { ...ports, records: this.at("records"), mountinfo: table };
     return new NodeVolumes({ ...own, ...more });
   }
 

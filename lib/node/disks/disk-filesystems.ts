@@ -65,7 +65,7 @@ export class DiskFilesystems implements Disks {
     const filesystem = knownType(type, device.path);
     if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
     const { mountType, flags, readOnlyFlags } = filesystem;
-    const options = [...this.#settings.mountFlags, ...flags, ...(wanted.readonly ? readOnlyFlags : [])];
+    const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
     return { source: device.path, number: device.number, fsType: mountType, options };
   }
 

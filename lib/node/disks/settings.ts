@@ -7,8 +7,6 @@ export interface CheckSettings {
 
 /** What the `node:` block of the main file says about file systems, by their names. */
 export interface DiskSettings {
-  /** Flags of every mount besides its own. */
-  readonly mountFlags: readonly string[];
   readonly check: Readonly<Record<string, CheckSettings>>;
   /** More arguments of mkfs. */
   readonly format: Readonly<Record<string, readonly string[]>>;

@@ -21,7 +21,7 @@ export const hasProgram = (name: string): boolean =>
 export const sh = (script: string, ...words: string[]): string =>
   execFileSync("bash", ["-euc", script, "bash", ...words], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
 
-export const noSettings: DiskSettings = { mountFlags: [], check: {}, format: {} };
+export const noSettings: DiskSettings = { check: {}, format: {} };
 
 /** The least that each tool takes, in MiB. */
 export const leastFor = (type: string): number => ({ xfs: 320, btrfs: 128 })[type] ?? 64;

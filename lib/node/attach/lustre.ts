@@ -1,0 +1,21 @@
+import { CsiError } from "../../core/errors.ts";
+import type { Attacher } from "../attacher.ts";
+import { otherFlags } from "../flags.ts";
+import { shareOf } from "./server.ts";
+
+/** Network ids of the management servers: alternatives of one with ",", servers with ":" between them (mount.lustre(8)). */
+const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;
+
+/** Lustre: `server` holds the network ids, `share` the file system and a folder in it. Its client is the host's, tools included. */
+export const lustre = (): Attacher => ({
+  access: { kinds: ["mount"], filesystems: ["lustre"], sharedWriters: true },
+  async attach(wanted) {
+    const server = wanted.context["server"] ?? "";
+    if (!nids.test(server)) {
+      const given = JSON.stringify(server.slice(0, 200));
+      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": server ${given} is no list of network ids`);
+    }
+    const options = otherFlags(wanted.capability.mountFlags);
+    return { kind: "share", fsType: "lustre", source: `${server}:${shareOf(wanted)}`, options, onHost: true };
+  },
+});

@@ -1,0 +1,33 @@
+import type { Attacher, Share } from "../attacher.ts";
+import type { AttacherPorts } from "../attachers.ts";
+import { otherFlags } from "../flags.ts";
+import type { MountWords } from "../mount-words.ts";
+import { serversOf, shareOf } from "./server.ts";
+
+/** What mount.nfs(8) says besides what every mount may say. */
+const words: MountWords = [
+  [/rpc\.statd is not running/i, "failed-precondition"],
+  [/requested NFS version or transport protocol is not supported/i, "failed-precondition"],
+  [/mount system call failed/i, "unavailable"],
+];
+
+/**
+ * NFS 3 and 4.x: `server` and `share` of the context, as democratic-csi writes them; nfs(5) lists the flags. One try for each
+ * call, because callers repeat it: mount.nfs(8) would try for two minutes and keep the reason to itself.
+ */
+export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
+  access: { kinds: ["mount"], filesystems: ["nfs", "nfs4"], sharedWriters: true },
+  async attach(wanted) {
+    const [source, ...alternatives] = serversOf(wanted).map(server => `${server}:${shareOf(wanted)}`);
+    const share: Share = {
+      kind: "share",
+      fsType: wanted.capability.fsType ?? "nfs",
+      source: source ?? "",
+      alternatives,
+      options: ["retry=0", ...otherFlags(wanted.capability.mountFlags)],
+      onHost: hostMounts,
+      words,
+    };
+    return share;
+  },
+});

@@ -1,0 +1,44 @@
+import { isIPv6 } from "node:net";
+import { CsiError } from "../../core/errors.ts";
+import type { Wanted } from "../attacher.ts";
+
+/** Names and IPv4 addresses (RFC 1123; underscores are met in the field). The first character keeps it from being an option. */
+const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
+
+const isControl = (character: string): boolean => character < " " || character === "\x7f";
+
+const invalid = ({ volumeId }: Wanted, what: string): CsiError =>
+  new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
+
+/** The address without the zone of a link-local one ("fe80::1%eth0"). */
+const withoutZone = (address: string): string => address.replace(/%[A-Za-z0-9._-]{1,15}$/, "");
+
+/** A server as it stands before ":" or behind "//": IPv6 addresses in brackets (RFC 3986). Undefined for anything else. */
+function serverName(text: string): string | undefined {
+  const bare = text.startsWith("[") && text.endsWith("]") ? text.slice(1, -1) : text;
+  if (isIPv6(withoutZone(bare))) return `[${bare}]`;
+  return name.test(text) ? text : undefined;
+}
+
+/**
+ * The servers of a volume, from `server` of its context: one, or several with commas between them, under each of which the same
+ * share is found. Throws "invalid-argument".
+ */
+export function serversOf(wanted: Wanted): readonly [string, ...string[]] {
+  const given = wanted.context["server"] ?? "";
+  const texts = given.split(",").map(text => text.trim());
+  const [first, ...more] = texts.map(serverName);
+  const rest = more.filter(text => text !== undefined);
+  if (first !== undefined && rest.length === more.length) return [first, ...rest];
+  throw invalid(wanted, given ? `server ${JSON.stringify(given.slice(0, 200))} is no server` : "server is missing");
+}
+
+/** `share` of a volume's context as it is, without control characters and ways upwards. Throws "invalid-argument". */
+export function shareOf(wanted: Wanted): string {
+  const share = wanted.context["share"] ?? "";
+  const shown = JSON.stringify(share.slice(0, 200));
+  if (share === "") throw invalid(wanted, "share is missing");
+  if ([...share].some(isControl)) throw invalid(wanted, `share ${shown} holds a control character`);
+  if (share.split(/[/\\]/).includes("..")) throw invalid(wanted, `share ${shown} holds ".."`);
+  return share;
+}

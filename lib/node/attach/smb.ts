@@ -1,0 +1,81 @@
+import type { Secrets } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Attacher, Share, Wanted } from "../attacher.ts";
+import type { AttacherPorts } from "../attachers.ts";
+import { otherFlags } from "../flags.ts";
+import type { MountWords } from "../mount-words.ts";
+import { flagValue, withoutPasswords } from "../options.ts";
+import { ownSecrets } from "../secrets.ts";
+import { serversOf, shareOf } from "./server.ts";
+
+/** What mount.cifs(8) says besides what every mount may say: an errno in brackets. */
+const words: MountWords = [
+  [/mount error\(13\)|mount error\((?:126|127|128|129)\)/, "permission-denied"],
+  [/mount error\((?:11|101|104|110|111|112|113|115)\)/, "unavailable"],
+  [/mount error\((?:19|22|95)\)/, "failed-precondition"],
+  [/mount error\((?:2|6)\)/, "not-found"],
+];
+
+/** Flags that say by themselves who is to log in. */
+const identified = /^(?:guest|credentials|cred|sec=krb5i?|sec=none)(?:=|$)/i;
+
+interface Login {
+  readonly options: readonly string[];
+  readonly password: string | undefined;
+}
+
+/**
+ * Who logs in: keys `username`, `password` and `domain` of the stage secret, or flags of the same names wherever flags may come
+ * from, mostly `mount_flags` of the secret. Nobody: as guest, because mount.cifs(8) would ask a terminal.
+ */
+function login({ capability, volumeId }: Wanted, secrets: Secrets): Login {
+  const flags = capability.mountFlags;
+  const named = ["username", "user"];
+  const username = secrets["username"] ?? flagValue(flags, ...named);
+  const password = secrets["password"] ?? flagValue(flags, "password", "pass");
+  const domain = secrets["domain"] ?? flagValue(flags, "domain", "dom", "workgroup");
+  const given = Object.entries({ username, domain }).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  );
+  for (const [key, value] of given) {
+    if (/[,\n\0]/.test(value))
+      throw new CsiError("invalid-argument", `volume "${volumeId}": the ${key} holds a comma or a line break`);
+  }
+  if (password !== undefined && /[\n\0]/.test(password))
+    throw new CsiError("invalid-argument", `volume "${volumeId}": the password holds a line break`);
+  const asGuest = username === undefined && !flags.some(flag => identified.test(flag));
+  const options = [...given.map(([key, value]) => `${key}=${value}`), ...(asGuest ? ["guest"] : [])];
+  return { options, password };
+}
+
+/** Flags that `login` has read. */
+const ofLogin = /^(?:username|user|domain|dom|workgroup)=/i;
+
+/**
+ * SMB: `server` and `share` of the context, which may go on into a folder; mount.cifs(8) lists the flags (`vers=`, `multiuser`,
+ * `seal`, …). The password goes to the helper through its stdin and stands in no command line, environment or file.
+ */
+export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
+  access: { kinds: ["mount"], filesystems: ["cifs", "smb3"], sharedWriters: true },
+  async attach(wanted, _, call) {
+    const share = shareOf(wanted).replace(/^\/+/, "");
+    const [source, ...alternatives] = serversOf(wanted).map(server => `//${unbracketed(server)}/${share}`);
+    const { options, password } = login(wanted, ownSecrets(call.secrets, wanted.context));
+    const others = withoutPasswords(otherFlags(wanted.capability.mountFlags)).filter(flag => !ofLogin.test(flag));
+    const group = wanted.capability.mountGroup;
+    const asked: Share = {
+      kind: "share",
+      fsType: wanted.capability.fsType ?? "cifs",
+      source: source ?? "",
+      alternatives,
+      options: [...options, ...others, ...(group ? [`gid=${group}`] : [])],
+      onHost: hostMounts,
+      words,
+      ...(password !== undefined && { stdin: password, secret: [password], env: { PASSWD_FD: "0" } }),
+    };
+    return asked;
+  },
+});
+
+/** UNC names hold IPv6 addresses without brackets (mount.cifs(8)). */
+const unbracketed = (server: string): string => server.replace(/^\[|\]$/g, "");

@@ -1,0 +1,80 @@
+import { realpath, stat } from "node:fs/promises";
+import { join } from "node:path";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { commandFailure } from "../../io/commands.ts";
+import type { CommandRunner } from "../../io/runner.ts";
+import type { Attached, Attacher, Wanted } from "../attacher.ts";
+import type { AttacherPorts } from "../attachers.ts";
+import { bounded } from "../files.ts";
+import { otherFlags } from "../flags.ts";
+
+/** A dataset of a pool (zfs(8), "ZFS Component Naming Requirements"); snapshots and bookmarks are none. */
+const dataset = /^[A-Za-z][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.: -]*)+$/;
+
+const unknown = /dataset does not exist|no such pool/i;
+
+interface Properties {
+  readonly type: string;
+  readonly guid: string;
+  readonly mountpoint: string;
+}
+
+/**
+ * A dataset or volume of a pool on this node, `zfs_asset_name` of the context. Its properties stay as they are: a dataset with
+ * a mount point of its own is mounted as zfs-mount(8) would, elsewhere.
+ */
+export const zfsLocal = ({ host, devices }: Pick<AttacherPorts, "host" | "devices">): Attacher => ({
+  access: { kinds: ["mount", "block"], filesystems: ["zfs", "btrfs", "ext3", "ext4", "xfs"], sharedWriters: true },
+  async attach(wanted, _, call) {
+    const name = wanted.context["zfs_asset_name"] ?? "";
+    if (!dataset.test(name)) {
+      const given = JSON.stringify(name.slice(0, 200));
+      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": zfs_asset_name ${given} names no dataset`);
+    }
+    const { type, guid, mountpoint } = await properties(name, wanted, host, call);
+    return type === "volume" ? await volume(name, guid, devices, call) : fileSystem(name, mountpoint, wanted);
+  },
+});
+
+async function properties(name: string, { volumeId }: Wanted, host: CommandRunner, call: Call): Promise<Properties> {
+  const task = `volume "${volumeId}": looking at dataset ${name}`;
+  const argv = ["zfs", "get", "-Hp", "-o", "value", "type,guid,mountpoint", name] as const;
+  const output = await host.run({ argv: [...argv] }, call.signal).catch((error: unknown) => {
+    throw commandFailure(error, task);
+  });
+  const [type = "", guid = "", mountpoint = ""] = output.stdout.trim().split("\n");
+  if (output.exitCode === 0 && /^[0-9]+$/.test(guid)) return { type, guid, mountpoint };
+  const code = unknown.test(output.stderr) ? "not-found" : "unavailable";
+  throw new CsiError(code, `${task} failed: ${output.stderr.trim().slice(0, 300) || `exit code ${output.exitCode}`}`);
+}
+
+/** Only a dataset without a mount point of its own ("legacy") is mounted as any other file system is (zfsprops(7), mountpoint). */
+function fileSystem(name: string, mountpoint: string, { capability, volumeId }: Wanted): Attached {
+  if (capability.kind === "block")
+    throw new CsiError(
+      "failed-precondition",
+      `volume "${volumeId}": dataset ${name} is a file system, no block device`,
+    );
+  return {
+    kind: "share",
+    fsType: "zfs",
+    source: name,
+    options: [...(mountpoint === "legacy" ? [] : ["zfsutil"]), ...otherFlags(capability.mountFlags)],
+    onHost: true,
+  };
+}
+
+async function volume(name: string, guid: string, devices: string, call: Call): Promise<Attached> {
+  const link = join(devices, "zvol", name);
+  const path = await bounded(realpath(link), `resolving ${link}`, call.signal);
+  const { rdev } = await bounded(stat(path), `looking at ${path}`, call.signal);
+  return { kind: "device", path, number: deviceNumber(rdev), identity: guid };
+}
+
+/** A device number of stat(2) as "major:minor" (makedev(3)). */
+const deviceNumber = (rdev: number): string => {
+  const all = BigInt(rdev);
+  const major = ((all >> 8n) & 0xfffn) | ((all >> 32n) & ~0xfffn);
+  return `${major}:${(all & 0xffn) | ((all >> 12n) & ~0xffn & 0xffffffffn)}`;
+};

@@ -1,0 +1,20 @@
+import type { Code } from "../core/errors.ts";
+
+/** What a complaint of mount(8) or one of its helpers means for the caller. */
+export type MountWords = readonly (readonly [RegExp, Code])[];
+
+/** What mount(8) itself and the resolver say, whatever is mounted. */
+const common: MountWords = [
+  [/unknown filesystem type|helper program|wrong fs type|bad option|bad superblock/i, "failed-precondition"],
+  [/No such device|not supported by the system|Protocol not supported/i, "failed-precondition"],
+  [/incorrect mount option|Invalid argument|Operation not permitted/i, "failed-precondition"],
+  [/access denied|Permission denied/i, "permission-denied"],
+  [/Stale file handle/i, "unavailable"],
+  [/refused|timed out|No route to host|unreachable|Host is down|Connection reset/i, "unavailable"],
+  [/Failed to resolve|could not resolve|Name or service not known|Temporary failure|Try again/i, "unavailable"],
+  [/No such file or directory/i, "not-found"],
+];
+
+/** The code for a mount that was refused; "internal" for words that nobody knows. */
+export const mountCode = (complaint: string, own: MountWords = []): Code =>
+  [...own, ...common].find(([words]) => words.test(complaint))?.[1] ?? "internal";

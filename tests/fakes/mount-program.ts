@@ -1,0 +1,78 @@
+import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { localRunner } from "../../lib/io/local.ts";
+import type { CommandRunner } from "../../lib/io/runner.ts";
+
+/**
+ * A mount(8) that mounts a tmpfs in place of the shares of servers, under their names. It keeps its arguments, its input and what
+ * its environment says of passwords. The file "answer" makes it fail with these words; the file "silent" lists words of
+ * sources that do not answer.
+ */
+const script = (folder: string): string => `#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+case " $* " in
+*" -t nfs "*|*" -t nfs4 "*|*" -t cifs "*|*" -t lustre "*|*" -t zfs "*) ;;
+*) exec mount "$@" ;;
+esac
+echo "$*" >> ${folder}/calls
+[ -n "$PASSWD_FD" ] && cat <&0 > ${folder}/input
+env | grep -i passw > ${folder}/environment
+if [ -e ${folder}/silent ]; then
+  while read -r word; do case "$*" in *"$word"*) exec sleep 60 ;; esac; done < ${folder}/silent
+fi
+if [ -e ${folder}/answer ]; then cat ${folder}/answer >&2; exit 32; fi
+options=size=1m
+while [ $# -gt 2 ]; do
+  case "$1,$2," in -o,ro,*|-o,*,ro,*) options=size=1m,ro ;; esac
+  shift
+done
+exec mount -n -t tmpfs -o "$options" "$1" "$2"
+`;
+
+/** A folder with the program, and a runner that finds it first. */
+export class MountProgram {
+  readonly folder: string;
+  readonly runner: CommandRunner;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+    this.runner = localRunner({ env: { PATH: `${folder}:/usr/sbin:/usr/bin:/sbin:/bin` } });
+  }
+
+  static async at(folder: string): Promise<MountProgram> {
+    await mkdir(folder);
+    await writeFile(join(folder, "mount"), script(folder));
+    await chmod(join(folder, "mount"), 0o755);
+    return new MountProgram(folder);
+  }
+
+  /** From now on every mount of a share fails with these words; undefined ends that. */
+  async answer(words: string | undefined): Promise<void> {
+    if (words === undefined) await rm(join(this.folder, "answer"), { force: true });
+    else await writeFile(join(this.folder, "answer"), `${words}\n`);
+  }
+
+  /** From now on a mount whose arguments hold one of these words hangs. */
+  async silence(...words: readonly string[]): Promise<void> {
+    await writeFile(join(this.folder, "silent"), words.map(word => `${word}\n`).join(""));
+  }
+
+  /** The arguments of every mount of a share so far. */
+  async calls(): Promise<readonly string[]> {
+    return (await this.#kept("calls")).split("\n").filter(line => line !== "");
+  }
+
+  /** What the last one got on its stdin. */
+  input(): Promise<string> {
+    return this.#kept("input");
+  }
+
+  /** The lines of its environment that speak of passwords. */
+  environment(): Promise<string> {
+    return this.#kept("environment");
+  }
+
+  #kept(file: string): Promise<string> {
+    return readFile(join(this.folder, file), "utf8").catch(() => "");
+  }
+}

@@ -1,0 +1,213 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readdir, readFile } from "node:fs/promises";
+import type { Capability } from "../../lib/core/access.ts";
+import type { Call, Secrets } from "../../lib/core/call.ts";
+import type { Code } from "../../lib/core/errors.ts";
+import { attachers } from "../../lib/node/attachers.ts";
+import { mountCode } from "../../lib/node/mount-words.ts";
+import { ownSecrets } from "../../lib/node/secrets.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
+import { MountProgram } from "../fakes/mount-program.ts";
+import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
+
+let lab: Lab;
+let mount: MountProgram;
+let node: NodeVolumes;
+beforeEach(async () => {
+  lab = await Lab.open();
+  mount = await MountProgram.at(lab.at("bin"));
+  node = nodeWith([]);
+});
+afterEach(() => lab.close());
+
+function nodeWith(mountFlags: readonly string[]): NodeVolumes {
+  const { runner } = mount;
+  const known = attachers({ runner, host: runner, hostMounts: false, devices: lab.at("dev") });
+  return lab.node(runner, mountinfo, { host: runner, attachers: known, mountFlags: async () => mountFlags });
+}
+
+const at = () => lab.at("staging", "a");
+const stage = (context: Record<string, string>, more: Partial<Capability> = {}, call: Call = callOf()) =>
+  node.stage(lab.stage("a", { context, capability: { ...writer, ...more } }), call);
+const nfs = { node_attach_driver: "nfs", server: "nas", share: "/export/v/a" };
+const smb = { node_attach_driver: "smb", server: "nas", share: "data/v/a" };
+const withSecrets = (secrets: Secrets): Call => ({ ...callOf(), secrets });
+const keptText = async (): Promise<string> => {
+  const files = await readdir(lab.at("records"));
+  return (await Promise.all(files.map(file => readFile(lab.at("records", file), "utf8")))).join();
+};
+
+describe.skipIf(!isRoot)("a share is mounted from", () => {
+  test.each<[string, Record<string, string>, string]>([
+    ["a name", nfs, "-t nfs -o retry=0 nas:/export/v/a"],
+    ["an IPv4 address", { ...nfs, server: "10.0.0.1" }, "-t nfs -o retry=0 10.0.0.1:/export/v/a"],
+    ["a bare IPv6 address", { ...nfs, server: "fd00::1" }, "-t nfs -o retry=0 [fd00::1]:/export/v/a"],
+    ["an IPv6 address in brackets", { ...nfs, server: "[fd00::1]" }, "-t nfs -o retry=0 [fd00::1]:/export/v/a"],
+    ["a link-local address", { ...nfs, server: "fe80::1%eth0" }, "-t nfs -o retry=0 [fe80::1%eth0]:/export/v/a"],
+    ["a relative export", { ...nfs, share: "export/a" }, "-t nfs -o retry=0 nas:export/a"],
+    ["a share with a space", { ...nfs, share: "/a b" }, "-t nfs -o retry=0 nas:/a b"],
+    ["SMB", smb, "-t cifs -o guest //nas/data/v/a"],
+    ["SMB with a slash in front", { ...smb, share: "/data" }, "-t cifs -o guest //nas/data"],
+    ["SMB at an IPv6 address", { ...smb, server: "fd00::1" }, "-t cifs -o guest //fd00::1/data/v/a"],
+    [
+      "Lustre",
+      { node_attach_driver: "lustre", server: "10.0.0.1@tcp:10.0.0.2@tcp", share: "/fs/v/a" },
+      "-t lustre 10.0.0.1@tcp:10.0.0.2@tcp:/fs/v/a",
+    ],
+  ])("%s", async (_, context, argv) => {
+    await stage(context);
+    expect(await mount.calls()).toEqual([`-n ${argv} ${at()}`]);
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+  });
+});
+
+describe.skipIf(!isRoot)("a volume is refused whose", () => {
+  test.each<[string, Record<string, string>]>([
+    ["server is missing", { node_attach_driver: "nfs", share: "/x" }],
+    ["server is an option", { ...nfs, server: "-oremount" }],
+    ["server holds a blank", { ...nfs, server: "a b" }],
+    ["server holds a slash", { ...nfs, server: "a/b" }],
+    ["second server is none", { ...nfs, server: "a,b:c" }],
+    ["share is missing", { node_attach_driver: "nfs", server: "nas" }],
+    ["share goes upwards", { ...nfs, share: "/export/../etc" }],
+    ["share goes upwards the other way", { ...smb, share: "data\\..\\c$" }],
+    ["share holds a line break", { ...nfs, share: "/a\nb" }],
+    ["Lustre server is an option", { node_attach_driver: "lustre", server: "-v", share: "/x" }],
+    ["dataset is none", { node_attach_driver: "zfs-local", zfs_asset_name: "tank/a;reboot" }],
+    ["dataset is a snapshot", { node_attach_driver: "zfs-local", zfs_asset_name: "tank/a@b" }],
+  ])("%s", async (_, context) => {
+    expect(await codeOf(stage(context))).toBe("invalid-argument");
+    expect(await mount.calls()).toEqual([]);
+    expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
+  });
+
+  test("access is that of a block device, or its file system is another", async () => {
+    expect(await codeOf(stage(nfs, { kind: "block" }))).toBe("failed-precondition");
+    expect(await codeOf(stage(nfs, { fsType: "ext4" }))).toBe("failed-precondition");
+  });
+});
+
+describe.skipIf(!isRoot)("the options of a mount", () => {
+  test("are those of the class, of the node and of the secret, in this order, with read-only in front", async () => {
+    node = nodeWith(["hard,timeo=100"]);
+    const secrets = { mount_flags: "nconnect=2" };
+    await stage(
+      nfs,
+      { mode: "multi-node-reader-only", mountFlags: ["nfsvers=4.1", "defaults,noatime"] },
+      withSecrets(secrets),
+    );
+    expect(await mount.calls()).toEqual([
+      `-n -t nfs -o noatime,ro,retry=0,nfsvers=4.1,hard,timeo=100,nconnect=2 nas:/export/v/a ${at()}`,
+    ]);
+    expect((await lab.mounts())[0]?.readOnly).toBe(true);
+  });
+
+  test("of an explicit version by type are kept", async () => {
+    await stage(nfs, { fsType: "nfs4" });
+    expect(await mount.calls()).toEqual([`-n -t nfs4 -o retry=0 nas:/export/v/a ${at()}`]);
+  });
+});
+
+describe.skipIf(!isRoot)("the password of an SMB share", () => {
+  const password = "pa,ss=w%rd";
+
+  test.each<[string, Secrets, readonly string[], string]>([
+    ["own keys", { username: "joe", password, domain: "CORP" }, [], "username=joe,domain=CORP"],
+    ["keys for this instance", { "democratic-csi.org/one/password": password, username: "joe" }, [], "username=joe"],
+    ["flags of the class", {}, ["user=joe", `password=simple`, "vers=3.1.1"], "username=joe,vers=3.1.1"],
+    ["the secret's flags", { mount_flags: "username=joe,password=simple,domain=CORP" }, [], "username=joe,domain=CORP"],
+  ])("from %s reaches the helper alone", async (_, secrets, mountFlags, options) => {
+    const context = { ...smb, provisioner_driver: "smb-client", provisioner_driver_instance_id: "one" };
+    await stage(context, { mountFlags }, withSecrets(secrets));
+    const publish = lab.publish("a", { context, capability: { ...writer, mountFlags } });
+    await node.publish(publish, callOf());
+    expect(await mount.calls()).toEqual([`-n -t cifs -o ${options} //nas/data/v/a ${at()}`]);
+    expect(await mount.input()).toBe(mountFlags.length > 0 || secrets["mount_flags"] ? "simple" : password);
+    expect(await mount.environment()).toBe("PASSWD_FD=0\n");
+    expect(await keptText()).not.toMatch(/simple|pa,ss/);
+  });
+
+  test("is masked in what the helper says", async () => {
+    await mount.answer(`mount error(13): Permission denied for ${password}`);
+    const failed = stage(smb, {}, withSecrets({ username: "joe", password }));
+    await expect(failed).rejects.toMatchObject({
+      code: "permission-denied",
+      message: expect.not.stringContaining("pa,ss"),
+    });
+  });
+
+  test("may be absent for a guest, for Kerberos and for several users", async () => {
+    await stage(smb, { mountFlags: ["sec=krb5", "multiuser"], mountGroup: "1000" });
+    expect(await mount.calls()).toEqual([`-n -t cifs -o sec=krb5,multiuser,gid=1000 //nas/data/v/a ${at()}`]);
+    expect(await mount.environment()).toBe("");
+  });
+
+  test("or name that cannot be passed on is refused", async () => {
+    for (const secrets of [{ username: "a,uid=0" }, { username: "joe", password: "a\nb" }]) {
+      expect(await codeOf(stage(smb, {}, withSecrets(secrets)))).toBe("invalid-argument");
+    }
+  });
+});
+
+describe.skipIf(!isRoot)("a server that does not answer", () => {
+  test("gives way to the next one of the volume", async () => {
+    await mount.answer("mount.nfs: Connection refused");
+    expect(await codeOf(stage({ ...nfs, server: "one,two" }))).toBe("unavailable");
+    expect(await mount.calls()).toHaveLength(2);
+    await mount.answer(undefined);
+    await stage({ ...nfs, server: "one, two" });
+    expect((await lab.mounts()).map(({ source }) => source)).toEqual(["one:/export/v/a"]);
+  });
+
+  test("makes the call fail when its client gives up, leaves nothing behind, and others go on meanwhile", async () => {
+    await mount.silence("dead");
+    const client = new AbortController();
+    const calls = [1, 2, 3].map(number => {
+      const request = lab.stage(`dead${number}`, { context: { ...nfs, server: "dead" } });
+      return codeOf(node.stage(request, callOf(client.signal)));
+    });
+    await stage(nfs);
+    client.abort();
+    expect(await Promise.all(calls)).toEqual(Array(3).fill("unavailable"));
+    expect(await lab.mounted()).toEqual(["staging/a"]);
+    for (const number of [1, 2, 3]) {
+      const volumeId = `dead${number}`;
+      await node.unstage({ volumeId, stagingPath: lab.at("staging", volumeId) }, callOf());
+    }
+    expect(await readdir(lab.at("records"))).toHaveLength(1);
+  });
+});
+
+test.each<[string, Code]>([
+  ["mount.nfs: access denied by server while mounting nas:/x", "permission-denied"],
+  ["mount.nfs: mounting nas:/x failed, reason given by server: No such file or directory", "not-found"],
+  ["mount.nfs: Connection refused", "unavailable"],
+  ["mount.nfs: Connection timed out", "unavailable"],
+  ["mount.nfs: No route to host", "unavailable"],
+  ["mount.nfs: Failed to resolve server nas: Name or service not known", "unavailable"],
+  ["mount.nfs: Protocol not supported", "failed-precondition"],
+  ["mount.nfs: an incorrect mount option was specified", "failed-precondition"],
+  ["mount: /x: unknown filesystem type 'nfs'.", "failed-precondition"],
+  ["mount: /x: bad option; for several filesystems you might need a /sbin/mount.nfs helper", "failed-precondition"],
+  ["something new", "internal"],
+])("mount's %j means %s", (words, code) => {
+  expect(mountCode(words)).toBe(code);
+});
+
+test("of secrets under several prefixes the narrowest counts, whatever their order", () => {
+  const context = { provisioner_driver: "smb-client", provisioner_driver_instance_id: "one" };
+  const all = {
+    password: "bare",
+    "democratic-csi.org/one/password": "instance",
+    "democratic-csi.org/smb-client/password": "driver",
+    "democratic-csi.org/password": "global",
+    "democratic-csi.org/two/password": "other instance",
+  };
+  const reversed = Object.fromEntries(Object.entries(all).reverse());
+  for (const secrets of [all, reversed]) {
+    expect(ownSecrets(secrets, context)).toEqual({ password: "instance" });
+    expect(ownSecrets(secrets, { provisioner_driver: "smb-client" })).toEqual({ password: "driver" });
+    expect(ownSecrets(secrets, {})).toEqual({ password: "global" });
+  }
+  expect(ownSecrets({ password: "bare" }, context)).toEqual({ password: "bare" });
+});
