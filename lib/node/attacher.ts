@@ -1,5 +1,6 @@
 import type { Access, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
+import type { CommandRunner } from "../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { MountWords } from "./mount-words.ts";
 import type { Context } from "./requests.ts";
@@ -99,4 +100,16 @@ export interface Attacher {
    * "unavailable" when it does not get there in time. Absent when nothing on the node depends on the size.
    */
   readonly grown?: (attachment: Attachment, least: bigint | undefined, call: Call) => Promise<bigint>;
+}
+
+/** What attachers work with. */
+export interface AttacherPorts {
+  /** Programs of csimux's own container. */
+  readonly runner: CommandRunner;
+  /** The same programs where the host's own are needed, because their daemon's state is the host's; paths are the host's. */
+  readonly host: CommandRunner;
+  /** Shares are mounted by the host's mount(8), whose helpers live on with the host, such as rpc.statd(8) of NFS 3. */
+  readonly hostMounts: boolean;
+  /** The folder of device files, `/dev` outside tests. */
+  readonly devices: string;
 }

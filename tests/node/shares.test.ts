@@ -101,11 +101,6 @@ describe.skipIf(!isRoot)("the options of a mount", () => {
     ]);
     expect((await lab.mounts())[0]?.readOnly).toBe(true);
   });
-
-  test("of an explicit version by type are kept", async () => {
-    await stage(nfs, { fsType: "nfs4" });
-    expect(await mount.calls()).toEqual([`-n -t nfs4 -o retry=0 nas:/export/v/a ${at()}`]);
-  });
 });
 
 describe.skipIf(!isRoot)("the password of an SMB share", () => {

@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import type { Attacher, Wanted } from "../attacher.ts";
 import { lookAt } from "../look.ts";
@@ -11,7 +12,7 @@ import { checkedPath, realPlace } from "../paths.ts";
  * `fs_type` is ignored: no file system is made (F24).
  */
 export const hostpath = (runner: CommandRunner): Attacher => ({
-  access: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
+  access: protocols.hostpath,
   async attach(wanted, _, call) {
     return { kind: "folder", path: await folder(wanted, runner, call) };
   },

@@ -1,4 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
 import type { Attacher } from "../attacher.ts";
 import { otherFlags } from "../flags.ts";
 import { shareOf } from "./server.ts";
@@ -8,7 +9,7 @@ const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;
 
 /** Lustre: `server` holds the network ids, `share` the file system and a folder in it. Its client is the host's, tools included. */
 export const lustre = (): Attacher => ({
-  access: { kinds: ["mount"], filesystems: ["lustre"], sharedWriters: true },
+  access: protocols.lustre,
   async attach(wanted) {
     const server = wanted.context["server"] ?? "";
     if (!nids.test(server)) {

@@ -1,5 +1,5 @@
-import type { Attacher, Share } from "../attacher.ts";
-import type { AttacherPorts } from "../attachers.ts";
+import { protocols } from "../../core/protocols.ts";
+import type { Attacher, AttacherPorts, Share } from "../attacher.ts";
 import { otherFlags } from "../flags.ts";
 import type { MountWords } from "../mount-words.ts";
 import { serversOf, shareOf } from "./server.ts";
@@ -16,7 +16,7 @@ const words: MountWords = [
  * call, because callers repeat it: mount.nfs(8) would try for two minutes and keep the reason to itself.
  */
 export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
-  access: { kinds: ["mount"], filesystems: ["nfs", "nfs4"], sharedWriters: true },
+  access: protocols.nfs,
   async attach(wanted) {
     const [source, ...alternatives] = serversOf(wanted).map(server => `${server}:${shareOf(wanted)}`);
     const share: Share = {

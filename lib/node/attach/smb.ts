@@ -1,7 +1,7 @@
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Attacher, Share, Wanted } from "../attacher.ts";
-import type { AttacherPorts } from "../attachers.ts";
+import { protocols } from "../../core/protocols.ts";
+import type { Attacher, AttacherPorts, Share, Wanted } from "../attacher.ts";
 import { otherFlags } from "../flags.ts";
 import type { MountWords } from "../mount-words.ts";
 import { flagValue, withoutPasswords } from "../options.ts";
@@ -56,7 +56,7 @@ const ofLogin = /^(?:username|user|domain|dom|workgroup)=/i;
  * `seal`, …). The password goes to the helper through its stdin and stands in no command line, environment or file.
  */
 export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
-  access: { kinds: ["mount"], filesystems: ["cifs", "smb3"], sharedWriters: true },
+  access: protocols.smb,
   async attach(wanted, _, call) {
     const share = shareOf(wanted).replace(/^\/+/, "");
     const [source, ...alternatives] = serversOf(wanted).map(server => `//${unbracketed(server)}/${share}`);

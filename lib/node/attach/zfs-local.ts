@@ -2,10 +2,10 @@ import { realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner } from "../../io/runner.ts";
-import type { Attached, Attacher, Wanted } from "../attacher.ts";
-import type { AttacherPorts } from "../attachers.ts";
+import type { Attached, Attacher, AttacherPorts, Wanted } from "../attacher.ts";
 import { bounded } from "../files.ts";
 import { otherFlags } from "../flags.ts";
 
@@ -25,7 +25,7 @@ interface Properties {
  * a mount point of its own is mounted as zfs-mount(8) would, elsewhere.
  */
 export const zfsLocal = ({ host, devices }: Pick<AttacherPorts, "host" | "devices">): Attacher => ({
-  access: { kinds: ["mount", "block"], filesystems: ["zfs", "btrfs", "ext3", "ext4", "xfs"], sharedWriters: true },
+  access: protocols["zfs-local"],
   async attach(wanted, _, call) {
     const name = wanted.context["zfs_asset_name"] ?? "";
     if (!dataset.test(name)) {
