@@ -3,6 +3,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { Locks } from "../../lib/core/locks.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
+import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Capacity } from "../../lib/mux/capacity.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { Groups } from "../../lib/mux/groups.ts";
@@ -23,6 +24,22 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   return () => {
     result ??= work();
     return result;
+  };
+}
+
+/** A look at all connections. A folder that cannot be read is said once, and once when it can be read again. */
+function surveyor(connections: Connections, path: string, log: Log): () => Promise<void> {
+  let unread: string | undefined;
+  return async () => {
+    try {
+      await connections.survey();
+      if (unread !== undefined) log.info(`the folder of connection files ${path} can be read again`);
+      unread = undefined;
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (reason !== unread) log.warn(`no connection can be looked at: ${reason}`);
+      unread = reason;
+    }
   };
 }
 
@@ -72,14 +89,18 @@ export function openController(
     return main.config.groups;
   };
   const groups = new Groups(connections, locks, configured, settings);
+  const watch = new FolderWatch(folder, surveyor(connections, folder.path, log));
   return {
+    /** Looks at all connections now, and at what changes from now on. */
+    watch: () => watch.start(),
     parts: {
       volumes: new Volumes(connections, groups, handles, locks, jobs, settings),
       snapshots: new Snapshots(connections, groups, handles, locks, jobs),
-      listing: new Listing(connections, handles, settings),
+      listing: new Listing(connections, handles, jobs, settings),
       capacity: new Capacity(connections, groups, settings),
     },
     async close() {
+      watch.stop();
       await jobs.stop();
       await connections.close();
       await close();

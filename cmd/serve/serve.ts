@@ -91,6 +91,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
     await stop();
     throw error;
   }
+  if (modes.has("controller")) controller.watch();
   return { stop };
 }
 

@@ -55,6 +55,17 @@ export class ConnectionFolder {
     return this.#folder;
   }
 
+  /** Device and inode of the folder (stat(2)); undefined while it cannot be looked at. */
+  async mark(): Promise<string | undefined> {
+    try {
+      const look = () => this.#on(this.#folder, () => stat(this.#folder));
+      const { dev, ino } = await this.#breaker.ask("/", look, () => new Error("it does not answer"));
+      return `${dev}:${ino}`;
+    } catch {
+      return undefined;
+    }
+  }
+
   /** Sorted names. Other files are ignored. Throws "unavailable" when the folder cannot be read. */
   async names(): Promise<readonly string[]> {
     const unreadable = (cause?: unknown) =>

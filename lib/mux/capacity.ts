@@ -5,10 +5,11 @@ import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
 import { type PlacementPolicy, reaches } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections, Origin } from "./connections.ts";
+import type { Connections } from "./connections.ts";
 import type { Groups } from "./groups.ts";
 import { Patience } from "./patience.ts";
 import type { MuxSettings } from "./placed.ts";
+import type { Origin } from "./refusals.ts";
 
 /** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;
@@ -75,7 +76,12 @@ export class Capacity {
       if (!usable(connection, request, this.#settings().policy)) return 0n;
       const { capacity } = connection.driver;
       if (!capacity) return infiniteBytes;
-      return this.#patience.ask(connection, () => capacity.available(request.parameters, call));
+      try {
+        return await this.#patience.ask(connection, () => capacity.available(request.parameters, call));
+      } catch (error) {
+        if (error instanceof CsiError && error.code === "unimplemented") return infiniteBytes;
+        throw error;
+      }
     });
   }
 }

@@ -1,9 +1,11 @@
 import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { connectionNameForm, isConnectionName } from "../core/handle.ts";
+import { isConnectionName } from "../core/handle.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
+import { badName, changedFamily, missing, type Origin, unopened } from "./refusals.ts";
+import { type State, States } from "./states.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -21,19 +23,6 @@ type Labels = Connection["labels"];
 export type Open = (name: string, text: string) => Connection;
 
 /**
- * Who named the connection decides the code for one that cannot be used: a class or a claim can be mended by its author
- * (a final answer), an existing volume must never be taken for gone (repeat until the file is back).
- */
-export type Origin = "class" | "handle";
-
-interface Rejected {
-  /** Undefined when the file could not even be read. */
-  readonly text: string | undefined;
-  readonly defaults: object;
-  readonly error: CsiError;
-}
-
-/**
  * Name → open connection. The file is looked at on each use and compared by content, so a changed Secret takes effect
  * at the next call; a file that turned bad leaves the last good connection in service; a driver is closed only when its
  * last call has ended.
@@ -42,8 +31,7 @@ export class Connections {
   readonly #files: ConnectionFiles;
   readonly #opener: () => Promise<Open>;
   readonly #defaults: () => object;
-  readonly #log: Log;
-  readonly #rejected = new Map<string, Rejected>();
+  readonly #states: States;
   readonly #pool: Pool;
 
   /**
@@ -60,8 +48,8 @@ export class Connections {
     this.#files = files;
     this.#opener = opener;
     this.#defaults = defaults;
-    this.#log = log;
-    this.#pool = new Pool(timeout, name => this.#rejected.delete(name), log);
+    this.#states = new States(log);
+    this.#pool = new Pool(timeout, log);
   }
 
   /** As ConnectionFiles.names. */
@@ -70,21 +58,29 @@ export class Connections {
   }
 
   /** Runs `work` on the connection that the file describes now; it stays open until `work` settles. */
-  async use<T>(name: string, origin: Origin, work: (connection: Connection) => Promise<T>): Promise<T> {
-    if (!isConnectionName(name))
-      throw new CsiError(
-        "invalid-argument",
-        `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`,
-      );
-    const text = await this.#read(name);
-    if (text === undefined) {
-      this.#pool.drop(name);
-      throw missing(name, origin);
-    }
-    const open = await this.#opener();
-    // Nothing may come between finding the entry and its lease, or it could be closed.
-    const entry = text instanceof CsiError ? this.#unread(name, text, origin) : this.#current(name, text, origin, open);
-    return this.#pool.lease(entry, work);
+  use<T>(name: string, origin: Origin, work: (connection: Connection) => Promise<T>): Promise<T> {
+    return this.#leased(name, work, why => {
+      throw why(origin);
+    });
+  }
+
+  /** As `use` for a handle; undefined for a connection without a file, or whose file could not be used since the start. */
+  useInOrder<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
+    return this.#leased<T | undefined>(name, work, (why, state) => {
+      // Whoever cannot even tell says nothing about the connection.
+      if (state === undefined || state.kind === "good") throw why("handle");
+      return undefined;
+    });
+  }
+
+  /**
+   * Looks at all files, so that the log tells of every change soon, and not when a call happens to need the connection.
+   * Throws "unavailable" when the folder cannot be read.
+   */
+  async survey(): Promise<void> {
+    const names = new Set(await this.names());
+    for (const name of this.#states.present()) names.add(name);
+    for (const name of names) await this.#look(name);
   }
 
   /**
@@ -107,6 +103,34 @@ export class Connections {
     return this.#pool.close();
   }
 
+  /** Judges a file that is not what it was. A connection that was closed for want of calls stays closed. */
+  async #look(name: string): Promise<void> {
+    const text = await this.#read(name);
+    const known = this.#states.get(name);
+    const judged = typeof text === "string" && known && known.kind !== "gone" && this.#isNow(known, text);
+    if (!judged) await this.useInOrder(name, async () => {});
+  }
+
+  async #leased<T>(
+    name: string,
+    work: (connection: Connection) => Promise<T>,
+    unusable: (why: (origin: Origin) => CsiError, state: State | undefined) => T,
+  ): Promise<T> {
+    if (!isConnectionName(name)) return unusable(() => badName(name), undefined);
+    const text = await this.#read(name);
+    if (text === undefined) {
+      this.#pool.drop(name);
+      this.#states.put(name, { kind: "gone" });
+      return unusable(origin => missing(name, origin), { kind: "gone" });
+    }
+    const open = await this.#opener();
+    // Nothing may come between finding the entry and its lease, or it could be closed.
+    const entry = this.#current(name, text, open);
+    return entry instanceof CsiError
+      ? unusable(origin => unopened(name, entry, origin), this.#states.get(name))
+      : this.#pool.lease(entry, work);
+  }
+
   /** The text, undefined when there is no file, or why that cannot be told. */
   async #read(name: string): Promise<string | undefined | CsiError> {
     try {
@@ -117,69 +141,59 @@ export class Connections {
     }
   }
 
-  /** A file that cannot be read has turned bad. Without a last good one nothing is kept of it: the name may be anything. */
-  #unread(name: string, error: CsiError, origin: Origin): Entry {
-    const old = this.#pool.get(name);
-    return old ? this.#refused(name, undefined, origin, error) : lastGood(name, old, error, origin);
+  #isNow(seen: { readonly text: string | undefined; readonly defaults: object }, text: string): boolean {
+    return seen.text === text && seen.defaults === this.#defaults();
   }
 
-  /** Synchronous on purpose: two calls can never open the same text twice. */
-  #current(name: string, text: string, origin: Origin, open: Open): Entry {
-    const defaults = this.#defaults();
-    const isNow = (seen: Entry | Rejected | undefined) => seen?.text === text && seen.defaults === defaults;
+  /** The connection of a file, or what is wrong with it. Synchronous on purpose: two calls can never open the same text twice. */
+  #current(name: string, text: string | CsiError, open: Open): Entry | CsiError {
+    if (text instanceof CsiError) return this.#unread(name, text, open);
     const old = this.#pool.get(name);
-    if (old && isNow(old)) {
-      this.#rejected.delete(name);
+    const known = this.#states.get(name);
+    if (old && this.#isNow(old, text)) {
+      if (known?.kind !== "good") this.#states.put(name, stateOf(old));
       return old;
     }
-    const rejected = this.#rejected.get(name);
-    if (rejected && isNow(rejected)) return lastGood(name, old, rejected.error, origin);
+    if (known?.kind === "bad" && this.#isNow(known, text)) return this.#served(name, open) ?? known.error;
     try {
       const connection = open(name, text);
-      if (old && old.connection.family !== connection.family) throw changedFamily(old.connection, connection);
-      this.#rejected.delete(name);
-      return this.#pool.add(connection, text, defaults);
+      const before = this.#states.lastGood(name);
+      if (before && before.connection.family !== connection.family) throw changedFamily(before.connection, connection);
+      const entry = this.#pool.add(connection, text, this.#defaults());
+      this.#states.put(name, stateOf(entry));
+      return entry;
     } catch (error) {
-      return this.#refused(name, text, origin, error);
+      if (!(error instanceof CsiError)) throw error;
+      return this.#refused(name, text, error, open);
     }
   }
 
-  /** Reports a file that cannot be used, once, and answers the last good connection. */
-  #refused(name: string, text: string | undefined, origin: Origin, error: unknown): Entry {
-    if (!(error instanceof CsiError)) throw error;
+  /** A file that cannot be read has turned bad; of a folder that cannot be read, its files are not to blame. */
+  #unread(name: string, error: CsiError, open: Open): Entry | CsiError {
+    if (error.code === "unavailable") return this.#served(name, open) ?? error;
+    return this.#refused(name, undefined, error, open);
+  }
+
+  #refused(name: string, text: string | undefined, error: CsiError, open: Open): Entry | CsiError {
+    const served = this.#served(name, open);
+    this.#states.put(name, { kind: "bad", text, defaults: this.#defaults(), error, served: served !== undefined });
+    return served ?? error;
+  }
+
+  /** The last good connection of a file that cannot be used; opened again when it was closed for want of calls. */
+  #served(name: string, open: Open): Entry | undefined {
     const old = this.#pool.get(name);
-    const before = this.#rejected.get(name);
-    this.#rejected.set(name, { text, defaults: this.#defaults(), error });
-    if (before === undefined || before.text !== text || before.error.message !== error.message) {
-      this.#log.warn(`connection "${name}" is degraded: its file cannot be used`, {
-        connection: name,
-        reason: error.message,
-        lastGood: old !== undefined,
-      });
+    const good = this.#states.lastGood(name);
+    if (old || !good) return old;
+    try {
+      return this.#pool.add(open(name, good.text), good.text, good.defaults);
+    } catch (error) {
+      if (error instanceof CsiError) return undefined;
+      throw error;
     }
-    return lastGood(name, old, error, origin);
   }
 }
 
-/** Throws, where there is none: the code of the error to a class, "unavailable" for a handle. */
-function lastGood(name: string, old: Entry | undefined, error: CsiError, origin: Origin): Entry {
-  if (old) return old;
-  throw new CsiError(
-    origin === "class" ? error.code : "unavailable",
-    `connection "${name}" cannot be opened: ${error.message}`,
-  );
+function stateOf({ text, defaults, connection: { driverName, family, suspended } }: Entry): State {
+  return { kind: "good", text, defaults, connection: { driverName, family, suspended } };
 }
-
-const missing = (name: string, origin: Origin): CsiError =>
-  origin === "class"
-    ? new CsiError(
-        "invalid-argument",
-        `connection "${name}" is not configured; add the file ${name}.yaml or correct the class`,
-      )
-    : new CsiError("unavailable", `connection "${name}" is not configured any more; restore its file ${name}.yaml`);
-
-const changedFamily = (old: Connection, now: Connection): CsiError =>
-  new CsiError(
-    "failed-precondition",
-    `driver changed from "${old.driverName}" to "${now.driverName}", which cannot serve the same volumes; use a new connection name`,
-  );

@@ -5,6 +5,7 @@ import type { Page, PageRequest, Snapshot } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Handles } from "./handles.ts";
+import type { Jobs } from "./jobs.ts";
 import { Patience } from "./patience.ts";
 import { type MuxSettings, type PlacedVolume, placedOn } from "./placed.ts";
 import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
@@ -32,9 +33,10 @@ export interface SnapshotFilter {
   readonly volume: string;
 }
 
-/** One of the two listings: how a connection gives a page of it, and its tokens. */
+/** One of the two listings: what it is called, how a connection gives a page of it, and its tokens. */
 interface Kind<T> {
-  readonly list: (connection: Connection, page: PageRequest) => Promise<Page<T>>;
+  readonly name: string;
+  readonly list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>>;
   readonly tokens: ListTokens;
 }
 
@@ -42,30 +44,27 @@ interface Kind<T> {
 export class Listing {
   readonly #connections: Connections;
   readonly #handles: Handles;
+  readonly #jobs: Jobs;
   readonly #settings: () => MuxSettings;
   readonly #patience: Patience;
 
   constructor(
     connections: Connections,
     handles: Handles,
+    jobs: Jobs,
     settings: () => MuxSettings,
     patience: Patience = new Patience(),
   ) {
     this.#connections = connections;
     this.#handles = handles;
+    this.#jobs = jobs;
     this.#settings = settings;
     this.#patience = patience;
   }
 
   /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
   volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
-    const list = async (connection: Connection, page: PageRequest) => {
-      const { inventory } = connection.driver;
-      if (!inventory) return { items: [], next: undefined };
-      const { items, next } = await inventory.list(page, call);
-      return { items: items.map(volume => placedOn(connection, volume)), next };
-    };
-    return this.#all(request, call, { list, tokens: volumeTokens });
+    return this.#joined(request, call, { name: "volumes", list: volumesOf, tokens: volumeTokens });
   }
 
   /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */
@@ -76,8 +75,9 @@ export class Listing {
       return { items: await this.#oneSnapshot(filter, call), next: undefined };
     }
     if (filter.volume !== "") return this.#ofVolume(request, filter.volume, call);
-    const list = (connection: Connection, page: PageRequest) => snapshotsOf(connection, undefined, page, call);
-    return this.#all(request, call, { list, tokens: snapshotTokens });
+    const list = (connection: Connection, page: PageRequest, own: Call) =>
+      snapshotsOf(connection, undefined, page, own);
+    return this.#joined(request, call, { name: "snapshots", list, tokens: snapshotTokens });
   }
 
   async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<Snapshot>> {
@@ -113,6 +113,14 @@ export class Listing {
   #same(text: string, volume: string): boolean {
     const handle = this.#handles.parse(text, "volume");
     return handle !== undefined && encodeHandle(handle) === volume;
+  }
+
+  /** Equal listings that run at the same time are one: each alone makes every storage walk through all it has. */
+  #joined<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
+    // Who brings secrets gets what these secrets may see.
+    if (Object.keys(call.secrets).length > 0) return this.#all(request, call, kind);
+    const key = `list of ${kind.name}, ${request.max} from "${request.token}"`;
+    return this.#jobs.run(key, "", call, own => this.#all(request, own, kind));
   }
 
   async #all<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
@@ -157,11 +165,14 @@ export class Listing {
   async #page<T>(name: string, page: PageRequest, call: Call, { list }: Kind<T>): Promise<Page<T> | undefined> {
     const token = page.token === "" ? undefined : page.token;
     try {
-      return await this.#connections.use(name, "handle", connection =>
-        this.#patience.ask(connection, () => list(connection, { token, max: page.max })),
+      // A listing shows the connections that are in order; the log has said which are not.
+      return await this.#connections.useInOrder(name, connection =>
+        this.#patience.ask(connection, () => list(connection, { token, max: page.max }, call)),
       );
     } catch (error) {
       if (error instanceof CsiError && error.code === "aborted") throw error;
+      // Only another driver below this one finds out that late that it has no such list.
+      if (error instanceof CsiError && error.code === "unimplemented") return undefined;
       const reason = error instanceof Error ? error.message : String(error);
       if (this.#settings().listing === "partial") {
         call.log.warn("a connection is missing from the listing", { connection: name, reason });
@@ -176,6 +187,14 @@ export class Listing {
       );
     }
   }
+}
+
+/** One page of a connection's volumes; empty when the driver cannot list. */
+async function volumesOf(connection: Connection, page: PageRequest, call: Call): Promise<Page<PlacedVolume>> {
+  const { inventory } = connection.driver;
+  if (!inventory) return { items: [], next: undefined };
+  const { items, next } = await inventory.list(page, call);
+  return { items: items.map(volume => placedOn(connection, volume)), next };
 }
 
 /** One page of a connection's snapshots with handles; empty when the driver has none. */

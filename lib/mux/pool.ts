@@ -17,16 +17,13 @@ export interface Entry {
 /** The open connections by name. Each stays open while a call uses it, and then as long as `cacheTimeoutMinutes` says. */
 export class Pool {
   readonly #timeout: CacheTimeout;
-  readonly #forgotten: (name: string) => void;
   readonly #log: Log;
   readonly #entries = new Map<string, Entry>();
   readonly #closing = new Set<Promise<void>>();
   #sweep: ReturnType<typeof setTimeout> | undefined;
 
-  /** `forgotten` is called for a name whose connection is in the pool no more. */
-  constructor(timeout: CacheTimeout, forgotten: (name: string) => void, log: Log) {
+  constructor(timeout: CacheTimeout, log: Log) {
     this.#timeout = timeout;
-    this.#forgotten = forgotten;
     this.#log = log;
   }
 
@@ -57,7 +54,6 @@ export class Pool {
 
   /** Lets a name go: its connection is closed as soon as nobody uses it. */
   drop(name: string): void {
-    this.#forgotten(name);
     const entry = this.#entries.get(name);
     if (!entry) return;
     this.#entries.delete(name);

@@ -9,12 +9,13 @@ import { ability, translated } from "./ability.ts";
 import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
 import { Begun } from "./begun.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections, Origin } from "./connections.ts";
+import type { Connections } from "./connections.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey, nameLock } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
 import { type CreateRequest, type MuxSettings, type PlacedVolume, placedOn } from "./placed.ts";
+import type { Origin } from "./refusals.ts";
 
 /** The operations on one volume, in terms of handles: which connection, which lock, which place. */
 export class Volumes {

@@ -12,6 +12,8 @@ export class MemoryDriver {
   /** Names whose creation was interrupted half-way. */
   readonly begun = this.#storage.begun;
   closed = 0;
+  /** How many pages of a listing were asked for. */
+  asked = 0;
   free: bigint | undefined = 1n << 40n;
   /** Thrown by the next calls of this operation. */
   fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
@@ -69,6 +71,7 @@ export class MemoryDriver {
   #inventory(toy: Listing | undefined): Listing {
     return {
       list: async (page, call) => {
+        this.asked++;
         await this.look;
         if (this.fail.list) throw this.fail.list;
         return (await toy?.list(page, call)) ?? { items: [], next: undefined };

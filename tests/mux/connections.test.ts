@@ -28,7 +28,14 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
       retain: false,
     };
   };
-  const log = { ...testCall().log, warn: (message: string) => void warnings.push(message) };
+  const said: string[] = [];
+  const info = (message: string) => void said.push(message);
+  const warn = (message: string, fields?: object) => {
+    warnings.push(message);
+    const { reason } = (fields ?? {}) as { reason?: string };
+    said.push(reason === undefined ? message : `${message}: ${reason}`);
+  };
+  const log = { ...testCall().log, info, warn };
   const defaults = {};
   const source = {
     names: async () => [...files.keys()].sort(),
@@ -43,6 +50,7 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
     files,
     opened,
     warnings,
+    said,
     connections: new Connections(
       source,
       async () => open,
@@ -110,7 +118,7 @@ test.each([
   ["handle", "bad", "unavailable"],
   ["class", "unreadable", "failed-precondition"],
   ["handle", "unreadable", "unavailable"],
-  ["class", undefined, "invalid-argument"],
+  ["class", undefined, "failed-precondition"],
   ["handle", undefined, "unavailable"],
 ] as const)("a connection named by a %s whose file is %p answers %s", async (origin, text, code) => {
   const { files, connections } = world();
@@ -125,7 +133,7 @@ test.each(["../x", "a/b", "..", "", "a b", "x".repeat(300)])("%p is never looked
 
 test("the names of object members are ordinary names without a file", async () => {
   const { connections } = world();
-  await expect(connections.use("constructor", "class", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
+  await expect(connections.use("constructor", "class", nameOf)).rejects.toMatchObject({ code: "failed-precondition" });
 });
 
 test("a connection whose file is removed is closed after its last call", async () => {
@@ -172,4 +180,70 @@ test("good, bad, good again while a thousand calls run: every call gets an answe
     if (i % 7 === 0) await Bun.sleep(0);
   }
   expect(new Set(await Promise.all(calls))).toEqual(new Set(["c"]));
+});
+
+test("a survey says each change of the state of each connection once, with the reason, and nothing while none changes", async () => {
+  const { files, said, connections } = world();
+  const survey = async () => {
+    const from = said.length;
+    for (const _ of [1, 2]) await connections.survey();
+    return said.slice(from).map(line => line.replace(/^connection /, ""));
+  };
+  files.set("a", "one");
+  files.set("b", "bad from the start");
+  expect(await survey()).toEqual([
+    '"a" is in order',
+    expect.stringMatching(/^"b" is out of service: .* seen since the start.*: line 1: bad from the start$/),
+  ]);
+  files.set("a", "two");
+  expect(await survey()).toEqual(['"a" has changed and is in order']);
+  files.set("a", "bad now");
+  expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*last good.*: line 1: bad now$/)]);
+  files.set("a", "unreadable");
+  expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*: EIO$/)]);
+  files.set("a", "two");
+  files.set("b", "one");
+  expect(await survey()).toEqual(['"a" is in order again', '"b" is in order again']);
+  files.delete("a");
+  expect(await survey()).toEqual([expect.stringMatching(/^"a" is gone: .*UNAVAILABLE/)]);
+  files.set("a", "two");
+  expect(await survey()).toEqual(['"a" is back and in order']);
+});
+
+test("a call and a survey say a change once between them, and a name that never had a file is nothing to tell", async () => {
+  const { files, said, connections } = world();
+  files.set("a", "one");
+  await connections.use("a", "class", nameOf);
+  await connections.use("misspelt", "class", nameOf).catch(() => undefined);
+  await connections.survey();
+  files.delete("a");
+  await connections.use("a", "handle", nameOf).catch(() => undefined);
+  await connections.survey();
+  expect(said).toEqual(['connection "a" is in order', expect.stringMatching(/^connection "a" is gone/)]);
+});
+
+test.each([{ kind: "none" }, { kind: "idle", ms: 1 }] as const)(
+  "the last good file is served although its connection was closed meanwhile, by cacheTimeout %p",
+  async timeout => {
+    const { files, opened, connections } = world(timeout);
+    files.set("c", "one");
+    await connections.survey();
+    const until = Date.now() + 30_000;
+    while (opened[0]?.memory.closed === 0 && Date.now() < until) await Bun.sleep(2);
+    expect(opened[0]?.memory.closed).toBe(1);
+    files.set("c", "bad");
+    expect(await connections.use("c", "handle", nameOf)).toBe("c");
+    expect(opened.map(each => each.text)).toEqual(["one", "one"]);
+    files.delete("c");
+    await connections.survey();
+    files.set("c", "bad");
+    await expect(connections.use("c", "handle", nameOf)).rejects.toMatchObject({ code: "unavailable" });
+  },
+);
+
+test("a survey neither opens what was closed for want of calls nor keeps it open", async () => {
+  const { files, opened, connections } = world({ kind: "none" });
+  files.set("c", "one");
+  for (let i = 0; i < 5; i++) await connections.survey();
+  expect(opened.map(each => each.memory.closed)).toEqual([1]);
 });

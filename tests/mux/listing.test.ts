@@ -151,3 +151,41 @@ test("a snapshot is found by both filters when its volume is named without prefi
   expect((await found("v:old/pvc-1")).items).toHaveLength(1);
   expect((await found("pvc-2")).items).toEqual([]);
 });
+
+test("a listing shows the connections that are in order: not one whose file was never good, nor one whose file was removed", async () => {
+  const world = muxWorld(["a", "b", "c"]);
+  for (const name of ["a", "b", "c"]) world.memory(name).volumes.set("v", volume("v"));
+  world.broken.add("b");
+  const list = async () => (await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id);
+  expect(await list()).toEqual(["v:a/v", "v:c/v"]);
+  expect((await failure(world.volumes.get("v:b/v", call)))?.code).toBe("unavailable");
+  world.up.delete("c");
+  expect(await list()).toEqual(["v:a/v"]);
+  world.broken.delete("b");
+  expect(await list()).toEqual(["v:a/v", "v:b/v"]);
+  // A file that was good goes on being served.
+  world.broken.add("b");
+  expect(await list()).toEqual(["v:a/v", "v:b/v"]);
+});
+
+test("a connection that finds out only when it is asked that it has no such list does not fail that of the others", async () => {
+  const world = muxWorld(["a", "b"]);
+  world.memory("a").volumes.set("v", volume("v"));
+  world.memory("b").fail.list = new CsiError("unimplemented", "unknown method ListVolumes");
+  expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
+});
+
+test("equal listings that run at the same time are one, others are not", async () => {
+  const world = muxWorld(["a"]);
+  world.memory("a").volumes.set("v", volume("v"));
+  const slow = Promise.withResolvers<void>();
+  world.memory("a").look = slow.promise;
+  const list = (max: number) => world.listing.volumes({ max, token: "" }, call);
+  const running = [...Array.from({ length: 200 }, () => list(0)), list(5)];
+  await Bun.sleep(1);
+  expect(world.memory("a").asked).toBe(2);
+  slow.resolve();
+  for (const page of await Promise.all(running)) expect(page.items).toHaveLength(1);
+  await list(0);
+  expect(world.memory("a").asked).toBe(3);
+});

@@ -155,9 +155,9 @@ test("a volume that was begun is not refused for good when the file of its conne
   const codes = ["begun", "refused", "made", "deleted", "new"].map(async name => (await failure(create(name)))?.code);
   expect(await Promise.all(codes)).toEqual([
     "unavailable",
-    "invalid-argument",
+    "failed-precondition",
     "unavailable",
-    "invalid-argument",
-    "invalid-argument",
+    "failed-precondition",
+    "failed-precondition",
   ]);
 });

@@ -19,22 +19,23 @@ export function muxWorld(names: readonly string[]) {
   const memories = new Map(names.map(name => [name, new MemoryDriver()]));
   const traits = new Map<string, Partial<Connection>>();
   const up = new Set(names);
+  const broken = new Set<string>();
   const groups = new Map<string, Group>();
   const settings: { -readonly [K in keyof MuxSettings]: MuxSettings[K] } = {
     policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
     legacyConnection: undefined,
     listing: "complete",
   };
-  const open = (name: string): Connection => {
+  const open = (name: string, text: string): Connection => {
     const memory = memories.get(name);
-    if (!memory) throw new CsiError("failed-precondition", "no such storage");
+    if (!memory || text.includes("wrong")) throw new CsiError("failed-precondition", "no such storage");
     const driver = memory.driver();
     const plain = { name, driverName: "memory", family: "memory", driver, access: driver.access };
     return { ...plain, places: [], labels: {}, suspended: false, retain: false, ...traits.get(name) };
   };
   const files = {
     names: async () => [...up].sort(),
-    read: async (name: string) => (up.has(name) ? "text" : undefined),
+    read: async (name: string) => (up.has(name) ? `text${broken.has(name) ? " that is wrong" : ""}` : undefined),
     labels: async () => undefined,
   };
   const { log } = testCall();
@@ -57,12 +58,14 @@ export function muxWorld(names: readonly string[]) {
     memories,
     traits,
     up,
+    /** Names whose file cannot be used. */
+    broken,
     groups,
     settings,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
     volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
     snapshots: new Snapshots(connections, all, handles, locks, jobs),
-    listing: new Listing(connections, handles, () => settings, new Patience(50)),
+    listing: new Listing(connections, handles, jobs, () => settings, new Patience(50)),
     capacity: new Capacity(connections, all, () => settings, new Patience(50)),
   };
 }

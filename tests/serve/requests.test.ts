@@ -86,7 +86,7 @@ async function linesOf(method: string): Promise<readonly Record<string, unknown>
 test("a capacity that is told leaves no line in the log, for it is asked for each class and place all the time; a failure does", async () => {
   await world.controller("getCapacity", { parameters: { connection: "one" } });
   expect(await codeOf(world.controller("getCapacity", { parameters: { connection: "none" } }))).toBe(
-    status.invalidArgument,
+    status.failedPrecondition,
   );
   expect(await linesOf("GetCapacity")).toMatchObject([{ message: "failed", connection: "none" }]);
 });

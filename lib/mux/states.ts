@@ -1,0 +1,92 @@
+import type { Log } from "../core/call.ts";
+import type { CsiError } from "../core/errors.ts";
+import type { Connection } from "./connection.ts";
+
+/** The file of a connection as it was judged last. `defaults` is what it was read over. */
+export type State =
+  | { readonly kind: "good"; readonly text: string; readonly defaults: object; readonly connection: Facts }
+  | {
+      readonly kind: "bad";
+      /** Undefined when the file could not even be read. */
+      readonly text: string | undefined;
+      readonly defaults: object;
+      readonly error: CsiError;
+      /** Whether the last good file goes on being served. */
+      readonly served: boolean;
+    }
+  | { readonly kind: "gone" };
+
+/** What the log tells of a connection in order, and what a later file is held against. */
+type Facts = Pick<Connection, "driverName" | "family" | "suspended">;
+
+/** A file that could be used. */
+export type LastGood = Extract<State, { readonly kind: "good" }>;
+
+/** What is known of the file of every connection. Each change of state is one line of the log; nothing is written while none changes. */
+export class States {
+  readonly #states = new Map<string, State>();
+  readonly #lastGood = new Map<string, LastGood>();
+  readonly #log: Log;
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  /** What the file of this name was found to be when it was last looked at. */
+  get(name: string): State | undefined {
+    return this.#states.get(name);
+  }
+
+  /** The last file of this name that could be used; none once the file was removed. */
+  lastGood(name: string): LastGood | undefined {
+    return this.#lastGood.get(name);
+  }
+
+  /** Names of which there was a file when they were last looked at. */
+  present(): readonly string[] {
+    return [...this.#states].flatMap(([name, { kind }]) => (kind === "gone" ? [] : [name]));
+  }
+
+  /** Takes down what a look at the file has found. */
+  put(name: string, now: State): void {
+    const before = this.#states.get(name);
+    // A name that nobody ever had a file for may be anything that a class says.
+    if (now.kind === "gone" && before === undefined) return;
+    this.#states.set(name, now);
+    if (now.kind === "good") this.#lastGood.set(name, now);
+    if (now.kind === "gone") this.#lastGood.delete(name);
+    if (!isSame(before, now)) this.#tell(name, before, now);
+  }
+
+  #tell(name: string, before: State | undefined, now: State): void {
+    const fields = { connection: name };
+    if (now.kind === "good") {
+      const { driverName, suspended } = now.connection;
+      const more = { ...fields, driver: driverName, ...(suspended && { suspended }) };
+      this.#log.info(`connection "${name}" ${inOrder(before)}`, more);
+    } else if (now.kind === "bad") {
+      const how = now.served ? degraded : outOfService;
+      this.#log.warn(`connection "${name}" ${how}`, { ...fields, reason: now.error.message });
+    } else this.#log.warn(`connection "${name}" ${gone}`, fields);
+  }
+}
+
+const degraded = "is degraded: its file cannot be used, the last good one goes on being served";
+const outOfService =
+  "is out of service: its file cannot be used, and no good one was seen since the start; no listing shows its volumes";
+const gone =
+  "is gone: its file was removed; until it is back its volumes answer UNAVAILABLE, and no listing shows them";
+
+/** What a good file means after what was there before. */
+function inOrder(before: State | undefined): string {
+  if (before === undefined) return "is in order";
+  if (before.kind === "gone") return "is back and in order";
+  return before.kind === "bad" ? "is in order again" : "has changed and is in order";
+}
+
+function isSame(before: State | undefined, now: State): boolean {
+  if (before?.kind === "good" && now.kind === "good") return before.text === now.text;
+  if (before?.kind === "bad" && now.kind === "bad")
+    return before.error.message === now.error.message && before.served === now.served;
+  return before?.kind === now.kind;
+}

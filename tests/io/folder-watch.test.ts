@@ -1,0 +1,99 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ConnectionFolder } from "../../lib/io/folder.ts";
+import { FolderWatch } from "../../lib/io/folder-watch.ts";
+
+let parent: string;
+let folder: string;
+let watch: FolderWatch | undefined;
+let seen: string[];
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), "csimux-watch-"));
+  folder = join(parent, "connections");
+  await mkdir(folder);
+  seen = [];
+});
+afterEach(async () => {
+  watch?.stop();
+  await rm(parent, { recursive: true, force: true });
+});
+
+/** Watches the folder; each look adds what the file "c" holds. The slow look comes only when a test asks for it. */
+function started(times: { slow?: number; absent?: number } = {}): void {
+  const files = new ConnectionFolder(folder);
+  const look = async () => void seen.push((await files.read("c").catch(() => "no folder")) ?? "none");
+  watch = new FolderWatch(files, look, { settle: 20, slow: 3_600_000, absent: 20, ...times });
+  watch.start();
+}
+
+/** Waits until the last look has found this. */
+async function found(text: string): Promise<void> {
+  const until = Date.now() + 30_000;
+  while (seen.at(-1) !== text) {
+    if (Date.now() > until) throw new Error(`"${text}" was not found: ${seen.join(", ")}`);
+    await Bun.sleep(2);
+  }
+}
+
+/** As kubelet updates a Secret volume: a new folder, and a link that is exchanged by a rename. */
+async function publish(generation: string): Promise<void> {
+  await mkdir(join(folder, `..${generation}`));
+  await writeFile(join(folder, `..${generation}`, "c.yaml"), generation);
+  await symlink(`..${generation}`, join(folder, "..data_tmp"));
+  await rename(join(folder, "..data_tmp"), join(folder, "..data"));
+}
+
+test("a look is taken at the start and after each exchange of a Secret, however often", async () => {
+  await publish("a");
+  await symlink("..data/c.yaml", join(folder, "c.yaml"));
+  started();
+  await found("a");
+  for (const generation of ["b", "c", "d"]) {
+    await publish(generation);
+    await found(generation);
+  }
+});
+
+test("files that are added, changed and removed are looked at soon", async () => {
+  started();
+  await found("none");
+  await writeFile(join(folder, "c.yaml"), "one");
+  await found("one");
+  await writeFile(join(folder, "c.yaml"), "two, longer");
+  await found("two, longer");
+  await rm(join(folder, "c.yaml"));
+  await found("none");
+});
+
+test("a folder that comes later, goes, and is another one afterwards is followed", async () => {
+  await rm(folder, { recursive: true });
+  started({ slow: 50 });
+  await found("no folder");
+  for (const text of ["one", "two"]) {
+    await mkdir(folder);
+    await writeFile(join(folder, "c.yaml"), text);
+    await found(text);
+    await rm(folder, { recursive: true });
+    await found("no folder");
+  }
+});
+
+test("while nothing changes, nothing is looked at", async () => {
+  started();
+  await found("none");
+  const turns = seen.length;
+  await writeFile(join(parent, "elsewhere"), "");
+  await Bun.sleep(300);
+  expect(seen.length).toBe(turns);
+});
+
+test("what nobody tells of is found by the slow look", async () => {
+  await symlink("../elsewhere/c.yaml", join(folder, "c.yaml"));
+  started({ slow: 20 });
+  await found("none");
+  await mkdir(join(parent, "elsewhere"));
+  await writeFile(join(parent, "elsewhere", "c.yaml"), "behind a link");
+  await found("behind a link");
+});

@@ -1,0 +1,97 @@
+import { expect, test } from "bun:test";
+import { mkdir, rename, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { connectionFile } from "../../scripts/sandbox.ts";
+import { codeOf, status, World } from "./world.ts";
+
+/** Waits until a line of the log has all these words; answers how many such lines there are. */
+async function logged(world: World, ...words: readonly string[]): Promise<number> {
+  const until = Date.now() + 60_000;
+  for (;;) {
+    const lines = (await world.daemon.log()).split("\n").filter(line => words.every(word => line.includes(word)));
+    if (lines.length > 0) return lines.length;
+    if (Date.now() > until) throw new Error(`nothing about ${words.join(", ")} in:\n${await world.daemon.log()}`);
+    await Bun.sleep(20);
+  }
+}
+
+test("the log tells of every file at the start and at each change, without any call", async () => {
+  let file = "";
+  const world = await World.start("off", ["good"], async ({ connections }) => {
+    file = join(connections, "wrong.yaml");
+    await writeFile(file, "driver: local-hostpth\n");
+  });
+  try {
+    const good = connectionFile(world.base("good"), "off");
+    expect(await logged(world, '"good\\" is in order"', "local-hostpath")).toBe(1);
+    expect(await logged(world, '"wrong\\" is out of service', "wrong.yaml:1:", "local-hostpth")).toBe(1);
+    await writeFile(file, good);
+    expect(await logged(world, '"wrong\\" is in order again"')).toBe(1);
+    await writeFile(file, `${good}proxy: [`);
+    expect(await logged(world, '"wrong\\" is degraded', "last good", "wrong.yaml:")).toBe(1);
+    await rm(file);
+    expect(await logged(world, '"wrong\\" is gone', "UNAVAILABLE")).toBe(1);
+    await writeFile(file, good);
+    expect(await logged(world, '"wrong\\" is back and in order"')).toBe(1);
+    const lines = (await world.daemon.log()).trim().split("\n").length;
+    await Bun.sleep(500);
+    expect((await world.daemon.log()).trim().split("\n")).toHaveLength(lines);
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 120_000);
+
+test("files that were never good, and files that are gone, are not listed; operations on their volumes are repeated", async () => {
+  const world = await World.start("off", ["one", "two"], ({ connections }) =>
+    writeFile(join(connections, "empty.yaml"), ""),
+  );
+  try {
+    for (const connection of ["one", "two"]) await world.create("pvc", connection);
+    const listed = async () => (await world.controller("listVolumes", {})).entries.map(entry => entry.volume?.volumeId);
+    expect(await listed()).toEqual(["v:one/pvc", "v:two/pvc"]);
+    expect((await world.controller("listSnapshots", {})).entries).toEqual([]);
+    expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:empty/pvc" }))).toBe(status.unavailable);
+    await rm(join(world.sandbox.connections, "two.yaml"));
+    expect(await listed()).toEqual(["v:one/pvc"]);
+    expect(await codeOf(world.controller("deleteVolume", { volumeId: "v:two/pvc" }))).toBe(status.unavailable);
+    expect(await logged(world, '"two\\" is gone')).toBe(1);
+    expect(await logged(world, '"empty\\" is out of service', "no listing shows")).toBe(1);
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 60_000);
+
+test("a folder that comes later, as a Secret that is mounted, is said to be missing and then served", async () => {
+  const world = await World.start("off", ["one"], ({ connections }) => rename(connections, `${connections}.later`));
+  try {
+    const { connections } = world.sandbox;
+    expect(await logged(world, "no connection can be looked at", connections, "ENOENT")).toBe(1);
+    await mkdir(`${connections}.new`);
+    await rename(`${connections}.later`, `${connections}.new/..a`);
+    await symlink("..a", `${connections}.new/..data`);
+    await symlink("..data/one.yaml", `${connections}.new/one.yaml`);
+    await rename(`${connections}.new`, connections);
+    expect(await logged(world, "can be read again")).toBe(1);
+    expect(await logged(world, '"one\\" is in order"')).toBe(1);
+    await mkdir(`${connections}/..b`);
+    await writeFile(`${connections}/..b/one.yaml`, "driver: [");
+    await symlink("..b", `${connections}/..data_tmp`);
+    await rename(`${connections}/..data_tmp`, `${connections}/..data`);
+    expect(await logged(world, '"one\\" is degraded')).toBe(1);
+    expect(await codeOf(world.create("pvc", "one"))).toBe("ok");
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 120_000);
+
+test("200 equal listings at once are answered, however many volumes there are", async () => {
+  const world = await World.start("off", ["one"]);
+  try {
+    for (let i = 0; i < 300; i += 50)
+      await Promise.all(Array.from({ length: 50 }, (_, j) => world.create(`pvc-${i + j}`)));
+    const listings = Array.from({ length: 200 }, () => world.controller("listVolumes", {}));
+    for (const { entries } of await Promise.all(listings)) expect(entries).toHaveLength(300);
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 120_000);
