@@ -4,7 +4,7 @@ import { exists } from "./exists.ts";
 import { root, spawned } from "./spawned.ts";
 
 /** The version of csi-sanity that csimux is tested with. */
-export const sanityVersion = "5.4.0";
+export const sanityVersion = "5.6.0";
 const binary = `${root}/.cache/csi-sanity-${sanityVersion}-static`;
 const module = `github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v${sanityVersion}`;
 

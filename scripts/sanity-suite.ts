@@ -12,6 +12,7 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
     "PUBLISH_UNPUBLISH_VOLUME is not offered: nodes reach every volume without it",
   ],
   [/MaxVolumesPerNode|testnodevolumeattachlimit/, "there is no limit of volumes for a node"],
+  [/(?:Volume|Storage)Health not supported/, "the health calls are not offered yet"],
   [/Modify ?Volume not supported/i, "MODIFY_VOLUME is not offered: no driver has mutable parameters"],
   [
     /GroupControllerService not supported|VolumeGroupSnapshots/,

@@ -95,7 +95,7 @@ export function openController(
     watch: () => watch.start(),
     parts: {
       volumes: new Volumes(connections, groups, handles, locks, jobs, settings),
-      snapshots: new Snapshots(connections, groups, handles, locks, jobs),
+      snapshots: new Snapshots(connections, groups, handles, locks, jobs, settings),
       listing: new Listing(connections, handles, jobs, settings),
       capacity: new Capacity(connections, groups, settings),
     },

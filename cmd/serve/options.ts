@@ -40,7 +40,7 @@ export interface ServeOptions {
   readonly nodeName: string | undefined;
 }
 
-const defaults = { endpoint: "unix:///csi/csi.sock", name: "csimux.storage", version: "1.12.0", mode: "0600" } as const;
+const defaults = { endpoint: "unix:///csi/csi.sock", name: "csimux.storage", version: "1.13.0", mode: "0600" } as const;
 
 /** The levels of the original and what they mean here. */
 const levelNames: Readonly<Record<string, Level>> = { verbose: "debug", silly: "debug" };

@@ -67,7 +67,11 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const observation = { log, verbose: options.logLevel === "debug" };
   server.mount(
     Identity,
-    instrument(Identity, identityService({ name: options.name, version, commit, topology }), observation),
+    instrument(
+      Identity,
+      identityService({ name: options.name, version, commit, topology, csiVersion: options.csiVersion }),
+      observation,
+    ),
   );
   if (modes.has("controller")) {
     const parts = { ...controller.parts, version: options.csiVersion };

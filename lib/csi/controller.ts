@@ -99,8 +99,15 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   },
 
   createSnapshot: async (request, call) => {
-    const volume = required(request.sourceVolumeId, "source_volume_id");
-    const snapshot = await parts.snapshots.create(requiredName(request.name), volume, request.parameters, call);
+    const snapshot = await parts.snapshots.create(
+      {
+        volume: required(request.sourceVolumeId, "source_volume_id"),
+        name: requiredName(request.name),
+        parameters: request.parameters,
+        demand: demand(request.accessibilityRequirements),
+      },
+      call,
+    );
     return { snapshot: wireSnapshot(snapshot) };
   },
 
@@ -108,6 +115,10 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
     await parts.snapshots.delete(required(request.snapshotId, "snapshot_id"), call);
     return {};
   },
+
+  getSnapshot: async (request, call) => ({
+    snapshot: wireSnapshot(await parts.snapshots.get(required(request.snapshotId, "snapshot_id"), call)),
+  }),
 
   listSnapshots: async (request, call) => {
     const page = { max: pageSize(request.maxEntries), token: request.startingToken };

@@ -4,12 +4,13 @@ import type { AccessMode, Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Segments } from "../core/topology.ts";
-import type { Snapshot, Source } from "../drivers/driver.ts";
-import type { PlacedVolume } from "../mux/placed.ts";
+import type { Source } from "../drivers/driver.ts";
+import type { PlacedSnapshot, PlacedVolume } from "../mux/placed.ts";
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   type SnapshotSchema,
   type TopologyRequirement,
+  type TopologySchema,
   type VolumeCapability,
   type VolumeContentSource,
   type VolumeContentSourceSchema,
@@ -97,8 +98,10 @@ export const wireVolume = (volume: PlacedVolume): MessageInitShape<typeof Volume
   capacityBytes: volume.bytes,
   volumeContext: { ...volume.context },
   ...(volume.source && { contentSource: wireSource(volume.source) }),
-  accessibleTopology: volume.places.map(segments => ({ segments: { ...segments } })),
+  accessibleTopology: volume.places.map(wireTopology),
 });
+
+const wireTopology = (segments: Segments): MessageInitShape<typeof TopologySchema> => ({ segments: { ...segments } });
 
 const wireSource = ({ kind, id }: Source): MessageInitShape<typeof VolumeContentSourceSchema> =>
   kind === "snapshot"
@@ -106,10 +109,11 @@ const wireSource = ({ kind, id }: Source): MessageInitShape<typeof VolumeContent
     : { type: { case: "volume", value: { volumeId: id } } };
 
 /** A Snapshot as CSI answers it. */
-export const wireSnapshot = (snapshot: Snapshot): MessageInitShape<typeof SnapshotSchema> => ({
+export const wireSnapshot = (snapshot: PlacedSnapshot): MessageInitShape<typeof SnapshotSchema> => ({
   snapshotId: snapshot.id,
   sourceVolumeId: snapshot.volumeId,
   sizeBytes: snapshot.bytes,
   creationTime: timestampFromDate(snapshot.createdAt),
   readyToUse: snapshot.ready,
+  accessibleTopology: snapshot.places.map(wireTopology),
 });

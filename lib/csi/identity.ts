@@ -5,6 +5,7 @@ import {
   PluginCapability_Service_Type as Service,
 } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
+import { pluginCapabilities, type Version } from "./versions.ts";
 
 /** What the Identity service answers. */
 export interface IdentityOptions {
@@ -14,6 +15,8 @@ export interface IdentityOptions {
   readonly commit: string;
   /** Whether nodes and volumes report topology. */
   readonly topology: boolean;
+  /** Above which nothing is advertised. */
+  readonly csiVersion: Version;
 }
 
 /** The Identity service. Its answers are the same from every instance, whatever its mode (CSI GetPluginCapabilities). */
@@ -27,7 +30,7 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
     capabilities: [
       { type: { case: "service", value: { type: Service.CONTROLLER_SERVICE } } },
       ...(options.topology
-        ? [{ type: { case: "service" as const, value: { type: Service.VOLUME_ACCESSIBILITY_CONSTRAINTS } } }]
+        ? pluginCapabilities(options.csiVersion).map(type => ({ type: { case: "service" as const, value: { type } } }))
         : []),
       { type: { case: "volumeExpansion", value: { type: Expansion.ONLINE } } },
     ],

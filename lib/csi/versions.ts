@@ -1,4 +1,8 @@
-import { ControllerServiceCapability_RPC_Type as C, NodeServiceCapability_RPC_Type as N } from "./gen/csi/v1/csi_pb.ts";
+import {
+  ControllerServiceCapability_RPC_Type as C,
+  NodeServiceCapability_RPC_Type as N,
+  PluginCapability_Service_Type as P,
+} from "./gen/csi/v1/csi_pb.ts";
 
 /** A CSI version as [major, minor]. */
 export type Version = readonly [number, number];
@@ -14,6 +18,13 @@ const controller: readonly (readonly [C, Version])[] = [
   [C.EXPAND_VOLUME, [1, 1]],
   [C.GET_VOLUME, [1, 3]],
   [C.SINGLE_NODE_MULTI_WRITER, [1, 5]],
+  [C.GET_SNAPSHOT, [1, 12]],
+];
+
+/** What holds for the whole plugin where nodes and volumes report topology. */
+const plugin: readonly (readonly [P, Version])[] = [
+  [P.VOLUME_ACCESSIBILITY_CONSTRAINTS, [0, 2]],
+  [P.SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, [1, 13]],
 ];
 
 const node: readonly (readonly [N, Version])[] = [
@@ -28,6 +39,9 @@ const since = <T>(list: readonly (readonly [T, Version])[], [major, minor]: Vers
 
 /** What the controller advertises up to this version. Fixed for the life of the process: sidecars read it once. */
 export const controllerCapabilities = (version: Version): readonly C[] => since(controller, version);
+
+/** What the plugin advertises up to this version where there is topology. */
+export const pluginCapabilities = (version: Version): readonly P[] => since(plugin, version);
 
 /** What the node advertises up to this version. */
 export const nodeCapabilities = (version: Version): readonly N[] => since(node, version);

@@ -1,13 +1,13 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { Page, PageRequest, Snapshot } from "../drivers/driver.ts";
+import { encodeHandle } from "../core/handle.ts";
+import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import type { Handles } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
 import { Patience } from "./patience.ts";
-import { type MuxSettings, type PlacedVolume, placedOn } from "./placed.ts";
+import { type MuxSettings, type PlacedSnapshot, type PlacedVolume, placedOn, snapshotOn } from "./placed.ts";
 import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 
 /** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
@@ -68,7 +68,7 @@ export class Listing {
   }
 
   /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */
-  async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<Snapshot>> {
+  async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<PlacedSnapshot>> {
     if (filter.snapshot !== "") {
       // One snapshot is one page, so there is no token that it could be continued with.
       if (request.token !== "") throw badToken();
@@ -80,7 +80,7 @@ export class Listing {
     return this.#joined(request, call, { name: "snapshots", list, tokens: snapshotTokens });
   }
 
-  async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<Snapshot>> {
+  async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<PlacedSnapshot>> {
     const handle = this.#handles.parse(volume, "volume");
     if (!handle) {
       if (request.token !== "") throw badToken();
@@ -94,13 +94,13 @@ export class Listing {
     });
   }
 
-  async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly Snapshot[]> {
+  async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly PlacedSnapshot[]> {
     const handle = this.#handles.parse(filter.snapshot, "snapshot");
     if (!handle) return [];
     const found = await this.#connections.use(handle.connection, "handle", async connection => {
       try {
         const snapshot = await connection.driver.snapshots?.get(handle.id, call);
-        return snapshot && outside(connection, snapshot);
+        return snapshot && snapshotOn(connection, snapshot);
       } catch (error) {
         if (error instanceof CsiError && error.code === "not-found") return undefined;
         throw error;
@@ -203,14 +203,9 @@ async function snapshotsOf(
   volumeId: string | undefined,
   page: PageRequest,
   call: Call,
-): Promise<Page<Snapshot>> {
+): Promise<Page<PlacedSnapshot>> {
   const { snapshots } = connection.driver;
   if (!snapshots) return { items: [], next: undefined };
   const { items, next } = await snapshots.list({ volumeId }, page, call);
-  return { items: items.map(snapshot => outside(connection, snapshot)), next };
-}
-
-function outside(connection: Connection, snapshot: Snapshot): Snapshot {
-  const handle = (kind: Handle["kind"], id: string) => encodeHandle({ kind, connection: connection.name, id });
-  return { ...snapshot, id: handle("snapshot", snapshot.id), volumeId: handle("volume", snapshot.volumeId) };
+  return { items: items.map(snapshot => snapshotOn(connection, snapshot)), next };
 }

@@ -2,12 +2,17 @@ import type { Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
-import type { Context, Source, Volume } from "../drivers/driver.ts";
+import type { Context, Snapshot, Source, Volume } from "../drivers/driver.ts";
 import { type Demand, type PlacementPolicy, segmentsOf } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
 
 /** A volume as the outside sees it: its id and that of its source are handles, and it has places. */
 export interface PlacedVolume extends Volume {
+  readonly places: readonly Segments[];
+}
+
+/** A snapshot as the outside sees it: its ids are handles; volumes made from it are reachable from its places (none: everywhere). */
+export interface PlacedSnapshot extends Snapshot {
   readonly places: readonly Segments[];
 }
 
@@ -27,6 +32,17 @@ export interface MuxSettings {
   readonly legacyConnection: string | undefined;
   /** What an unfiltered listing does about a connection that cannot answer: fail, or leave it out. */
   readonly listing: "complete" | "partial";
+}
+
+/** A driver's snapshot with its handles and the places of its connection, where alone volumes can be made from it. */
+export function snapshotOn(connection: Connection, snapshot: Snapshot): PlacedSnapshot {
+  const handle = (kind: Handle["kind"], id: string) => encodeHandle({ kind, connection: connection.name, id });
+  return {
+    ...snapshot,
+    id: handle("snapshot", snapshot.id),
+    volumeId: handle("volume", snapshot.volumeId),
+    places: connection.places.map(segmentsOf),
+  };
 }
 
 /** A driver's volume with its handle and the places of its connection. */

@@ -2,14 +2,25 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Locks } from "../core/locks.ts";
-import type { Context, Snapshot } from "../drivers/driver.ts";
+import type { Context } from "../drivers/driver.ts";
+import { type Demand, place } from "../topology/place.ts";
 import { ability, translated } from "./ability.ts";
 import type { Connections } from "./connections.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { Groups } from "./groups.ts";
 import { type Handles, lockKey } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
+import { type MuxSettings, type PlacedSnapshot, snapshotOn } from "./placed.ts";
 import { SnapshotNames } from "./snapshot-names.ts";
+
+/** A snapshot that somebody wants of `volume`, a handle. */
+export interface SnapshotRequest {
+  readonly name: string;
+  readonly volume: string;
+  readonly parameters: Context;
+  /** Where volumes made from it must be usable. */
+  readonly demand: Demand;
+}
 
 /** The operations on one snapshot, in terms of handles. */
 export class Snapshots {
@@ -18,9 +29,18 @@ export class Snapshots {
   readonly #handles: Handles;
   readonly #locks: Locks;
   readonly #jobs: Jobs;
+  readonly #settings: () => MuxSettings;
   readonly #names = new SnapshotNames();
 
-  constructor(connections: Connections, groups: Groups, handles: Handles, locks: Locks, jobs: Jobs) {
+  constructor(
+    connections: Connections,
+    groups: Groups,
+    handles: Handles,
+    locks: Locks,
+    jobs: Jobs,
+    settings: () => MuxSettings,
+  ) {
+    this.#settings = settings;
     this.#connections = connections;
     this.#groups = groups;
     this.#handles = handles;
@@ -28,15 +48,26 @@ export class Snapshots {
     this.#jobs = jobs;
   }
 
-  /** CreateSnapshot; both ids of the answer are handles. The volume may be read by others meanwhile, not changed. */
-  async create(name: string, volume: string, parameters: Context, call: Call): Promise<Snapshot> {
+  /**
+   * CreateSnapshot; both ids of the answer are handles. The volume may be read by others meanwhile, not changed. Throws
+   * "resource-exhausted" when volumes made from it could not be usable where they must be (CSI CreateSnapshotRequest).
+   */
+  async create(request: SnapshotRequest, call: Call): Promise<PlacedSnapshot> {
+    const { name, volume, parameters } = request;
     const source = this.#handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
-    const args = fingerprint([volume, parameters]);
-    const made = await this.#jobs.run(`snapshot ${source.connection}/${name}`, args, call, own =>
-      this.#locks.hold([`snapshot name ${name}`], () => this.#make(name, source, parameters, own), [lockKey(source)]),
+    const made = await this.#jobs.run(`snapshot ${source.connection}/${name}`, fingerprint(request), call, own =>
+      this.#locks.hold([`snapshot name ${name}`], () => this.#make(source, request, own), [lockKey(source)]),
     );
     return { ...made, volumeId: volume };
+  }
+
+  /** GetSnapshot. Throws "not-found". */
+  async get(text: string, call: Call): Promise<PlacedSnapshot> {
+    const handle = this.#handles.known(text, "snapshot");
+    return this.#connections.use(handle.connection, "handle", async connection =>
+      snapshotOn(connection, await translated(connection, ability(connection, "snapshots").get(handle.id, call))),
+    );
   }
 
   /** DeleteSnapshot. An id that csimux cannot have made does not exist, so it is gone (CSI DeleteSnapshot). */
@@ -52,14 +83,17 @@ export class Snapshots {
     );
   }
 
-  async #make(name: string, source: Handle, parameters: Context, call: Call): Promise<Snapshot> {
+  async #make(source: Handle, request: SnapshotRequest, call: Call): Promise<PlacedSnapshot> {
     const { connection: from } = source;
+    const { name, parameters, demand } = request;
     await this.#refuseTaken(name, from, call);
     return this.#connections.use(from, "handle", async connection => {
       const snapshots = ability(connection, "snapshots");
+      // The places of a snapshot are those of its connection, whatever is preferred.
+      place(connection.places, demand, { ...this.#settings().policy, honourPreferred: "off" });
       const made = await translated(connection, snapshots.create(name, source.id, parameters, call));
       this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
-      return { ...made, id: this.#handles.fresh("snapshot", from, made.id) };
+      return { ...snapshotOn(connection, made), id: this.#handles.fresh("snapshot", from, made.id) };
     });
   }
 

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld } from "./world.ts";
+import { failure, muxWorld, snapshotOf } from "./world.ts";
 
 const call = testCall();
 const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
@@ -95,8 +95,8 @@ test("filters touch only their own connection, and unknown ids list nothing", as
   const world = muxWorld(["a", "b"]);
   world.memory("b").fail.list = new CsiError("unavailable", "down");
   world.memory("a").volumes.set("v", volume("v"));
-  await world.snapshots.create("s1", "v:a/v", {}, call);
-  await world.snapshots.create("s2", "v:a/v", {}, call);
+  await world.snapshots.create(snapshotOf("s1", "v:a/v"), call);
+  await world.snapshots.create(snapshotOf("s2", "v:a/v"), call);
   const list = async (snapshot: string, of: string) =>
     (await world.listing.snapshots({ max: 0, token: "" }, { snapshot, volume: of }, call)).items.map(item => item.id);
   expect(await list("s:a/s1", "")).toEqual(["s:a/s1"]);
@@ -117,8 +117,8 @@ test("filters touch only their own connection, and unknown ids list nothing", as
 test("a token of one listing is ABORTED in every other one, which it would shorten", async () => {
   const { listing, memory, snapshots } = muxWorld(["a"]);
   for (const id of ["v", "w"]) memory("a").volumes.set(id, volume(id));
-  for (const name of ["s1", "s2"]) await snapshots.create(name, "v:a/v", {}, call);
-  for (const name of ["s3", "s4"]) await snapshots.create(name, "v:a/w", {}, call);
+  for (const name of ["s1", "s2"]) await snapshots.create(snapshotOf(name, "v:a/v"), call);
+  for (const name of ["s3", "s4"]) await snapshots.create(snapshotOf(name, "v:a/w"), call);
   const of = (snapshot: string, source: string) => (max: number, token: string) =>
     listing.snapshots({ max, token }, { snapshot, volume: source }, call);
   const volumes = (max: number, token: string) => listing.volumes({ max, token }, call);
@@ -145,7 +145,7 @@ test("a snapshot is found by both filters when its volume is named without prefi
   const world = muxWorld(["old"]);
   world.settings.legacyConnection = "old";
   world.memory("old").volumes.set("pvc-1", volume("pvc-1"));
-  await world.snapshots.create("s", "pvc-1", {}, call);
+  await world.snapshots.create(snapshotOf("s", "pvc-1"), call);
   const found = (of: string) => world.listing.snapshots({ max: 0, token: "" }, { snapshot: "s", volume: of }, call);
   expect((await found("pvc-1")).items.map(item => item.id)).toEqual(["s:old/s"]);
   expect((await found("v:old/pvc-1")).items).toHaveLength(1);

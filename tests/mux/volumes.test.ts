@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld, request } from "./world.ts";
+import { failure, muxWorld, request, snapshotOf } from "./world.ts";
 
 const call = testCall();
 const zone = (name: string) => ({ "t.example/zone": name });
@@ -44,7 +44,7 @@ test("a suspended connection refuses new volumes only", async () => {
   world.traits.set("c", { suspended: true });
   expect((await failure(world.volumes.create(request("new", "c"), call)))?.code).toBe("resource-exhausted");
   expect((await world.volumes.create(request("old", "c"), call)).id).toBe("v:c/old");
-  expect((await world.snapshots.create("s", "v:c/old", {}, call)).id).toBe("s:c/s");
+  expect((await world.snapshots.create(snapshotOf("s", "v:c/old"), call)).id).toBe("s:c/s");
   await world.snapshots.delete("s:c/s", call);
   await world.volumes.delete("v:c/old", call);
   expect(world.memory("c").volumes.size).toBe(0);
@@ -109,11 +109,11 @@ test("impossible ranges and capabilities are refused before the connection is as
 test("a snapshot name is taken on all connections, and free again when its snapshot is gone", async () => {
   const world = muxWorld(["a", "b"]);
   for (const name of ["a", "b"]) await world.volumes.create(request("v", name), call);
-  expect((await world.snapshots.create("s", "v:a/v", {}, call)).volumeId).toBe("v:a/v");
-  expect((await failure(world.snapshots.create("s", "v:b/v", {}, call)))?.code).toBe("already-exists");
-  expect((await world.snapshots.create("s", "v:a/v", {}, call)).id).toBe("s:a/s");
+  expect((await world.snapshots.create(snapshotOf("s", "v:a/v"), call)).volumeId).toBe("v:a/v");
+  expect((await failure(world.snapshots.create(snapshotOf("s", "v:b/v"), call)))?.code).toBe("already-exists");
+  expect((await world.snapshots.create(snapshotOf("s", "v:a/v"), call)).id).toBe("s:a/s");
   await world.snapshots.delete("s:a/s", call);
-  expect((await world.snapshots.create("s", "v:b/v", {}, call)).id).toBe("s:b/s");
+  expect((await world.snapshots.create(snapshotOf("s", "v:b/v"), call)).id).toBe("s:b/s");
 });
 
 test("a snapshot class may name the volume's connection or a group of it, and no other", async () => {
@@ -121,7 +121,7 @@ test("a snapshot class may name the volume's connection or a group of it, and no
   world.groups.set("g", { from: { kind: "members", members: ["a"] }, policy: "ordered" });
   for (const name of ["a", "b"]) await world.volumes.create(request("v", name), call);
   const snapshot = (name: string, volume: string, connection: string) =>
-    failure(world.snapshots.create(name, volume, { connection }, call));
+    failure(world.snapshots.create({ ...snapshotOf(name, volume), parameters: { connection } }, call));
   expect(await snapshot("s1", "v:a/v", "a")).toBeUndefined();
   expect(await snapshot("s2", "v:a/v", "g")).toBeUndefined();
   expect((await snapshot("s3", "v:b/v", "g"))?.code).toBe("invalid-argument");
@@ -160,4 +160,19 @@ test("a volume that was begun is not refused for good when the file of its conne
     "failed-precondition",
     "failed-precondition",
   ]);
+});
+
+test("a snapshot has the places of its connection, and one that would be needed elsewhere is refused before it is made", async () => {
+  const world = muxWorld(["c"]);
+  const zone = (value: string) => ({ "t.example/zone": value });
+  world.traits.set("c", { places: [{ requirements: zone("a"), extra: {} }] });
+  await world.volumes.create(request("v", "c"), call);
+  const elsewhere = snapshotOf("s", "v:c/v", { requisite: [zone("b")], preferred: [] });
+  expect((await failure(world.snapshots.create(elsewhere, call)))?.code).toBe("resource-exhausted");
+  expect(world.memory("c").snapshots.size).toBe(0);
+  const here = snapshotOf("s", "v:c/v", { requisite: [zone("a"), zone("b")], preferred: [zone("b")] });
+  expect((await world.snapshots.create(here, call)).places).toEqual([zone("a")]);
+  expect((await world.snapshots.get("s:c/s", call)).places).toEqual([zone("a")]);
+  const { items } = await world.listing.snapshots({ max: 0, token: "" }, { snapshot: "", volume: "" }, call);
+  expect(items.map(({ places }) => places)).toEqual([[zone("a")]]);
 });

@@ -12,6 +12,7 @@ import { Patience } from "../../lib/mux/patience.ts";
 import type { CreateRequest, MuxSettings } from "../../lib/mux/placed.ts";
 import { Snapshots } from "../../lib/mux/snapshots.ts";
 import { Volumes } from "../../lib/mux/volumes.ts";
+import type { Demand } from "../../lib/topology/place.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
 /** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
@@ -64,7 +65,7 @@ export function muxWorld(names: readonly string[]) {
     settings,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
     volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
-    snapshots: new Snapshots(connections, all, handles, locks, jobs),
+    snapshots: new Snapshots(connections, all, handles, locks, jobs, () => settings),
     listing: new Listing(connections, handles, jobs, () => settings, new Patience(50)),
     capacity: new Capacity(connections, all, () => settings, new Patience(50)),
   };
@@ -89,3 +90,11 @@ export const failure = (call: Promise<unknown>): Promise<{ code: string; message
     () => undefined,
     (error: { code: string; message: string }) => error,
   );
+
+/** A plain request for a snapshot of a volume. */
+export const snapshotOf = (name: string, volume: string, demand: Demand = { requisite: [], preferred: [] }) => ({
+  name,
+  volume,
+  parameters: {},
+  demand,
+});
