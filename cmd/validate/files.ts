@@ -2,8 +2,8 @@ import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync,
 import { join, resolve } from "node:path";
 import { readProxyConfig, unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
+import { nameOf } from "../../lib/lint/file-name.ts";
 import type { Input } from "../../lib/lint/input.ts";
-import { nameOf } from "../../lib/lint/objects.ts";
 import { connectionFolder } from "../connection-folder.ts";
 import type { Host } from "../host.ts";
 import type { ValidateOptions } from "./options.ts";

@@ -26,6 +26,10 @@ export interface Alternative {
 
 const value = (description: string) =>
   v.pipe(
+    v.custom<unknown>(
+      each => !Array.isArray(each),
+      "must be one value: for several, write one entry of topology for each",
+    ),
     scalar({ description }),
     v.check(isLabelValue, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
   );

@@ -7,6 +7,7 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { inheritable, merge } from "../schema/merge.ts";
 import type { Outside } from "../schema/outside.ts";
 import { keysOf } from "../schema/shape.ts";
+import { whereElse } from "../schema/unlisted-keys.ts";
 import { parseYaml, placed, type Source } from "../yaml/parse.ts";
 import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
@@ -82,13 +83,24 @@ export function readConnectionSource(
   const found = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];
   const findings = found
     .flatMap(finding => fromDefaults(finding, file, defaults))
-    .map(finding => ofOtherDriver(finding, driver, modules));
+    .map(finding => ofOtherDriver(finding, driver, modules))
+    .map(ofCommonPart);
   const tidied = { ...mapping(own.tidied), ...mapping(common.tidied) };
   if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined) {
     return result(tidied, findings, { module });
   }
   const config = { ...commonConfig(common.value), name, module, settings: own.value };
   return result(tidied, findings, { module, config });
+}
+
+/** A key that a common section has stands at the top for want of indentation. */
+function ofCommonPart(finding: Finding): Finding {
+  const [key, ...below] = finding.path;
+  if (finding.rule !== "unknown-key" || below.length > 0) return finding;
+  const elsewhere = whereElse(commonSchema, String(key));
+  return elsewhere === undefined
+    ? finding
+    : { ...finding, fix: `it belongs under "${elsewhere}"; check the indentation` };
 }
 
 const has = (value: unknown, path: Path): boolean => {

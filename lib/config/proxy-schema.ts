@@ -8,15 +8,15 @@ import { nodeIdSchema, topologySchema } from "./topology.ts";
 const connectionName = (description: string) =>
   v.pipe(filled({ description }), v.check(isConnectionName, `must name a connection: ${connectionNameForm}`));
 
-const isSelector = (value: string): boolean => {
+/** What is wrong with a selector, or undefined. */
+function selectorFault(value: string): string | undefined {
   try {
-    return parseSelector(value).length > 0;
+    const empty = parseSelector(value).find(({ values }) => values.includes(""));
+    return empty && `names no value for "${empty.key}", and no label is empty`;
   } catch {
-    return false;
+    return "must be conditions such as tier=fast, site in (a, b), !old";
   }
-};
-
-const selectorHelp = "must be conditions such as tier=fast, site in (a, b), !old";
+}
 
 /** One entry of `proxy.groups`. */
 export const groupSchema = consistent(
@@ -28,7 +28,10 @@ export const groupSchema = consistent(
       selector: optional(
         v.pipe(
           text({ description: "conditions on the labels of connections", example: "tier=fast, site in (a, b)" }),
-          v.check(isSelector, selectorHelp),
+          v.check(
+            value => selectorFault(value) === undefined,
+            issue => selectorFault(String(issue.input)) ?? "",
+          ),
         ),
       ),
       policy: optional(
@@ -42,7 +45,7 @@ export const groupSchema = consistent(
   ),
   function* (value) {
     if (value.members && value.selector !== undefined)
-      yield [["selector"], '"members" and "selector" exclude each other'];
+      yield [["selector"], '"members" and "selector" exclude each other; remove one of the two'];
     if (!value.members && value.selector === undefined) yield [[], 'either "members" or "selector" is needed'];
     if (value.members?.length === 0) yield [["members"], "must name at least one connection"];
     const twice = (value.members ?? []).findIndex((name, index, all) => all.indexOf(name) < index);

@@ -56,10 +56,10 @@ const rule = consistent(ruleEntries, function* (value) {
   const key = value.topologyKey ?? value.keySuffix;
   if (key === undefined) yield [[], 'required key "topologyKey" is missing'];
   else if (!isLabelValue(key)) yield [[value.topologyKey === undefined ? "keySuffix" : "topologyKey"], badSegment];
-  if (value.source === "env" && !value.envName) yield [["source"], 'source "env" needs "envName"'];
+  if (value.source === "env" && !value.envName) yield [["envName"], 'source "env" needs "envName"'];
   if (value.source === "file" && !value.file?.startsWith("/"))
-    yield [["source"], 'source "file" needs "file", an absolute path'];
-  if (value.source === "nodeLabel" && !value.label) yield [["source"], 'source "nodeLabel" needs "label"'];
+    yield [["file"], 'source "file" needs "file", an absolute path'];
+  if (value.source === "nodeLabel" && !value.label) yield [["label"], 'source "nodeLabel" needs "label"'];
   if (value.default !== undefined && !isLabelValue(value.default)) yield [["default"], badSegment];
 });
 

@@ -37,9 +37,9 @@ export function excerpts(leaf: Leaf): (diagnostic: Diagnostic) => Excerpt | unde
   };
 }
 
-/** Control characters in a file must not reach a terminal. */
+/** Control characters in a file must not reach a terminal. A tab is shown, because it may be what is wrong. */
 export const printable = (text: string): string =>
-  [...text].map(each => (each < " " || (each >= "\x7f" && each <= "\x9f") ? " " : each)).join("");
+  [...text.replaceAll("\t", "→")].map(each => (each < " " || (each >= "\x7f" && each <= "\x9f") ? " " : each)).join("");
 
 function startsOf(lines: readonly string[]): readonly number[] {
   const starts: number[] = [];

@@ -9,6 +9,20 @@ export const factsOf = ({ read }: ConnectionFile): DriverFacts | undefined => re
 /** Whether volumes of the connection exist only on the node that made them. */
 export const isLocal = (connection: ConnectionFile): boolean => factsOf(connection)?.local === true;
 
+/** The first connection whose volumes live on their node, and the first whose do not. */
+export function bothKinds(
+  all: readonly ConnectionFile[],
+): Readonly<Record<"local" | "remote", ConnectionFile | undefined>> {
+  const known = all.filter(connection => factsOf(connection)?.provisions);
+  return { local: known.find(isLocal), remote: known.find(connection => !isLocal(connection)) };
+}
+
+/** Whether some need a controller on every node and others one for all. */
+export function isMixed(all: readonly ConnectionFile[]): boolean {
+  const { local, remote } = bothKinds(all);
+  return local !== undefined && remote !== undefined;
+}
+
 /** The names that `fsType` may have, or undefined when any will do. */
 export function filesystemsOf(connection: ConnectionFile): readonly string[] | undefined {
   const filesystems = factsOf(connection)?.access.filesystems;

@@ -3,9 +3,11 @@ import { isMapping } from "../schema/mapping.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
 import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
+import { explained } from "./explain.ts";
+import { nameOf } from "./file-name.ts";
 import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { fileLeaf, type Placed } from "./leaf.ts";
-import { addObject, type Gathered, nameOf } from "./objects.ts";
+import { addObject, type Gathered } from "./objects.ts";
 
 /** A text to be checked. */
 export interface Input {
@@ -37,8 +39,8 @@ export function addInput(input: Input, found: Gathered): void {
   }
   const sources =
     role === "main" || role === "connection"
-      ? [parseYaml(file, text)]
-      : parseYamlDocuments(file, text, manifestBudget).map(each => asServed(each, text));
+      ? [explained(parseYaml(file, text), text)]
+      : parseYamlDocuments(file, text, manifestBudget).map(each => explained(asServed(each, text), text));
   const before = sizeOf(found);
   for (const source of sources) addDocument(input, source, found);
   const plain = sources.filter(({ value }) => isConfiguration(kindOf(value)));

@@ -1,6 +1,8 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml, type Source } from "../yaml/parse.ts";
+import { explained } from "./explain.ts";
+import { nameOf } from "./file-name.ts";
 import { isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
 import type { Candidate } from "./read.ts";
@@ -18,9 +20,6 @@ export interface Gathered {
   /** Inputs that hold something of ours. */
   documents: number;
 }
-
-/** The name of the connection that a file of this name would be. */
-export const nameOf = (file: string): string => (file.split("/").at(-1) ?? file).replace(/\.(?:ya?ml|json)$/, "");
 
 /** Takes what is of use from a Kubernetes object or Helm values, at `path` of a document. */
 export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, found: Gathered): void {
@@ -70,7 +69,7 @@ function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
 
 function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
   const files = secretFiles(leaf.source, leaf.text, secret, path).map(file => {
-    const source = parseYaml(leaf.file, file.text);
+    const source = explained(parseYaml(leaf.file, file.text), file.text);
     const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(file.text) : kindOf(source.value);
     return { ...file, source, kind };
   });

@@ -3,9 +3,10 @@ import { readConnectionSource } from "../config/connection.ts";
 import { type Defaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
+import { nearest } from "../schema/nearest.ts";
 import type { Outside } from "../schema/outside.ts";
-import { aboutOf, type Schema, schemaAt } from "../schema/shape.ts";
-import type { Leaf } from "./leaf.ts";
+import { aboutOf, keysOf, type Schema, schemaAt } from "../schema/shape.ts";
+import { type Leaf, secretByName } from "./leaf.ts";
 import { type ConnectionFile, type MainFile, mappingAt, textAt } from "./world.ts";
 
 /** Documents in which a connection or main file was found, before it is read. */
@@ -44,10 +45,29 @@ export function connectionFile(
   return { leaf: { ...leaf, isSecret }, name, read, driver };
 }
 
-/** Whether the schema knows the key and neither it nor what is around it is secret. Anything else may be a mistyped secret. */
+/**
+ * Whether the schema knows the key, or one that it is a mistyped form of, and neither it nor what is around it is secret.
+ * Anything else may be a mistyped secret.
+ */
 const isPlain = (schema: Schema, path: Path): boolean =>
   path.length > 0 &&
-  path.every((_, index) => {
-    const here = schemaAt(schema, path.slice(0, index + 1));
+  path.every((step, index) => {
+    const here = schemaAt(schema, path.slice(0, index + 1)) ?? mistypedAt(schema, path.slice(0, index), step);
     return here !== undefined && aboutOf(here).secret !== true;
   });
+
+/** The schema of the key that was probably meant, unless a secret is near as well. */
+function mistypedAt(schema: Schema, parent: Path, step: Path[number]): Schema | undefined {
+  const around = schemaAt(schema, parent);
+  if (around === undefined || typeof step !== "string" || secretByName([step])) return undefined;
+  const isSecret = (key: string): boolean => secretAt(schema, [...parent, key]);
+  const keys = [...keysOf(around)];
+  const near = nearest(step, keys);
+  if (near === undefined || isSecret(near) || nearest(step, keys.filter(isSecret)) !== undefined) return undefined;
+  return schemaAt(schema, [...parent, near]);
+}
+
+const secretAt = (schema: Schema, path: Path): boolean => {
+  const found = schemaAt(schema, path);
+  return found !== undefined && aboutOf(found).secret === true;
+};

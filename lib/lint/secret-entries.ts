@@ -2,6 +2,7 @@ import { type Finding, failure, type Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
+import { nameOf } from "./file-name.ts";
 import { hasSection, kindOf, kindOfText } from "./kinds.ts";
 import { decoded } from "./secret-files.ts";
 import { mappingAt } from "./world.ts";
@@ -62,7 +63,7 @@ function textFault(name: string, text: string, beside: boolean): Fault | undefin
     !parseYamlDocuments("", text, fileBudget).some(each => hasSection(each.value))
   )
     return undefined;
-  return [`"${name}" is passed over: connection files end in .yaml or .yml`, `rename it to "${name}.yaml"`];
+  return [`"${name}" is passed over: connection files end in .yaml or .yml`, `rename it to "${nameOf(name)}.yaml"`];
 }
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? decoded(value) : undefined);

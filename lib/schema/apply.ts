@@ -31,7 +31,7 @@ export function apply<S extends v.GenericSchema>(
   }
   const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(subject(finding))));
   for (const issue of result.issues) {
-    const finding = fromIssue(schema, issue);
+    const finding = fromIssue(schema, issue, tidied, raw);
     if (finding.path.some((_, index) => told.has(dotted(finding.path.slice(0, index + 1))))) continue;
     told.add(dotted(finding.path));
     if (finding.rule === "missing-key" && mistyped(findings, finding)) continue;
@@ -75,14 +75,30 @@ const kindOf = (value: unknown): string => {
   return { string: "text", number: "a number", boolean: "true or false" }[typeof value as string] ?? "something else";
 };
 
-function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): Finding {
+/** The value at a path, undefined where there is none. */
+function valueAt(value: unknown, path: Path): unknown {
+  let here = value;
+  for (const step of path) {
+    if (typeof here !== "object" || here === null || !Object.hasOwn(here, step)) return undefined;
+    here = (here as Readonly<Record<string | number, unknown>>)[step];
+  }
+  return here;
+}
+
+/** Whether a key is written without a value behind it. */
+const isEmpty = (value: unknown, path: Path): boolean =>
+  valueAt(value, path) === null && path.length > 0 && valueAt(value, path.slice(0, -1)) !== undefined;
+
+function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, tidied: unknown, raw: unknown): Finding {
   const path: Path = (issue.path ?? []).map(item => (typeof item.key === "number" ? item.key : String(item.key)));
   const at = schemaAt(schema, path);
   const about = at ? aboutOf(at) : {};
   const name = path.at(-1);
-  if (issue.path?.at(-1)?.origin === "key" && name !== undefined) return missing(path, String(name), at);
+  if (issue.path?.at(-1)?.origin === "key" && name !== undefined)
+    return isEmpty(raw, path) ? empty(path, String(name), at) : missing(path, String(name), at);
   if (!issue.message.startsWith("Invalid ")) {
-    return failure("invalid-value", path, issue.message, fixFor(at, issue.input));
+    const absent = path.length > 0 && valueAt(tidied, path) === undefined;
+    return failure("invalid-value", path, issue.message, absent ? additionOf(name, at) : fixFor(at, issue.input));
   }
   const wanted = at ? (words[shapeOf(at).kind] ?? "another value") : "another value";
   const example = about.example === undefined ? plainFix(at) : `for example ${JSON.stringify(about.example)}`;
@@ -95,6 +111,23 @@ const plainFix = (schema: v.GenericSchema | undefined): string | undefined => {
   if (kind === "list") return "write [value] or one value per line, each behind a dash";
   return kind === "mapping" || kind === "free-mapping" ? "write its keys below it, indented" : undefined;
 };
+
+/** What to write where a key that another one asks for is not there. */
+function additionOf(name: string | number | undefined, schema: v.GenericSchema | undefined): string | undefined {
+  const { example } = schema ? aboutOf(schema) : {};
+  if (typeof name !== "string" || example === undefined) return undefined;
+  const text = typeof example === "object" ? JSON.stringify(example) : String(example);
+  return `add "${name}: ${text}"`;
+}
+
+function empty(path: Path, name: string, schema: v.GenericSchema | undefined): Finding {
+  const about = schema ? aboutOf(schema) : {};
+  const kind = schema ? shapeOf(schema).kind : "any";
+  const example = about.example === undefined ? "" : `, for example ${JSON.stringify(about.example)}`;
+  const hint = about.description ? `: ${about.description}` : "";
+  const what = kind === "mapping" ? "write its keys below it, indented" : `write a value behind it${example}`;
+  return failure("missing-key", path, `required key "${name}" is empty`, what + hint);
+}
 
 function missing(path: Path, name: string, schema: v.GenericSchema | undefined): Finding {
   const about = schema ? aboutOf(schema) : {};

@@ -5,6 +5,7 @@ import {
   described,
   filled,
   flag,
+  holdsPlaceholder,
   host,
   isPlaceholder,
   list,
@@ -157,6 +158,15 @@ export const httpAddress = {
   ),
 };
 
+/** One line of known_hosts(5) or of ssh-keyscan(1), with or without the host in front of it. */
+const hostKeyShape = /^(?:[^\s#]+\s+)?(?:ssh|ecdsa|sk)-[a-z0-9@.-]+\s+AAAA[A-Za-z0-9+/]{20,}={0,3}(?:\s.*)?$/;
+
+/** Base64 between two lines of dashes; PEM may have headers and blank lines before it (RFC 1421). */
+const hasKeyBody = (value: string): boolean => {
+  const body = /-----BEGIN [^-]*-----([\s\S]*?)(?:-----END|$)/.exec(value)?.[1] ?? "";
+  return /^[A-Za-z0-9+/]{16,}={0,2}\s*$/m.test(body) && value.includes("-----END");
+};
+
 const milliseconds = (description: string, fallback: number) => optional(whole({ description, unit: "ms" }), fallback);
 
 const foreign = "it is a setting of another SSH library; csimux uses the OpenSSH client";
@@ -181,6 +191,10 @@ export const sshConnection = consistent(
               value => !value.includes("-----BEGIN") || value.trim().includes("\n"),
               'has lost its line breaks: write "privateKey: |" and the lines of the key below it, indented',
             ),
+            v.check(
+              value => value === "" || !value.trim().includes("\n") || holdsPlaceholder(value) || hasKeyBody(value),
+              "is cut short: between -----BEGIN and -----END belong the lines of the key, in base64",
+            ),
           ),
           { description: "private key of the account, the whole text", secret: true },
         ),
@@ -190,11 +204,20 @@ export const sshConnection = consistent(
         text({ description: "socket of an SSH agent that holds the key", example: "/run/ssh-agent.sock" }),
       ),
       hostKey: optional(
-        text({
-          description: "the only host key to accept: one line of `ssh-keyscan <host>` that you have checked",
-          absent: "see hostKeyPolicy",
-          example: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA...",
-        }),
+        described(
+          v.pipe(
+            v.string(),
+            v.check(
+              value => value === "" || hostKeyShape.test(value.trim()),
+              "must be a public key with its type, not a fingerprint: one line of `ssh-keyscan <host>`",
+            ),
+          ),
+          {
+            description: "the only host key to accept: one line of `ssh-keyscan <host>` that you have checked",
+            absent: "see hostKeyPolicy",
+            example: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA...",
+          },
+        ),
       ),
       knownHosts: optional(text({ description: "path of a known_hosts file", example: "/etc/csimux/known_hosts" })),
       hostKeyPolicy: optional(

@@ -160,6 +160,16 @@ export const holdsPlaceholder = (value: string): boolean => ownPlaceholder.test(
 /** Whether a value is what the original's published examples put where a real one belongs: warned of, not refused. */
 export const isPlaceholder = (value: unknown): boolean => placeholders.has(value);
 
+/** Why a text is no host, in the words that repair it. */
+function notHost(value: string): string {
+  if (value === "") return "must not be empty";
+  if (/\s/.test(value)) return "must not hold spaces";
+  if (value.includes("://"))
+    return `must be a host name or an address alone: remove "${value.slice(0, value.indexOf("://") + 3)}"`;
+  if (value.includes("/")) return "must be a host name or an address alone: the path has a key of its own";
+  return "must be a host name or an address, without scheme, port or path";
+}
+
 const hostShape = /^(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_.])?|\[?[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]?)$/;
 
 /** A host name or an address, without scheme and port. */
@@ -169,7 +179,7 @@ export const host = (about: About): v.GenericSchema<unknown, string> =>
       v.string(),
       v.check(
         value => isPlaceholder(value) || hostShape.test(value),
-        "must be a host name or an address, without scheme, port or path",
+        issue => notHost(String(issue.input)),
       ),
     ),
     about,

@@ -86,6 +86,12 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
   const known = [...keys.keys(), ...(path.length === 1 ? work.siblings : [])];
   const near = nearest(key, known);
   const elsewhere = near === undefined ? whereElse(work.root, key) : undefined;
+  const plain = key.replace(/^[\s\u200B]+/, "");
+  const spaced = plain === key ? undefined : known.includes(plain) ? plain : nearest(plain, known);
+  if (spaced !== undefined) {
+    const message = `before "${shownKey(plain)}" stands a no-break space, which YAML takes for a part of the key`;
+    return problem("unknown-key", path, message, meant(spaced), "key");
+  }
   const few = known.length <= 12 ? `known here: ${known.join(", ")}` : "remove it";
   const glued = shownKey(key) !== key;
   const fix = glued
@@ -99,7 +105,7 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
 }
 
 /** The dotted place of a key of this name somewhere else in the schema. */
-function whereElse(schema: GenericSchema, key: string, path = "", depth = 0): string | undefined {
+export function whereElse(schema: GenericSchema, key: string, path = "", depth = 0): string | undefined {
   const shape = shapeOf(schema);
   if (shape.kind !== "mapping" || depth === 4) return undefined;
   if (path !== "" && shape.keys.has(key)) return path;

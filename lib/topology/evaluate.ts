@@ -72,7 +72,7 @@ async function outcome(rule: Rule, facts: NodeFacts): Promise<RuleOutcome> {
       `${sourceInWords(rule.source)} has ${input.length} characters; at most ${maxInput} are looked at`,
     );
   const groups = rule.compiled.match(input);
-  if (!groups) return ignored(rule, input, `${quoted(input)} does not match ${rule.pattern}`);
+  if (!groups) return ignored(rule, input, mismatch(rule, input));
   const value = filled(rule.template, groups);
   // The Downward API writes an empty text for a label that is not there.
   if (value === "" && rule.fallback !== undefined)
@@ -80,6 +80,11 @@ async function outcome(rule: Rule, facts: NodeFacts): Promise<RuleOutcome> {
   if (!isLabelValue(value)) throw refused(rule, whyNoValue(value));
   return { rule, input, applied: true, value, reason: "matched" };
 }
+
+const mismatch = ({ pattern, compiled }: Rule, input: string): string =>
+  compiled.finds(input)
+    ? `${pattern} matches only a part of ${quoted(input)}, and must match the whole`
+    : `${quoted(input)} does not match ${pattern}`;
 
 async function inputOf(source: RuleSource, facts: NodeFacts): Promise<string | undefined> {
   if (!("name" in source)) return source.kind === "nodeName" ? nodeNameOf(facts) : facts.hostname;

@@ -4,6 +4,8 @@ export interface Pattern {
   readonly groups: number;
   /** The whole input and the groups when all of it matches; a group that took no part is empty. */
   readonly match: (input: string) => readonly string[] | undefined;
+  /** Whether it fits a part of the input, for people who expect a search. */
+  readonly finds: (input: string) => boolean;
 }
 
 /** Compiles a pattern in RE2 syntax. Throws an Error whose message says what is wrong with it. */
@@ -26,7 +28,7 @@ export async function patternCompiler(patterns: readonly string[]): Promise<Patt
   if (!patterns.every(pattern => anything.has(pattern))) return re2();
   return pattern => {
     const fits = anything.get(pattern) ?? (() => false);
-    return { groups: 1, match: input => (fits(input) ? [input, input] : undefined) };
+    return { groups: 1, match: input => (fits(input) ? [input, input] : undefined), finds: fits };
   };
 }
 
@@ -43,6 +45,7 @@ async function re2(): Promise<PatternCompiler> {
     const groups = compiled.groupCount();
     return {
       groups,
+      finds: input => compiled.matcher(input).find(),
       match: input => {
         const matcher = compiled.matcher(input);
         if (!matcher.matches()) return undefined;

@@ -44,10 +44,28 @@ function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler):
     compiled = compile(rule.pattern);
   } catch (error) {
     const reason = error instanceof Error ? error.message.replace(/^error parsing regexp: /, "") : String(error);
-    return { rule: index, field: "pattern", message: `the pattern cannot be used: ${reason} (syntax: RE2)` };
+    const why = refusedByRe2(rule.pattern) ?? `${reason} (syntax: RE2)`;
+    return { rule: index, field: "pattern", message: `the pattern cannot be used: ${why}` };
   }
   const wrong = templateProblem(rule.template, compiled.groups);
   return wrong === undefined ? { ...rule, index, compiled } : { rule: index, field: "template", message: wrong };
+}
+
+/** What other engines have and RE2 has not, because it would let a match take exponential time. */
+const lacking: readonly (readonly [RegExp, string])[] = [
+  [/\(\?<?[=!]/, "look-ahead or look-behind; match the text around it and take a group"],
+  [/\\[1-9]|\\k</, "reference back to a group"],
+  [/\(\?>|[*+?}]\+/, "atomic group or possessive repeat"],
+];
+
+/** Why RE2 refuses a pattern that other engines take; undefined if it is none of that. */
+function refusedByRe2(pattern: string): string | undefined {
+  const plain = pattern.replace(/\\[^1-9k]/g, "");
+  for (const [form, what] of lacking) {
+    const found = form.exec(plain);
+    if (found) return `"${found[0]}" is not RE2, which has no ${what}`;
+  }
+  return undefined;
 }
 
 function templateProblem(template: string, groups: number): string | undefined {

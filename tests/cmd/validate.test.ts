@@ -281,7 +281,7 @@ describe("asking the storage systems", () => {
     })),
     modules,
     { env: () => undefined, file: () => undefined },
-    () => ({ groups: 0, match: () => undefined }),
+    () => ({ groups: 0, match: () => undefined, finds: () => false }),
   );
 
   test("happens some at a time, and every failure is told", async () => {

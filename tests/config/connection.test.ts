@@ -80,7 +80,7 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
     [nfs.replace("shareBasePath", "sharePath"), ["renamed-key@4:3 nfs.sharePath"]],
     [`${nfs}  requireMount: "true"\n`, ["retyped-value@6:17 nfs.requireMount"]],
     [`${nfs}instance_id: 7\n`, ["retyped-value@6:14 instance_id"]],
-    [nfs.replace("nas.example.org", "${NAS}"), ["unexpanded-variable@3:14 nfs.shareHost"]],
+    [nfs.replace("/export/k8s", "/${NAS}"), ["unexpanded-variable@4:18 nfs.shareBasePath"]],
     [`${nfs}proxy: { configFolder: /x }\n`, ["ignored-key@6:10 proxy.configFolder"]],
     [`${nfs}instance_id:\n`, []],
   ])("that works all the same is used, and says what is odd: %#", (text, expected) => {
@@ -172,9 +172,9 @@ describe("values from outside", () => {
   });
 
   test("a value that came from the environment is not read for variables again", () => {
-    const text = nfs.replace("nas.example.org", "${env:A}");
-    expect(connection(text, noDefaults, outside({ A: "${env:B}", B: "no" })).config?.settings).toMatchObject({
-      nfs: { shareHost: "${env:B}" },
+    const text = nfs.replace("/export/k8s", "${env:A}");
+    expect(connection(text, noDefaults, outside({ A: "/${env:B}", B: "no" })).config?.settings).toMatchObject({
+      nfs: { shareBasePath: "/${env:B}" },
     });
   });
 

@@ -80,7 +80,7 @@ describe("the main file", () => {
     ],
     [
       "nodeTopology: { type: zone, fromRegexp: [{ topologyKey: a, source: env }] }",
-      "invalid-value@4:70 proxy.nodeTopology.fromRegexp[0].source",
+      "invalid-value@4:44 proxy.nodeTopology.fromRegexp[0].envName",
     ],
     [
       "nodeTopology: { type: zone, fromRegexp: [{ topologyKey: A, source: nodeName }, { topologyKey: a, source: nodeName }] }",

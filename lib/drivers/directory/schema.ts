@@ -1,7 +1,7 @@
 import {
-  filled,
   flag,
   folder,
+  host,
   list,
   mapOf,
   mode,
@@ -14,7 +14,7 @@ import {
   secret,
   text,
 } from "../../schema/parts.ts";
-import { shareFolder } from "../../schema/storage.ts";
+import { shaped, shareFolder } from "../../schema/storage.ts";
 
 const environment = mapOf(scalar({ description: "value of the variable", secret: true }), {
   description: "environment of the tool: repository, credentials, cache folder",
@@ -92,7 +92,7 @@ const common = {
 };
 
 const shared = {
-  shareHost: filled({ description: "the server as nodes reach it", example: "nas.example.org" }),
+  shareHost: host({ description: "the server as nodes reach it", example: "nas.example.org" }),
   ...common,
   requireMount: optional(
     flag({
@@ -123,7 +123,16 @@ export const smbClientSchema = record({
     { description: "an SMB share", aliases },
   ),
 });
-export const lustreClientSchema = record({ lustre: record(shared, { description: "a Lustre file system", aliases }) });
+
+/** One or several nodes of the management service as mount.lustre(8) takes them, such as 10.0.0.1@tcp:10.0.0.2@tcp. */
+const managementNodes = shaped(
+  /^[A-Za-z0-9._@,:-]+$/,
+  "must be the management nodes alone, such as 10.0.0.1@tcp:10.0.0.2@tcp, without scheme, path or spaces",
+  { description: "the management nodes as nodes reach them", example: "10.0.0.1@tcp:10.0.0.2@tcp" },
+);
+export const lustreClientSchema = record({
+  lustre: record({ ...shared, shareHost: managementNodes }, { description: "a Lustre file system", aliases }),
+});
 export const localHostpathSchema = record({
   "local-hostpath": record(common, {
     description: "a folder of each node",

@@ -1,6 +1,7 @@
 import type { ProxyConfig } from "../../config/proxy.ts";
 import { type Finding, problem } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
+import { nameOf } from "../file-name.ts";
 import { type ClassObject, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
 import { membersOf } from "./groups.ts";
 
@@ -46,8 +47,9 @@ export function targetOf(each: ClassObject, world: World): Target {
   const unknown = world.main !== undefined && config === undefined;
   if (world.connections.length === 0 || declared || unknown) return { members: [], finding: undefined };
   const names = [...world.connections.map(connection => connection.name), ...(config?.groups.keys() ?? [])];
-  const near = nearest(name, names);
-  const fix = near ? meant(near) : `add a file ${name}.yaml to the connections`;
+  const plain = nameOf(name);
+  const near = names.includes(plain) ? plain : nearest(name, names);
+  const fix = near ? meant(near) : `add a file ${plain}.yaml to the connections`;
   return {
     members: [],
     finding: problem("class-connection-missing", path, `there is no connection or group "${name}"`, fix),

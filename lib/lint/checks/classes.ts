@@ -106,8 +106,22 @@ function* allowedTopologies(each: ClassObject, members: readonly ConnectionFile[
   const terms = entries.flatMap(termsOf);
   const fitting = members.some(member => terms.some(term => fitsTerm(placesOf(member, prefix), term, policy)));
   if (fitting) return;
-  const message = `no allowed place reaches ${members.map(({ name }) => `"${name}"`).join(", ")}`;
-  yield problem("class-topology", path, message, "compare with proxy.perDriver.topology of the connection", "key");
+  const message = `no allowed place reaches ${members.map(({ name }) => `"${name}"`).join(", ")}: ${difference(terms, members, prefix)}`;
+  yield problem("class-topology", path, message, "allow a place that the connection asks for", "key");
+}
+
+/** What the class allows and what its connections ask for, without the prefix. */
+function difference(terms: readonly Term[], members: readonly ConnectionFile[], prefix: string): string {
+  const inWords = (term: Term): string =>
+    Object.entries(term)
+      .map(([key, value]) => `${key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key}=${value}`)
+      .join(" and ");
+  const few = (all: readonly Term[]): string => {
+    const words = [...new Set(all.map(inWords))];
+    return words.slice(0, 4).join(" or ") + (words.length > 4 ? " or …" : "");
+  };
+  const asked = members.flatMap(member => placesOf(member, prefix).map(({ requirements }) => requirements));
+  return `the class allows ${few(terms)}, the ${members.length === 1 ? "connection asks" : "connections ask"} for ${few(asked)}`;
 }
 
 /** Reports keys that nothing produces; returns whether there were any. */

@@ -1,5 +1,5 @@
 import { type Finding, problem, warning } from "../../schema/finding.ts";
-import { factsOf, isLocal } from "../facts.ts";
+import { bothKinds, factsOf } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
@@ -105,9 +105,7 @@ function* sameInstance(all: readonly ConnectionFile[]): Iterable<Reported> {
 
 /** Local drivers need a controller on every node, the others one for all. */
 function* mixedDeployments(all: readonly ConnectionFile[]): Iterable<Reported> {
-  const known = all.filter(connection => factsOf(connection)?.provisions);
-  const remote = known.find(connection => !isLocal(connection));
-  const local = known.find(isLocal);
+  const { local, remote } = bothKinds(all);
   if (!remote || !local) return;
   const message = `${local.driver} needs a controller on every node, ${remote.driver} (connection "${remote.name}") one for all`;
   yield {

@@ -42,18 +42,21 @@ function* groupFindings(name: string, group: Group, connections: readonly Connec
   }
   const members = membersOf(group, connections);
   if (group.from.kind === "selector" && members.length === 0) {
-    yield warning(
-      "group-empty",
-      [...path, "selector"],
-      "no connection has such labels",
-      'set "proxy.perDriver.labels" in the connection files',
-    );
+    yield warning("group-empty", [...path, "selector"], "no connection has such labels", labelAdvice(connections));
   }
   const kinds = new Set(members.flatMap(member => kindOfVolumes(member) ?? []));
   if (kinds.size > 1) {
     const message = `members make different kinds of volumes (${[...kinds].join(", ")}), so one class cannot serve them all`;
     yield warning("group-mixed", path, message, "group connections of one kind", "key");
   }
+}
+
+/** The labels that there are, to choose from. */
+function labelAdvice(connections: readonly ConnectionFile[]): string {
+  const all = connections.flatMap(each => Object.entries(labelsOf(each)).map(([key, value]) => `${key}=${value}`));
+  const labels = [...new Set(all)].sort();
+  if (labels.length === 0) return 'no connection has any; set "proxy.perDriver.labels" in the connection files';
+  return `there are: ${labels.slice(0, 10).join(", ")}${labels.length > 10 ? ", …" : ""}`;
 }
 
 /** How nodes reach the volumes, and as what. */

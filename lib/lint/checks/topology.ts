@@ -1,7 +1,7 @@
 import { type Finding, problem, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
-import { isLocal } from "../facts.ts";
+import { isLocal, isMixed } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ConnectionFile, listAt, mappingAt, type World } from "../world.ts";
 
@@ -35,7 +35,9 @@ export function* topology(world: World): Iterable<Reported> {
     if (!config || wrong) continue;
     const reports = config.nodeTopology && reportsOf(config.nodeTopology);
     for (const finding of unreachable(connection, reports)) yield { leaf, finding };
-    if (isLocal(connection) && config.nodeTopology?.kind !== "node") yield { leaf, finding: needsNode(connection) };
+    // Among others the advice is to deploy it apart, which comes first.
+    if (isLocal(connection) && config.nodeTopology?.kind !== "node" && !isMixed(connections))
+      yield { leaf, finding: needsNode(connection) };
   }
 }
 
