@@ -4,6 +4,7 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { parseHandle } from "../core/handle.ts";
+import { Repeats } from "../core/repeats.ts";
 import { withoutSecrets } from "./redact.ts";
 
 /** A service whose methods take a Call where Connect's take a HandlerContext. */
@@ -66,6 +67,15 @@ function observed(method: DescMethod, run: Method, { log, verbose }: Observation
   };
 }
 
+/** Failures of what is polled, each told once and then counted. */
+const polled = new Repeats();
+
+/** What a cluster shows instead of our answer, for who looks for it in this log (kube-scheduler, volume binding). */
+const shownAs: Readonly<Record<string, string>> = {
+  GetCapacity:
+    'Kubernetes has no capacity to go by, and shows "did not have enough free storage" for pods of this class',
+};
+
 /** Writes the line of a call that failed and gives the error that the client gets. */
 function failed(call: RequestCall, error: unknown): CsiError {
   if (!(error instanceof CsiError)) {
@@ -75,7 +85,12 @@ function failed(call: RequestCall, error: unknown): CsiError {
   }
   const line = { ...call.facts(error.code), reason: error.message, cause: causeOf(error) };
   if (error.code === "internal") call.log.error("failed", line);
-  else call.log.warn("failed", line);
+  else if (!quiet.has(call.method)) call.log.warn("failed", line);
+  else {
+    const times = polled.due(`${call.method} ${error.code} ${error.message}`);
+    const more = { ...(shownAs[call.method] && { means: shownAs[call.method] }), ...(times && { times }) };
+    if (times !== undefined) call.log.warn("failed", { ...line, ...more });
+  }
   return error;
 }
 
@@ -115,6 +130,10 @@ class RequestCall implements Call {
 
   get signal(): AbortSignal {
     return this.#context.signal;
+  }
+
+  get method(): string {
+    return this.#method.name;
   }
 
   /** What the line at the end says; `ms` since the call began. */

@@ -1,6 +1,7 @@
 import { type Capability, firstUnmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { Repeats } from "../core/repeats.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
 import { type PlacementPolicy, reaches } from "../topology/place.ts";
@@ -33,6 +34,7 @@ export class Capacity {
   readonly #groups: Groups;
   readonly #settings: () => MuxSettings;
   readonly #patience: Patience;
+  readonly #repeats = new Repeats();
   #all: { readonly bytes: bigint; readonly at: number } | undefined;
 
   constructor(
@@ -52,9 +54,17 @@ export class Capacity {
     const wanted = request.parameters["connection"];
     if (!wanted) return this.#anywhere(request, call);
     if (!(await this.#groups.has(wanted))) return this.#on(wanted, request, call);
-    // One volume lives in one place, so a group can take what its largest member can.
-    // The class named the group, so a member whose file is away is no mistake of the class.
-    return largest(await each(await this.#groups.members(wanted), member => this.#on(member, request, call, "handle")));
+    // One volume lives in one place, so a group can take what its largest member can. The class named the group, so a member
+    // whose file is away is no mistake of the class; a class without any capacity would keep all its pods pending.
+    const members = await this.#groups.members(wanted);
+    const answers = await each(members, member => this.#on(member, request, call, "handle").catch(expected));
+    const known = answers.filter(answer => typeof answer === "bigint");
+    const failures = answers.filter(answer => answer instanceof CsiError);
+    const [failure] = failures;
+    if (known.length === 0 && failure) throw failure;
+    for (const { message } of failures)
+      this.#tell(call, `the capacity of group "${wanted}" is told without a member: ${message}`);
+    return largest(known);
   }
 
   /** No class given: the largest connection that answers in time. Throws "unavailable" when there are some and none answers. */
@@ -71,9 +81,19 @@ export class Capacity {
     return bytes;
   }
 
+  /** One line for what is asked again every minute, for each class and place; the first place stands for all. */
+  #tell(call: Call, line: string, segment?: Segments): void {
+    const times = this.#repeats.due(line);
+    if (times !== undefined) call.log.info(line, { ...(segment && { segment }), ...(times > 0 && { times }) });
+  }
+
   #on(name: string, request: CapacityRequest, call: Call, origin: Origin = "class"): Promise<bigint> {
     return this.#connections.use(name, origin, async connection => {
-      if (!usable(connection, request, this.#settings().policy)) return 0n;
+      const reason = unusable(connection, request, this.#settings().policy);
+      if (reason !== undefined) {
+        this.#tell(call, `connection "${name}" tells no capacity: ${reason}; ${shownAs}`, request.segment);
+        return 0n;
+      }
       const { capacity } = connection.driver;
       if (!capacity) return infiniteBytes;
       try {
@@ -86,11 +106,22 @@ export class Capacity {
   }
 }
 
-/** Whether a volume of this kind could be made here and reached from there. */
-const usable = (connection: Connection, { capabilities, segment }: CapacityRequest, policy: PlacementPolicy): boolean =>
-  !connection.suspended &&
-  firstUnmet(connection.access, capabilities) === undefined &&
-  (segment === undefined || reaches(connection.places, segment, policy));
+/** What the scheduler says of pods for which nothing else is left. */
+const shownAs = 'for pods that can run nowhere else Kubernetes shows "did not have enough free storage"';
+
+/** Why no volume of this kind can be made here and reached from there; undefined when it can. */
+function unusable(
+  connection: Connection,
+  { capabilities, segment }: CapacityRequest,
+  policy: PlacementPolicy,
+): string | undefined {
+  if (connection.suspended) return "it is suspended";
+  const unmet = firstUnmet(connection.access, capabilities);
+  if (unmet !== undefined) return unmet;
+  return segment === undefined || reaches(connection.places, segment, policy)
+    ? undefined
+    : "it cannot be reached from the place that was asked for";
+}
 
 /** A failure as a value. Throws what nobody threw on purpose. */
 function expected(error: unknown): CsiError {

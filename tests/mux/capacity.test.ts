@@ -33,11 +33,32 @@ test("of a connection that hangs it is UNAVAILABLE with its name", async () => {
   expect(error?.message).toContain('"hung"');
 });
 
-test("a group whose member has lost its file is UNAVAILABLE and names the file, for the class is right", async () => {
+test("of a group it is that of the members that answer; UNAVAILABLE with the name of the file when none does", async () => {
   const world = muxWorld(["a", "b"]);
   world.groups.set("both", { from: { kind: "members", members: ["a", "b"] }, policy: "ordered" });
+  world.memory("a").free = 5n << 30n;
   world.up.delete("b");
-  const error = await failure(world.capacity.available({ ...anywhere, parameters: { connection: "both" } }, call));
+  const ask = () => world.capacity.available({ ...anywhere, parameters: { connection: "both" } }, call);
+  expect(await ask()).toBe(5n << 30n);
+  world.memory("a").look = silence;
+  world.up.add("b");
+  expect(await ask()).toBe(1n << 40n);
+  world.up.delete("b");
+  world.up.delete("a");
+  const error = await failure(ask());
   expect(error?.code).toBe("unavailable");
-  expect(error?.message).toContain("restore its file b.yaml");
+  expect(error?.message).toContain("restore its file a.yaml");
+});
+
+test("where it is nothing, the log says once why, and what Kubernetes makes of it", async () => {
+  const world = muxWorld(["a"]);
+  world.traits.set("a", { places: [{ requirements: { "t.example/zone": "z1" }, extra: {} }] });
+  const lines: string[] = [];
+  const log = { ...call.log, info: (line: string, fields?: object) => void lines.push(line + JSON.stringify(fields)) };
+  const segment = { "t.example/zone": "z2" };
+  const request = { ...anywhere, parameters: { connection: "a" }, segment };
+  for (let i = 0; i < 100; i++) expect(await world.capacity.available(request, { ...call, log })).toBe(0n);
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).toContain('"did not have enough free storage"');
+  expect(lines[0]).toContain('"t.example/zone":"z2"');
 });
