@@ -1,7 +1,9 @@
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { root } from "../spawned.ts";
 import { withLock } from "./lock.ts";
+import { guestPorts, hostPort } from "./machine.ts";
 import { cache, guestFolder } from "./place.ts";
 
 /** How many guests may run on one host, whoever started them: their ports and addresses follow from their numbers. */
@@ -36,14 +38,31 @@ export async function runningGuests(): Promise<readonly Running[]> {
   return found.filter(guest => guest !== undefined);
 }
 
+/** Whether nobody on this host listens where the guest of a number would. */
+async function portsAreFree(number: number): Promise<boolean> {
+  for (const port of Object.values(guestPorts)) {
+    const server = createServer();
+    const free = await new Promise<boolean>(resolve => {
+      server.once("error", () => resolve(false));
+      server.listen(hostPort(number, port), "127.0.0.1", () => resolve(true));
+    });
+    await new Promise(resolve => server.close(resolve));
+    if (!free) return false;
+  }
+  return true;
+}
+
 async function freeNumber(wanted: number | undefined): Promise<number> {
   for (const number of guestNumbers) {
     if (wanted !== undefined && wanted !== number) continue;
     const guest = await runningGuest(number);
-    if (guest === undefined) return number;
-    if (wanted !== undefined) throw new Error(`guest ${number} runs already, started from ${guest.owner}`);
+    if (guest === undefined && (await portsAreFree(number))) return number;
+    if (wanted === undefined) continue;
+    throw new Error(
+      `guest ${number} cannot start: ${guest ? `it runs, started from ${guest.owner}` : "its ports are in use"}`,
+    );
   }
-  throw new Error(`no guest is free; ${guestNumbers.join(", ")} are running, or there is no such guest`);
+  throw new Error(`no guest is free: all of ${guestNumbers.join(", ")} run, or their ports are in use`);
 }
 
 /**

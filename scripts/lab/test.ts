@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -55,6 +56,8 @@ async function lastWords({ ssh }: Guest): Promise<void> {
 class LabRun {
   /** The result so far. */
   total: Tally = nothing;
+  /** No further test begins, and what the present one says does not count any more. */
+  stopped = false;
   private readonly bench: Bench;
   private readonly deadline: number;
   private readonly work: string;
@@ -74,6 +77,7 @@ class LabRun {
         return oneFailure;
       });
       console.log(`--- lab: ${name}: ${tallyLine(tally)} in ${Math.round((Date.now() - from) / 1000)} s`);
+      if (this.stopped) return;
       this.total = plus(this.total, tally);
       // Whatever a failed test left must not make the next one fail.
       if (tally.failed > 0) await this.bench.clear();
@@ -95,11 +99,13 @@ class LabRun {
  * Ends the guest before the process ends by a signal, and says the result so far with the interruption as a failure. For the
  * signals that nobody can catch, guests are tethered.
  */
-function endOnSignal(bench: Bench, run: LabRun): void {
+function endOnSignal(bench: Bench, run: LabRun, work: string): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.once(signal, () => {
       say(`${signal}: ending the guest`);
+      run.stopped = true;
       void bench.clear().finally(() => {
+        rmSync(work, { recursive: true, force: true });
         console.log(`\n${tallyLine(plus(run.total, oneFailure))}`);
         process.exit(1);
       });
@@ -131,7 +137,7 @@ export async function runLabTests({ only, guest, deadline }: LabTests): Promise<
   const bench = guest === undefined ? ownBench(equipment) : borrowedBench(guest, equipment);
   const work = await mkdtemp(join(tmpdir(), "csimux-lab-"));
   const run = new LabRun(bench, deadline, work);
-  endOnSignal(bench, run);
+  endOnSignal(bench, run, work);
   try {
     await buildImage();
     await run.all(tests);
