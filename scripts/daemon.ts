@@ -29,7 +29,8 @@ export interface DaemonOptions {
   readonly startMs?: number;
 }
 
-const arguments_ = ({ socket, config, stateDir }: Sandbox): readonly string[] => [
+/** The argv of a csimux that serves a sandbox, without the program. */
+export const serveArguments = ({ socket, config, stateDir }: Sandbox): readonly string[] => [
   ...["serve", "--endpoint", `unix://${socket}`, "--config", config, "--mode", "controller,node"],
   ...["--name", "csimux.example", "--state-dir", stateDir, "--log-level", "info", "--log-format", "json"],
 ];
@@ -54,7 +55,7 @@ function spawnDaemon({ command, sandbox, env }: DaemonOptions): {
 } {
   const logFile = join(sandbox.folder, "csimux.log");
   const log = openSync(logFile, "a");
-  const [program, ...args] = [...command, ...arguments_(sandbox)];
+  const [program, ...args] = [...command, ...serveArguments(sandbox)];
   const child = spawn(program ?? "", args, {
     stdio: ["ignore", log, log],
     env: { ...process.env, ...zoneEnvironment, CSI_NODE_ID: hostname(), ...env },

@@ -10,16 +10,23 @@ export interface Equipment {
   readonly sanity: string | undefined;
 }
 
-/** Where tests run. */
-export interface Bench {
-  /** The guest, started and equipped when there is none at the moment. */
+/** A place for a guest: started and equipped when somebody first asks for it. */
+interface Seat {
   guest(): Promise<Guest>;
-  /** Ends the guest if it is the bench's own; the next one is fresh. */
+  /** Ends the guest if it is our own; the next one is fresh. */
   clear(): Promise<void>;
 }
 
+/** Where tests run. */
+export interface Bench {
+  /** The guest that tests run in. */
+  readonly first: Seat;
+  /** Another guest for tests that need a second machine. Always our own. */
+  readonly second: Seat;
+}
+
 /** A guest that was up before and stays up, whatever the tests do to it. */
-export function borrowedBench(number: number, { executable, sanity }: Equipment): Bench {
+function borrowed(number: number, { executable, sanity }: Equipment): Seat {
   let equipped = false;
   return {
     async guest() {
@@ -33,7 +40,7 @@ export function borrowedBench(number: number, { executable, sanity }: Equipment)
 }
 
 /** A guest of the tests' own, which ends with this process however that ends. */
-export function ownBench({ executable, sanity }: Equipment): Bench {
+function own({ executable, sanity }: Equipment): Seat {
   let current: Guest | undefined;
   return {
     async guest() {
@@ -48,4 +55,15 @@ export function ownBench({ executable, sanity }: Equipment): Bench {
       if (running) await down(running);
     },
   };
+}
+
+/** Places for two guests, none of them started yet. The first may be one that is up. */
+export const makeBench = (equipment: Equipment, number: number | undefined): Bench => ({
+  first: number === undefined ? own(equipment) : borrowed(number, equipment),
+  second: own(equipment),
+});
+
+/** Ends the guests that are the bench's own. */
+export async function clearBench({ first, second }: Bench): Promise<void> {
+  await Promise.all([first.clear(), second.clear()]);
 }

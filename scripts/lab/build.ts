@@ -1,4 +1,4 @@
-import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { exists } from "../exists.ts";
 import { spawned } from "../spawned.ts";
@@ -6,6 +6,7 @@ import { workingAccelerator } from "./accelerator.ts";
 import { type Build, loggedBuild } from "./build-log.ts";
 import { freeze } from "./freeze.ts";
 import { withLock } from "./lock.ts";
+import { removeOldImages } from "./old-images.ts";
 import { cache, type Image, wantedImage } from "./place.ts";
 import { whyNotBuild } from "./requirements.ts";
 import { addZfs, configure, kernelOf, makeRoot } from "./root-folder.ts";
@@ -32,7 +33,6 @@ async function makeImage(image: Image): Promise<void> {
   const work = join(cache, "work");
   await spawned(["rm", "-rf", work]);
   await mkdir(work);
-  await rm(image.folder, { recursive: true, force: true });
   await mkdir(image.folder, { recursive: true });
   const build = loggedBuild(join(image.folder, "build.log"));
   try {
@@ -57,7 +57,9 @@ export async function buildImage(): Promise<Image> {
   if (obstacle !== undefined) throw new Error(obstacle);
   await mkdir(cache, { recursive: true });
   await withLock(join(cache, "build.lock"), async () => {
-    if (!(await exists(image.finished))) await makeImage(image);
+    if (await exists(image.finished)) return;
+    await removeOldImages();
+    await makeImage(image);
   });
   return image;
 }

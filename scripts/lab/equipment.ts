@@ -8,11 +8,23 @@ import type { Ssh } from "./ssh.ts";
 /** Where tests and what they need lie in a guest. */
 export const guestHome = "/opt/csimux";
 
-/** The lab's tests: the name to ask for one, and its file. */
-export async function labTests(): Promise<ReadonlyMap<string, string>> {
+/** A file of tests of the lab. */
+export interface LabTest {
+  /** What it is asked for by: the file's name without its ending. */
+  readonly name: string;
+  readonly source: string;
+  /** It needs a second guest, as its name says: `<name>.pair.lab.ts`. */
+  readonly pair: boolean;
+}
+
+/** All tests of the lab. */
+export async function labTests(): Promise<readonly LabTest[]> {
   const folder = join(root, "tests/lab");
-  const names = (await readdir(folder)).filter(name => name.endsWith(".lab.ts")).sort();
-  return new Map(names.map(name => [basename(name, ".lab.ts"), join(folder, name)]));
+  const files = (await readdir(folder)).filter(file => file.endsWith(".lab.ts")).sort();
+  return files.map(file => {
+    const name = file.replace(/(\.pair)?\.lab\.ts$/, "");
+    return { name, source: join(folder, file), pair: file.endsWith(".pair.lab.ts") };
+  });
 }
 
 const stampOf = async ({ from }: Piece): Promise<string> => {
@@ -37,15 +49,26 @@ export async function equip(ssh: Ssh, executable: string, sanity: string | undef
   if (sanity !== undefined) await putOnce(ssh, { from: sanity, name: "csi-sanity" });
 }
 
+async function bundled(source: string, bundle: string): Promise<void> {
+  const argv = ["build", source, "--target=bun", "--sourcemap=inline", `--outfile=${bundle}`] as const;
+  const built = await spawned([tool("bun"), ...argv]);
+  if (built.code !== 0 || !(await exists(bundle))) throw new Error(`bundling ${source} failed:\n${built.stderr}`);
+}
+
 /**
  * Bundles a test with all that it imports into one file and copies it to the guest; answers its path there. One file is read
  * in a second where the processor is made in software; the sources and packages one by one take several.
  */
-export async function putTest(ssh: Ssh, name: string, source: string, work: string): Promise<string> {
+export async function putTest(ssh: Ssh, { name, source }: LabTest, work: string): Promise<string> {
   const bundle = join(work, `${name}.test.js`);
-  const argv = ["build", source, "--target=bun", "--sourcemap=inline", `--outfile=${bundle}`] as const;
-  const built = await spawned([tool("bun"), ...argv]);
-  if (built.code !== 0 || !(await exists(bundle))) throw new Error(`bundling ${source} failed:\n${built.stderr}`);
+  await bundled(source, bundle);
   await put(ssh, { from: bundle }, `${guestHome}/tests`);
   return `${guestHome}/tests/${basename(bundle)}`;
+}
+
+/** Copies to a second guest the program that lists what volumes have left there. */
+export async function putTraces(ssh: Ssh, work: string): Promise<void> {
+  const bundle = join(work, "traces.js");
+  await bundled(join(root, "tests/lab/list-traces.ts"), bundle);
+  await put(ssh, { from: bundle }, guestHome);
 }

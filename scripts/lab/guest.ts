@@ -6,6 +6,7 @@ import { acceleratorOf, buildImage } from "./build.ts";
 import { disksOf, frozenState } from "./freeze.ts";
 import { claimGuest, type Running } from "./guests.ts";
 import { endProcess, startMachine } from "./machine.ts";
+import { markUsed } from "./old-images.ts";
 import { cache, guestFolder, type Image, imageIn } from "./place.ts";
 import { say } from "./say.ts";
 import { type Ssh, sshTo, waitForSsh } from "./ssh.ts";
@@ -60,6 +61,7 @@ async function startFrozen(image: Image, { number, tethered }: UpOptions) {
 /** Starts a guest from the frozen machine, and builds the image before that when there is none. Answers when ssh does. */
 export async function up(options: UpOptions): Promise<Guest> {
   const image = await buildImage();
+  await markUsed(image);
   const from = performance.now();
   const { number, machine } = await startFrozen(image, options);
   const ssh = sshTo(image, number);

@@ -11,6 +11,9 @@ import { wantedImage } from "./place.ts";
 import { put } from "./put.ts";
 import { runLabTests } from "./test.ts";
 
+// Debian keeps debootstrap and mke2fs where the PATH of a user does not look.
+process.env["PATH"] += ":/usr/sbin:/sbin";
+
 function guestNumber(text: string): number {
   const number = guestNumbers.find(known => String(known) === text);
   if (number === undefined) throw new InvalidArgumentError(`guests are ${guestNumbers.join(", ")}`);

@@ -19,8 +19,7 @@ const building = {
 } as const;
 
 async function onPath(program: string): Promise<boolean> {
-  const folders = [...(process.env["PATH"] ?? "").split(":"), "/usr/sbin", "/sbin"];
-  for (const folder of folders)
+  for (const folder of (process.env["PATH"] ?? "").split(":"))
     if (
       await access(join(folder, program), constants.X_OK).then(
         () => true,

@@ -4,6 +4,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Spawned, type SpawnOptions, spawned } from "../spawned.ts";
 import { guestPorts, hostPort } from "./machine.ts";
 import { cache, type Image } from "./place.ts";
+import { quoted } from "./quoted.ts";
 
 /** The way into a guest, as root. */
 export interface Ssh {
@@ -14,10 +15,6 @@ export interface Ssh {
   /** Ends the connection that is held open between commands. */
   close(): Promise<void>;
 }
-
-/** An argument as a POSIX shell reads it: ssh joins its arguments and gives them to one. */
-const quoted = (argument: string): string =>
-  /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
 
 /**
  * Quick algorithms, and one connection held for all commands: a new one takes a second where the processor is made in

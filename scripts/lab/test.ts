@@ -6,9 +6,9 @@ import { build } from "../build.ts";
 import { exists } from "../exists.ts";
 import { installSanity } from "../sanity-program.ts";
 import { junitTally, nothing, plus, type Tally, tallyLine } from "../tally.ts";
-import { type Bench, borrowedBench, ownBench } from "./bench.ts";
+import { type Bench, clearBench, makeBench } from "./bench.ts";
 import { buildImage } from "./build.ts";
-import { guestHome, labTests, putTest } from "./equipment.ts";
+import { guestHome, type LabTest, labTests, putTest, putTraces } from "./equipment.ts";
 import type { Guest } from "./guest.ts";
 import { wantedImage } from "./place.ts";
 import { whyNotBuild, whyNotRun } from "./requirements.ts";
@@ -35,21 +35,30 @@ async function obstacle(): Promise<string | undefined> {
   return (await exists((await wantedImage()).finished)) ? undefined : whyNotBuild();
 }
 
-async function runFile({ ssh }: Guest, name: string, bundle: string, timeoutMs: number): Promise<Tally> {
+/** Runs a bundled test in a guest. `second` is the number of the other guest of a pair. */
+async function runBundle(
+  { ssh }: Guest,
+  name: string,
+  bundle: string,
+  second: number | undefined,
+  timeoutMs: number,
+): Promise<Tally> {
   const report = `${guestHome}/report-${name}.xml`;
   const script =
-    'cd "$1" && rm -f "$3" && CSIMUX="$1/csimux" CSI_SANITY="$1/csi-sanity" ' +
+    'cd "$1" && rm -f "$3" && CSIMUX="$1/csimux" CSI_SANITY="$1/csi-sanity" SECOND_GUEST="$4" ' +
     'exec ./bun test "$2" --timeout=300000 --reporter=junit --reporter-outfile="$3"';
-  const { code } = await ssh.run(["sh", "-c", script, "test", guestHome, bundle, report], { show: true, timeoutMs });
+  const address = second === undefined ? "" : `10.77.0.${second}`;
+  const argv = ["sh", "-c", script, "test", guestHome, bundle, report, address];
+  const { code } = await ssh.run(argv, { show: true, timeoutMs });
   const { stdout } = await ssh.run(["cat", report], { timeoutMs: 30_000 });
   if (stdout === "") console.log(`FAILED: ${name} left no report; ended with code ${code}, bound to ${timeoutMs} ms`);
   return junitTally(stdout, code);
 }
 
 /** What the guest's kernel and services said last, for whoever looks for the reason of a failure. */
-async function lastWords({ ssh }: Guest): Promise<void> {
+async function lastWords({ number, ssh }: Guest): Promise<void> {
   const argv = ["journalctl", "--no-pager", "-n", "25", "-o", "short-precise"];
-  console.log(`the guest's journal ends with:\n${(await ssh.run(argv, { timeoutMs: 30_000 })).stdout}`);
+  console.log(`the journal of guest ${number} ends with:\n${(await ssh.run(argv, { timeoutMs: 30_000 })).stdout}`);
 }
 
 /** A run of tests, one file after the other, each in the guest that the one before left in order. */
@@ -68,29 +77,32 @@ class LabRun {
     this.work = work;
   }
 
-  async all(tests: ReadonlyMap<string, string>): Promise<void> {
-    for (const [name, source] of tests) {
+  async all(tests: readonly LabTest[]): Promise<void> {
+    for (const test of tests) {
       const from = Date.now();
-      console.log(`\n--- lab: ${name}`);
-      const tally = await this.one(name, source).catch((error: unknown) => {
+      console.log(`\n--- lab: ${test.name}`);
+      const tally = await this.one(test).catch((error: unknown) => {
         console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
         return oneFailure;
       });
-      console.log(`--- lab: ${name}: ${tallyLine(tally)} in ${Math.round((Date.now() - from) / 1000)} s`);
       if (this.stopped) return;
+      console.log(`--- lab: ${test.name}: ${tallyLine(tally)} in ${Math.round((Date.now() - from) / 1000)} s`);
       this.total = plus(this.total, tally);
       // Whatever a failed test left must not make the next one fail.
-      if (tally.failed > 0) await this.bench.clear();
+      if (tally.failed > 0) await clearBench(this.bench);
+      else await this.bench.second.clear();
     }
   }
 
-  private async one(name: string, source: string): Promise<Tally> {
+  private async one(test: LabTest): Promise<Tally> {
     const left = this.deadline - Date.now();
     if (left < 1000) throw new Error("the time for the lab's tests was over before this one began");
-    const guest = await this.bench.guest();
-    const bundle = await putTest(guest.ssh, name, source, this.work);
-    const tally = await runFile(guest, name, bundle, Math.min(fileMs, left));
-    if (tally.failed > 0) await lastWords(guest);
+    const guest = await this.bench.first.guest();
+    const second = test.pair ? await this.bench.second.guest() : undefined;
+    if (second) await putTraces(second.ssh, this.work);
+    const bundle = await putTest(guest.ssh, test, this.work);
+    const tally = await runBundle(guest, test.name, bundle, second?.number, Math.min(fileMs, left));
+    if (tally.failed > 0) for (const seen of second ? [guest, second] : [guest]) await lastWords(seen);
     return tally;
   }
 }
@@ -104,7 +116,7 @@ function endOnSignal(bench: Bench, run: LabRun, work: string): void {
     process.once(signal, () => {
       say(`${signal}: ending the guest`);
       run.stopped = true;
-      void bench.clear().finally(() => {
+      void clearBench(bench).finally(() => {
         rmSync(work, { recursive: true, force: true });
         console.log(`\n${tallyLine(plus(run.total, oneFailure))}`);
         process.exit(1);
@@ -112,12 +124,12 @@ function endOnSignal(bench: Bench, run: LabRun, work: string): void {
     });
 }
 
-async function wantedTests(only: readonly string[]): Promise<ReadonlyMap<string, string>> {
+async function wantedTests(only: readonly string[]): Promise<readonly LabTest[]> {
   const all = await labTests();
-  const unknown = only.find(name => !all.has(name));
+  const unknown = only.find(name => !all.some(test => test.name === name));
   if (unknown !== undefined)
-    throw new Error(`"${unknown}" is no test of the lab; there are ${[...all.keys()].join(", ")}`);
-  return only.length === 0 ? all : new Map([...all].filter(([name]) => only.includes(name)));
+    throw new Error(`"${unknown}" is no test of the lab; there are ${all.map(({ name }) => name).join(", ")}`);
+  return only.length === 0 ? all : all.filter(({ name }) => only.includes(name));
 }
 
 /**
@@ -133,8 +145,7 @@ export async function runLabTests({ only, guest, deadline }: LabTests): Promise<
   }
   const sanity = await installSanity();
   if (sanity === undefined) say("no Go here (https://go.dev): what needs csi-sanity is skipped");
-  const equipment = { executable: await build(), sanity };
-  const bench = guest === undefined ? ownBench(equipment) : borrowedBench(guest, equipment);
+  const bench = makeBench({ executable: await build(), sanity }, guest);
   const work = await mkdtemp(join(tmpdir(), "csimux-lab-"));
   const run = new LabRun(bench, deadline, work);
   endOnSignal(bench, run, work);
@@ -146,7 +157,7 @@ export async function runLabTests({ only, guest, deadline }: LabTests): Promise<
     console.log(`FAILED: ${error instanceof Error ? error.message : error}`);
     return plus(run.total, oneFailure);
   } finally {
-    await bench.clear();
+    await clearBench(bench);
     await rm(work, { recursive: true, force: true });
   }
 }

@@ -1,18 +1,18 @@
-import { mkdir, writeFile } from "node:fs/promises";
-import { hostname } from "node:os";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { VolumeCapabilitySchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { exists } from "../../scripts/exists.ts";
-import { makeSandbox } from "../../scripts/sandbox.ts";
+import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
 import { runSanity } from "../../scripts/sanity-suite.ts";
 import type { Tally } from "../../scripts/tally.ts";
 import { World } from "../serve/world.ts";
+import { run } from "./run.ts";
 
-/** The executable under test, and csi-sanity where the host could build it. `make test-lab` copies both into the guest. */
-const executable = process.env["CSIMUX"] ?? "/opt/csimux/csimux";
+/** Paths of the executable under test and of csi-sanity, where the host could build it. `make test-lab` copies both into the guest. */
+export const executable = process.env["CSIMUX"] ?? "/opt/csimux/csimux";
 const sanityProgram = process.env["CSI_SANITY"] ?? "/opt/csimux/csi-sanity";
 
 /** What csimux of a lab test serves. */
@@ -29,15 +29,21 @@ export interface Setting {
  * Starts the compiled csimux, controller and node in one, in a folder of its own. Bounds are wide: where the processor is made in
  * software, a start takes three seconds and a call some tens of milliseconds.
  */
-export async function startCsimux({ connections, proxy = [], env = {} }: Setting): Promise<World> {
+export async function startCsimux(setting: Setting): Promise<World> {
+  const sandbox = await settingSandbox(setting);
+  return World.on(sandbox, () =>
+    startDaemon({ command: [executable], sandbox, env: setting.env ?? {}, startMs: 60_000 }),
+  );
+}
+
+/** A sandbox with the files of a setting. */
+export async function settingSandbox({ connections, proxy = [] }: Setting): Promise<Sandbox> {
   const sandbox = await makeSandbox("off", []);
   for (const [name, text] of Object.entries(connections))
     await writeFile(join(sandbox.connections, `${name}.yaml`), text);
   const lines = ["driver: proxy", "proxy:", `  configFolder: ${sandbox.connections}`, ...proxy, ""];
   await writeFile(sandbox.config, lines.join("\n"));
-  return World.on(sandbox, () =>
-    startDaemon({ command: [executable], sandbox, env: { CSI_NODE_ID: hostname(), ...env }, startMs: 60_000 }),
-  );
+  return sandbox;
 }
 
 /** A volume as CreateVolume answers it. */
@@ -51,6 +57,8 @@ export interface MountOptions {
   readonly capability?: MessageInitShape<typeof VolumeCapabilitySchema>;
   readonly secrets?: Record<string, string>;
   readonly readonly?: boolean;
+  /** Runs a program on the node where csimux does; here when absent. */
+  readonly onNode?: (argv: readonly [string, ...string[]]) => Promise<unknown>;
 }
 
 /** Kubelet's two folders for a volume: one for the node, one for a pod. */
@@ -65,7 +73,7 @@ export function foldersOf(world: World, { volumeId }: Made): { readonly staging:
 /** Stages and publishes a volume as kubelet does; answers the pod's path. */
 export async function mountVolume(world: World, volume: Made, options: MountOptions = {}): Promise<string> {
   const { staging, target } = foldersOf(world, volume);
-  await mkdir(staging, { recursive: true });
+  await (options.onNode ?? run)(["mkdir", "-p", staging]);
   const common = {
     volumeId: volume.volumeId,
     volumeCapability: options.capability ?? mountCapability,

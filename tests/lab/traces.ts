@@ -71,12 +71,15 @@ export async function traces(): Promise<ReadonlySet<string>> {
 
 /**
  * What is in this machine that was not there `before`. Kernels take sessions and mounts down a moment after they were told to, so
- * it looks again for up to ten seconds as long as there is something.
+ * it looks again for up to ten seconds as long as there is something. `look` is `traces` of this or of another machine.
  */
-export async function leftSince(before: ReadonlySet<string>): Promise<readonly string[]> {
+export async function leftSince(
+  before: ReadonlySet<string>,
+  look: () => Promise<ReadonlySet<string>> = traces,
+): Promise<readonly string[]> {
   const until = Date.now() + 10_000;
   for (;;) {
-    const left = [...(await traces())].filter(trace => !before.has(trace));
+    const left = [...(await look())].filter(trace => !before.has(trace));
     if (left.length === 0 || Date.now() > until) return left;
     await new Promise(resolve => setTimeout(resolve, 250));
   }
