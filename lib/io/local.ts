@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { kill } from "node:process";
 import { Capture, Data } from "./capture.ts";
+import { hold } from "./hold.ts";
 import { masked } from "./mask.ts";
 import {
   type Command,
@@ -35,6 +36,7 @@ const started: Readonly<Record<string, { readonly failure: CommandFailure; reado
  */
 export const localRunner = (options: { readonly env: Readonly<Record<string, string>> }): CommandRunner => ({
   where,
+  hold: (argv, signal) => hold(argv, { ...options.env, LC_ALL: "C" }, signal),
   async run(command, signal) {
     const { argv, env } = command;
     const fail = (failure: CommandFailure, reason: string, cause?: unknown): CommandError =>

@@ -25,12 +25,26 @@ export interface Output {
   readonly exitCode: number;
 }
 
+/** A program that runs until it is released. */
+export interface Held {
+  /** Its process id on this machine. */
+  readonly pid: number;
+  /** Ends it; resolves when it is gone. */
+  release(): Promise<void>;
+}
+
 /** Executes argv arrays somewhere. It does not judge exit codes; the file that wraps a tool does. */
 export interface CommandRunner {
   /** "local", "ssh root@nas"; for logs and errors. */
   readonly where: string;
   /** Resolves whatever the exit code; rejects with CommandError when the command could not run or was killed. */
   run(command: Command, signal: AbortSignal): Promise<Output>;
+  /**
+   * Starts a program that gives back what it reads, such as cat(1) in a namespace, and resolves when it has given back a line.
+   * It ends when it is released, and with this process, however that ends, because its input ends then.
+   * Rejects with CommandError, "denied" when the program ended by itself. Absent where programs are not on this machine.
+   */
+  readonly hold?: (argv: Argv, signal: AbortSignal) => Promise<Held>;
 }
 
 /**

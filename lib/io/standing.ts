@@ -4,6 +4,8 @@ import type { Argv } from "./runner.ts";
 
 /** A program that runs for long and is talked to over its standard streams. */
 export interface Standing {
+  /** Its process id; undefined when it could not be started. */
+  readonly pid: number | undefined;
   write(text: string): void;
   /** Ends it and everything it started, at once. */
   kill(): void;
@@ -28,6 +30,7 @@ export function standing(argv: Argv, env: Readonly<Record<string, string>>, list
   child.stdout.on("data", (chunk: Uint8Array) => listener.stdout(chunk));
   child.stderr.on("data", (chunk: Uint8Array) => listener.stderr(chunk));
   return {
+    pid: child.pid,
     write: text => void child.stdin.write(text),
     kill() {
       try {

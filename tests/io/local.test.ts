@@ -238,3 +238,40 @@ test("a prefix comes before the command and its environment", async () => {
   expect((await behind.run({ argv }, calm)).stdout).toBe("");
   expect(behind.where).toBe("local through env");
 });
+
+describe("a program that is held", () => {
+  const hold = (argv: Argv, signal = calm) => runner.hold?.(argv, signal) ?? Promise.reject(new Error("cannot hold"));
+
+  test("runs until it is released", async () => {
+    const held = await hold(["cat"]);
+    expect(await readFile(`/proc/${held.pid}/comm`, "utf8")).toBe("cat\n");
+    await held.release();
+    await gone(held.pid);
+  });
+
+  test("ends with the process that holds it, even when that is killed", async () => {
+    const code = [
+      'import { localRunner } from "./lib/io/local.ts";',
+      'const { hold } = localRunner({ env: { PATH: "/usr/bin:/bin" } });',
+      'console.log((await hold(["cat"], new AbortController().signal)).pid);',
+      "setInterval(() => {}, 1000);",
+    ].join("\n");
+    const holder = Bun.spawn([process.execPath, "-e", code], { cwd: join(import.meta.dir, "../.."), stdout: "pipe" });
+    const { value } = await holder.stdout.getReader().read();
+    const pid = Number(new TextDecoder().decode(value));
+    expect(await readFile(`/proc/${pid}/comm`, "utf8")).toBe("cat\n");
+    holder.kill("SIGKILL");
+    await gone(pid);
+  });
+
+  test("is missing, denied or cancelled, as one that runs to its end", async () => {
+    expect((await failed(hold(["no-such-program-here"]))).failure).toBe("missing");
+    const denied = await failed(hold(sh("echo not allowed >&2; exit 3")));
+    expect([denied.failure, denied.message]).toEqual(["denied", "sh: exit code 3: not allowed (local)"]);
+    expect((await failed(hold(["cat"], AbortSignal.abort()))).failure).toBe("cancelled");
+    const stop = new AbortController();
+    const silent = failed(hold(["sleep", "600"], stop.signal));
+    stop.abort();
+    expect((await silent).failure).toBe("cancelled");
+  });
+});
