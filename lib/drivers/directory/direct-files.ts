@@ -5,6 +5,8 @@ import type { Slots } from "../../core/slots.ts";
 import { withSlots } from "./by-server.ts";
 import { type Entry, type Files, pooledFiles, unless } from "./files.ts";
 
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+
 const fsync = promisify(fs.fsync);
 
 async function entry(path: string): Promise<Entry | undefined> {
@@ -23,7 +25,17 @@ function makeExact(path: string, mode: number): void {
   } finally {
     umask(before);
   }
-  if ((fs.lstatSync(path).mode & 0o777) !== mode) fs.chmodSync(path, mode);
+  if ((fs.lstatSync(path).mode & 0o777) !== mode) changeMode(path, mode);
+}
+
+/** As Files.chmod. */
+function changeMode(path: string, mode: number): void {
+  const fd = fs.openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  try {
+    fs.fchmodSync(fd, mode);
+  } finally {
+    fs.closeSync(fd);
+  }
 }
 
 /** Puts a folder on stable storage; opening and closing it is done at once. */
@@ -54,6 +66,6 @@ export function directFiles(slotsOf: (path: string) => Slots): Files {
     removeFolder: async (path, step) => (step === "next" ? fs.rmdirSync(path) : pooled.removeFolder(path, step)),
     removeFile: async (path, step) => (step === "next" ? fs.unlinkSync(path) : pooled.removeFile(path, step)),
     sync: folder => sync(folder, slotsOf(folder)),
-    chmod: async (path, mode) => fs.chmodSync(path, mode),
+    chmod: async (path, mode) => changeMode(path, mode),
   };
 }

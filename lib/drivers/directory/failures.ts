@@ -1,5 +1,6 @@
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { Output } from "../../io/runner.ts";
 import type { Meaning } from "../failure.ts";
 
 const full: Meaning = { code: "resource-exhausted", text: "no space is left; free some or add some" };
@@ -24,6 +25,8 @@ const broken: Meaning = {
   code: "unavailable",
   text: "the file system does not answer properly; check disk, server and mount",
 };
+
+const strange: Meaning = { code: "internal", text: "a tool failed for an unknown reason; see the log" };
 
 const meanings: Readonly<Record<string, Meaning>> = {
   ENOSPC: full,
@@ -53,20 +56,37 @@ const meanings: Readonly<Record<string, Meaning>> = {
   ETIMEDOUT: broken,
 };
 
-/** The system's own words (strerror(3), locale C) in the last line of a tool, and what they mean here. */
-const words: readonly (readonly [string, Meaning])[] = [
-  ["No space left on device", full],
-  ["Disk quota exceeded", quota],
-  ["Read-only file system", readOnly],
-  ["Permission denied", denied],
-  ["Operation not permitted", denied],
-  ["Device or resource busy", mounted],
-  ["since it's on a different device", foreign],
-  ["File name too long", tooLong],
-  ["Stale file handle", broken],
-  ["Input/output error", broken],
-  ["Transport endpoint is not connected", broken],
+const changed: Meaning = { code: "aborted", text: "something in it changed meanwhile; repeat the call" };
+
+/**
+ * How a line of a tool ends, and what it means here: the system's own words (strerror(3), locale C). What never heals by itself comes
+ * first, and what a change of the tree may have brought about comes last. Names of files stand in the middle of a line, where
+ * nothing is looked for, because a pod has chosen them.
+ */
+const words: readonly (readonly [RegExp, Meaning])[] = [
+  [/: No space left on device$/, full],
+  [/: Disk quota exceeded$/, quota],
+  [/: Read-only file system$/, readOnly],
+  [/: (Stale file handle|Input\/output error|Transport endpoint is not connected)$/, broken],
+  [/: (Too many levels of symbolic links|Not a directory|Is a directory|No such file or directory)$/, changed],
+  [/: (File exists|Directory not empty)$/, changed],
+  [/, as it was replaced while being copied$/, changed],
+  // Folders that move while they are copied.
+  [/^cp: (will not (create hard link|overwrite just-created) |cannot overwrite (non-)?directory )/, changed],
+  // A link that became something else, and a folder that became a file before its default ACL was read (acl_get_file(3)).
+  [/^(cp: cannot read symbolic link|rsync: .*readlink_stat\().*: Invalid argument$/, changed],
+  [/^cp: (['"]).*\1: Permission denied$/, changed],
+  [/: (Permission denied|Operation not permitted)$/, denied],
+  [/: Device or resource busy$/, mounted],
+  [/, since it's on a different device$/, foreign],
+  [/: File name too long$/, tooLong],
 ];
+
+function meaningOf(stderr: string): Meaning | undefined {
+  // rsync puts the number of the error behind its words.
+  const lines = stderr.split("\n").map(line => line.replace(/ \(\d+\)$/, ""));
+  return words.find(([shape]) => lines.some(line => shape.test(line)))?.[1];
+}
 
 /** What an errno error of the base folder's file system means. */
 export function explain(error: unknown): Meaning | undefined {
@@ -77,17 +97,19 @@ export function explain(error: unknown): Meaning | undefined {
   return { code: "internal", text: `${errno}; see the log` };
 }
 
-/** The error for a tool that ended with a bad exit code: its meaning from its last words. */
+/**
+ * The error for a tool that ended with a bad exit code: its meaning from its last words. The words themselves, which name files of a
+ * pod, are for the log only.
+ */
 export function toolFailure(
   connection: string,
   doing: string,
   tool: string,
-  exitCode: number,
-  stderr: string,
+  { exitCode, stderr }: Pick<Output, "exitCode" | "stderr">,
 ): CsiError {
-  const lines = stderr.split("\n").filter(line => line.trim() !== "");
-  const known = words.find(([phrase]) => stderr.includes(phrase))?.[1];
-  const last = (lines.at(-1) ?? "no message").slice(0, 300);
-  const text = `connection "${connection}": cannot ${doing}: ${tool} ended with ${exitCode}: ${last}`;
-  return new CsiError(known?.code ?? "internal", known ? `${text}: ${known.text}` : text);
+  const { code, text } = meaningOf(stderr) ?? strange;
+  const cause = new Error(stderr.trim().slice(-300) || "no message");
+  return new CsiError(code, `connection "${connection}": cannot ${doing}: ${text} (${tool} ended with ${exitCode})`, {
+    cause,
+  });
 }

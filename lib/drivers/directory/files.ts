@@ -48,7 +48,7 @@ export interface Files {
   writeText(path: string, text: string, how: "create" | "replace" | "append"): Promise<void>;
   /** Puts the names in a folder on stable storage, which syncing the files in it does not promise (fsync(2)). */
   sync(folder: string): Promise<void>;
-  /** Of a folder that was just made. */
+  /** Of a folder that was just made. Rejects with ELOOP or ENOTDIR when a link is in its place. */
   chmod(path: string, mode: number): Promise<void>;
   /** Undefined leaves that half as it is. Does not follow links. */
   chown(path: string, user: number | undefined, group: number | undefined): Promise<void>;
@@ -69,6 +69,8 @@ export async function unless<T>(work: Promise<T>, ...names: readonly string[]): 
 
 /** Open flags of the three ways of writing. */
 const writeFlags = { create: "wx", replace: "w", append: "a" } as const;
+
+const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 
 /** -1 leaves an owner unchanged (chown(2)). */
 const keep = -1;
@@ -100,7 +102,14 @@ export const pooledFiles: Files = {
       await handle.close();
     }
   },
-  chmod: (path, mode) => fs.chmod(path, mode),
+  async chmod(path, mode) {
+    const handle = await fs.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    try {
+      await handle.chmod(mode);
+    } finally {
+      await handle.close();
+    }
+  },
   chown: (path, user, group) => fs.lchown(path, user ?? keep, group ?? keep),
   usable: folder => fs.access(folder, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK),
   async statfs(path) {

@@ -1,16 +1,17 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { type Argv, CommandError, type Output } from "../../io/runner.ts";
+import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
 import { toolFailure } from "./failures.ts";
+import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
 import type { Space } from "./space.ts";
 
 /** The longest that a timer can run (setTimeout holds 31 bits): large trees end with the request, not by a clock of ours. */
 const unlimitedMs = 2_147_483_647;
 
 /** Runs a tool whose time depends on the size of a tree; undefined when it is not installed. */
-async function run({ runner, slots }: Space, argv: Argv, call: Call): Promise<Output | undefined> {
+async function run(runner: CommandRunner, argv: Argv, call: Call): Promise<Output | undefined> {
   try {
-    return await slots.run(() => runner.run({ argv, timeoutMs: unlimitedMs }, call.signal));
+    return await runner.run({ argv, timeoutMs: unlimitedMs }, call.signal);
   } catch (error) {
     if (error instanceof CommandError && error.failure === "missing") return undefined;
     throw error;
@@ -18,15 +19,13 @@ async function run({ runner, slots }: Space, argv: Argv, call: Call): Promise<Ou
 }
 
 /** How cp, rm and sync of other makers refuse the options of GNU. */
-const unknownOption = /(unrecognized|unrecognised|invalid|illegal|unknown) option/;
+const unknownOption = /^[a-z]+: (unrecognized|unrecognised|invalid|illegal|unknown) option/m;
 
-const noCopyTool = "neither GNU cp nor rsync";
+const missing = (space: Space, what: string): CsiError =>
+  new CsiError("failed-precondition", `connection "${space.connection}": ${what}; install it where csimux runs`);
 
-const missing = (space: Space, tools: string): CsiError =>
-  new CsiError(
-    "failed-precondition",
-    `connection "${space.connection}": ${tools} is not installed; install it where csimux runs`,
-  );
+const noCopyTool = "neither GNU cp nor rsync is installed";
+const absent = (tool: string) => `GNU ${tool} (coreutils) is not installed`;
 
 /** GNU cp names each file that it could not reach; files of a volume in use may go while it copies. */
 const vanished = /^cp: cannot (?:stat|access|open|read symbolic link) .*: No such file or directory$/;
@@ -44,51 +43,60 @@ const copied = (output: Output, source: string): boolean =>
 
 /**
  * Copies a tree with everything a file system knows about it into the existing folder `target`, sharing blocks where the file
- * system can, and puts it on stable storage. Files that vanish from the source meanwhile are left out.
- * Throws "failed-precondition" without GNU cp and rsync, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
+ * system can, and puts it on stable storage. Files that vanish from the source meanwhile are left out; nothing that is done in the
+ * source meanwhile can lead the copy out of it.
+ * Throws "failed-precondition" without GNU cp and rsync or without the right to mount, "aborted" when the source changed in a way that
+ * tools take for an error, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
  */
 export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
+  await space.slots.run(() => sealed(space, source, call, tree => copySealed(space, tree, target, call)));
+  const flushed = await space.slots.run(() => run(space.runner, ["sync", "-f", "--", target], call));
+  if (flushed === undefined) throw missing(space, absent("sync"));
+  if (flushed.exitCode !== 0) throw toolFailure(space.connection, "put the copy on disk", "sync", flushed);
+}
+
+async function copySealed(space: Space, { source, runner }: SealedTree, target: string, call: Call): Promise<void> {
   // -a alone drops an attribute that does not fit on a full disk, and exits with 0 (cp(1), "--preserve"). A server may refuse some for good.
   const attributes = space.local ? ["--preserve=xattr"] : [];
   const cp: Argv = ["cp", "-a", ...attributes, "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
-  const first = await run(space, cp, call);
-  if (first === undefined || unknownOption.test(first.stderr)) await copyWithRsync(space, source, target, call);
-  else if (!copied(first, source)) throw toolFailure(space.connection, "copy", "cp", first.exitCode, first.stderr);
-  const flushed = await run(space, ["sync", "-f", "--", target], call);
-  if (flushed === undefined) throw missing(space, "sync (coreutils)");
-  if (flushed.exitCode !== 0) {
-    throw toolFailure(space.connection, "put the copy on disk", "sync", flushed.exitCode, flushed.stderr);
-  }
+  const output = await run(runner, cp, call);
+  if (output === undefined || unknownOption.test(output.stderr)) {
+    await copyWithRsync(space, { source, runner }, target, call);
+  } else if (!copied(output, source)) throw toolFailure(space.connection, "copy", "cp", output);
 }
 
-async function copyWithRsync(space: Space, source: string, target: string, call: Call): Promise<void> {
+async function copyWithRsync(space: Space, { source, runner }: SealedTree, target: string, call: Call): Promise<void> {
   const argv: Argv = ["rsync", "-aHAX", "--sparse", "--numeric-ids", "--", `${source}/`, `${target}/`];
-  const output = await run(space, argv, call);
+  const output = await run(runner, argv, call);
   if (output === undefined) throw missing(space, noCopyTool);
   // 24: some source files vanished before they could be transferred (rsync(1), "EXIT VALUES").
   if (output.exitCode === 0 || output.exitCode === 24) return;
-  throw toolFailure(space.connection, "copy", "rsync", output.exitCode, output.stderr);
+  throw toolFailure(space.connection, "copy", "rsync", output);
 }
 
 const removals = 4;
 
 /**
- * Removes a tree and everything in it, but nothing that is mounted there. Tried a few times, because a copy whose csimux was
- * killed may still be writing into it. Throws "aborted" when it keeps coming back.
+ * Removes a tree and everything in it, but nothing that is mounted there. GNU rm walks by open folders and follows no link, whatever
+ * is exchanged meanwhile (fts(3), openat(2) with O_NOFOLLOW). Tried a few times, because a pod may still use it, and a copy whose
+ * csimux was killed may still be writing into it. Throws "aborted" when it keeps coming back.
  */
 export async function removeTree(space: Space, path: string, call: Call): Promise<void> {
   for (let attempt = 1; attempt <= removals; attempt++) {
-    const output = await run(space, ["rm", "-rf", "--one-file-system", "--", path], call);
-    if (output === undefined || unknownOption.test(output.stderr)) throw missing(space, "GNU rm (coreutils)");
+    const argv: Argv = ["rm", "-rf", "--one-file-system", "--", path];
+    const output = await space.slots.run(() => run(space.runner, argv, call));
+    if (output === undefined || unknownOption.test(output.stderr)) throw missing(space, absent("rm"));
     if (output.exitCode === 0) return;
-    if (!output.stderr.includes("Directory not empty")) {
-      throw toolFailure(space.connection, `remove ${path}`, "rm", output.exitCode, output.stderr);
-    }
+    const failed = toolFailure(space.connection, `remove ${path}`, "rm", output);
+    if (failed.code !== "aborted") throw failed;
   }
-  throw new CsiError("aborted", `connection "${space.connection}": ${path} is still being written to; repeat the call`);
+  throw new CsiError("aborted", `connection "${space.connection}": ${path} is still being changed; repeat the call`);
 }
 
-/** Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed or not GNU's. */
+/**
+ * Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed or not GNU's, or when csimux may not
+ * make the mounts that keep a copy inside of its source.
+ */
 export async function checkTools(space: Space, call: Call): Promise<void> {
   const found = async (name: string): Promise<boolean> => {
     try {
@@ -99,5 +107,6 @@ export async function checkTools(space: Space, call: Call): Promise<void> {
     }
   };
   if (!(await found("cp")) && !(await found("rsync"))) throw missing(space, noCopyTool);
-  for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(space, `GNU ${name} (coreutils)`);
+  for (const name of ["rm", "sync"]) if (!(await found(name))) throw missing(space, absent(name));
+  await checkSeal(space, call);
 }

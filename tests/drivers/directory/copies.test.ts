@@ -17,8 +17,9 @@ import type { Files } from "../../../lib/drivers/directory/files.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
+
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+import { below, openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
 
 const call = callWith();
 const clone = (id = "origin") => volumeOf("clone", gib, { kind: "volume", id });
@@ -36,9 +37,11 @@ type Answer = (command: Command, signal: AbortSignal) => Promise<Output> | undef
 
 /** The real runner, except for the programs that have an answer here. */
 const runnerWith = (answers: Readonly<Record<string, Answer>>): CommandRunner => ({
-  where: "test",
-  run: async (command, signal) =>
-    (await answers[command.argv[0]]?.(command, signal)) ?? (await systemRunner.run(command, signal)),
+  ...systemRunner,
+  run: async (command, signal) => {
+    const tool = toolOf(command);
+    return (await answers[tool.argv[0]]?.(tool, signal)) ?? (await systemRunner.run(command, signal));
+  },
 });
 
 const missing: Answer = async ({ argv }) => {

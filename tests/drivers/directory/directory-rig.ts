@@ -6,11 +6,17 @@ import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { localRunner } from "../../../lib/io/local.ts";
-import type { CommandRunner } from "../../../lib/io/runner.ts";
+import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
 import type { DriverRig, Dying } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 
 export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
+
+/** The command of a tool, without the program that puts it into other mounts. */
+export const toolOf = (command: Command): Command => {
+  const [program, ...words] = command.argv.slice(command.argv.indexOf("--") + 1);
+  return command.argv[0] === "nsenter" && program !== undefined ? { ...command, argv: [program, ...words] } : command;
+};
 
 export const maxIdBytes = 100;
 
@@ -76,7 +82,7 @@ export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig
     dying(step, when): Dying {
       const { live, dead } = mortal(step, when);
       const runner: CommandRunner = {
-        where: "test",
+        ...systemRunner,
         run: (command, signal) => live(() => systemRunner.run(command, signal)),
       };
       return {

@@ -162,10 +162,27 @@ describe("failures", () => {
     ["cp: cannot create regular file '/x': Read-only file system", "failed-precondition"],
     ["cp: cannot open '/x' for reading: Permission denied", "failed-precondition"],
     ["cp: error reading '/x': Input/output error", "unavailable"],
+    [
+      'rsync: write failed on "/x": No space left on device (28)\nrsync error: error in file IO (code 11)',
+      "resource-exhausted",
+    ],
+    ["cp: '/x': Too many levels of symbolic links", "aborted"],
+    ["rm: cannot remove '/x/y': Directory not empty\nrm: cannot remove '/x/z': Not a directory", "aborted"],
+    [
+      'rsync: [sender] opendir "/x" failed: Too many levels of symbolic links (40)\nrsync error: x (code 23)',
+      "aborted",
+    ],
+    ["cp: skipping file '/x', as it was replaced while being copied", "aborted"],
+    ["cp: will not create hard link '/t/x' to directory '/t/y'", "aborted"],
+    ["cp: cannot stat '/x: No space left on device': Not a directory", "aborted"],
+    ["cp: setting permissions for '/x': Permission denied", "failed-precondition"],
+    ["cp: '/x': Permission denied", "aborted"],
     ["cp: strange", "internal"],
     ["", "internal"],
-  ] as const)("the last words %p are %s", (stderr, code) => {
-    expect(toolFailure("c1", "copy", "cp", 1, stderr).code).toBe(code);
+  ] as const)("the last words %p are %s, and not told", (stderr, code) => {
+    const error = toolFailure("c1", "copy", "cp", { exitCode: 1, stderr });
+    expect(error.code).toBe(code);
+    expect(error.message).not.toContain("/x");
   });
 });
 

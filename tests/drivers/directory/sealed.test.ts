@@ -1,0 +1,104 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmod, mkdir, readdir, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { parseMountinfo } from "../../../lib/core/mountinfo.ts";
+import { pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import { isSealed, sealPoint } from "../../../lib/drivers/directory/sealed.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { openOn, temporaryFolder } from "./directory-rig.ts";
+
+const call = callWith();
+const isRoot = process.getuid?.() === 0;
+
+const mounts = (...lines: readonly string[]) =>
+  parseMountinfo(lines.map(line => `${line} - ext4 /dev/sda1 rw`).join("\n"));
+const seals = "rw,nosuid,nodev,noexec,relatime,nosymfollow";
+
+describe("the folder that is sealed for a copy", () => {
+  const table = mounts(
+    "21 1 8:1 / / rw",
+    "22 21 8:2 / /mnt rw",
+    "23 22 8:3 / /mnt/v/own rw",
+    "24 22 8:4 / /mnt/v/a/inside rw",
+  );
+  test.each([
+    ["/mnt/v/a", "/mnt"],
+    ["/mnt/s/_x", "/mnt"],
+    ["/mnt/v/own", "/mnt/v/own"],
+    ["/mnt/v/own/deeper", "/mnt/v/own/deeper"],
+    ["/elsewhere/a", "/elsewhere/a"],
+    ["/mnt-2/a", "/mnt-2/a"],
+  ])("of %p is %p", (source, point) => expect(sealPoint(table, "/mnt", source)).toBe(point));
+});
+
+describe("a folder", () => {
+  test.each([
+    ["with all options is sealed", true, [`30 21 8:1 /b /b ${seals}`]],
+    ["over another mount is sealed", true, ["30 21 8:1 / /b rw", `31 30 8:1 / /b ${seals}`]],
+    ["is not sealed without nosymfollow", false, ["30 21 8:1 /b /b rw,nosuid,nodev,noexec"]],
+    ["is not sealed by a mount elsewhere", false, [`30 21 8:1 /b /b/c ${seals}`]],
+    ["is not sealed below another mount", false, [`30 21 8:1 /b /b ${seals}`, "31 30 8:1 / /b rw"]],
+  ] as const)("%s: %p", (_, sealed, lines) => {
+    expect(isSealed(mounts("21 1 8:1 / / rw", ...lines), "/b")).toBe(sealed);
+  });
+});
+
+describe.skipIf(!isRoot)("a system that cannot keep a copy inside of its source", () => {
+  const systemPath = "/usr/sbin:/usr/bin:/sbin:/bin";
+  let base = "";
+  beforeEach(async () => {
+    base = await temporaryFolder();
+    await mkdir(`${base}/bin`);
+    await openOn(base).create(volumeOf("a"), call);
+    await writeFile(`${base}/v/a/file`, "content");
+  });
+  afterEach(() => rm(base, { recursive: true, force: true }));
+
+  test.each([
+    [
+      "may not make mounts",
+      "unshare",
+      'echo "unshare: unshare failed: Operation not permitted" >&2; exit 1',
+      "CAP_SYS_ADMIN",
+    ],
+    ["may not bind", "mount", 'echo "mount: permission denied" >&2; exit 32', "CAP_SYS_ADMIN"],
+    [
+      "has a mount program or a kernel that drops the option",
+      "mount",
+      'exec /bin/mount --bind "$5" "$6"',
+      "nosymfollow",
+    ],
+  ])("refuses it and leaves nothing, when it %s", async (_, program, script, words) => {
+    await writeFile(`${base}/bin/${program}`, `#!/bin/sh\n${script}\n`);
+    await chmod(`${base}/bin/${program}`, 0o755);
+    const runner = localRunner({ env: { PATH: `${base}/bin:${systemPath}` } });
+    const driver = openOn(base, { runner });
+    const error = await driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call).catch(reason => reason);
+    expect(error).toMatchObject({ code: "failed-precondition" });
+    expect(error.message).toContain(words);
+    expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("failed-precondition");
+    expect(await codeOf(driver.check?.(call) ?? Promise.resolve())).toBe("failed-precondition");
+    expect(await volumeIds(driver)).toEqual(["a"]);
+    expect((await readdir(`${base}/.csimux`)).filter(name => name !== "work")).toEqual(["v.a.json"]);
+  });
+
+  test("refuses it where programs cannot be held", async () => {
+    const { where, run } = localRunner({ env: { PATH: systemPath } });
+    const driver = openOn(base, { runner: { where, run } });
+    expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("failed-precondition");
+    await driver.delete("a", call);
+  });
+
+  test.each([
+    ["pooled", pooledFiles],
+    ["direct", localFiles],
+  ])("the mode of a folder never goes to what a link in its place points to: %s", async (_, files) => {
+    await symlink(`${base}/v/a`, `${base}/link`);
+    const { mode } = await stat(`${base}/v/a`);
+    const failed = await files.chmod(`${base}/link`, 0o777).catch(error => error.code);
+    expect(["ELOOP", "ENOTDIR"]).toContain(failed);
+    expect((await stat(`${base}/v/a`)).mode).toBe(mode);
+  });
+});
