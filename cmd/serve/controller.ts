@@ -6,6 +6,7 @@ import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Capacity } from "../../lib/mux/capacity.ts";
 import { Connections } from "../../lib/mux/connections.ts";
+import { GroupSnapshots } from "../../lib/mux/group-snapshots.ts";
 import { Groups } from "../../lib/mux/groups.ts";
 import { Handles } from "../../lib/mux/handles.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
@@ -98,6 +99,9 @@ export function openController(
       snapshots: new Snapshots(connections, groups, handles, locks, jobs, settings),
       listing: new Listing(connections, handles, jobs, settings),
       capacity: new Capacity(connections, groups, settings),
+      groupSnapshots: new GroupSnapshots(connections, handles, locks, jobs),
+      modifies: () => connections.anyCan("modify"),
+      groups: () => connections.anyCan("groupSnapshots"),
     },
     async close() {
       watch.stop();

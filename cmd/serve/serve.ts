@@ -2,11 +2,13 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { controllerService } from "../../lib/csi/controller.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import { groupControllerService } from "../../lib/csi/group-controller.ts";
 import { identityService } from "../../lib/csi/identity.ts";
 import { instrument } from "../../lib/csi/instrument.ts";
 import { nodeService } from "../../lib/csi/node.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
-import { Controller, Identity, Node } from "../../lib/csi/services.ts";
+import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
+import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
 import type { Host } from "../host.ts";
 import { MainFile } from "../main-file.ts";
 import { outsideOf } from "../outside.ts";
@@ -76,6 +78,10 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   if (modes.has("controller")) {
     const parts = { ...controller.parts, version: options.csiVersion };
     server.mount(Controller, instrument(Controller, controllerService(parts), observation));
+    const { groupSnapshots, groups } = controller.parts;
+    const offered = async () => hasGroupSnapshots(options.csiVersion) && (await groups());
+    const service = groupControllerService({ groupSnapshots, offered });
+    server.mount(GroupController, instrument(GroupController, service, observation));
   }
   if (modes.has("node")) {
     server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), observation));

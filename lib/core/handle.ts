@@ -25,23 +25,34 @@ export const connectionNameForm = '1 to 63 letters, digits, ".", "_", "-", a let
 export const idBytes = (connection: string): number => maxHandleBytes - 3 - connection.length;
 
 /** The CSI id. Throws "invalid-argument" for a bad connection name and "internal" for an empty id. */
-export function encodeHandle(handle: Handle): string {
-  if (!isConnectionName(handle.connection)) {
-    throw new CsiError(
-      "invalid-argument",
-      `"${handle.connection}" cannot name a connection: use ${connectionNameForm}`,
-    );
-  }
-  if (handle.id === "")
-    throw new CsiError("internal", `connection "${handle.connection}" produced an empty ${handle.kind} id`);
-  return `${letters[handle.kind]}:${handle.connection}/${handle.id}`;
-}
+export const encodeHandle = (handle: Handle): string => encode(letters[handle.kind], handle);
 
 /** The parts of a CSI id, or undefined when the text is no id of this kind that csimux could have made. */
 export function parseHandle(text: string, kind: Handle["kind"]): Handle | undefined {
-  if (!text.startsWith(`${letters[kind]}:`)) return undefined;
+  const parts = parse(letters[kind], text);
+  return parts && { kind, ...parts };
+}
+
+/** A group snapshot: one connection, and that driver's id. */
+export type GroupHandle = Omit<Handle, "kind">;
+
+/** The CSI id of a group snapshot, `g:<connection>/<id>`. Throws as encodeHandle. */
+export const encodeGroup = (handle: GroupHandle): string => encode("g", handle);
+
+/** As parseHandle, for a group snapshot. */
+export const parseGroup = (text: string): GroupHandle | undefined => parse("g", text);
+
+function encode(letter: string, { connection, id }: GroupHandle): string {
+  if (!isConnectionName(connection))
+    throw new CsiError("invalid-argument", `"${connection}" cannot name a connection: use ${connectionNameForm}`);
+  if (id === "") throw new CsiError("internal", `connection "${connection}" produced an empty id`);
+  return `${letter}:${connection}/${id}`;
+}
+
+function parse(letter: string, text: string): GroupHandle | undefined {
+  if (!text.startsWith(`${letter}:`)) return undefined;
   const slash = text.indexOf("/");
   if (slash < 0 || slash === text.length - 1) return undefined;
   const connection = text.slice(2, slash);
-  return isConnectionName(connection) ? { kind, connection, id: text.slice(slash + 1) } : undefined;
+  return isConnectionName(connection) ? { connection, id: text.slice(slash + 1) } : undefined;
 }

@@ -8,7 +8,6 @@ import {
   capacityRange,
   contentSource,
   demand,
-  refuseMutable,
   requiredRange,
   wireSnapshot,
   wireVolume,
@@ -24,6 +23,8 @@ export interface ControllerParts {
   readonly snapshots: Snapshots;
   readonly listing: Listing;
   readonly capacity: Capacity;
+  /** Whether a connection can change properties of its volumes. */
+  readonly modifies: () => Promise<boolean>;
   /** The CSI version, as [major, minor], above which nothing is advertised. */
   readonly version: readonly [number, number];
 }
@@ -31,11 +32,12 @@ export interface ControllerParts {
 /** The Controller service. RPCs that no connection could serve are absent and answer "unimplemented". */
 export const controllerService = (parts: ControllerParts): Partial<Instrumented<ServiceImpl<typeof Controller>>> => ({
   controllerGetCapabilities: async () => ({
-    capabilities: controllerCapabilities(parts.version).map(type => ({ type: { case: "rpc", value: { type } } })),
+    capabilities: controllerCapabilities(parts.version, await parts.modifies()).map(type => ({
+      type: { case: "rpc", value: { type } },
+    })),
   }),
 
   createVolume: async (request, call) => {
-    refuseMutable(request.mutableParameters);
     const volume = await parts.volumes.create(
       {
         name: requiredName(request.name),
@@ -44,6 +46,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
         parameters: request.parameters,
         source: contentSource(request.volumeContentSource),
         demand: demand(request.accessibilityRequirements),
+        mutable: request.mutableParameters,
       },
       call,
     );
@@ -58,7 +61,6 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   validateVolumeCapabilities: async (request, call) => {
     const id = required(request.volumeId, "volume_id");
     const wanted = requiredList(request.volumeCapabilities, "volume_capabilities").map(capability);
-    refuseMutable(request.mutableParameters);
     const reason = await parts.volumes.unconfirmed(id, wanted, request.parameters, call);
     // Context and parameters are the driver's own, so only what was looked at is confirmed.
     return reason === undefined
@@ -69,6 +71,11 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   controllerGetVolume: async (request, call) => {
     const volume = await parts.volumes.get(required(request.volumeId, "volume_id"), call);
     return { volume: wireVolume(volume), status: {} };
+  },
+
+  controllerModifyVolume: async (request, call) => {
+    await parts.volumes.modify(required(request.volumeId, "volume_id"), request.mutableParameters, call);
+    return {};
   },
 
   controllerExpandVolume: async (request, call) => {

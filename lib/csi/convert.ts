@@ -57,16 +57,6 @@ export function requiredRange(wire: WireRange | undefined): CapacityRange {
   return range;
 }
 
-/** Throws "invalid-argument" for mutable parameters, which nobody may send without the MODIFY_VOLUME capability (CSI CreateVolumeRequest). */
-export function refuseMutable(parameters: Readonly<Record<string, string>>): void {
-  const [key] = Object.keys(parameters);
-  if (key === undefined) return;
-  throw new CsiError(
-    "invalid-argument",
-    `mutable parameter "${key}" is not supported; use no VolumeAttributesClass with this driver`,
-  );
-}
-
 /** A VolumeContentSource; its id is still a handle. Throws "invalid-argument" for a source of neither kind or without id. */
 export function contentSource(wire: VolumeContentSource | undefined): Source | undefined {
   if (!wire) return undefined;
@@ -115,5 +105,6 @@ export const wireSnapshot = (snapshot: PlacedSnapshot): MessageInitShape<typeof 
   sizeBytes: snapshot.bytes,
   creationTime: timestampFromDate(snapshot.createdAt),
   readyToUse: snapshot.ready,
+  groupSnapshotId: snapshot.group ?? "",
   accessibleTopology: snapshot.places.map(wireTopology),
 });

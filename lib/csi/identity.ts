@@ -1,9 +1,5 @@
 import type { ServiceImpl } from "@connectrpc/connect";
-import {
-  PluginCapability_VolumeExpansion_Type as Expansion,
-  type Identity,
-  PluginCapability_Service_Type as Service,
-} from "./gen/csi/v1/csi_pb.ts";
+import { PluginCapability_VolumeExpansion_Type as Expansion, type Identity } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
 import { pluginCapabilities, type Version } from "./versions.ts";
 
@@ -28,10 +24,9 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
   }),
   getPluginCapabilities: async () => ({
     capabilities: [
-      { type: { case: "service", value: { type: Service.CONTROLLER_SERVICE } } },
-      ...(options.topology
-        ? pluginCapabilities(options.csiVersion).map(type => ({ type: { case: "service" as const, value: { type } } }))
-        : []),
+      ...pluginCapabilities(options.csiVersion, options.topology).map(type => ({
+        type: { case: "service" as const, value: { type } },
+      })),
       { type: { case: "volumeExpansion", value: { type: Expansion.ONLINE } } },
     ],
   }),

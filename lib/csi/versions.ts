@@ -18,11 +18,18 @@ const controller: readonly (readonly [C, Version])[] = [
   [C.EXPAND_VOLUME, [1, 1]],
   [C.GET_VOLUME, [1, 3]],
   [C.SINGLE_NODE_MULTI_WRITER, [1, 5]],
+  [C.MODIFY_VOLUME, [1, 9]],
   [C.GET_SNAPSHOT, [1, 12]],
 ];
 
-/** What holds for the whole plugin where nodes and volumes report topology. */
+/** Which services the plugin has. */
 const plugin: readonly (readonly [P, Version])[] = [
+  [P.CONTROLLER_SERVICE, [0, 1]],
+  [P.GROUP_CONTROLLER_SERVICE, [1, 8]],
+];
+
+/** What holds for the whole plugin where nodes and volumes report topology. */
+const placed: readonly (readonly [P, Version])[] = [
   [P.VOLUME_ACCESSIBILITY_CONSTRAINTS, [0, 2]],
   [P.SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, [1, 13]],
 ];
@@ -37,11 +44,18 @@ const node: readonly (readonly [N, Version])[] = [
 const since = <T>(list: readonly (readonly [T, Version])[], [major, minor]: Version): readonly T[] =>
   list.filter(([, first]) => first[0] < major || (first[0] === major && first[1] <= minor)).map(([type]) => type);
 
-/** What the controller advertises up to this version. Fixed for the life of the process: sidecars read it once. */
-export const controllerCapabilities = (version: Version): readonly C[] => since(controller, version);
+/** What the controller advertises up to this version; sidecars read it once. `modifies`: a connection can modify volumes. */
+export const controllerCapabilities = (version: Version, modifies: boolean): readonly C[] =>
+  since(controller, version).filter(type => modifies || type !== C.MODIFY_VOLUME);
 
-/** What the plugin advertises up to this version where there is topology. */
-export const pluginCapabilities = (version: Version): readonly P[] => since(plugin, version);
+/** Whether snapshots of several volumes are a part of this version. */
+export const hasGroupSnapshots = ([major, minor]: Version): boolean => major > 1 || minor >= 8;
+
+/** What the plugin advertises up to this version; `topology`: nodes and volumes report it. */
+export const pluginCapabilities = (version: Version, topology: boolean): readonly P[] => [
+  ...since(plugin, version),
+  ...(topology ? since(placed, version) : []),
+];
 
 /** What the node advertises up to this version. */
 export const nodeCapabilities = (version: Version): readonly N[] => since(node, version);

@@ -24,6 +24,8 @@ export interface VolumeSpec {
   readonly capabilities: readonly Capability[];
   /** Where it must and should be reachable from. The router has placed the connection already. */
   readonly topology: { readonly requisite: readonly Segments[]; readonly preferred: readonly Segments[] };
+  /** Properties that may be changed later (a VolumeAttributesClass); empty for a driver that cannot change any. */
+  readonly mutable: Context;
 }
 
 /** What a driver finds under a name: a volume, or what an interrupted `create` left, which `delete` of the id removes. */
@@ -46,6 +48,16 @@ export interface Snapshot {
   readonly volumeId: string;
   /** The smallest volume in bytes that can be made from it; 0 when unknown. */
   readonly bytes: bigint;
+  readonly createdAt: Date;
+  readonly ready: boolean;
+  /** The group snapshot that it was taken with, by this driver's id. */
+  readonly group?: string | undefined;
+}
+
+/** Snapshots of several volumes, taken at one moment. */
+export interface GroupSnapshot {
+  readonly id: string;
+  readonly snapshots: readonly Snapshot[];
   readonly createdAt: Date;
   readonly ready: boolean;
 }
@@ -91,6 +103,8 @@ export interface Driver {
   readonly capacity?: Measuring | undefined;
   readonly inventory?: Listing | undefined;
   readonly publishing?: Publishing | undefined;
+  readonly modify?: Modifying | undefined;
+  readonly groupSnapshots?: GroupSnapshotting | undefined;
   /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
   readonly local?: true;
   /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
@@ -164,5 +178,34 @@ export interface Publishing {
   unpublish(id: string, node: string | undefined, call: Call): Promise<void>;
 }
 
+/** The ability to change properties of a volume in use (CSI ControllerModifyVolume). */
+export interface Modifying {
+  /** Changes all of them or none. Throws "not-found", and "invalid-argument" for one that may not be changed or not to this. */
+  modify(id: string, properties: Context, call: Call): Promise<void>;
+}
+
+/** The ability to take snapshots of several volumes at one moment (CSI GroupController). */
+export interface GroupSnapshotting {
+  /**
+   * All or none; each snapshot can then be used by itself, and names the group. As Driver.create. Throws "failed-precondition"
+   * for volumes that cannot be taken at one moment.
+   */
+  create(name: string, volumeIds: readonly string[], parameters: Context, call: Call): Promise<GroupSnapshot>;
+  /** Success when it is gone or never was. `snapshotIds` are those that the caller knows of. */
+  delete(id: string, snapshotIds: readonly string[], call: Call): Promise<void>;
+  /** Throws "not-found". */
+  get(id: string, snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot>;
+}
+
 /** The members that a driver may lack. */
-export type Ability = "names" | "reading" | "expand" | "snapshots" | "clones" | "capacity" | "inventory" | "publishing";
+export type Ability =
+  | "names"
+  | "reading"
+  | "expand"
+  | "snapshots"
+  | "clones"
+  | "capacity"
+  | "inventory"
+  | "publishing"
+  | "modify"
+  | "groupSnapshots";

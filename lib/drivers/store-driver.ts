@@ -8,8 +8,11 @@ import type {
   Expanded,
   Expanding,
   Found,
+  GroupSnapshot,
+  GroupSnapshotting,
   Listing,
   Measuring,
+  Modifying,
   Naming,
   Page,
   PageRequest,
@@ -60,6 +63,14 @@ export class StoreDriver<A extends Asset> implements Driver {
 
   get snapshots(): Snapshotting | undefined {
     return this.#store.snapshots && new Snapshots(this.#volumes, this.#store.snapshots);
+  }
+
+  get groupSnapshots(): GroupSnapshotting | undefined {
+    return this.#store.groupSnapshots && new GroupSnapshots(this.#volumes, this.#store.groupSnapshots);
+  }
+
+  get modify(): Modifying | undefined {
+    return this.#store.modify && new Modification(this.#volumes);
   }
 
   get clones(): Driver["clones"] {
@@ -160,6 +171,43 @@ class Capacity<A extends Asset> implements Measuring {
   available(parameters: Context, call: Call): Promise<bigint> {
     const work = async () => (await this.#store.available?.(parameters, call)) ?? 0n;
     return guarded(this.#subject, "measure the free space", "", call, work);
+  }
+}
+
+class Modification<A extends Asset> implements Modifying {
+  readonly #volumes: StoreVolumes<A>;
+
+  constructor(volumes: StoreVolumes<A>) {
+    this.#volumes = volumes;
+  }
+
+  modify(id: string, properties: Context, call: Call): Promise<void> {
+    return guarded(this.#volumes, "modify volume", id, call, () => this.#volumes.modify(id, properties, call));
+  }
+}
+
+class GroupSnapshots implements GroupSnapshotting {
+  readonly #subject: Subject;
+  readonly #store: GroupSnapshotting;
+
+  constructor(subject: Subject, store: GroupSnapshotting) {
+    this.#subject = subject;
+    this.#store = store;
+  }
+
+  create(name: string, volumeIds: readonly string[], parameters: Context, call: Call): Promise<GroupSnapshot> {
+    const work = () => this.#store.create(name, volumeIds, parameters, call);
+    return guarded(this.#subject, "create group snapshot", name, call, work);
+  }
+
+  delete(id: string, snapshotIds: readonly string[], call: Call): Promise<void> {
+    const work = () => this.#store.delete(id, snapshotIds, call);
+    return guarded(this.#subject, "delete group snapshot", id, call, work);
+  }
+
+  get(id: string, snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot> {
+    const work = () => this.#store.get(id, snapshotIds, call);
+    return guarded(this.#subject, "read group snapshot", id, call, work);
   }
 }
 

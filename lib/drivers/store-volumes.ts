@@ -83,6 +83,15 @@ export class StoreVolumes<A extends Asset> implements Subject {
     });
   }
 
+  /** As Modifying.modify. */
+  modify(id: string, properties: Context, call: Call): Promise<void> {
+    return this.#alone(id, async () => {
+      const asset = await this.#store.find(id, call);
+      if (!asset?.finished) throw this.#absent(id);
+      await this.#store.modify?.(asset, properties, call);
+    });
+  }
+
   /** As Listing.list. */
   async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
     const { items, next } = (await this.#store.list?.(page, call)) ?? { items: [], next: undefined };

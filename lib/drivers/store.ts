@@ -1,7 +1,7 @@
 import type { Access } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Protocol } from "../core/protocols.ts";
-import type { Context, Page, PageRequest, Snapshotting, Source, VolumeSpec } from "./driver.ts";
+import type { Context, GroupSnapshotting, Page, PageRequest, Snapshotting, Source, VolumeSpec } from "./driver.ts";
 import type { Meaning } from "./failure.ts";
 
 /** What a share keeps with a volume between its steps: text by key, on stable storage, such as the ids of a target. */
@@ -53,6 +53,10 @@ export interface VolumeStore<A extends Asset> {
   readonly snapshots?: Snapshotting | undefined;
   /** The kinds of source that `create` takes. */
   readonly clonesFrom?: readonly Source["kind"][];
+  /** Snapshots of several volumes at one moment, which throw as this store does. */
+  readonly groupSnapshots?: GroupSnapshotting | undefined;
+  /** Changes properties of an asset in use, all of them or none. Throws "invalid-argument" for what may not be changed. */
+  modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */
   available?(parameters: Context, call: Call): Promise<bigint>;
   /** Finished assets, in a stable order. */

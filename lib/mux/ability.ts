@@ -5,6 +5,8 @@ import type { Connection } from "./connection.ts";
 const words: Readonly<Record<Ability, string>> = {
   names: "look volumes up by their names",
   reading: "read a volume",
+  modify: "change properties of a volume",
+  groupSnapshots: "take snapshots of several volumes at once",
   publishing: "publish volumes to nodes",
   expand: "expand volumes",
   snapshots: "take snapshots",

@@ -2,6 +2,7 @@ import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
+import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
 import { badName, changedFamily, missing, type Origin, unopened } from "./refusals.ts";
@@ -71,6 +72,14 @@ export class Connections {
       if (state === undefined || state.kind === "good") throw why("handle");
       return undefined;
     });
+  }
+
+  /** Whether a connection that is in order can do this. Throws "unavailable" when the folder cannot be read. */
+  async anyCan(name: Ability): Promise<boolean> {
+    for (const connection of await this.names()) {
+      if (await this.useInOrder(connection, async ({ driver }) => driver[name] !== undefined)) return true;
+    }
+    return false;
   }
 
   /**

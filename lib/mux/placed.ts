@@ -1,6 +1,6 @@
 import type { Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
-import { encodeHandle, type Handle } from "../core/handle.ts";
+import { encodeGroup, encodeHandle, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Snapshot, Source, Volume } from "../drivers/driver.ts";
 import { type Demand, type PlacementPolicy, segmentsOf } from "../topology/place.ts";
@@ -24,6 +24,8 @@ export interface CreateRequest {
   readonly parameters: Context;
   readonly source: Source | undefined;
   readonly demand: Demand;
+  /** Properties that may be changed later (CSI CreateVolumeRequest.mutable_parameters). */
+  readonly mutable: Context;
 }
 
 /** What the main file says about all connections; it may change while csimux runs, so it is asked for at each use. */
@@ -41,6 +43,7 @@ export function snapshotOn(connection: Connection, snapshot: Snapshot): PlacedSn
     ...snapshot,
     id: handle("snapshot", snapshot.id),
     volumeId: handle("volume", snapshot.volumeId),
+    group: snapshot.group && encodeGroup({ connection: connection.name, id: snapshot.group }),
     places: connection.places.map(segmentsOf),
   };
 }

@@ -122,6 +122,14 @@ export class Volumes {
     });
   }
 
+  /** ControllerModifyVolume. Throws "invalid-argument" for properties that cannot be changed. */
+  modify(text: string, properties: Context, call: Call): Promise<void> {
+    const handle = this.#handles.known(text, "volume");
+    return this.#exclusively("modify", handle, fingerprint([properties]), call, (connection, own) =>
+      translated(connection, ability(connection, "modify").modify(handle.id, properties, own)),
+    );
+  }
+
   #exclusively<T>(
     verb: string,
     handle: Handle,
@@ -164,8 +172,9 @@ export class Volumes {
       const inner = source && sourceOn(connection, source);
       const work = async (): Promise<PlacedVolume> => {
         const places = await placesFor(connection, request, found, this.#settings().policy, call);
-        const { parameters, range, capabilities, demand } = request;
-        const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand };
+        const { parameters, range, capabilities, demand, mutable } = request;
+        const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand, mutable };
+        if (Object.keys(mutable).length > 0) ability(connection, "modify");
         const volume = await this.#begin(connection, spec, call);
         return { ...volume, id: this.#handles.fresh("volume", name, volume.id), source: request.source, places };
       };

@@ -1,14 +1,25 @@
 import { describe, expect, test } from "bun:test";
 import type { Ability } from "../../lib/drivers/driver.ts";
+import { groupCases } from "./driver-groups.ts";
 import { interruptionCases } from "./driver-interruptions.ts";
 import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
 import type { Case, Cases, Need } from "./needs.ts";
 import type { DriverRig } from "./rig.ts";
 
-const cases: Cases = { ...volumeCases, ...snapshotCases, ...interruptionCases };
+const cases: Cases = { ...volumeCases, ...snapshotCases, ...interruptionCases, ...groupCases };
 
-const abilities: readonly Ability[] = ["names", "reading", "expand", "snapshots", "clones", "capacity", "inventory"];
+const abilities: readonly Ability[] = [
+  "names",
+  "reading",
+  "expand",
+  "snapshots",
+  "clones",
+  "capacity",
+  "inventory",
+  "modify",
+  "groupSnapshots",
+];
 
 /**
  * Checks what every driver owes its callers. `lacks` says what this one has not got, each with the reason; the cases that need

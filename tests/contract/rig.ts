@@ -1,5 +1,5 @@
 import type { Call } from "../../lib/core/call.ts";
-import type { Driver, Found, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { Context, Driver, Found, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
 
 /** A driver that ends like a killed process: at one of its steps, and from then on every step fails. */
 export interface Dying {
@@ -16,6 +16,8 @@ export interface DriverRig {
   dying(step: number, when: "before" | "after"): Dying;
   write(volume: Volume, text: string): Promise<void>;
   read(volume: Volume): Promise<string | undefined>;
+  /** Properties that can be changed, and some that cannot; undefined where none can. */
+  readonly properties?: { readonly good: Context; readonly bad: readonly Context[] };
   /** Ids in this family's own form that no snapshot can have. */
   readonly hostileSnapshots: readonly string[];
   /** What is left on the storage, in words; empty when nothing is. The name of a volume stands in what is its. */
@@ -51,6 +53,7 @@ export const volumeOf = (name: string, bytes: bigint = gib, source?: Source): Vo
     { kind: "mount", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
   ],
   topology: { requisite: [], preferred: [] },
+  mutable: {},
 });
 
 /** The volume of a driver that must be able to read. */

@@ -25,7 +25,11 @@ const translated: Interceptor = next => async request => {
 function world(names: readonly string[]) {
   const mux = muxWorld(names);
   const observation = { log: testCall().log, verbose: false };
-  const service = instrument(Controller, controllerService({ ...mux, version: [1, 12] }), observation);
+  const service = instrument(
+    Controller,
+    controllerService({ ...mux, version: [1, 13], modifies: async () => true }),
+    observation,
+  );
   const transport = createRouterTransport(({ service: add }) => add(Controller, service), {
     router: { interceptors: [translated] },
   });

@@ -41,6 +41,8 @@ export class MemoryDriver {
       names: this.#names(toy.names),
       snapshots: toy.snapshots,
       clones: toy.clones,
+      modify: toy.modify,
+      groupSnapshots: toy.groupSnapshots,
       capacity: this.#capacity(),
       inventory: this.#inventory(toy.inventory),
       close: async () => void this.closed++,

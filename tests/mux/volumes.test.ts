@@ -176,3 +176,35 @@ test("a snapshot has the places of its connection, and one that would be needed 
   const { items } = await world.listing.snapshots({ max: 0, token: "" }, { snapshot: "", volume: "" }, call);
   expect(items.map(({ places }) => places)).toEqual([[zone("a")]]);
 });
+
+test("a group snapshot is taken on one connection, and all its ids are handles", async () => {
+  const world = muxWorld(["a", "b"]);
+  for (const [name, connection] of [
+    ["v", "a"],
+    ["w", "a"],
+    ["x", "b"],
+  ] as const)
+    await world.volumes.create(request(name, connection), call);
+  const mixed = await failure(world.groupSnapshots.create("g", ["v:a/v", "v:b/x"], {}, call));
+  expect([mixed?.code, mixed?.message]).toEqual(["failed-precondition", expect.stringContaining("a, b")]);
+  const group = await world.groupSnapshots.create("g", ["v:a/v", "v:a/w"], {}, call);
+  expect(group.id).toBe("g:a/g");
+  expect(group.snapshots.map(({ volumeId, group: of }) => [volumeId, of])).toEqual([
+    ["v:a/v", "g:a/g"],
+    ["v:a/w", "g:a/g"],
+  ]);
+  const ids = group.snapshots.map(({ id }) => id);
+  expect(await world.groupSnapshots.get("g:a/g", ids, call)).toEqual(group);
+  expect((await failure(world.groupSnapshots.get("g:a/g", ["s:b/x"], call)))?.code).toBe("invalid-argument");
+  await world.groupSnapshots.delete("g:a/g", ids, call);
+  expect((await failure(world.groupSnapshots.get("g:a/g", ids, call)))?.code).toBe("not-found");
+  await world.groupSnapshots.delete("foreign", [], call);
+});
+
+test("properties are changed on the volume's connection, and refused where they cannot be changed", async () => {
+  const world = muxWorld(["c"]);
+  await world.volumes.create(request("v", "c", { mutable: { speed: "fast" } }), call);
+  await world.volumes.modify("v:c/v", { speed: "slow" }, call);
+  expect(world.memory("c").volumes.get("v")).toMatchObject({ speed: "slow" });
+  expect((await failure(world.volumes.modify("v:c/v", { colour: "red" }, call)))?.code).toBe("invalid-argument");
+});

@@ -4,6 +4,7 @@ import { Locks } from "../../lib/core/locks.ts";
 import { Capacity } from "../../lib/mux/capacity.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
+import { GroupSnapshots } from "../../lib/mux/group-snapshots.ts";
 import { Groups } from "../../lib/mux/groups.ts";
 import { Handles } from "../../lib/mux/handles.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
@@ -68,6 +69,7 @@ export function muxWorld(names: readonly string[]) {
     snapshots: new Snapshots(connections, all, handles, locks, jobs, () => settings),
     listing: new Listing(connections, handles, jobs, () => settings, new Patience(50)),
     capacity: new Capacity(connections, all, () => settings, new Patience(50)),
+    groupSnapshots: new GroupSnapshots(connections, handles, locks, jobs),
   };
 }
 
@@ -81,6 +83,7 @@ export const request = (name: string, connection: string, more: Partial<CreateRe
   parameters: { connection },
   source: undefined,
   demand: { requisite: [], preferred: [] },
+  mutable: {},
   ...more,
 });
 

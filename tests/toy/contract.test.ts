@@ -23,6 +23,7 @@ export function toyRig(kind: ToyKind): DriverRig {
       if (volume) storage.volumes.set(id, { ...volume, content });
     },
     read: async ({ id }) => storage.volumes.get(id)?.content,
+    properties: { good: { speed: "fast" }, bad: [{ speed: "wrong" }, { colour: "red" }] },
     hostileSnapshots: [],
     remains: async () => storage.remains(),
     close: async () => undefined,

@@ -4,12 +4,13 @@ import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../../l
 import { pageOf } from "../../lib/drivers/pages.ts";
 import type { Step, ToySnapshot, ToyStorage } from "./storage.ts";
 
-const told = ({ id, volumeId, bytes, createdAt }: ToySnapshot): Snapshot => ({
+const told = ({ id, volumeId, bytes, createdAt, group }: ToySnapshot): Snapshot => ({
   id,
   volumeId,
   bytes,
   createdAt,
   ready: true,
+  ...(group !== undefined && { group }),
 });
 
 /** Snapshots in a Map; each belongs to its volume, which cannot go before it. */

@@ -9,6 +9,7 @@ export interface ToyVolume {
   readonly name?: string;
   readonly notes?: Notes;
   readonly content?: string | undefined;
+  readonly speed?: string | undefined;
 }
 
 export interface ToySnapshot {
@@ -18,6 +19,7 @@ export interface ToySnapshot {
   readonly bytes: bigint;
   readonly createdAt: Date;
   readonly content: string | undefined;
+  readonly group?: string | undefined;
 }
 
 /** One thing after another that a storage does; a process that dies stops between two of them. */

@@ -1,10 +1,11 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import { backendName } from "../../lib/core/name.ts";
-import type { Page, PageRequest, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { Context, Page, PageRequest, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
 import type { Meaning } from "../../lib/drivers/failure.ts";
 import { pageOf } from "../../lib/drivers/pages.ts";
 import { sizeFrom } from "../../lib/drivers/sizes.ts";
 import type { Asset, Notes, VolumeStore } from "../../lib/drivers/store.ts";
+import { ToyGroups } from "./groups.ts";
 import { ToySnapshots } from "./snapshots.ts";
 import type { Step, ToyStorage, ToyVolume } from "./storage.ts";
 
@@ -14,6 +15,7 @@ const isId = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(text)
 export class ToyStore implements VolumeStore<Asset> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: ToySnapshots;
+  readonly groupSnapshots: ToyGroups;
   readonly #storage: ToyStorage;
   readonly #step: Step;
   readonly #maxIdBytes: number;
@@ -23,6 +25,7 @@ export class ToyStore implements VolumeStore<Asset> {
     this.#step = step;
     this.#maxIdBytes = maxIdBytes;
     this.snapshots = new ToySnapshots(storage, step, maxIdBytes);
+    this.groupSnapshots = new ToyGroups(storage, step, this.snapshots, maxIdBytes);
   }
 
   idOf(name: string): string {
@@ -34,9 +37,18 @@ export class ToyStore implements VolumeStore<Asset> {
     const standing = this.#asset(id);
     if (standing && this.#storage.volumes.has(id)) return standing;
     const from = spec.source && this.#origin(spec.source);
+    const { speed } = checked(spec.mutable);
     const bytes = sizeFrom(spec.range, from?.bytes ?? 0n);
     await this.#step(() => this.#storage.begun.add(id));
-    const volume: ToyVolume = { id, name: spec.name, bytes, source: spec.source, notes: {}, content: from?.content };
+    const volume: ToyVolume = {
+      id,
+      name: spec.name,
+      bytes,
+      source: spec.source,
+      notes: {},
+      content: from?.content,
+      speed,
+    };
     await this.#step(() => this.#storage.volumes.set(id, volume));
     return this.#known(id);
   }
@@ -79,6 +91,11 @@ export class ToyStore implements VolumeStore<Asset> {
     return this.#known(id);
   }
 
+  async modify({ id }: Asset, properties: Context): Promise<void> {
+    const { speed } = checked(properties);
+    await this.#step(() => this.#change(id, old => ({ ...old, speed })));
+  }
+
   async available(): Promise<bigint> {
     return this.#storage.free;
   }
@@ -117,4 +134,11 @@ export class ToyStore implements VolumeStore<Asset> {
     const { name, bytes = 0n, source, notes = {} } = volume ?? {};
     return { id, name, bytes, source, notes, finished: !begun.has(id) };
   }
+}
+
+/** The one property that can be changed. Throws "invalid-argument" for another one, or another value. */
+function checked({ speed, ...others }: Context): { readonly speed: string | undefined } {
+  const wrong = Object.keys(others)[0] ?? (["slow", "fast", undefined].includes(speed) ? undefined : "speed");
+  if (wrong === undefined) return { speed };
+  throw new CsiError("invalid-argument", `property "${wrong}" cannot be changed, or not to this`);
 }

@@ -2,7 +2,11 @@ import { pooledFiles } from "../../../lib/drivers/directory/files.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { directoryRig } from "./directory-rig.ts";
 
-const lacks = { "snapshots hold their volume": "snapshots are copies" };
+const lacks = {
+  "snapshots hold their volume": "snapshots are copies",
+  modify: "folders have no properties",
+  groupSnapshots: "copies are not made at one moment",
+};
 
 driverContract("local-hostpath", () => directoryRig(), lacks);
 

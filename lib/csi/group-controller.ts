@@ -1,0 +1,55 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import type { ServiceImpl } from "@connectrpc/connect";
+import type { GroupSnapshots, PlacedGroup } from "../mux/group-snapshots.ts";
+import { wireSnapshot } from "./convert.ts";
+import {
+  GroupControllerServiceCapability_RPC_Type as G,
+  type GroupController,
+  type VolumeGroupSnapshotSchema,
+} from "./gen/csi/v1/csi_pb.ts";
+import type { Instrumented } from "./instrument.ts";
+import { required, requiredList, requiredName } from "./require.ts";
+
+/** What the GroupController service is made of. */
+export interface GroupControllerParts {
+  readonly groupSnapshots: GroupSnapshots;
+  /** Whether a connection can take them, and the version that is spoken has them. */
+  readonly offered: () => Promise<boolean>;
+}
+
+const wireGroup = (group: PlacedGroup): MessageInitShape<typeof VolumeGroupSnapshotSchema> => ({
+  groupSnapshotId: group.id,
+  snapshots: group.snapshots.map(wireSnapshot),
+  creationTime: timestampFromDate(group.createdAt),
+  readyToUse: group.ready,
+});
+
+/** The GroupController service. */
+export const groupControllerService = ({
+  groupSnapshots,
+  offered,
+}: GroupControllerParts): Instrumented<ServiceImpl<typeof GroupController>> => ({
+  groupControllerGetCapabilities: async () => ({
+    capabilities: (await offered())
+      ? [{ type: { case: "rpc", value: { type: G.CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT } } }]
+      : [],
+  }),
+
+  createVolumeGroupSnapshot: async (request, call) => {
+    const name = requiredName(request.name);
+    const volumes = requiredList(request.sourceVolumeIds, "source_volume_ids");
+    return { groupSnapshot: wireGroup(await groupSnapshots.create(name, volumes, request.parameters, call)) };
+  },
+
+  deleteVolumeGroupSnapshot: async (request, call) => {
+    const id = required(request.groupSnapshotId, "group_snapshot_id");
+    await groupSnapshots.delete(id, request.snapshotIds, call);
+    return {};
+  },
+
+  getVolumeGroupSnapshot: async (request, call) => {
+    const id = required(request.groupSnapshotId, "group_snapshot_id");
+    return { groupSnapshot: wireGroup(await groupSnapshots.get(id, request.snapshotIds, call)) };
+  },
+});

@@ -1,0 +1,100 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { encodeGroup, type GroupHandle, type Handle, maxHandleBytes, parseGroup } from "../core/handle.ts";
+import type { Locks } from "../core/locks.ts";
+import type { Context, GroupSnapshot } from "../drivers/driver.ts";
+import { ability, translated } from "./ability.ts";
+import type { Connection } from "./connection.ts";
+import type { Connections } from "./connections.ts";
+import { fingerprint } from "./fingerprint.ts";
+import { type Handles, lockKey } from "./handles.ts";
+import type { Jobs } from "./jobs.ts";
+import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
+
+/** A group snapshot as the outside sees it: all its ids are handles. */
+export interface PlacedGroup extends GroupSnapshot {
+  readonly snapshots: readonly PlacedSnapshot[];
+}
+
+/** Snapshots of several volumes at one moment, in terms of handles. The volumes are on one connection. */
+export class GroupSnapshots {
+  readonly #connections: Connections;
+  readonly #handles: Handles;
+  readonly #locks: Locks;
+  readonly #jobs: Jobs;
+
+  constructor(connections: Connections, handles: Handles, locks: Locks, jobs: Jobs) {
+    this.#connections = connections;
+    this.#handles = handles;
+    this.#locks = locks;
+    this.#jobs = jobs;
+  }
+
+  /** CreateVolumeGroupSnapshot. Throws "failed-precondition" for volumes of several connections (CSI "Cannot snapshot multiple volumes together"). */
+  async create(name: string, volumes: readonly string[], parameters: Context, call: Call): Promise<PlacedGroup> {
+    const sources = volumes.map(volume => this.#handles.known(volume, "volume"));
+    const connection = onlyOne(sources);
+    const key = `group snapshot ${connection}/${name}`;
+    return this.#jobs.run(key, fingerprint([volumes, parameters]), call, own =>
+      this.#connections.use(connection, "handle", opened =>
+        this.#locks.hold(
+          [key],
+          async () => {
+            const groups = ability(opened, "groupSnapshots");
+            const ids = sources.map(({ id }) => id);
+            return placedGroup(opened, await translated(opened, groups.create(name, ids, parameters, own)));
+          },
+          sources.map(lockKey),
+        ),
+      ),
+    );
+  }
+
+  /** DeleteVolumeGroupSnapshot. An id that csimux cannot have made does not exist, so it is gone. */
+  async delete(text: string, snapshots: readonly string[], call: Call): Promise<void> {
+    const group = parseGroup(text);
+    if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
+    const ids = this.#inside(group, snapshots);
+    await this.#jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
+      this.#connections.use(group.connection, "handle", opened =>
+        translated(opened, ability(opened, "groupSnapshots").delete(group.id, ids, own)),
+      ),
+    );
+  }
+
+  /** GetVolumeGroupSnapshot. Throws "not-found". */
+  async get(text: string, snapshots: readonly string[], call: Call): Promise<PlacedGroup> {
+    const group = parseGroup(text);
+    if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not one of this driver`);
+    const ids = this.#inside(group, snapshots);
+    return this.#connections.use(group.connection, "handle", async opened =>
+      placedGroup(opened, await translated(opened, ability(opened, "groupSnapshots").get(group.id, ids, call))),
+    );
+  }
+
+  /** The driver's ids of the snapshots. Throws "invalid-argument" for one that cannot be in the group. */
+  #inside(group: GroupHandle, snapshots: readonly string[]): readonly string[] {
+    return snapshots.map(text => {
+      const handle = this.#handles.parse(text, "snapshot");
+      if (handle?.connection === group.connection) return handle.id;
+      throw new CsiError("invalid-argument", `snapshot "${text}" is not one of the group "${encodeGroup(group)}"`);
+    });
+  }
+}
+
+function onlyOne(sources: readonly Handle[]): string {
+  const [first, ...others] = [...new Set(sources.map(({ connection }) => connection))];
+  if (first !== undefined && others.length === 0) return first;
+  const text = `the volumes are on the connections ${[first, ...others].join(", ")}; a group snapshot is taken on one`;
+  throw new CsiError("failed-precondition", text);
+}
+
+function placedGroup(connection: Connection, group: GroupSnapshot): PlacedGroup {
+  const id = encodeGroup({ connection: connection.name, id: group.id });
+  if (Buffer.byteLength(id) > maxHandleBytes)
+    throw new CsiError(
+      "internal",
+      `connection "${connection.name}" made a group snapshot id that is too long: "${id}"`,
+    );
+  return { ...group, id, snapshots: group.snapshots.map(each => snapshotOn(connection, { ...each, group: group.id })) };
+}
