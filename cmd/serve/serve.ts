@@ -66,19 +66,20 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });
   const topology = main.config.nodeTopology !== undefined;
+  const { groupSnapshots } = controller.parts;
+  const groups = async () => modes.has("controller") && (await controller.parts.groups());
   const observation = { log, verbose: options.logLevel === "debug" };
   server.mount(
     Identity,
     instrument(
       Identity,
-      identityService({ name: options.name, version, commit, topology, csiVersion: options.csiVersion }),
+      identityService({ name: options.name, version, commit, topology, csiVersion: options.csiVersion, groups }),
       observation,
     ),
   );
   if (modes.has("controller")) {
     const parts = { ...controller.parts, version: options.csiVersion };
     server.mount(Controller, instrument(Controller, controllerService(parts), observation));
-    const { groupSnapshots, groups } = controller.parts;
     const offered = async () => hasGroupSnapshots(options.csiVersion) && (await groups());
     const service = groupControllerService({ groupSnapshots, offered });
     server.mount(GroupController, instrument(GroupController, service, observation));

@@ -11,11 +11,13 @@ export interface IdentityOptions {
   readonly commit: string;
   /** Whether nodes and volumes report topology. */
   readonly topology: boolean;
+  /** Whether a connection takes snapshots of several volumes at once; a process without controller cannot know of one. */
+  readonly groups: () => Promise<boolean>;
   /** Above which nothing is advertised. */
   readonly csiVersion: Version;
 }
 
-/** The Identity service. Its answers are the same from every instance, whatever its mode (CSI GetPluginCapabilities). */
+/** The Identity service. Its answers are the same from every instance but for what only a controller can know (CSI GetPluginCapabilities). */
 export const identityService = (options: IdentityOptions): Instrumented<ServiceImpl<typeof Identity>> => ({
   getPluginInfo: async () => ({
     name: options.name,
@@ -24,7 +26,7 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
   }),
   getPluginCapabilities: async () => ({
     capabilities: [
-      ...pluginCapabilities(options.csiVersion, options.topology).map(type => ({
+      ...pluginCapabilities(options.csiVersion, options.topology, await options.groups()).map(type => ({
         type: { case: "service" as const, value: { type } },
       })),
       { type: { case: "volumeExpansion", value: { type: Expansion.ONLINE } } },

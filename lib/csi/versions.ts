@@ -22,12 +22,6 @@ const controller: readonly (readonly [C, Version])[] = [
   [C.GET_SNAPSHOT, [1, 12]],
 ];
 
-/** Which services the plugin has. */
-const plugin: readonly (readonly [P, Version])[] = [
-  [P.CONTROLLER_SERVICE, [0, 1]],
-  [P.GROUP_CONTROLLER_SERVICE, [1, 8]],
-];
-
 /** What holds for the whole plugin where nodes and volumes report topology. */
 const placed: readonly (readonly [P, Version])[] = [
   [P.VOLUME_ACCESSIBILITY_CONSTRAINTS, [0, 2]],
@@ -51,9 +45,10 @@ export const controllerCapabilities = (version: Version, modifies: boolean): rea
 /** Whether snapshots of several volumes are a part of this version. */
 export const hasGroupSnapshots = ([major, minor]: Version): boolean => major > 1 || minor >= 8;
 
-/** What the plugin advertises up to this version; `topology`: nodes and volumes report it. */
-export const pluginCapabilities = (version: Version, topology: boolean): readonly P[] => [
-  ...since(plugin, version),
+/** What the plugin advertises: `topology`, when nodes and volumes report it; `groups`, when a connection takes group snapshots. */
+export const pluginCapabilities = (version: Version, topology: boolean, groups: boolean): readonly P[] => [
+  P.CONTROLLER_SERVICE,
+  ...(groups && hasGroupSnapshots(version) ? [P.GROUP_CONTROLLER_SERVICE] : []),
   ...(topology ? since(placed, version) : []),
 ];
 
