@@ -42,6 +42,10 @@ export function openNode(options: ServeOptions, host: Host, main: MainFile, { in
     attachers: attachers({
       runner,
       host: onHost,
+      hostFolders: async () => {
+        await main.refresh();
+        return main.config.node.hostFolders;
+      },
       hostMounts: host.env["USE_HOST_MOUNT_TOOLS"] === "1",
       devices: "/dev",
     }),
@@ -51,14 +55,18 @@ export function openNode(options: ServeOptions, host: Host, main: MainFile, { in
   });
   return {
     parts: { volumes, info },
-    /** Warns when no volume could be staged here, long before one is: pods can still be removed, so it is no reason to end. */
-    checkState: async (log: Log) => {
+    /**
+     * Warns when no volume could be staged here, long before one is: pods can still be removed, so it is no reason to end. Then
+     * looks at what an ended process left.
+     */
+    begin: async (log: Log) => {
       try {
         await writable(state);
       } catch (error) {
         const reason = errnoOf(error) ?? "unknown reason";
         log.warn(`the state folder ${state} cannot be used (${reason}), so no volume can be staged; see --state-dir`);
       }
+      await volumes.begin(log);
     },
   };
 }

@@ -62,7 +62,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const node = openNode(options, host, main, own);
-  if (modes.has("node")) await node.checkState(log);
+  if (modes.has("node")) await node.begin(log);
   const controller = openController(host, main, outside, own.place, log);
   const server = new GrpcServer({ maxRequestBytes });
   const topology = main.config.nodeTopology !== undefined;

@@ -1,5 +1,5 @@
 import type { InferOutput } from "valibot";
-import { anything, flag, list, mapOf, optional, record, text } from "../schema/parts.ts";
+import { anything, filled, flag, list, mapOf, optional, record, text } from "../schema/parts.ts";
 
 const words = (description: string) => optional(list(text({ description: "one argument" }), { description }));
 
@@ -35,6 +35,20 @@ export const nodeSchema = record(
   {
     mount: optional(mount),
     format: optional(mapOf(format, { description: "by file system: how it is made" })),
+    hostpath: optional(
+      record(
+        {
+          folders: optional(
+            list(filled({ description: "an absolute path on nodes" }), {
+              description:
+                "volumes that are folders of a node are mounted only from below these; absent: from anywhere",
+              example: ["/var/lib/csimux-volumes"],
+            }),
+          ),
+        },
+        { description: "volumes that are folders of a node" },
+      ),
+    ),
     csiProxy: optional(anything({ description: "endpoints on Windows; not used" })),
   },
   { description: "what nodes do with every volume; counts in the main file alone" },
@@ -43,6 +57,8 @@ export const nodeSchema = record(
 /** What nodes do with every volume. */
 export interface NodeSettings {
   readonly mountFlags: readonly string[];
+  /** Folders below which volumes that are folders of a node may lie; undefined: anywhere. */
+  readonly hostFolders?: readonly string[] | undefined;
   /** By file system. */
   readonly check: Readonly<Record<string, { readonly enabled: boolean; readonly options: readonly string[] }>>;
   /** By file system: more arguments of mkfs. */
@@ -55,6 +71,7 @@ export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): 
   const checks = Object.entries(node?.mount?.checkFilesystem ?? {});
   const formats = Object.entries(node?.format ?? {});
   return {
+    hostFolders: node?.hostpath?.folders,
     mountFlags: flags.map(flag => flag.trim()).filter(flag => flag !== ""),
     check: Object.fromEntries(
       checks.map(([type, { enabled, customOptions, customFilesystemOptions }]) => [

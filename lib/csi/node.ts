@@ -1,8 +1,16 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Segments } from "../core/topology.ts";
+import type { Adverse } from "../node/condition.ts";
 import type { NodeVolumes } from "../node/volumes.ts";
 import { capability, capacityRange } from "./convert.ts";
-import { type Node, VolumeUsage_Unit as Unit } from "./gen/csi/v1/csi_pb.ts";
+import {
+  NodeServiceCapability_RPC_Type as N,
+  type Node,
+  VolumeUsage_Unit as Unit,
+  type VolumeHealth_VolumeHealthEntrySchema,
+  VolumeHealthErrorType,
+} from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
 import { required, requiredMessage } from "./require.ts";
 import { nodeCapabilities } from "./versions.ts";
@@ -24,74 +32,99 @@ export interface NodeParts {
 }
 
 /** The Node service. It needs no connection: the volume context says how a volume is attached. */
-export const nodeService = ({
-  volumes,
-  info,
-  version,
-}: NodeParts): Partial<Instrumented<ServiceImpl<typeof Node>>> => ({
-  nodeGetCapabilities: async () => ({
-    capabilities: nodeCapabilities(version).map(type => ({ type: { case: "rpc", value: { type } } })),
-  }),
+export function nodeService({ volumes, info, version }: NodeParts): Partial<Instrumented<ServiceImpl<typeof Node>>> {
+  const offered = nodeCapabilities(version);
+  const tellsCondition = offered.includes(N.VOLUME_CONDITION);
+  return {
+    nodeGetCapabilities: async () => ({
+      capabilities: offered.map(type => ({ type: { case: "rpc", value: { type } } })),
+    }),
 
-  nodeGetInfo: async () => {
-    const { nodeId, segments } = await info();
-    return { nodeId, ...(segments && { accessibleTopology: { segments: { ...segments } } }) };
-  },
+    nodeGetInfo: async () => {
+      const { nodeId, segments } = await info();
+      return { nodeId, ...(segments && { accessibleTopology: { segments: { ...segments } } }) };
+    },
 
-  nodeStageVolume: async (request, call) => {
-    const volumeId = required(request.volumeId, "volume_id");
-    const stagingPath = required(request.stagingTargetPath, "staging_target_path");
-    const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
-    const { volumeContext: context, publishContext } = request;
-    await volumes.stage({ volumeId, stagingPath, capability: wanted, context, publishContext }, call);
-    return {};
-  },
+    nodeStageVolume: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      const stagingPath = required(request.stagingTargetPath, "staging_target_path");
+      const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
+      const { volumeContext: context, publishContext } = request;
+      await volumes.stage({ volumeId, stagingPath, capability: wanted, context, publishContext }, call);
+      return {};
+    },
 
-  nodeUnstageVolume: async (request, call) => {
-    const volumeId = required(request.volumeId, "volume_id");
-    await volumes.unstage({ volumeId, stagingPath: required(request.stagingTargetPath, "staging_target_path") }, call);
-    return {};
-  },
+    nodeUnstageVolume: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      await volumes.unstage(
+        { volumeId, stagingPath: required(request.stagingTargetPath, "staging_target_path") },
+        call,
+      );
+      return {};
+    },
 
-  nodePublishVolume: async (request, call) => {
-    const volumeId = required(request.volumeId, "volume_id");
-    const targetPath = required(request.targetPath, "target_path");
-    const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
-    const { stagingTargetPath, readonly, volumeContext, publishContext } = request;
-    await volumes.publish(
-      {
-        volumeId,
-        targetPath,
-        capability: wanted,
-        readonly,
-        stagingPath: stagingTargetPath || undefined,
-        context: volumeContext,
-        publishContext,
-      },
-      call,
-    );
-    return {};
-  },
+    nodePublishVolume: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      const targetPath = required(request.targetPath, "target_path");
+      const wanted = capability(requiredMessage(request.volumeCapability, "volume_capability"));
+      const { stagingTargetPath, readonly, volumeContext, publishContext } = request;
+      await volumes.publish(
+        {
+          volumeId,
+          targetPath,
+          capability: wanted,
+          readonly,
+          stagingPath: stagingTargetPath || undefined,
+          context: volumeContext,
+          publishContext,
+        },
+        call,
+      );
+      return {};
+    },
 
-  nodeUnpublishVolume: async (request, call) => {
-    const volumeId = required(request.volumeId, "volume_id");
-    await volumes.unpublish({ volumeId, targetPath: required(request.targetPath, "target_path") }, call);
-    return {};
-  },
+    nodeUnpublishVolume: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      await volumes.unpublish({ volumeId, targetPath: required(request.targetPath, "target_path") }, call);
+      return {};
+    },
 
-  nodeGetVolumeStats: async (request, call) => {
-    const volumeId = required(request.volumeId, "volume_id");
-    const usage = await volumes.stats({ volumeId, path: required(request.volumePath, "volume_path") }, call);
-    return {
-      usage: usage.map(({ unit, ...counts }) => ({ unit: unit === "bytes" ? Unit.BYTES : Unit.INODES, ...counts })),
-    };
-  },
+    nodeGetVolumeStats: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      const path = required(request.volumePath, "volume_path");
+      const { usage, adverse, failure } = await volumes.stats({ volumeId, path }, call);
+      if (failure && !tellsCondition) throw failure;
+      return {
+        usage: usage.map(({ unit, ...counts }) => ({ unit: unit === "bytes" ? Unit.BYTES : Unit.INODES, ...counts })),
+        ...(tellsCondition && {
+          volumeCondition: { abnormal: adverse !== undefined, message: adverse?.message ?? "" },
+        }),
+      };
+    },
 
-  nodeExpandVolume: async (request, call) => {
-    const volumeId = required(request.volumeId, "volume_id");
-    const path = required(request.volumePath, "volume_path");
-    if (request.volumeCapability) capability(request.volumeCapability);
-    const { required: least } = capacityRange(request.capacityRange);
-    return { capacityBytes: (await volumes.expand({ volumeId, path }, least, call)) ?? least ?? 0n };
-  },
+    nodeGetVolumeHealth: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      const path = request.volumePublishPath || request.stagingTargetPath;
+      const adverse = await volumes.health({ volumeId, path }, call);
+      return { volumeHealth: { volumeId, healthStatuses: adverse ? [wireHealth(adverse)] : [] } };
+    },
+
+    nodeExpandVolume: async (request, call) => {
+      const volumeId = required(request.volumeId, "volume_id");
+      const path = required(request.volumePath, "volume_path");
+      if (request.volumeCapability) capability(request.volumeCapability);
+      const { required: least } = capacityRange(request.capacityRange);
+      return { capacityBytes: (await volumes.expand({ volumeId, path }, least, call)) ?? least ?? 0n };
+    },
+  };
+}
+
+const wireHealth = ({
+  status,
+  reason,
+  message,
+}: Adverse): MessageInitShape<typeof VolumeHealth_VolumeHealthEntrySchema> => ({
+  status: status === "degraded" ? VolumeHealthErrorType.DEGRADED : VolumeHealthErrorType.INACCESSIBLE,
+  reason,
+  message,
 });

@@ -28,15 +28,24 @@ const placed: readonly (readonly [P, Version])[] = [
   [P.SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, [1, 13]],
 ];
 
-const node: readonly (readonly [N, Version])[] = [
+const node: readonly (readonly [N, Version, before?: Version])[] = [
   [N.STAGE_UNSTAGE_VOLUME, [0, 1]],
   [N.GET_VOLUME_STATS, [1, 0]],
   [N.EXPAND_VOLUME, [1, 1]],
+  // What 1.13 took away for GET_VOLUME_HEALTH.
+  [N.VOLUME_CONDITION, [1, 3], [1, 13]],
   [N.SINGLE_NODE_MULTI_WRITER, [1, 5]],
+  [N.GET_VOLUME_HEALTH, [1, 13]],
 ];
 
-const since = <T>(list: readonly (readonly [T, Version])[], [major, minor]: Version): readonly T[] =>
-  list.filter(([, first]) => first[0] < major || (first[0] === major && first[1] <= minor)).map(([type]) => type);
+const reaches = ([major, minor]: Version, first: Version): boolean =>
+  first[0] < major || (first[0] === major && first[1] <= minor);
+
+/** What first appeared by then, and was not taken away before. */
+const since = <T>(list: readonly (readonly [T, Version, Version?])[], version: Version): readonly T[] =>
+  list
+    .filter(([, first, before]) => reaches(version, first) && !(before && reaches(version, before)))
+    .map(([type]) => type);
 
 /** What the controller advertises up to this version; sidecars read it once. `modifies`: a connection can modify volumes. */
 export const controllerCapabilities = (version: Version, modifies: boolean): readonly C[] =>

@@ -15,7 +15,7 @@ export type Attachers = ReadonlyMap<string, Attacher>;
 /** Every protocol that csimux has. */
 export const attachers = (ports: AttacherPorts): Attachers =>
   new Map([
-    ["hostpath", hostpath(ports.runner)],
+    ["hostpath", hostpath(ports)],
     ["nfs", nfs(ports)],
     ["smb", smb(ports)],
     ["lustre", lustre()],

@@ -40,4 +40,6 @@ export interface Disks {
   prepare(device: Device, wanted: DiskWanted, call: Call): Promise<Mountable>;
   /** Makes a file system use the whole of its device, if it does not. Also called after every mount that may write. */
   grow(mounted: MountedDisk, call: Call): Promise<void>;
+  /** The size of the disk behind a device file. Throws "unavailable" when it is gone. */
+  bytes(path: string): Promise<bigint>;
 }

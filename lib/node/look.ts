@@ -21,8 +21,11 @@ const local: ReadonlySet<string> = new Set([
   "zfs",
 ]);
 
+/** Whether file systems of this type are on a disk or in the memory of this machine. */
+export const isLocalType = (fsType: string): boolean => local.has(fsType);
+
 /** Whether a question about this path can be asked from within this process without the risk of hanging it (N-17). */
-export const isLocal = (path: string, table: MountTable): boolean => local.has(table.covering(path)?.fsType ?? "");
+export const isLocal = (path: string, table: MountTable): boolean => isLocalType(table.covering(path)?.fsType ?? "");
 
 /** How long a program may ask about a path, in milliseconds. */
 export const lookMs = 5_000;

@@ -41,6 +41,11 @@ export class MountTable {
     }
   }
 
+  /** Every mount point, once. */
+  points(): readonly string[] {
+    return [...new Set(this.#mounts.map(mount => mount.at))];
+  }
+
   /** How many mounts lie on top of each other at this mount point. */
   layers(path: string): number {
     return this.#mounts.filter(mount => mount.at === path).length;

@@ -1,17 +1,17 @@
 import { createHash } from "node:crypto";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import type { Call } from "../core/call.ts";
 import { type Code, CsiError } from "../core/errors.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { Argv, Command, CommandRunner, Output } from "../io/runner.ts";
 import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
+import { type Health, healthOf } from "./health.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
 import { type MountWords, mountCode } from "./mount-words.ts";
 import { realPlace } from "./paths.ts";
-
-/** More mounts than this on one mount point are not of our making. */
-const maxLayers = 16;
+import { complaintOf, Unmounting } from "./unmounting.ts";
 
 /** A bind mount to be made. Paths are real ones, as realPlace gives them. */
 export interface Bind {
@@ -41,12 +41,16 @@ export interface FileSystem {
   readonly timeoutMs?: number;
 }
 
+/** The ending of the folders in which mounts are prepared. */
+const ofWorkplace = ".mount";
+
 /** Makes and undoes mounts with mount(8) and umount(8), and believes nothing but the kernel's mount table. */
 export class Mounts {
   readonly #runner: CommandRunner;
   readonly #host: CommandRunner;
   readonly #mountinfo: string;
   readonly #folder: string;
+  readonly #unmounting: Unmounting;
 
   /**
    * `host` runs the host's programs. `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. `folder` is
@@ -57,6 +61,7 @@ export class Mounts {
     this.#host = host;
     this.#mountinfo = mountinfo;
     this.#folder = folder;
+    this.#unmounting = new Unmounting(runner, () => this.table());
   }
 
   /** Throws "unavailable". */
@@ -103,12 +108,24 @@ export class Mounts {
   /** Where a mount for this mount point is prepared. */
   #workplace(at: string, table: MountTable, signal: AbortSignal): Promise<string> {
     const name = createHash("sha256").update(at).digest("hex");
-    return realPlace(join(this.#folder, `${name}.mount`), table, signal);
+    return realPlace(join(this.#folder, `${name}${ofWorkplace}`), table, signal);
+  }
+
+  /**
+   * Removes what ended processes left in preparation; to be called before anything is mounted. Returns how many mounts there
+   * were. Throws "unavailable" for one that is in use.
+   */
+  async clearWorkplaces(signal: AbortSignal): Promise<number> {
+    const table = await this.table();
+    const folder = await realPlace(this.#folder, table, signal);
+    const left = table.points().filter(at => dirname(at) === folder && at.endsWith(ofWorkplace));
+    for (const at of left) await this.#clear(at, await this.table(), signal);
+    return left.length;
   }
 
   /** An empty folder that cannot be removed harms nobody, and the disk may be read-only. */
   async #clear(workplace: string, before: MountTable, signal: AbortSignal): Promise<void> {
-    await this.#peel(workplace, before, signal);
+    await this.#unmounting.peel(workplace, before, signal);
     await removeEntry(workplace, signal).catch(() => {});
   }
 
@@ -121,7 +138,7 @@ export class Mounts {
     const after = await this.table();
     const wrong = misfit(after.top(bind.at), wanted, bind.flags);
     if (output.exitCode === 0 && !wrong) return;
-    if (after.layers(bind.at) > before.layers(bind.at)) await this.#peel(bind.at, after, signal);
+    if (after.layers(bind.at) > before.layers(bind.at)) await this.#unmounting.peel(bind.at, after, signal);
     throw exited(output, task, wrong);
   }
 
@@ -153,8 +170,8 @@ export class Mounts {
     const top = after.top(at);
     const wrong = misfit(top, top ?? { device: "", root: "" }, flags);
     if (output.exitCode === 0 && top && !wrong) return { device: top.device, root: top.root };
-    if (after.layers(at) > before.layers(at)) await this.#peel(at, after, signal);
-    throw exited(output, task, wrong, mountCode(complaint(output), wanted.words));
+    if (after.layers(at) > before.layers(at)) await this.#unmounting.peel(at, after, signal);
+    throw exited(output, task, wrong, mountCode(complaintOf(output), wanted.words));
   }
 
   /** Gives an existing mount the flags that a crash between its making and its protection left out. */
@@ -173,31 +190,15 @@ export class Mounts {
     if (output.exitCode !== 0 || wrong) throw exited(output, task, wrong);
   }
 
-  /**
-   * Removes every mount of a mount point. The table says whether it worked: umount(8) answers "busy" and "not mounted" with
-   * one exit code (N-07). Throws "unavailable" while something holds the mount.
-   */
-  async unmount(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
-    await this.#clear(await this.#workplace(at, before, signal), before, signal);
-    await this.#peel(at, before, signal);
+  /** As Unmounting.peel, with what was left of preparing a bind mount there. */
+  async unmount(at: string, before: MountTable, call: Call): Promise<void> {
+    await this.#clear(await this.#workplace(at, before, call.signal), before, call.signal);
+    await this.#unmounting.peel(at, before, call.signal, call.log);
   }
 
-  async #peel(at: string, before: MountTable, signal: AbortSignal): Promise<void> {
-    let layers = before.layers(at);
-    if (layers > 0 && !before.top(at)) throw hidden(at, before.covering(at));
-    for (let step = 0; layers > 0; step++) {
-      const output = await this.#run({ argv: ["umount", "-n", "-c", at] }, `unmounting ${at}`, signal);
-      const after = await this.table();
-      const left = after.layers(at);
-      if (left > 0 && !after.top(at)) throw hidden(at, after.covering(at));
-      if (left >= layers || step >= maxLayers) {
-        throw new CsiError(
-          "unavailable",
-          `${at} is still mounted: ${complaint(output) || "umount changed nothing"}; end what uses it`,
-        );
-      }
-      layers = left;
-    }
+  /** As healthOf. */
+  health(mount: Mount, signal: AbortSignal): Promise<Health> {
+    return healthOf(mount, this.#runner, signal);
   }
 
   async #run(command: Command, task: string, signal: AbortSignal, runner = this.#runner): Promise<Output> {
@@ -218,23 +219,8 @@ export function misfit(mount: Mount | undefined, wanted: Identity, flags: readon
   return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
 }
 
-/** What mount(8) or umount(8) complains about: its last line that is not the hint to look into dmesg. */
-const complaint = ({ stderr }: Output): string =>
-  (
-    stderr
-      .split("\n")
-      .filter(line => line.trim() !== "" && !line.includes("dmesg(1)"))
-      .at(-1) ?? ""
-  )
-    .trim()
-    .slice(0, 300);
-
-/** umount(8) cannot reach a mount below another one, and what it says then ("not mounted") misleads. */
-const hidden = (at: string, cover: Mount | undefined): CsiError =>
-  new CsiError("unavailable", `${at} is still mounted, but hidden by the mount at ${cover?.at}; unmount that first`);
-
 /** A mount that is not what was asked for is not final: the source may have been an automount, or moved meanwhile. */
 const exited = (output: Output, task: string, wrong: string | undefined, code: Code = "internal"): CsiError =>
   output.exitCode === 0
     ? new CsiError("unavailable", `${task} failed: ${wrong}`)
-    : new CsiError(code, `${task} failed with exit code ${output.exitCode}: ${complaint(output)}`);
+    : new CsiError(code, `${task} failed with exit code ${output.exitCode}: ${complaintOf(output)}`);

@@ -1,14 +1,13 @@
 import { CsiError } from "../core/errors.ts";
+import { isPlaceOfKubelet, volumeOfKubelet } from "./kubelet.ts";
 import type { MountTable } from "./mount-table.ts";
 import { claims, type Records, type StageRecord, stagedAt } from "./records.ts";
-
-/** Where a kubelet puts what CSI drivers mount; nobody else mounts there. */
-const ofKubelet = /\/(?:pods\/[^/]+\/volumes\/kubernetes\.io~csi\/[^/]+\/mount|plugins\/kubernetes\.io\/csi\/.+)$/;
 
 /**
  * Whether a real place is this volume's to unmount. Its record must name the place, and where the mount there is not what was
  * recorded (a source can be renamed), no other record may name it: an interrupted call leaves a claim on a place that
- * another volume can have taken since. Without a record a kubelet's path will do, if no other record names it.
+ * another volume can have taken since. Without a record the kubelet's own file must name the volume that is mounted, if no other
+ * record names the place.
  */
 export async function isOwn(
   volumeId: string,
@@ -20,7 +19,9 @@ export async function isOwn(
   if (claims(record, place)) {
     if (table.layers(place) === 0) return true;
     if (record?.shows && table.shows(place, record.shows)) return true;
-  } else if (!ofKubelet.test(place)) return false;
+  } else if (table.layers(place) === 0) {
+    if (!isPlaceOfKubelet(place)) return false;
+  } else if ((await volumeOfKubelet(place)) !== volumeId) return false;
   return !(await records.claimedByOther(place, volumeId));
 }
 

@@ -5,6 +5,7 @@ import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
 import { digest } from "./digest.ts";
 import { ensureFile, ensureFolder, removeEntry } from "./entries.ts";
 import { bindFlags, lackingFlags } from "./flags.ts";
+import { silent } from "./health.ts";
 import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Bind, type Mounts, misfit } from "./mounts.ts";
 import { withoutPasswords } from "./options.ts";
@@ -42,6 +43,10 @@ export class Publishing {
     }
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, target);
+    if (await this.#isStale(target, staged, table, call)) {
+      await this.#mounts.unmount(target, table, call);
+      return await this.#mount(wanted, staged, await this.#mounts.table(), call);
+    }
     if (table.top(target)) return await this.#again(wanted, staged, table, call);
     refuseSecond(wanted, staged, table);
     await this.#mount(wanted, staged, table, call);
@@ -60,7 +65,7 @@ export class Publishing {
     }
     const own = await isOwn(volumeId, record, target, table, this.#records);
     if (!own) return refuseForeign(volumeId, target, table);
-    await this.#mounts.unmount(target, table, call.signal);
+    await this.#mounts.unmount(target, table, call);
     await removeEntry(target, call.signal);
     if (record && isTarget(record, target)) await this.#strike(record, target, call);
   }
@@ -105,6 +110,18 @@ export class Publishing {
       return { ...made, flags: bindFlags(top.options), shows: { device: top.device, root: top.root } };
     }
     return record;
+  }
+
+  /**
+   * Whether the target shows a share that its server no longer knows, and nobody can use: an export that was withdrawn and came
+   * back. Throws "unavailable" while the server does not answer.
+   */
+  async #isStale(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
+    const top = table.top(target);
+    if (!top || staged.attached?.kind !== "share" || !isTarget(staged, target)) return false;
+    const health = await this.#mounts.health(top, call.signal);
+    if (health === "silent") throw silent(staged.volumeId, top);
+    return health === "stale";
   }
 
   /** Something is mounted at the target: success when it is what an equal earlier call made. */

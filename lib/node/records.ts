@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { access, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
@@ -105,7 +105,7 @@ export class Records {
    */
   async find(volumeId: string, log: Log): Promise<StageRecord | undefined> {
     const file = this.#file(volumeId);
-    const text = await readFile(file, "utf8").catch((cause: unknown) => {
+    const text = await textOf(file).catch((cause: unknown) => {
       if (errnoOf(cause) === "ENOENT") return undefined;
       throw new CsiError("unavailable", `the record of volume "${volumeId}" cannot be read`, { cause });
     });
@@ -128,7 +128,7 @@ export class Records {
   /** The readable records of all volumes. */
   async all(): Promise<readonly StageRecord[]> {
     const files = await readdir(this.#folder).catch(() => []);
-    const read = async (file: string) => parse(await readFile(join(this.#folder, file), "utf8").catch(() => ""));
+    const read = async (file: string) => parse(await textOf(join(this.#folder, file)).catch(() => ""));
     const records = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
     return records.filter(record => record !== undefined);
   }
@@ -174,6 +174,10 @@ export class Records {
     return join(this.#folder, `${createHash("sha256").update(volumeId).digest("hex")}${ending}`);
   }
 }
+
+/** The text of a file; empty for what is none: a pipe would make its reader wait for ever. Rejects with an errno error. */
+const textOf = async (file: string): Promise<string> =>
+  (await lstat(file)).isFile() ? await readFile(file, "utf8") : "";
 
 /** Has a rename in the folder on disk (fsync(2)). */
 async function syncFolder(folder: string): Promise<void> {

@@ -5,6 +5,7 @@ import type { Disks } from "./disks.ts";
 import { type Draft, isRepeated } from "./draft.ts";
 import { ensureFile, ensureFolder } from "./entries.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
+import { silent } from "./health.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type FileSystem, type Mounts, misfit } from "./mounts.ts";
 import { type Kept, type Mounted, type StageRecord, stagedAt } from "./records.ts";
@@ -72,14 +73,20 @@ export class Showing {
   }
 
   async #share(share: Share, scene: Scene): Promise<void> {
-    const { draft, table, at } = scene;
-    const attached: Kept = { kind: "share", fsType: share.fsType, source: share.source };
+    const { draft, table, at, call } = scene;
     const top = table.top(at);
     if (!top) return await this.#mountShare(share, scene);
     const sources = [share.source, ...(share.alternatives ?? [])];
     const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
-    const known = isOurs ? top : draft.record.shows;
-    await this.#again(known ?? unlike(share.source), attached, scene);
+    const known = (isOurs ? top : draft.record.shows) ?? unlike(share.source);
+    const health = sameFolder(top, known) ? await this.#mounts.health(top, call.signal) : "fine";
+    if (health === "silent") throw silent(draft.record.volumeId, top);
+    if (health === "stale") {
+      call.log.warn("a staged volume is unknown to its server and is mounted anew", { at, source: top.source });
+      await this.#mounts.unmount(at, table, call);
+      return await this.#mountShare(share, { ...scene, table: await this.#mounts.table() });
+    }
+    await this.#again(known, { kind: "share", fsType: share.fsType, source: share.source }, scene);
     await draft.save({ shows: { device: top.device, root: top.root } });
   }
 

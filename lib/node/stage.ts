@@ -169,7 +169,7 @@ export class Staging {
     const own = await isOwn(volumeId, record, at, table, this.#records);
     if (!own) return refuseForeign(volumeId, at, table);
     refuseUsed(recorded, table);
-    await this.#mounts.unmount(at, table, call.signal);
+    await this.#mounts.unmount(at, table, call);
     if (at !== place) await removeEntry(at, call.signal);
     if (recorded) await this.#detach(recorded, call);
   }

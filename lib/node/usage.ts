@@ -10,8 +10,9 @@ import type { MountTable } from "./mount-table.ts";
 export interface Usage {
   readonly unit: "bytes" | "inodes";
   readonly total: bigint;
-  readonly available: bigint;
-  readonly used: bigint;
+  /** Absent, as `used` is, where only the size is known. */
+  readonly available?: bigint;
+  readonly used?: bigint;
 }
 
 /** What statfs(2) tells; blocks are counted in `blockBytes`. */
@@ -47,6 +48,9 @@ export function usageOf(counts: Counts): readonly Usage[] {
     { unit: "inodes", total: carried(files), available: carried(filesFree), used: carried(files - filesFree) },
   ];
 }
+
+/** The usage of a raw device: nobody knows what of it is used. */
+export const sizeOnly = (bytes: bigint): readonly Usage[] => [{ unit: "bytes", total: carried(bytes) }];
 
 /** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer (N-17). */
 export class Usages {

@@ -1,20 +1,25 @@
-import type { Call } from "../core/call.ts";
+import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { Locks } from "../core/locks.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import { Turns } from "../io/turns.ts";
 import type { Attachers } from "./attachers.ts";
+import { type Adverse, type Measured, measured } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
 import { Mounts } from "./mounts.ts";
 import { isOwn } from "./ownership.ts";
 import { checkedPath, normalPath, realPlace } from "./paths.ts";
 import { Publishing } from "./publish.ts";
-import { Records, type StageRecord } from "./records.ts";
+import { reconcile } from "./reconcile.ts";
+import { Records, type StageRecord, stagedAt } from "./records.ts";
 import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, UnstageRequest } from "./requests.ts";
 import { Showing } from "./show.ts";
 import { Staging } from "./stage.ts";
-import { type Usage, Usages } from "./usage.ts";
+import { sizeOnly, Usages } from "./usage.ts";
+
+/** How long the beginning may take, in milliseconds: the node is not served before. */
+const beginMs = 10_000;
 
 /** What the node side needs from outside. */
 export interface NodePorts {
@@ -38,6 +43,7 @@ export interface NodePorts {
  */
 export class NodeVolumes {
   readonly #locks = new Locks();
+  readonly #disks: Disks;
   readonly #mounts: Mounts;
   readonly #records: Records;
   readonly #staging: Staging;
@@ -48,6 +54,7 @@ export class NodeVolumes {
   /** Does no I/O. */
   constructor({ runner, host, mountFlags, attachers, disks, records, mountinfo }: NodePorts) {
     const turns = new Turns();
+    this.#disks = disks;
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
     this.#staging = new Staging(
@@ -61,6 +68,11 @@ export class NodeVolumes {
     this.#publishing = new Publishing(attachers, this.#mounts, this.#records);
     this.#growing = new Growing(attachers, disks, turns);
     this.#usages = new Usages(runner);
+  }
+
+  /** To be called once, before anything else: what an ended process left is put right or logged. Never throws. */
+  async begin(log: Log): Promise<void> {
+    await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(beginMs));
   }
 
   /** Also throws "already-exists", "failed-precondition" and "not-found" (CSI NodeStageVolume). */
@@ -96,10 +108,28 @@ export class NodeVolumes {
   }
 
   /** Takes no lock. Throws "not-found" when the volume is not mounted at the path (CSI NodeGetVolumeStats). */
-  async stats(request: PlacedVolume, call: Call): Promise<readonly Usage[]> {
+  async stats(request: PlacedVolume, call: Call): Promise<Measured> {
     required(request.volumeId, "volume_id");
-    const { place, table } = await this.#placed(request, call);
-    return await this.#usages.measure(request.volumeId, place, table, call.signal);
+    const { place, table, record } = await this.#placed(request, call);
+    const usage =
+      record?.kind === "block"
+        ? this.#disks.bytes(place).then(sizeOnly)
+        : this.#usages.measure(request.volumeId, place, table, call.signal);
+    return await measured(usage, table.top(place), record, call.signal);
+  }
+
+  /**
+   * What is known against a volume on this node, if anything. `path` may be empty: then the staged volume is looked at. Takes no
+   * lock. Throws "not-found" when the volume is not known here (CSI NodeGetVolumeHealth).
+   */
+  async health({ volumeId, path }: PlacedVolume, call: Call): Promise<Adverse | undefined> {
+    required(volumeId, "volume_id");
+    const record = await this.#records.find(volumeId, call.log);
+    const at = path || (record && stagedAt(record)) || "";
+    if (at === "") throw new CsiError("not-found", `volume "${volumeId}" is not known on this node`);
+    // A volume of which a staging or publishing failed is mounted nowhere, and nothing is known against it.
+    const isAttempt = record !== undefined && (await this.#mounts.table()).layers(at) === 0;
+    return isAttempt ? undefined : (await this.stats({ volumeId, path: at }, call)).adverse;
   }
 
   /**

@@ -4,7 +4,8 @@ import { localRunner } from "../../lib/io/local.ts";
 import type { CommandRunner } from "../../lib/io/runner.ts";
 
 /**
- * A mount(8) that mounts a tmpfs in place of the shares of servers, under their names. It keeps its arguments, its input and what
+ * A mount(8) that mounts a ramfs in place of the shares of servers, under their names: csimux does not know that type and takes
+ * it for one that may not answer. It keeps its arguments, its input and what
  * its environment says of passwords. The file "answer" makes it fail with these words; the file "silent" lists words of
  * sources that do not answer.
  */
@@ -21,15 +22,25 @@ if [ -e ${folder}/silent ]; then
   while read -r word; do case "$*" in *"$word"*) exec sleep 60 ;; esac; done < ${folder}/silent
 fi
 if [ -e ${folder}/answer ]; then cat ${folder}/answer >&2; exit 32; fi
-options=size=1m
+options=rw
 while [ $# -gt 2 ]; do
-  case "$1,$2," in -o,ro,*|-o,*,ro,*) options=size=1m,ro ;; esac
+  case "$1,$2," in -o,ro,*|-o,*,ro,*) options=ro ;; esac
   shift
 done
-exec mount -n -t tmpfs -o "$options" "$1" "$2"
+exec mount -n -t ramfs -o "$options" "$1" "$2"
 `;
 
-/** A folder with the program, and a runner that finds it first. */
+/** A stat(1) that can be told what it finds. */
+const look = (folder: string): string => `#!/bin/sh
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+case "$1 $(cat ${folder}/health 2>/dev/null)" in
+"-f stale") echo "stat: cannot read file system information: Stale file handle" >&2; exit 1 ;;
+"-f silent") exec sleep 60 ;;
+esac
+exec stat "$@"
+`;
+
+/** A folder with the programs, and a runner that finds it first. */
 export class MountProgram {
   readonly folder: string;
   readonly runner: CommandRunner;
@@ -42,7 +53,8 @@ export class MountProgram {
   static async at(folder: string): Promise<MountProgram> {
     await mkdir(folder);
     await writeFile(join(folder, "mount"), script(folder));
-    await chmod(join(folder, "mount"), 0o755);
+    await writeFile(join(folder, "stat"), look(folder));
+    for (const name of ["mount", "stat"]) await chmod(join(folder, name), 0o755);
     return new MountProgram(folder);
   }
 
@@ -50,6 +62,11 @@ export class MountProgram {
   async answer(words: string | undefined): Promise<void> {
     if (words === undefined) await rm(join(this.folder, "answer"), { force: true });
     else await writeFile(join(this.folder, "answer"), `${words}\n`);
+  }
+
+  /** What asking a mounted share gives from now on. */
+  async health(health: "fine" | "stale" | "silent"): Promise<void> {
+    await writeFile(join(this.folder, "health"), health);
   }
 
   /** From now on a mount whose arguments hold one of these words hangs. */

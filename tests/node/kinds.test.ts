@@ -69,6 +69,7 @@ const disks: Disks = {
   async grow({ source, at }) {
     grown.push(`${source} ${at}`);
   },
+  bytes: async () => 16n << 20n,
 };
 
 async function loopDevice(): Promise<Device> {
@@ -228,6 +229,9 @@ describe.skipIf(!isRoot)("a device", () => {
     for (let twice = 0; twice < 2; twice++) await node.publish(lab.publish("a", { context, capability }), callOf());
     expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a/block_device"]);
     expect((await stat(target())).rdev).toBe((await stat(device.path)).rdev);
+    expect((await node.stats({ volumeId: "a", path: target() }, callOf())).usage).toEqual([
+      { unit: "bytes", total: 16n << 20n },
+    ]);
     await unpublish(node);
     expect(await readdir(lab.at("pods", "a"))).toEqual([]);
     await unstage(node);

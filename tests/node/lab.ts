@@ -94,7 +94,13 @@ export class Lab {
   }
 
   node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {
-    const known = attachers({ runner, host: runner, hostMounts: false, devices: "/dev" });
+    const known = attachers({
+      runner,
+      host: runner,
+      hostMounts: false,
+      hostFolders: async () => undefined,
+      devices: "/dev",
+    });
     const settings = { check: {}, format: {} };
     const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
     const ports = { runner, host: runner, mountFlags: async () => [], attachers: known, disks };

@@ -25,10 +25,11 @@ describe.skipIf(!isRoot)("one volume", () => {
     await node.publish(lab.publish("a"), callOf());
     await writeFile(lab.at("pods", "a", "mount", "file"), "text");
     expect(await readFile(`${source}/file`, "utf8")).toBe("text");
-    const [bytes, inodes] = await node.stats({ volumeId: "a", path: lab.at("pods", "a", "mount") }, callOf());
+    const { usage } = await node.stats({ volumeId: "a", path: lab.at("pods", "a", "mount") }, callOf());
+    const [bytes, inodes] = usage;
     expect(bytes?.unit).toBe("bytes");
     expect(bytes?.total).toBeGreaterThan(0n);
-    expect(inodes === undefined || inodes.used > 0n).toBe(true);
+    expect(inodes === undefined || (inodes.used ?? 0n) > 0n).toBe(true);
     await node.expand({ volumeId: "a", path: lab.at("pods", "a", "mount") }, undefined, callOf());
     await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
     expect(await readdir(lab.at("pods", "a"))).toEqual([]);

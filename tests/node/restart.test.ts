@@ -43,11 +43,13 @@ describe.skipIf(!isRoot)("after a restart", () => {
     "a record that reads %j is put aside, and kubelet's paths still work",
     async text => {
       await lab.source("a");
-      const stagingPath = lab.at("plugins/kubernetes.io/csi/x/globalmount");
+      const stagingPath = lab.at("plugins/kubernetes.io/csi/driver/x/globalmount");
       const targetPath = lab.at("pods/1/volumes/kubernetes.io~csi/pv/mount");
       const request = lab.publish("a", { stagingPath, targetPath });
       await lab.node().stage(lab.stage("a", { stagingPath }), callOf());
       await lab.node().publish(request, callOf());
+      for (const at of [stagingPath, targetPath])
+        await writeFile(`${dirname(at)}/vol_data.json`, JSON.stringify({ volumeHandle: "a", driverName: "x" }));
       const [file = ""] = await readdir(lab.at("records"));
       await writeFile(lab.at("records", file), text);
       const { log, warnings } = keptLog();
@@ -97,7 +99,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
   test("a volume is never published from where another one is staged", async () => {
     await lab.source("a");
     await lab.source("b");
-    const stagingPath = lab.at("plugins/kubernetes.io/csi/x/globalmount");
+    const stagingPath = lab.at("plugins/kubernetes.io/csi/driver/x/globalmount");
     await lab.node().stage(lab.stage("b", { stagingPath }), callOf());
     expect(await codeOf(lab.node().publish(lab.publish("a", { stagingPath }), callOf()))).toBe("failed-precondition");
     expect(await codeOf(lab.node().unstage({ volumeId: "a", stagingPath }, callOf()))).toBe("failed-precondition");

@@ -69,6 +69,11 @@ export class DiskFilesystems implements Disks {
     return { source: device.path, number: device.number, fsType: mountType, options };
   }
 
+  /** See Disks. */
+  async bytes(path: string): Promise<bigint> {
+    return (await this.#devices.at(path)).bytes;
+  }
+
   /** See Disks. What cannot grow while it is mounted stays as it is. */
   async grow({ source, fsType, at }: MountedDisk, call: Call): Promise<void> {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);

@@ -36,12 +36,12 @@ for (const fsType of ["ext4", "xfs", "btrfs"]) {
         if (round === "second") expect(await readFile(`${target}/file`, "utf8")).toBe("kept");
         await writeFile(`${target}/file`, "kept");
         if (mayResize || fsType !== "ext4") {
-          const [before] = await node.stats({ volumeId: "a", path: target }, callOf());
+          const [before] = (await node.stats({ volumeId: "a", path: target }, callOf())).usage;
           disk.grow(
-            Number((await node.stats({ volumeId: "a", path: target }, callOf()))[0]?.total ?? 0n) / 2 ** 19 + 64,
+            Number((await node.stats({ volumeId: "a", path: target }, callOf())).usage[0]?.total ?? 0n) / 2 ** 19 + 64,
           );
           await node.expand({ volumeId: "a", path: target }, undefined, callOf());
-          const [after] = await node.stats({ volumeId: "a", path: target }, callOf());
+          const [after] = (await node.stats({ volumeId: "a", path: target }, callOf())).usage;
           expect(after?.total ?? 0n).toBeGreaterThan(before?.total ?? 0n);
         }
         await node.unpublish({ volumeId: "a", targetPath: target }, callOf());

@@ -1,0 +1,144 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { mkdir, open, readdir } from "node:fs/promises";
+import { attachers } from "../../lib/node/attachers.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
+import { MountProgram } from "../fakes/mount-program.ts";
+import { callOf, calm, codeOf, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
+
+let lab: Lab;
+let mount: MountProgram;
+let node: NodeVolumes;
+beforeEach(async () => {
+  lab = await Lab.open();
+  mount = await MountProgram.at(lab.at("bin"));
+  const { runner } = mount;
+  const ports = { runner, host: runner, hostMounts: false, hostFolders: async () => undefined, devices: "/dev" };
+  node = lab.node(runner, mountinfo, { host: runner, attachers: attachers(ports) });
+});
+afterEach(() => lab.close());
+
+const context = { node_attach_driver: "nfs", server: "nas", share: "/export/v/a" };
+const target = () => lab.at("pods", "a", "mount");
+const staged = () => lab.at("staging", "a");
+const stage = () => node.stage(lab.stage("a", { context }), callOf());
+const publish = () => node.publish(lab.publish("a", { context }), callOf());
+const unpublish = (call = callOf()) => node.unpublish({ volumeId: "a", targetPath: target() }, call);
+const unstage = (call = callOf()) => node.unstage({ volumeId: "a", stagingPath: staged() }, call);
+
+describe.skipIf(!isRoot)("a share that is in use", () => {
+  test("stays while its server answers", async () => {
+    await stage();
+    await publish();
+    const file = await open(`${target()}/file`, "w");
+    try {
+      expect(await codeOf(unpublish())).toBe("unavailable");
+      expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+    } finally {
+      await file.close();
+    }
+    await unpublish();
+    await unstage();
+  });
+
+  test.each(["stale", "silent"] as const)(
+    "is taken away when its server finds it %s, and what is open goes on",
+    async health => {
+      await stage();
+      await publish();
+      const inPod = await open(`${target()}/file`, "w");
+      const inStaging = await open(`${staged()}/other`, "w");
+      try {
+        await mount.health(health);
+        const { log, warnings } = keptLog();
+        await unpublish(callOf(calm, log));
+        await unstage(callOf(calm, log));
+        expect(warnings).toHaveLength(2);
+        expect(await lab.mounted()).toEqual([]);
+        expect(await readdir(lab.at("records"))).toEqual([]);
+        await inPod.write("still there");
+      } finally {
+        await inPod.close();
+        await inStaging.close();
+      }
+    },
+    30_000,
+  );
+
+  test("of a disk or a folder of this node is never taken away", async () => {
+    await lab.source("b");
+    await node.stage(lab.stage("b"), callOf());
+    await mount.health("stale");
+    const file = await open(lab.at("staging", "b", "file"), "w");
+    try {
+      const unstaging = node.unstage({ volumeId: "b", stagingPath: lab.at("staging", "b") }, callOf());
+      expect(await codeOf(unstaging)).toBe("unavailable");
+      expect(await lab.mounted()).toEqual(["staging/b"]);
+    } finally {
+      await file.close();
+    }
+  });
+});
+
+describe.skipIf(!isRoot)("a share whose export was withdrawn and came back", () => {
+  test("is mounted anew by the next staging and publishing", async () => {
+    await stage();
+    await publish();
+    const old = await open(`${target()}/of the old mount`, "w");
+    await mount.health("stale");
+    await stage();
+    await publish();
+    await mount.health("fine");
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+    expect([await readdir(staged()), await readdir(target())]).toEqual([[], []]);
+    await old.close();
+    await unpublish();
+    await unstage();
+  });
+});
+
+describe.skipIf(!isRoot)("a share whose server does not answer", () => {
+  test("is not said to be staged or published again, and says so when it is asked for its size", async () => {
+    await stage();
+    await publish();
+    await mount.health("silent");
+    const answers = await Promise.all([codeOf(stage()), node.stats({ volumeId: "a", path: target() }, callOf())]);
+    expect(answers[0]).toBe("unavailable");
+    expect(answers[1]).toMatchObject({ usage: [], adverse: { status: "inaccessible", reason: "NotAnswering" } });
+    expect(await codeOf(publish())).toBe("unavailable");
+    await mount.health("stale");
+    const { adverse, failure } = await node.stats({ volumeId: "a", path: target() }, callOf());
+    expect(adverse).toMatchObject({ status: "inaccessible", reason: "Unusable" });
+    expect(failure?.code).toBe("unavailable");
+    await mount.health("fine");
+    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toBeUndefined();
+  }, 30_000);
+});
+
+describe.skipIf(!isRoot)("the health of a volume", () => {
+  test("that became read-only by itself is degraded, that of one mounted so is not", async () => {
+    await stage();
+    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toBeUndefined();
+    await local.run({ argv: ["mount", "-o", "remount,ro", staged()] }, calm);
+    const placed = { volumeId: "a", path: staged() };
+    expect(await node.health(placed, callOf())).toMatchObject({ status: "degraded", reason: "ReadOnlyFileSystem" });
+    expect((await node.stats(placed, callOf())).usage).not.toEqual([]);
+    await unstage();
+  });
+
+  test("that is not here is not found, and of one whose staging failed nothing is known", async () => {
+    expect(await codeOf(node.health({ volumeId: "a", path: "" }, callOf()))).toBe("not-found");
+    expect(await codeOf(node.health({ volumeId: "a", path: staged() }, callOf()))).toBe("not-found");
+    await mount.answer("mount.nfs: Connection refused");
+    expect(await codeOf(stage())).toBe("unavailable");
+    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toBeUndefined();
+    await unstage();
+    expect(await readdir(lab.at("records"))).toEqual([]);
+  });
+});
+
+test.skipIf(!isRoot)("a share that something else covers is not taken for staged", async () => {
+  await mkdir(lab.at("other"));
+  await lab.bind(lab.at("other"), staged());
+  expect(await codeOf(stage())).toBe("already-exists");
+  expect(await mount.calls()).toEqual([]);
+});

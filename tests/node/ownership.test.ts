@@ -1,0 +1,132 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { attachers } from "../../lib/node/attachers.ts";
+import { callOf, calm, codeOf, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
+
+let lab: Lab;
+beforeEach(async () => {
+  lab = await Lab.open();
+});
+afterEach(() => lab.close());
+
+/** The kubelet's places for one volume, and the folder of its own file about each. */
+const places: readonly (readonly [string, string, string])[] = [
+  ["a pod's mount", "pods/1/volumes/kubernetes.io~csi/pv/mount", "pods/1/volumes/kubernetes.io~csi/pv"],
+  ["a staged mount", "plugins/kubernetes.io/csi/x/0a1b/globalmount", "plugins/kubernetes.io/csi/x/0a1b"],
+  ["an older staged mount", "plugins/kubernetes.io/csi/pv/pv-1/globalmount", "plugins/kubernetes.io/csi/pv/pv-1"],
+];
+
+describe.skipIf(!isRoot)("without a record", () => {
+  const unmount = (place: string) =>
+    place.includes("/pods/")
+      ? lab.node().unpublish({ volumeId: "a", targetPath: place }, callOf())
+      : lab.node().unstage({ volumeId: "a", stagingPath: place }, callOf());
+
+  test.each(places)("%s is unmounted for the volume that the kubelet names", async (_, at, folder) => {
+    await lab.bind(await lab.source("a"), lab.at(at));
+    await writeFile(lab.at(folder, "vol_data.json"), JSON.stringify({ volumeHandle: "a", driverName: "csimux" }));
+    await unmount(lab.at(at));
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test.each(places)("%s that may be another driver's stays", async (_, at, folder) => {
+    await lab.bind(await lab.source("a"), lab.at(at));
+    for (const text of [undefined, "{", "[]", '{"volumeHandle":"b"}', '{"volumeHandle":["a"]}']) {
+      if (text !== undefined) await writeFile(lab.at(folder, "vol_data.json"), text);
+      expect(await codeOf(unmount(lab.at(at)))).toBe("failed-precondition");
+    }
+    expect(await lab.mounted()).toEqual([at]);
+  });
+
+  test("a block volume that democratic-csi staged is taken down, and nothing else is", async () => {
+    const staging = lab.at("plugins/kubernetes.io/csi/volumeDevices/staging/pv");
+    await mkdir(lab.at("plugins/kubernetes.io/csi/volumeDevices/pv/data"), { recursive: true });
+    await mkdir(staging, { recursive: true });
+    await writeFile(`${staging}/block_device`, "");
+    execFileSync("mount", ["--bind", "/dev/null", `${staging}/block_device`]);
+    await writeFile(
+      lab.at("plugins/kubernetes.io/csi/volumeDevices/pv/data/vol_data.json"),
+      JSON.stringify({ volumeHandle: "a" }),
+    );
+    await unmount(staging);
+    expect(await lab.mounted()).toEqual([]);
+    expect(await readdir(staging)).toEqual([]);
+  });
+});
+
+describe.skipIf(!isRoot)("a process that begins", () => {
+  test("removes what an ended one left in preparation, and reaches through it into no volume", async () => {
+    const source = await lab.source("a");
+    await writeFile(`${source}/file`, "");
+    await lab.bind(source, lab.at("records", "0123.mount"));
+    await lab.bind(source, lab.at("records", "0123.mount"));
+    const { log, warnings } = keptLog();
+    await lab.node().begin(log);
+    expect(await lab.mounted()).toEqual([]);
+    expect(await readdir(lab.at("records"))).toEqual([]);
+    expect(await readdir(source)).toEqual(["file"]);
+    expect(warnings).toEqual([]);
+  });
+
+  test("tells what is recorded and not mounted, and what is mounted and not recorded, and changes neither", async () => {
+    await lab.source("a");
+    await lab.source("b");
+    await lab.node().stage(lab.stage("a"), callOf());
+    await lab.node().stage(lab.stage("b"), callOf());
+    await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
+    const foreign = lab.at("plugins/kubernetes.io/csi/x/0a1b/globalmount");
+    await lab.bind(await lab.source("c"), foreign);
+    const said: (object | undefined)[] = [];
+    const { log } = keptLog();
+    await lab.node().begin({ ...log, info: (_, fields) => void said.push(fields) });
+    expect(said).toEqual([{ recorded: 2 }, { volumes: ["a"] }, { unknown: expect.arrayContaining([foreign]) }]);
+    expect(await readdir(lab.at("records"))).toHaveLength(2);
+    expect((await lab.mounted()).length).toBe(2);
+  });
+});
+
+test.skipIf(!isRoot)("a pipe in place of a record holds up nobody", async () => {
+  await lab.source("a");
+  await lab.node().stage(lab.stage("a"), callOf());
+  const [file = ""] = await readdir(lab.at("records"));
+  execFileSync("rm", [lab.at("records", file)]);
+  execFileSync("mkfifo", [lab.at("records", file)]);
+  const { log, warnings } = keptLog();
+  await lab.node().stage(lab.stage("a"), callOf(calm, log));
+  expect(warnings).toHaveLength(1);
+  await lab.node().begin(log);
+  await lab.node().unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  expect(await lab.mounted()).toEqual([]);
+});
+
+describe.skipIf(!isRoot)("where the node was told its folders for volumes", () => {
+  const nodeOf = (...folders: readonly string[]) => {
+    const ports = { runner: local, host: local, hostMounts: false, devices: "/dev", hostFolders: async () => folders };
+    return lab.node(local, mountinfo, { attachers: attachers(ports) });
+  };
+  const stageAt = (path: string, ...folders: readonly string[]) => {
+    const context = { node_attach_driver: "hostpath", path };
+    return codeOf(nodeOf(...folders).stage(lab.stage("a", { context }), callOf()));
+  };
+
+  test("a volume below one of them is staged, links in the way or not", async () => {
+    const source = await lab.source("a");
+    await symlink(lab.at("base"), lab.at("link"));
+    expect(await stageAt(source, "/nowhere", lab.at("base"))).toBe("ok");
+    expect(await stageAt(source, lab.at("link"))).toBe("ok");
+    expect(await stageAt(lab.at("link", "a"), lab.at("base"))).toBe("ok");
+  });
+
+  test("another folder is refused, also one that a planted link leads to, and the folder itself", async () => {
+    const source = await lab.source("a");
+    await mkdir(lab.at("secret", "keys"), { recursive: true });
+    await symlink(lab.at("secret"), lab.at("base", "planted"));
+    for (const path of [lab.at("secret", "keys"), lab.at("base", "planted", "keys"), lab.at("base")]) {
+      expect(await stageAt(path, lab.at("base"))).toBe("permission-denied");
+    }
+    for (const path of [dirname(source), `${source}x`]) expect(await stageAt(path, source)).toBe("permission-denied");
+    expect(await lab.mounted()).toEqual([]);
+  });
+});
