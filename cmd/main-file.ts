@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
-import { type ProxyConfig, readProxyConfig } from "../lib/config/proxy.ts";
+import { dirname } from "node:path";
+import { type ProxyConfig, type ReadProxy, readProxyConfig } from "../lib/config/proxy.ts";
 import { Breaker } from "../lib/core/breaker.ts";
 import type { Log } from "../lib/core/call.ts";
 import { errnoOf } from "../lib/core/errno.ts";
@@ -45,11 +46,21 @@ export class MainFile {
   /** Throws "failed-precondition" when the file cannot be read or used. */
   static async load(path: string, outside: Outside, log: Log): Promise<MainFile> {
     const text = await readMainText(path);
-    return new MainFile(path, text, parsed(path, text, outside, log), outside, log);
+    return new MainFile(path, text, await parsed(path, text, outside, log), outside, log);
   }
 
   get config(): ProxyConfig {
     return this.#config;
+  }
+
+  /** The text that was read last; of a main file that is a connection itself, that of the connection. */
+  get text(): string {
+    return this.#text;
+  }
+
+  /** The folder that the file lies in. */
+  get folder(): string {
+    return dirname(this.#path);
   }
 
   /** Takes over a changed file. Never throws: what was good stays. */
@@ -58,7 +69,7 @@ export class MainFile {
     if (now - this.#looked < freshMs) return;
     this.#looked = now;
     try {
-      this.#take(await this.#read());
+      await this.#take(await this.#read());
       this.#complaint = undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
@@ -80,12 +91,12 @@ export class MainFile {
   }
 
   /** Each text is judged once, for that takes a while. Throws what is wrong with it. */
-  #take(text: string): void {
+  async #take(text: string): Promise<void> {
     if (text !== this.#text) {
       this.#text = text;
       this.#fault = undefined;
       try {
-        this.#apply(parsed(this.#path, text, this.#outside, this.#log));
+        this.#apply(await parsed(this.#path, text, this.#outside, this.#log));
       } catch (error) {
         this.#fault = error;
       }
@@ -94,6 +105,13 @@ export class MainFile {
   }
 
   #apply(config: ProxyConfig): void {
+    if (config.single !== this.#config.single) {
+      // Ids mean something else then: those of volumes in use must not become unknown while csimux runs.
+      throw new CsiError(
+        "failed-precondition",
+        `the driver changed ${config.single === undefined ? 'to "proxy"' : 'from "proxy"'}: restart to apply it`,
+      );
+    }
     if (needsStart(this.#config) !== needsStart(config)) {
       this.#log.warn(
         "the main file changed in configFolder, cacheTimeoutMinutes, nodeTopology or nodeId: restart to apply it",
@@ -117,8 +135,19 @@ export async function readMainText(path: string): Promise<string> {
   }
 }
 
-function parsed(path: string, text: string, outside: Outside, log: Log): ProxyConfig {
-  const { config, diagnostics } = readProxyConfig(path, text, outside);
+/** Reads a main file, be it of several connections or of a single driver, for which alone the drivers are loaded. */
+export async function readMain(path: string, text: string, outside: Outside): Promise<ReadProxy> {
+  const read = readProxyConfig(path, text, outside);
+  if (read.singleDriver === undefined) return read;
+  const [{ readSingle }, { modules }] = await Promise.all([
+    import("../lib/config/single.ts"),
+    import("../lib/drivers/index.ts"),
+  ]);
+  return readSingle(read, modules, outside);
+}
+
+async function parsed(path: string, text: string, outside: Outside, log: Log): Promise<ProxyConfig> {
+  const { config, diagnostics } = await readMain(path, text, outside);
   if (!config) {
     throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons(diagnostics)}`);
   }

@@ -3,7 +3,7 @@ import { placesOf } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
-import { idBytes } from "../lib/core/handle.ts";
+import { idBytes, maxHandleBytes } from "../lib/core/handle.ts";
 import type { Segments } from "../lib/core/topology.ts";
 import type { Driver } from "../lib/drivers/driver.ts";
 import { modules } from "../lib/drivers/index.ts";
@@ -14,7 +14,7 @@ import type { Place } from "../lib/topology/place.ts";
 
 /** What opening a connection needs besides the text of its file. */
 export interface OpenOptions {
-  readonly main: () => Pick<ProxyConfig, "defaults">;
+  readonly main: () => Pick<ProxyConfig, "defaults" | "single">;
   /** Prefix of topology keys; fixed at the start, like what nodes report. */
   readonly prefix: string;
   readonly outside: Outside;
@@ -32,15 +32,17 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
     return own;
   };
   return (name: string, text: string): Connection => {
-    const { defaults } = main();
-    const read = readConnection(name, `${name}.yaml`, text, defaults, outside, modules);
+    const { defaults, single } = main();
+    const file = name === single ? "the main file" : `${name}.yaml`;
+    const read = readConnection(name, file, text, defaults, outside, modules);
     const config = usable(read);
     for (const finding of read.diagnostics) {
       log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
     }
-    const driver = openDriver(name, config, ports);
+    const driver = openDriver(name, config, name === single, ports);
     return {
       name,
+      single: name === single,
       driverName: config.driver,
       family: config.module.facts.family,
       driver,
@@ -65,7 +67,7 @@ function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig
   );
 }
 
-function openDriver(name: string, config: ConnectionConfig, ports: Ports): Driver {
+function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: Ports): Driver {
   const { module, driver, instanceId } = config;
   if (!module.open) {
     throw new CsiError(
@@ -73,6 +75,6 @@ function openDriver(name: string, config: ConnectionConfig, ports: Ports): Drive
       `driver "${driver}" is known but cannot be served by this version of csimux yet`,
     );
   }
-  const identity = { connection: name, driver, instanceId, maxIdBytes: idBytes(name) };
+  const identity = { connection: name, driver, instanceId, maxIdBytes: single ? maxHandleBytes : idBytes(name) };
   return module.open(identity, config.settings as never, ports);
 }

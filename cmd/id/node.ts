@@ -1,11 +1,10 @@
-import { readProxyConfig } from "../../lib/config/proxy.ts";
 import { nodeIdSettings } from "../../lib/config/topology.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeIdConfig } from "../../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../../lib/topology/node-id.ts";
 import type { Host } from "../host.ts";
-import { readMainText } from "../main-file.ts";
+import { readMain, readMainText } from "../main-file.ts";
 import { visible } from "../terminal/visible.ts";
 
 /** What the node goes by, from flags. */
@@ -38,7 +37,7 @@ const inText = (identity: NodeIdentity, id: string): string =>
 async function settings(file: string | undefined, host: Host): Promise<NodeIdConfig> {
   if (file === undefined) return nodeIdSettings(undefined);
   const text = await readMainText(file);
-  const { config, diagnostics } = readProxyConfig(file, text, { env: name => host.env[name], file: () => undefined });
+  const { config, diagnostics } = await readMain(file, text, { env: name => host.env[name], file: () => undefined });
   if (config) return config.nodeId;
   throw new CsiError("failed-precondition", reasons(diagnostics));
 }

@@ -52,16 +52,18 @@ export function openController(
   ownPlace: (() => Segments) | undefined,
   log: Log,
 ) {
-  const folder = new ConnectionFolder(main.config.configFolder);
+  const { single } = main.config;
+  const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
   const { ports, close } = openPorts(host, log);
   const { prefix } = main.config.defaults;
   const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
   const open = once(async () => (await import("../open.ts")).opener(options));
   const files = {
-    names: () => folder.names(),
+    names: async () => (single === undefined ? folder.names() : [single]),
     read: async (name: string) => {
       await main.refresh();
-      return folder.read(name);
+      if (single === undefined) return folder.read(name);
+      return name === single ? main.text : undefined;
     },
     labels: async (name: string, text: string) => {
       const { readPlacement } = await import("../../lib/config/placement.ts");
@@ -79,12 +81,16 @@ export function openController(
     return {
       policy: { match: topologyMatch, report: reportTopology, honourPreferred, prefix },
       legacyConnection,
+      single,
       listing,
     };
   };
   const locks = new Locks();
   const jobs = new Jobs();
-  const handles = new Handles(() => main.config.legacyConnection);
+  const handles = new Handles(
+    () => main.config.legacyConnection,
+    () => single,
+  );
   const configured = async () => {
     await main.refresh();
     return main.config.groups;

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { readNodeList } from "../../lib/config/node-list.ts";
-import { type ProxyConfig, readProxyConfig } from "../../lib/config/proxy.ts";
+import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import { readStorageClass, type StorageClass } from "../../lib/config/storage-class.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
 import { CsiError } from "../../lib/core/errors.ts";
@@ -8,6 +8,7 @@ import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { compileTopology, type Topology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
+import { readMain } from "../main-file.ts";
 import { outsideOf } from "../outside.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { givenFacts, listedFacts } from "./facts.ts";
@@ -37,7 +38,7 @@ export interface Subject {
 
 /** Reads and compiles a main file. Throws ConfigError, and UsageError when it cannot be read. */
 export async function readRules(path: string, host: Host): Promise<Rules> {
-  const { config, diagnostics } = readProxyConfig(path, await textOf(path, host), outsideOf(host.env));
+  const { config, diagnostics } = await readMain(path, await textOf(path, host), outsideOf(host.env));
   if (!config) throw new ConfigError(reasons(diagnostics));
   const { nodeTopology } = config;
   try {

@@ -96,6 +96,7 @@ async function connections(
   { config: main, connections: given, nodes }: TopologyOptions,
 ): Promise<Targets | undefined> {
   if (!needed && given === undefined && nodes === undefined) return undefined;
+  if (config.single !== undefined) return onlyTarget(config.single, config);
   const folder = given ?? connectionFolder(config.configFolder, main);
   if (folder !== undefined && isFolder(folder)) return readTargets(folder, config);
   if (!needed && given === undefined) return undefined;
@@ -103,6 +104,12 @@ async function connections(
     `the folder ${given ?? config.configFolder} is not on this machine; name the connection files' folder with --connections`,
   );
 }
+
+/** The connection that the main file itself is. */
+const onlyTarget = (name: string, { nodeTopology }: ProxyConfig): Targets => ({
+  all: [{ name, places: nodeTopology ? "own" : [], suspended: false, labels: {} }],
+  broken: new Map(),
+});
 
 /** What is left out for want of the connection files. */
 const unseen = (found: Targets | undefined, { configFolder }: ProxyConfig): readonly string[] =>

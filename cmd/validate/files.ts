@@ -1,11 +1,12 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { readProxyConfig, unknownFolder } from "../../lib/config/proxy.ts";
+import { unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
 import { nameOf } from "../../lib/lint/file-name.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { connectionFolder } from "../connection-folder.ts";
 import type { Host } from "../host.ts";
+import { readMain } from "../main-file.ts";
 import type { ValidateOptions } from "./options.ts";
 
 /** An input that cannot be read; exit code 2. */
@@ -32,7 +33,7 @@ export async function readInputs({ inputs, config, name }: ValidateOptions, host
   const main = config === undefined ? undefined : ({ file: config, text: textOf(config), role: "main" } as const);
   const named: Input[] = [];
   for (const input of inputs) named.push(...(await readable(input, () => expand(input, name, host))));
-  const folder = main && (await readable(main.file, async () => folderOf(main.file, main.text, host)));
+  const folder = main && (await readable(main.file, () => folderOf(main.file, main.text, host)));
   const given = new Set(named.filter(({ role }) => role === "given").map(each => each.name ?? nameOf(each.file)));
   const beside = (folder?.files ?? []).filter(({ file }) => !given.has(nameOf(file)));
   const all = new Map<string, Input>();
@@ -104,9 +105,13 @@ function walk(folder: string, seen: Set<string>): readonly string[] {
 }
 
 /** The files of the connection folder that the main file names, or its name if it is not on this machine. */
-function folderOf(config: string, text: string, host: Host): { files: readonly Input[]; missing?: string } {
-  const known = readProxyConfig(config, text, { env: name => host.env[name], file: () => undefined }).partial;
-  if (!known || known.configFolder === unknownFolder) return { files: [] };
+async function folderOf(
+  config: string,
+  text: string,
+  host: Host,
+): Promise<{ files: readonly Input[]; missing?: string }> {
+  const { partial: known } = await readMain(config, text, { env: name => host.env[name], file: () => undefined });
+  if (!known || known.single !== undefined || known.configFolder === unknownFolder) return { files: [] };
   const { configFolder } = known;
   const folder = connectionFolder(configFolder, config);
   if (folder === undefined) return { files: [], missing: configFolder };

@@ -76,7 +76,7 @@ function opening(world: World, host: Host): { readonly check: CheckConnection; r
   const { ports, close } = openPorts(host, log);
   const defaults = main?.defaults ?? noDefaults;
   const open = opener({
-    main: () => ({ defaults }),
+    main: () => ({ defaults, single: main?.single }),
     prefix: defaults.prefix,
     outside: outsideOf(host.env),
     ports,

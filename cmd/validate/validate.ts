@@ -7,6 +7,7 @@ import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { type Linted, lint, type Problem } from "../../lib/lint/lint.ts";
 import { rules } from "../../lib/lint/rules.ts";
+import type { World } from "../../lib/lint/world.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Host } from "../host.ts";
 import { outsideOf } from "../outside.ts";
@@ -43,6 +44,7 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   const unseen = missingFolder !== undefined && linted.worlds.every(({ connections }) => connections.length === 0);
   const code = failing.length > 0 ? 1 : unseen ? 2 : 0;
   host.out(printed(shown, options, inputs, { checked: linted.checked, code }, host.colour));
+  if (options.format === "text" && !options.quiet) for (const world of linted.worlds) host.out(changes(world));
   if (unseen) {
     host.err(
       `csimux: no connection was looked at: the folder ${missingFolder} is not on this machine; name the connection files\n`,
@@ -83,6 +85,22 @@ function printed(
     .map(problem => problemText(problem, paint(colour)))
     .join("");
   return quiet && problems.length === 0 ? "" : text + summary(problems, checked);
+}
+
+/** What is different from democratic-csi for a main file of a single driver; empty for others. */
+function changes({ main, connections }: World): string {
+  const { single } = main?.read.config ?? {};
+  const driver = connections.find(({ name }) => name === single)?.driver;
+  if (main === undefined || single === undefined || driver === undefined) return "";
+  return [
+    `${main.leaf.file} configures one driver, ${driver}; csimux serves it as it is:`,
+    "  - volumes and snapshots keep their ids, and new ones get ids of the same form, without a prefix",
+    '  - classes stay as they are; none needs the parameter "connection"',
+    "  - keys without effect here are the warnings above, if there are any",
+    `  - for more connections later: this file becomes <folder>/${single}.yaml beside others, and a main file says "driver: proxy",`,
+    `    "proxy.configFolder: <folder>" and "proxy.legacyConnection: ${single}"; classes then name their connection`,
+    "",
+  ].join("\n");
 }
 
 const errorsFirst = (problems: readonly Problem[]): readonly Problem[] => [

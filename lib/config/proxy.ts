@@ -25,6 +25,9 @@ export const noDefaults: Defaults = { values: {}, prefix: defaultPrefix };
 
 /** The main file. */
 export interface ProxyConfig {
+  /** The connection that the file itself is, where it configures a single driver; classes need not name it, ids have no prefix. */
+  readonly single: string | undefined;
+  /** Empty where the file is the only connection. */
   readonly configFolder: string;
   readonly cacheTimeout: CacheTimeout;
   /** Undefined when the file does not speak of topology; csimux then announces none. */
@@ -61,7 +64,10 @@ export interface ReadProxy {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Reads the main file. Pure; never throws. `file` is only used in messages. */
+/**
+ * Reads the main file of several connections. Pure; never throws. `file` is only used in messages. One of a single driver has
+ * no configuration here: see readSingle.
+ */
 export const readProxyConfig = (file: string, text: string, outside: Outside): ReadProxy =>
   readProxySource(parseYaml(file, text), outside);
 
@@ -79,6 +85,7 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   if (raw === null || raw === undefined) return refused([emptyMain]);
   if (!isMapping(raw)) return refused([noMapping]);
   const driver = raw["driver"];
+  // Whether it can be served alone is for readSingle to say, which knows the drivers.
   if (typeof driver === "string" && driver !== "proxy") return refused([notProxy(driver)], driver);
   const { driver: _, proxy, node, ...rest } = raw;
   const parts = { driver, proxy, node };
@@ -112,17 +119,13 @@ const emptyMain = failure("empty-file", [], "the main file is empty, or holds on
 const noMapping = failure("missing-key", [], "the main file holds no settings", beginning);
 
 const notProxy = (driver: string): Finding =>
-  failure(
-    "not-proxy",
-    ["driver"],
-    `the main file must say "driver: proxy", not "${driver}"`,
-    `move this file to a folder of connections, say <folder>/main.yaml, and write a main file with "driver: proxy" and "proxy.configFolder: <folder>"; existing volumes stay in service with "proxy.legacyConnection: main"`,
-  );
+  failure("not-proxy", ["driver"], `the main file says "driver: ${driver}"`, 'write "driver: proxy"');
 
 function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyConfig {
   const { proxy } = main;
   const topology = proxy.nodeTopology && nodeTopology(proxy.nodeTopology);
   return {
+    single: undefined,
     configFolder: proxy.configFolder.replace(/(.)\/+$/, "$1"),
     cacheTimeout: cacheTimeout(proxy.cacheTimeoutMinutes),
     nodeTopology: topology,

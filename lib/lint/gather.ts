@@ -29,9 +29,12 @@ export function gather(
   const mains = mainCandidates(found.candidates).map(({ leaf }) => mainFile(leaf, modules, outside));
   const main = mains[0];
   const defaults = main?.read.partial?.defaults ?? noDefaults;
-  const connections = found.candidates
-    .filter(({ role }) => role === "connection")
-    .map(candidate => connectionFile(candidate, defaults, modules, outside));
+  const single = main?.read.config?.single;
+  const itself: readonly Candidate[] =
+    main && single !== undefined ? [{ leaf: main.leaf, name: single, role: "connection" }] : [];
+  const connections = [...itself, ...found.candidates.filter(({ role }) => role === "connection")].map(candidate =>
+    connectionFile(candidate, defaults, modules, outside),
+  );
   for (const { leaf } of mains.slice(1)) {
     // The Secret that is made from the main file.
     if (leaf.text === main?.leaf.text && leaf.inside !== main.leaf.inside) continue;

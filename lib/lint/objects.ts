@@ -58,7 +58,8 @@ function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
     }
   }
   const config = mappingAt(value, "driver", "config");
-  if (config["driver"] !== "proxy" || Object.keys(config).length === 1) return;
+  // The chart wants the name of the driver even where the rest stands in a Secret.
+  if (typeof config["driver"] !== "string" || Object.keys(config).length === 1) return;
   const source: Source = {
     ...leaf.source,
     value: config,

@@ -1,6 +1,7 @@
 import { commonSchema } from "../config/common.ts";
 import { readConnectionSource } from "../config/connection.ts";
 import { type Defaults, type ReadProxy, readProxySource } from "../config/proxy.ts";
+import { readSingle } from "../config/single.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
 import { nearest } from "../schema/nearest.ts";
@@ -20,7 +21,7 @@ export interface Candidate {
 
 /** Reads a main file as `serve` would. */
 export function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: Outside): MainFile {
-  const read: ReadProxy = readProxySource(leaf.source, outside);
+  const read: ReadProxy = readSingle(readProxySource(leaf.source, outside), modules, outside);
   const schemas = modules.map(({ schema }) => schema);
   // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
   const isSecret = (whole: Path): boolean => {

@@ -51,7 +51,7 @@ export class Capacity {
 
   /** Bytes for one new volume; `infiniteBytes` where storage cannot tell, 0 where no such volume can be made. Throws "invalid-argument" for an unknown class. */
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
-    const wanted = request.parameters["connection"];
+    const wanted = request.parameters["connection"] || this.#settings().single;
     if (!wanted) return this.#anywhere(request, call);
     if (!(await this.#groups.has(wanted))) return this.#on(wanted, request, call);
     // One volume lives in one place, so a group can take what its largest member can. The class named the group, so a member

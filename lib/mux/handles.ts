@@ -7,9 +7,12 @@ import { encodeHandle, type Handle, maxHandleBytes, parseHandle } from "../core/
  */
 export class Handles {
   readonly #legacy: () => string | undefined;
+  readonly #single: () => string | undefined;
 
-  constructor(legacyConnection: () => string | undefined) {
+  /** `single`: the connection whose new ids have no prefix either. */
+  constructor(legacyConnection: () => string | undefined, single: () => string | undefined = () => undefined) {
     this.#legacy = legacyConnection;
+    this.#single = single;
   }
 
   /** The handle, or undefined for an id that csimux cannot have made. */
@@ -29,7 +32,7 @@ export class Handles {
 
   /** The id of something new; never longer than CSI allows (drivers are told the room, so "internal" is their defect). */
   fresh(kind: Handle["kind"], connection: string, id: string): string {
-    const text = encodeHandle({ kind, connection, id });
+    const text = connection === this.#single() && id !== "" ? id : encodeHandle({ kind, connection, id });
     if (Buffer.byteLength(text) <= maxHandleBytes) return text;
     throw new CsiError(
       "internal",

@@ -1,6 +1,5 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { encodeHandle } from "../core/handle.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
@@ -111,8 +110,8 @@ export class Listing {
 
   /** Whether an id from outside, in whatever form, is that of the volume with this handle. */
   #same(text: string, volume: string): boolean {
-    const handle = this.#handles.parse(text, "volume");
-    return handle !== undefined && encodeHandle(handle) === volume;
+    const [one, other] = [text, volume].map(each => this.#handles.parse(each, "volume"));
+    return one !== undefined && one.connection === other?.connection && one.id === other.id;
   }
 
   /** Equal listings that run at the same time are one: each alone makes every storage walk through all it has. */

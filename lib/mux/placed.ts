@@ -32,17 +32,22 @@ export interface CreateRequest {
 export interface MuxSettings {
   readonly policy: PlacementPolicy;
   readonly legacyConnection: string | undefined;
+  /** The only connection, where the main file is one itself: classes need not name it, and ids have no prefix. */
+  readonly single: string | undefined;
   /** What an unfiltered listing does about a connection that cannot answer: fail, or leave it out. */
   readonly listing: "complete" | "partial";
 }
 
+/** The CSI id of what a driver calls `id`: its own where the connection is the only one. */
+const handleOn = ({ name, single }: Connection, kind: Handle["kind"], id: string): string =>
+  single ? id : encodeHandle({ kind, connection: name, id });
+
 /** A driver's snapshot with its handles and the places of its connection, where alone volumes can be made from it. */
 export function snapshotOn(connection: Connection, snapshot: Snapshot): PlacedSnapshot {
-  const handle = (kind: Handle["kind"], id: string) => encodeHandle({ kind, connection: connection.name, id });
   return {
     ...snapshot,
-    id: handle("snapshot", snapshot.id),
-    volumeId: handle("volume", snapshot.volumeId),
+    id: handleOn(connection, "snapshot", snapshot.id),
+    volumeId: handleOn(connection, "volume", snapshot.volumeId),
     group: snapshot.group && encodeGroup({ connection: connection.name, id: snapshot.group }),
     places: connection.places.map(segmentsOf),
   };
@@ -50,7 +55,12 @@ export function snapshotOn(connection: Connection, snapshot: Snapshot): PlacedSn
 
 /** A driver's volume with its handle and the places of its connection. */
 export function placedOn(connection: Connection, volume: Volume): PlacedVolume {
-  const handle = (id: string, kind: Handle["kind"]) => encodeHandle({ kind, connection: connection.name, id });
-  const source = volume.source && { kind: volume.source.kind, id: handle(volume.source.id, volume.source.kind) };
-  return { ...volume, id: handle(volume.id, "volume"), source, places: connection.places.map(segmentsOf) };
+  const { source: from } = volume;
+  const source = from && { kind: from.kind, id: handleOn(connection, from.kind, from.id) };
+  return {
+    ...volume,
+    id: handleOn(connection, "volume", volume.id),
+    source,
+    places: connection.places.map(segmentsOf),
+  };
 }

@@ -45,7 +45,7 @@ export class Volumes {
 
   /** CreateVolume. Topology is decided before anything is made; an equal volume that exists is returned. */
   async create(request: CreateRequest, call: Call): Promise<PlacedVolume> {
-    const wanted = request.parameters["connection"];
+    const wanted = request.parameters["connection"] || this.#settings().single;
     if (!wanted) {
       throw new CsiError(
         "invalid-argument",

@@ -106,6 +106,19 @@ describe("csimux validate", () => {
     expect((await run(["-", "--name", "a b"], nfs)).out).toContain('"a b" cannot name a connection');
   });
 
+  test("takes a main file of one driver for the only connection, and says what changes", async () => {
+    const folder = folderOf({ "driver-config-file.yaml": `${nfs}node: { mount: { mount_flags: noatime } }\n` });
+    const config = join(folder, "driver-config-file.yaml");
+    const { code, out } = await run(["--config", config]);
+    expect(code).toBe(0);
+    expect(out).toStartWith(
+      `no problems in 1 file\n${config} configures one driver, nfs-client; csimux serves it as it is:\n`,
+    );
+    expect(out).toContain("volumes and snapshots keep their ids");
+    const wrong = folderOf({ "main.yaml": nfs.replace("shareHost", "shareHots") });
+    expect((await run(["--config", join(wrong, "main.yaml")])).out).toContain('did you mean "shareHost"?');
+  });
+
   test("walks folders, passes over files of others, and does not follow links in circles", async () => {
     const folder = folderOf({
       "a/one.yaml": nfs,

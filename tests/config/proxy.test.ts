@@ -1,5 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { gist, main } from "./reading.ts";
+import { readSingle } from "../../lib/config/single.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { gist, main, outside } from "./reading.ts";
 
 const file = (inside: string) => `driver: proxy\nproxy:\n  configFolder: /connections/\n${inside}`;
 
@@ -112,7 +114,14 @@ describe("the main file", () => {
     expect(config).toBeUndefined();
     expect(singleDriver).toBe("freenas-nfs");
     expect(gist(diagnostics)).toEqual(["not-proxy@1:9 driver"]);
-    expect(diagnostics[0]?.fix).toContain("legacyConnection");
+    const text = "driver: freenas-nfs\n";
+    expect(readSingle(main(text), modules, outside()).config).toMatchObject({
+      single: "main",
+      legacyConnection: "main",
+    });
+    const wrong = (more: string) => readSingle(main(more), modules, outside()).diagnostics[0];
+    expect(wrong("driver: freenas-nsf\n")?.fix).toBe('did you mean "freenas-nfs"?');
+    expect(wrong("driver: nfs-client\nproxy: { configFolder: /c }\n")?.message).toContain('must say "driver: proxy"');
   });
 
   test("the node block is checked, numbers are taken as text with a warning", () => {

@@ -26,13 +26,15 @@ export function muxWorld(names: readonly string[]) {
   const settings: { -readonly [K in keyof MuxSettings]: MuxSettings[K] } = {
     policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
     legacyConnection: undefined,
+    single: undefined,
     listing: "complete",
   };
   const open = (name: string, text: string): Connection => {
     const memory = memories.get(name);
     if (!memory || text.includes("wrong")) throw new CsiError("failed-precondition", "no such storage");
     const driver = memory.driver();
-    const plain = { name, driverName: "memory", family: "memory", driver, access: driver.access };
+    const single = name === settings.single;
+    const plain = { name, single, driverName: "memory", family: "memory", driver, access: driver.access };
     return { ...plain, places: [], labels: {}, suspended: false, retain: false, ...traits.get(name) };
   };
   const files = {
@@ -48,7 +50,11 @@ export function muxWorld(names: readonly string[]) {
     { kind: "none" },
     log,
   );
-  const [locks, jobs, handles] = [new Locks(), new Jobs(), new Handles(() => settings.legacyConnection)];
+  const handles = new Handles(
+    () => settings.legacyConnection ?? settings.single,
+    () => settings.single,
+  );
+  const [locks, jobs] = [new Locks(), new Jobs()];
   const all = new Groups(
     connections,
     locks,

@@ -32,6 +32,9 @@ export function targetOf(each: ClassObject, world: World): Target {
   const path = [...each.path, "parameters", "connection"];
   const name = textAt(each.value, "parameters", "connection");
   if (name === undefined || name === "") {
+    const single = world.main?.read.config?.single;
+    if (single !== undefined)
+      return { members: world.connections.filter(connection => connection.name === single), finding: undefined };
     // A snapshot goes where its volume is.
     if (each.kind === "snapshot") return { members: [], finding: undefined };
     const fix = 'add "connection: <name of a connection file or group>"';

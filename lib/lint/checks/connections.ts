@@ -5,16 +5,18 @@ import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "
 import { snapshotMethod } from "./snapshot-methods.ts";
 
 /** Rules about names and common keys of connections. */
-export function* connections({ connections: all }: World): Iterable<Reported> {
+export function* connections({ connections: all, main }: World): Iterable<Reported> {
+  const single = main?.read.config?.single;
   for (const connection of all) {
-    for (const finding of alone(connection)) yield { leaf: connection.leaf, finding };
+    for (const finding of alone(connection, connection.name === single)) yield { leaf: connection.leaf, finding };
   }
   yield* sameName(all);
   yield* sameInstance(all);
   yield* mixedDeployments(all);
 }
 
-function* alone(connection: ConnectionFile): Iterable<Finding> {
+/** `single`: it is the main file itself, which nodes read. */
+function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> {
   const { driver, name, read } = connection;
   const raw = connection.leaf.source.value;
   if (read.module && !read.module.open) {
@@ -29,7 +31,7 @@ function* alone(connection: ConnectionFile): Iterable<Finding> {
       `use at most ${longestForSnapshots} characters`,
     );
   }
-  if (at(raw, "node") !== undefined) {
+  if (at(raw, "node") !== undefined && !single) {
     yield warning(
       "node-block-in-connection",
       ["node"],

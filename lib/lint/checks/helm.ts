@@ -26,15 +26,6 @@ function* findings(values: HelmValues, world: World): Iterable<Finding> {
       "key",
     );
   }
-  const driver = textAt(value, "driver", "config", "driver");
-  if (driver !== undefined && driver !== "proxy") {
-    yield problem(
-      "helm-not-proxy",
-      ["driver", "config", "driver"],
-      `csimux needs "driver: proxy" here, not "${driver}"`,
-      "move this configuration to a connection file",
-    );
-  }
   yield* folder(values, world);
   yield* topologyFlags(values, world);
   yield* localFlags(values, world);
@@ -42,6 +33,7 @@ function* findings(values: HelmValues, world: World): Iterable<Finding> {
 
 /** The controller must see the connection files where the main file says they are. */
 function* folder({ value }: HelmValues, { main }: World): Iterable<Finding> {
+  if (main?.read.config?.single !== undefined) return;
   const configFolder = textAt(value, "driver", "config", "proxy", "configFolder") ?? main?.read.partial?.configFolder;
   if (configFolder === undefined || configFolder === unknownFolder) return;
   const mounts = listAt(value, "controller", "driver", "extraVolumeMounts");

@@ -18,7 +18,7 @@ export function* mainFile({ main, compile, modules }: World): Iterable<Reported>
     ...idleRules(main),
     ...nodeIds(main),
     ...templates(main),
-    ...defaults(main, modules),
+    ...(main.read.config?.single === undefined ? defaults(main, modules) : []),
   ];
   for (const finding of findings) yield { leaf, finding };
   const topology = main.read.partial?.nodeTopology;

@@ -143,16 +143,6 @@ export const cluster: readonly Rule[] = [
     good: { "values.yaml": values("") },
   },
   {
-    id: "helm-not-proxy",
-    severity: "error",
-    title: "Helm values hold the main file",
-    why: "csimux starts only with a main file; other drivers are connections.",
-    bad: { "values.yaml": values("", "driver: { config: { driver: nfs-client } }\n") },
-    good: {
-      "values.yaml": values("", "driver: { config: { driver: proxy, proxy: { configFolder: /connections } } }\n"),
-    },
-  },
-  {
     id: "helm-folder-not-mounted",
     severity: "error",
     title: "The connection folder is mounted",

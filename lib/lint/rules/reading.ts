@@ -179,8 +179,8 @@ export const reading: readonly Rule[] = [
   {
     id: "not-proxy",
     severity: "error",
-    title: "The main file says driver: proxy",
-    why: "A configuration of a single driver is a connection file; csimux needs a main file beside it.",
+    title: "The main file says driver: proxy, or is the configuration of one driver",
+    why: "A main file of a single driver is served as the only connection. One with proxy.configFolder and another driver is neither.",
     bad: { "proxy.yaml": "driver: nfs-client\nproxy: { configFolder: /connections }\n" },
     good: { "proxy.yaml": main() },
   },

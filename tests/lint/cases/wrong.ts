@@ -240,7 +240,7 @@ export const deploymentEdits: readonly Edit[] = [
   ["values.yaml", "  name: org.example.csimux\n", "  attachRequired: true\n", "helm-driver-name"],
   ["values.yaml", "Topology=true", "Topology=false", "helm-topology-gate"],
   ["values.yaml", "mountPath: /connections", "mountPath: /conections", "helm-folder-not-mounted"],
-  ["values.yaml", "existingConfigSecret: csimux", "config: { driver: nfs-client }", "helm-not-proxy"],
+  ["values.yaml", "existingConfigSecret: csimux", "config: { driver: nfs-client, nfs: {} }", "several-main-files"],
 ];
 
 /** Edits of the Secret of ./good.ts. */

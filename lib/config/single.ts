@@ -1,0 +1,66 @@
+import type { DriverModule } from "../drivers/module.ts";
+import { apply } from "../schema/apply.ts";
+import { type Finding, failure } from "../schema/finding.ts";
+import { isMapping } from "../schema/mapping.ts";
+import { meant, nearest } from "../schema/nearest.ts";
+import type { Outside } from "../schema/outside.ts";
+import { record } from "../schema/parts.ts";
+import { placed } from "../yaml/parse.ts";
+import { nodeSchema, nodeSettings } from "./node.ts";
+import { noDefaults, type ProxyConfig, type ReadProxy } from "./proxy.ts";
+import { defaultPrefix, nodeIdSettings } from "./topology.ts";
+
+/** What the one connection of a main file without `driver: proxy` is called in messages and logs; no id holds it. */
+export const singleName = "main";
+
+/**
+ * A main file that configures one driver, as democratic-csi has it, read as csimux serves it: as the only connection, ids
+ * without prefix. Its settings are read as those of a connection file. Anything but such a file comes back as it is.
+ */
+export function readSingle(read: ReadProxy, modules: readonly DriverModule[], outside: Outside): ReadProxy {
+  const { singleDriver: driver, source } = read;
+  if (driver === undefined) return read;
+  const refused = (finding: Finding): ReadProxy => ({
+    ...read,
+    diagnostics: [...source.diagnostics, placed(source, finding)],
+  });
+  const raw = isMapping(source.value) ? source.value : {};
+  if (isMapping(raw["proxy"]) && "configFolder" in raw["proxy"]) return refused(halfProxy(driver));
+  const module = modules.find(({ names }) => names.includes(driver));
+  if (!module) return refused(unknownDriver(driver, modules));
+  const node = apply(record({ node: nodeSchema }), { node: raw["node"] ?? {} }, outside);
+  const diagnostics = [...source.diagnostics, ...node.findings.map(finding => placed(source, finding))];
+  const config = node.value && single(nodeSettings(node.value.node), module.facts.local);
+  return { ...read, config, partial: config, diagnostics };
+}
+
+const single = (node: ProxyConfig["node"], local: boolean): ProxyConfig => ({
+  single: singleName,
+  configFolder: "",
+  cacheTimeout: { kind: "forever" },
+  // democratic-csi knows places only for volumes that live on their node.
+  nodeTopology: local ? { kind: "node", prefix: defaultPrefix } : undefined,
+  nodeId: { ...nodeIdSettings(undefined), allowHostnameFallback: true },
+  groups: new Map(),
+  legacyConnection: singleName,
+  listing: "complete",
+  topologyMatch: "lenient",
+  reportTopology: "all",
+  honourPreferred: "off",
+  defaults: noDefaults,
+  node,
+});
+
+const halfProxy = (driver: string): Finding =>
+  failure(
+    "not-proxy",
+    ["driver"],
+    `a main file with "proxy.configFolder" must say "driver: proxy", not "${driver}"`,
+    'write "driver: proxy", and the driver into a file of that folder; or remove "proxy" to serve this driver alone',
+  );
+
+function unknownDriver(driver: string, modules: readonly DriverModule[]): Finding {
+  const near = nearest(driver, ["proxy", ...modules.flatMap(({ names }) => names)]);
+  const fix = near ? meant(near) : 'write "driver: proxy" for several connections, or the name of one driver';
+  return failure("not-proxy", ["driver"], `unknown driver "${driver}" in the main file`, fix);
+}
