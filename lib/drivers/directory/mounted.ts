@@ -1,17 +1,17 @@
 import { CsiError } from "../../core/errors.ts";
-import { unescaped } from "../../core/mountinfo.ts";
+import { parseMountinfo } from "../../core/mountinfo.ts";
 import type { Space } from "./space.ts";
 
-/** The mount points at or below `folder` in a mountinfo text, spelt as the kernel spells them. `folder` holds no links. */
-export function mountsIn(mountinfo: string, folder: string): readonly string[] {
-  const points = mountinfo.split("\n").map(line => line.split(" ")[4] ?? "");
-  return points.filter(point => `${unescaped(point)}/`.startsWith(`${folder}/`));
-}
+/** The mount points at or below `folder` in a mountinfo text. `folder` holds no links. */
+export const mountsIn = (mountinfo: string, folder: string): readonly string[] =>
+  parseMountinfo(mountinfo)
+    .map(({ at }) => at)
+    .filter(point => `${point}/`.startsWith(`${folder}/`));
 
 const inUse = ({ connection }: Space, doing: string, folder: string, point: string): CsiError =>
   new CsiError(
     "failed-precondition",
-    `connection "${connection}": cannot ${doing} ${folder}, because something is mounted in it at ${point.slice(0, 300)}; unmount that`,
+    `connection "${connection}": cannot ${doing} ${folder}, because something is mounted in it at ${JSON.stringify(point.slice(0, 300))}; unmount that`,
   );
 
 /**
@@ -30,6 +30,6 @@ export async function refuseMounts(space: Space, folder: string): Promise<void> 
  * out. The folder's path holds no links.
  */
 export function refuseMountsBelow(space: Space, folder: string, mountinfo: string): void {
-  const [first] = mountsIn(mountinfo, folder).filter(point => unescaped(point) !== folder);
+  const [first] = mountsIn(mountinfo, folder).filter(point => point !== folder);
   if (first !== undefined) throw inUse(space, "copy", folder, first);
 }

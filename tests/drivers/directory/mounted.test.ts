@@ -27,9 +27,9 @@ describe("the mounts in a folder", () => {
   ].join("\n");
   test.each([
     ["/b/v/a", ["/b/v/a"]],
-    ["/b/v/a b", ["/b/v/a\\040b/sub"]],
-    ["/b/v/a b/sub", ["/b/v/a\\040b/sub"]],
-    ["/b/v", ["/b/v/a\\040b/sub", "/b/v/a"]],
+    ["/b/v/a b", ["/b/v/a b/sub"]],
+    ["/b/v/a b/sub", ["/b/v/a b/sub"]],
+    ["/b/v", ["/b/v/a b/sub", "/b/v/a"]],
     ["/b/v/a b/su", []],
     ["/c", []],
   ])("%p: %p", (folder, points) => expect(mountsIn(table, folder)).toEqual(points));
@@ -67,7 +67,7 @@ describe.skipIf(!isRoot)("a bind mount of the same file system in a tree", () =>
     await withMount("v/a", async driver => {
       const error = await driver.delete("a", call).catch(reason => reason);
       expect(error).toMatchObject({ code: "failed-precondition" });
-      expect(error.message).toContain("in\\040side");
+      expect(error.message).toContain("in side");
       expect((await readdir(`${base}/real/v/a`)).sort()).toEqual(["file", "in side"]);
     });
     await openOn(`${base}/link`).delete("a", call);
