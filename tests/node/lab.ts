@@ -100,6 +100,10 @@ export class Lab {
       hostMounts: false,
       hostFolders: async () => undefined,
       devices: "/dev",
+      sys: "/sys",
+      proc: "/proc",
+      hostRoot: "/",
+      opened: this.at("opened"),
     });
     const settings = { check: {}, format: {} };
     const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });

@@ -28,6 +28,10 @@ function nodeWith(mountFlags: readonly string[]): NodeVolumes {
     hostMounts: false,
     hostFolders: async () => undefined,
     devices: lab.at("dev"),
+    sys: "/sys",
+    proc: "/proc",
+    hostRoot: "/",
+    opened: lab.at("opened"),
   });
   return lab.node(runner, mountinfo, { host: runner, attachers: known, mountFlags: async () => mountFlags });
 }

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
 import { commandFailure } from "../../io/commands.ts";
-import type { CommandRunner } from "../../io/runner.ts";
-import type { Attacher, Attachment, Device, Note, Wanted } from "../attacher.ts";
+import type { Attacher, AttacherPorts, Attachment, Device, Note, Wanted } from "../attacher.ts";
 import { isHeld } from "../held.ts";
 import { attributesOf } from "../iscsi/credentials.ts";
 import { Login } from "../iscsi/login.ts";
@@ -21,40 +21,23 @@ import { within } from "../wait.ts";
 const goneMs = 10_000;
 const grownMs = 60_000;
 
-/** What attaching disks of the network needs from outside. */
-export interface NetworkDiskPorts {
-  readonly runner: CommandRunner;
-  /** The host's programs. */
-  readonly host: CommandRunner;
-  /** Where the host's root is seen from here. */
-  readonly hostRoot: string;
-  /** /sys, /dev and /proc outside tests. */
-  readonly sys: string;
-  readonly devices: string;
-  readonly proc: string;
-  /** A folder for what csimux opened; must survive restarts. */
-  readonly state: string;
-}
+type Ports = Omit<AttacherPorts, "hostMounts">;
 
 /** Disks that a target shows over iSCSI, through the host's open-iscsi and, where its daemon runs, dm-multipath. */
 class Iscsi implements Attacher {
-  readonly access = {
-    kinds: ["mount", "block"],
-    filesystems: ["btrfs", "exfat", "ext3", "ext4", "ext4dev", "ntfs", "vfat", "xfs"],
-    sharedWriters: false,
-  } as const;
-  readonly #ports: NetworkDiskPorts;
+  readonly access = protocols.iscsi;
+  readonly #ports: Ports;
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
   readonly #login: Login;
   readonly #ways: Ways;
 
-  constructor(ports: NetworkDiskPorts) {
-    const { host, hostRoot, runner, sys, state, proc } = ports;
+  constructor(ports: Ports) {
+    const { host, hostRoot, runner, sys, opened: folder, proc } = ports;
     this.#ports = ports;
     this.#sysfs = new Sysfs(sys, runner);
     this.#multipath = new Multipath(host, this.#sysfs, join(proc, "net/unix"));
-    const opened = new Opened(state, join(proc, "sys/kernel/random/boot_id"));
+    const opened = new Opened(folder, join(proc, "sys/kernel/random/boot_id"));
     this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
     this.#ways = new Ways(this.#login, this.#sysfs);
   }
@@ -176,4 +159,4 @@ class Iscsi implements Attacher {
 }
 
 /** The attacher of `node_attach_driver: iscsi`. */
-export const iscsi = (ports: NetworkDiskPorts): Attacher => new Iscsi(ports);
+export const iscsi = (ports: Ports): Attacher => new Iscsi(ports);

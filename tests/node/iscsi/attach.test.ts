@@ -90,12 +90,18 @@ test("with multipath every portal is used, the map is the disk, and a dead porta
   host.multipath = true;
   host.portals.set("10.0.0.3:3260", { alive: false });
   const volume = new FakeVolume("a", { portals: `${two},10.0.0.3` });
-  expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/dm-0`, number: "254:0", identity: "naa.0" });
+  expect(await volume.attach(host)).toMatchObject({
+    path: `${host.root}/dev/dm-0`,
+    number: "254:0",
+    identity: "naa.0",
+  });
   expect(host.disks).toEqual(["sda", "sdb"]);
   host.mapBusy = 2;
   await volume.detach(host);
   expect(left(host)).toEqual(nothing);
-  const order = host.ran.filter(line => /--flushbufs|multipath -f|delete$|-u$/.test(line)).map(line => line.split(" ")[0]);
+  const order = host.ran
+    .filter(line => /--flushbufs|multipath -f|delete$|-u$/.test(line))
+    .map(line => line.split(" ")[0]);
   expect(order.slice(0, 2)).toEqual(["blockdev", "multipath"]);
 });
 

@@ -1,9 +1,19 @@
-import { existsSync, realpathSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
-import type { Attacher, Note, Wanted } from "../../../lib/node/attacher.ts";
 import { iscsi } from "../../../lib/node/attach/iscsi.ts";
+import type { Attacher, Note, Wanted } from "../../../lib/node/attacher.ts";
 import { callOf, writer } from "../lab.ts";
 
 /** A portal of the fake storage. All portals show the same LUNs. */
@@ -55,7 +65,7 @@ export class FakeHost implements CommandRunner {
     const socket = this.multipath ? "@/org/kernel/linux/storage/multipathd" : "";
     this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
     const at = (name: string) => join(this.root, name);
-    const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), state: at("state") };
+    const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
     return iscsi({ runner: this, host: this, hostRoot: this.root, ...ports });
   }
 
@@ -107,7 +117,10 @@ export class FakeHost implements CommandRunner {
     const portal = after("-p");
     const folder = `etc/iscsi/nodes/${iqn}/${portal.replace(":", ",")},1`;
     if (after("-o") === "new") {
-      this.#write(`${folder}/default`, `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\n# END RECORD\n`);
+      this.#write(
+        `${folder}/default`,
+        `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\n# END RECORD\n`,
+      );
       return done();
     }
     if (after("-o") === "delete") {
@@ -122,7 +135,10 @@ export class FakeHost implements CommandRunner {
     if (!this.portals.get(portal)?.alive) return done(8, "iscsiadm: Could not login: connection timed out");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
     const { username, password } = this.credentials ?? {};
-    if (username !== undefined && !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password))
+    if (
+      username !== undefined &&
+      !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password)
+    )
       return done(24, "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)");
     this.#session(portal);
     return done();
@@ -132,7 +148,12 @@ export class FakeHost implements CommandRunner {
     const id = this.#next++;
     const [address = "", port = ""] = portal.split(":");
     const device = `sys/devices/platform/host${id}/session${id}`;
-    for (const [name, text] of Object.entries({ targetname: iqn, state: "LOGGED_IN", ifacename: "default", target_id: "0" }))
+    for (const [name, text] of Object.entries({
+      targetname: iqn,
+      state: "LOGGED_IN",
+      ifacename: "default",
+      target_id: "0",
+    }))
       this.#write(`${device}/iscsi_session/session${id}/${name}`, `${text}\n`);
     for (const [name, text] of Object.entries({ persistent_address: address, persistent_port: port, address, port }))
       this.#write(`sys/class/iscsi_connection/connection${id}:0/${name}`, `${text}\n`);
@@ -150,7 +171,13 @@ export class FakeHost implements CommandRunner {
     const block = `${scsi}/block/${name}`;
     this.#write(`${block}/size`, `${known.mebibytes * 2048}\n`);
     this.#write(`${block}/dev`, `8:${this.#disks * 16}\n`);
-    for (const [attribute, text] of Object.entries({ state: "running", wwid: known.wwid, delete: "", rescan: "", uevent: "x" }))
+    for (const [attribute, text] of Object.entries({
+      state: "running",
+      wwid: known.wwid,
+      delete: "",
+      rescan: "",
+      uevent: "x",
+    }))
       this.#write(`${scsi}/${attribute}`, `${text}\n`);
     mkdirSync(join(this.root, block, "holders"));
     this.#link(`${block}/device`, scsi);
@@ -203,7 +230,8 @@ export class FakeHost implements CommandRunner {
 
   #end(session: string): void {
     const id = session.slice("session".length);
-    for (const disk of this.disks.filter(name => this.#real(`sys/block/${name}`).includes(`/${session}/`))) this.#remove(disk);
+    for (const disk of this.disks.filter(name => this.#real(`sys/block/${name}`).includes(`/${session}/`)))
+      this.#remove(disk);
     rmSync(join(this.root, `sys/class/iscsi_session/${session}`));
     rmSync(join(this.root, `sys/class/iscsi_connection/connection${id}:0`), { recursive: true });
     rmSync(join(this.root, `sys/devices/platform/host${id}`), { recursive: true });
