@@ -21,6 +21,21 @@ export interface Shown {
   readonly options?: MountOptions;
 }
 
+/** Volumes of the test that runs, so that a failed one leaves nothing for the next. */
+const shown = new Map<string, Made>();
+
+/** As mountVolume; `takeDown` undoes it. */
+export async function show(world: World, volume: Made, options: MountOptions): Promise<string> {
+  shown.set(volume.volumeId, volume);
+  return await mountVolume(world, volume, options);
+}
+
+/** Takes down what a test has left; success when there is nothing. */
+export async function takeDown(world: World): Promise<void> {
+  for (const volume of shown.values()) await unmountVolume(world, volume);
+  shown.clear();
+}
+
 const bytesOf = async (path: string): Promise<bigint> =>
   BigInt(await run(["df", "--output=size", "-B1", path]).then(out => out.split("\n")[1] ?? "0"));
 
@@ -32,9 +47,9 @@ export async function livesMounted(
   grow: () => Promise<void>,
 ): Promise<void> {
   const all = { ...options, capability: mounting(fsType) };
-  const path = await mountVolume(world, volume, all);
+  const path = await show(world, volume, all);
   await writeFile(join(path, "hello"), "from a pod");
-  expect(await mountVolume(world, volume, all)).toBe(path);
+  expect(await show(world, volume, all)).toBe(path);
   const before = await bytesOf(path);
   await grow();
   await world.node(
@@ -45,11 +60,11 @@ export async function livesMounted(
   expect((await bytesOf(path)) * 10n).toBeGreaterThan(before * 15n);
   await unmountVolume(world, volume);
   // Another node has no record of the volume: neither a record nor a session stayed here either.
-  const again = await mountVolume(world, volume, all);
+  const again = await show(world, volume, all);
   expect(await readFile(join(again, "hello"), "utf8")).toBe("from a pod");
   await unmountVolume(world, volume);
   const reading = { ...options, capability: mounting(fsType, Mode.MULTI_NODE_READER_ONLY), readonly: true };
-  const seen = await mountVolume(world, volume, reading);
+  const seen = await show(world, volume, reading);
   expect(await readFile(join(seen, "hello"), "utf8")).toBe("from a pod");
   await expect(writeFile(join(seen, "more"), "x")).rejects.toThrow("EROFS");
   await unmountVolume(world, volume);
@@ -62,10 +77,10 @@ export async function livesAsBlock(
   grow: () => Promise<void>,
 ): Promise<void> {
   const all = { ...options, capability: block() };
-  const path = await mountVolume(world, volume, all);
+  const path = await show(world, volume, all);
   expect((await run(["stat", "-c", "%F", path])).trim()).toBe("block special file");
   await run(["sh", "-c", 'printf "raw bytes" | dd of="$1" bs=512 seek=100 conv=sync,fsync oflag=direct', "sh", path]);
-  expect(await mountVolume(world, volume, all)).toBe(path);
+  expect(await show(world, volume, all)).toBe(path);
   await grow();
   await world.node(
     "nodeExpandVolume",
@@ -77,7 +92,7 @@ export async function livesAsBlock(
   expect(usage.map(({ total }) => total)).toEqual([BigInt(640 << 20)]);
   await unmountVolume(world, volume);
   const reading = { ...options, capability: block(Mode.MULTI_NODE_READER_ONLY), readonly: true };
-  const seen = await mountVolume(world, volume, reading);
+  const seen = await show(world, volume, reading);
   expect(await run(["dd", `if=${seen}`, "bs=512", "skip=100", "count=1", "status=none"])).toStartWith("raw bytes");
   const writing = run([
     "dd",

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { World } from "../serve/world.ts";
-import { livesAsBlock, livesMounted, mounting } from "./disk-volume.ts";
+import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
 import { type Chap, destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
-import { type Made, mountVolume, startCsimux, unmountVolume } from "./rig.ts";
+import { type Made, startCsimux, unmountVolume } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
@@ -31,6 +31,7 @@ async function withTarget(work: (grow: () => Promise<void>) => Promise<void>, ch
       await run(["zfs", "set", "volsize=640M", "tank/disk0"]);
     });
   } finally {
+    await takeDown(world);
     await removeTarget();
     for (const name of names) await destroyZvol(name);
   }
@@ -79,7 +80,7 @@ test(
   async () => {
     await withTarget(async grow => {
       const wrong = { ...secrets, "node-db.node.session.auth.password": "not-the-secret" };
-      const refused = mountVolume(world, volume(), { secrets: wrong, capability: mounting("ext4") });
+      const refused = show(world, volume(), { secrets: wrong, capability: mounting("ext4") });
       await expect(refused).rejects.toThrow("authorization failure");
       expect(await sessions()).toBe(0);
       await livesMounted(world, { volume: volume(), options: { secrets } }, "ext4", grow);
@@ -94,10 +95,10 @@ test(
     await withTarget(async () => {
       const [first, second] = [volume(), volume({ lun: "1" })];
       const options = { capability: mounting("ext4") };
-      await Promise.all([mountVolume(world, first, options), mountVolume(world, second, options)]);
+      await Promise.all([show(world, first, options), show(world, second, options)]);
       expect(await sessions()).toBe(1);
       await unmountVolume(world, first);
-      const path = await mountVolume(world, second, options);
+      const path = await show(world, second, options);
       await writeFile(join(path, "hello"), "still there");
       await unmountVolume(world, second);
       expect(await sessions()).toBe(0);
@@ -124,7 +125,7 @@ test(
     try {
       await withTarget(async grow => {
         const shown = volume({ portals: "127.0.0.2:3260,127.0.0.1:3999" });
-        const path = await mountVolume(world, shown, { capability: mounting("ext4") });
+        const path = await show(world, shown, { capability: mounting("ext4") });
         expect(await run(["findmnt", "-n", "-o", "SOURCE", path])).toContain("/dev/mapper/");
         expect(await sessions()).toBe(2);
         await unmountVolume(world, shown);

@@ -17,7 +17,7 @@ export async function recordFile(root: string, target: Target, portal: Portal): 
     for (const name of await readdir(below).catch(() => [])) {
       if (!isOf(name, portal)) continue;
       const found = join(below, name);
-      const file = (await stat(found)).isDirectory() ? join(found, target.iface) : found;
+      const file = (await stat(found).catch(() => undefined))?.isDirectory() ? join(found, target.iface) : found;
       if ((await stat(file).catch(() => undefined))?.isFile()) return file;
     }
   }

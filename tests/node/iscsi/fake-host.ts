@@ -66,7 +66,8 @@ export class FakeHost implements CommandRunner {
     this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
     const at = (name: string) => join(this.root, name);
     const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
-    return iscsi({ runner: this, host: this, hostRoot: this.root, ...ports });
+    const hostFolders = async () => undefined;
+    return iscsi({ runner: this, host: this, hostRoot: this.root, hostFolders, ...ports });
   }
 
   get sessions(): readonly string[] {
