@@ -4,7 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { stillWanted } from "../failure.ts";
 import { type Entry, type Step, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
-import { refuseMounts } from "./mounted.ts";
+import { refuseMounted, refuseMounts } from "./mounted.ts";
 import { present, type Space, withFolders } from "./space.ts";
 import { removeTree } from "./tools.ts";
 
@@ -79,11 +79,13 @@ export class Trees {
   }
 
   /**
-   * Makes the tree and its record disappear, then the folders that are empty now. A tree with content first moves to the work
-   * folder in one step; `mark` makes sure that a record tells of it. Resolves when all bytes are gone, also those of interrupted calls,
-   * and would stay gone in a power failure.
+   * Makes the tree and its record disappear. A tree with content first moves to the work folder in one step; `mark` makes sure that
+   * a record tells of it. Resolves when all bytes are gone, also those of interrupted calls, and would stay gone in a power failure.
+   * Throws "failed-precondition" while the tree is mounted somewhere on this machine, or something is mounted in it.
    */
   async remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void> {
+    const { files, layout } = this.#space;
+    await refuseMounted(this.#space, this.#root, name);
     const outcome = await this.#removeEmpty(name);
     if (outcome === "absent") {
       await present(this.#space, "next");
@@ -96,18 +98,10 @@ export class Trees {
       // Another csimux on this base may have begun to build the tree as well.
       await this.sweep(name, call);
     }
-    const { files, layout } = this.#space;
     // Content that comes back after a power failure, out of sight, would stay for ever.
     if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
-    const step = outcome === "absent" ? "first" : "next";
-    await this.#drop(record, step);
-    const changed = await this.#tidy(step);
-    const synced = await unless(
-      files.sync(changed).then(() => true),
-      "ENOENT",
-    );
-    // Whoever removed that folder meanwhile has not yet put its removal on stable storage.
-    if (!synced) await files.sync(layout.base);
+    await this.#drop(record, outcome === "absent" ? "first" : "next");
+    await unless(this.sync(), "ENOENT");
   }
 
   /** Removes what interrupted calls left of this tree in the work folder. */
@@ -125,14 +119,12 @@ export class Trees {
   }
 
   /**
-   * Undoes a failed `place`: what is half-built, the record, then empty folders. A tree that did appear stays. Tells whether
-   * nothing is left.
+   * Undoes a failed `place`: what is half-built, then the record. A tree that did appear stays. Tells whether nothing is left.
    */
   async abandon(name: string, record: string, call: Call): Promise<boolean> {
     if (await this.has(name)) return false;
     await this.sweep(name, call);
     await this.#drop(record, "first");
-    await this.#tidy("first");
     return true;
   }
 
@@ -208,16 +200,6 @@ export class Trees {
       // A read-only file system is mentioned before a missing file.
       if (errnoOf(cause) !== "EROFS" || (await files.entry(record, "first")) !== undefined) throw cause;
     });
-  }
-
-  /** Removes the folders that the last tree of this sort leaves empty. Returns the folder that has changed last. */
-  async #tidy(step: Step): Promise<string> {
-    if (!(await this.#removeIfEmpty(this.#root, step))) return this.#root;
-    const { own, work, base } = this.#space.layout;
-    // Mostly there is no work folder, and one step less.
-    if (!(await this.#removeIfEmpty(own, step)) && (await this.#removeIfEmpty(work, step)))
-      await this.#removeIfEmpty(own, step);
-    return base;
   }
 
   /** Whether the folder is gone now. What keeps it does not matter here: content, a mount, its owner, or that it is a link. */
