@@ -55,12 +55,11 @@ export async function present({ connection, files, layout, mountTypes }: Space, 
 
 /**
  * Runs `work`; when a folder that it needs is missing, makes `folders` (outermost first) and tries again. They stay for good; the base
- * folder itself is never made. Tells whether it made any. `step` says how the making of the folders stands in the operation.
+ * folder itself is never made. Tells whether it made any.
  */
 export async function withFolders(
   { files, layout }: Space,
   folders: readonly string[],
-  step: Step,
   work: () => Promise<unknown>,
 ): Promise<boolean> {
   try {
@@ -71,7 +70,7 @@ export async function withFolders(
   }
   for (const folder of folders) {
     const mode = folder.startsWith(layout.own) ? 0o700 : 0o755;
-    await unless(files.makeFolder(folder, mode, step), "EEXIST");
+    await unless(files.makeFolder(folder, mode), "EEXIST");
   }
   await work();
   return true;

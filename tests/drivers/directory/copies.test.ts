@@ -272,7 +272,7 @@ test("a delete puts the removal of content on stable storage before the record g
   const files: Files = {
     ...localFiles,
     sync: folder => localFiles.sync(folder).then(() => void told("sync", folder)),
-    removeFile: (file, step) => localFiles.removeFile(file, step).then(() => void told("remove", file)),
+    removeFile: file => localFiles.removeFile(file).then(() => void told("remove", file)),
   };
   const rm: Answer = (command, signal) => {
     steps.push("rm");
