@@ -10,10 +10,11 @@ const scriptsAtOnce = 4;
 /** This machine as a storage host. The steps of a script are started one after another, without a shell. */
 export function localHost(runner: CommandRunner): StorageHost {
   const slots = new Slots(scriptsAtOnce);
+  const long = new Slots(scriptsAtOnce);
   const turns = new Turns();
   return {
     runner,
-    script: (script, signal) => slots.run(() => runSteps(runner, script, signal)),
+    script: (script, signal) => (script.long ? long : slots).run(() => runSteps(runner, script, signal)),
     exclusive: (tool, signal, work) => turns.take(tool, signal, work),
     shared: commons(),
   };

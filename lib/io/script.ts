@@ -27,6 +27,8 @@ export interface Script {
   readonly steps: readonly [Step, ...Step[]];
   /** Limit for the whole script in milliseconds; two minutes when absent. No step begins after it, not even when the host was frozen. */
   readonly timeoutMs?: number;
+  /** Takes hours perhaps: it gets a place of its own, so that short scripts do not wait for it. */
+  readonly long?: true;
 }
 
 /** The outputs of the steps that ran to their end, by name. A step that is not in it was left out. */

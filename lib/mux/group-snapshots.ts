@@ -1,12 +1,14 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeGroup, type GroupHandle, type Handle, maxHandleBytes, parseGroup } from "../core/handle.ts";
+import type { Locks } from "../core/locks.ts";
 import type { Context, GroupSnapshot } from "../drivers/driver.ts";
 import { ability, translated } from "./ability.ts";
-import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
+import type { Connections } from "./connections.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { lockKey } from "./handles.ts";
+import { type Handles, lockKey } from "./handles.ts";
+import type { Jobs } from "./jobs.ts";
 import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
 
 /** A group snapshot as the outside sees it: all its ids are handles. */
@@ -16,20 +18,26 @@ export interface PlacedGroup extends GroupSnapshot {
 
 /** Snapshots of several volumes at one moment, in terms of handles. The volumes are on one connection. */
 export class GroupSnapshots {
-  readonly #common: Common;
+  readonly #connections: Connections;
+  readonly #handles: Handles;
+  readonly #locks: Locks;
+  readonly #jobs: Jobs;
 
-  constructor(common: Common) {
-    this.#common = common;
+  constructor(connections: Connections, handles: Handles, locks: Locks, jobs: Jobs) {
+    this.#connections = connections;
+    this.#handles = handles;
+    this.#locks = locks;
+    this.#jobs = jobs;
   }
 
   /** CreateVolumeGroupSnapshot. Throws "failed-precondition" for volumes of several connections (CSI "Cannot snapshot multiple volumes together"). */
   async create(name: string, volumes: readonly string[], parameters: Context, call: Call): Promise<PlacedGroup> {
-    const sources = volumes.map(volume => this.#common.handles.known(volume, "volume"));
+    const sources = volumes.map(volume => this.#handles.known(volume, "volume"));
     const connection = onlyOne(sources);
     const key = `group snapshot ${connection}/${name}`;
-    return this.#common.jobs.run(key, fingerprint([volumes, parameters]), call, own =>
-      this.#common.connections.use(connection, "retry", opened =>
-        this.#common.locks.hold(
+    return this.#jobs.run(key, fingerprint([volumes, parameters]), call, own =>
+      this.#connections.use(connection, "handle", opened =>
+        this.#locks.hold(
           [key],
           async () => {
             const groups = ability(opened, "groupSnapshots");
@@ -47,8 +55,8 @@ export class GroupSnapshots {
     const group = parseGroup(text);
     if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
     const ids = this.#inside(group, snapshots);
-    await this.#common.jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
-      this.#common.connections.use(group.connection, "retry", opened =>
+    await this.#jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
+      this.#connections.use(group.connection, "handle", opened =>
         translated(opened, ability(opened, "groupSnapshots").delete(group.id, ids, own)),
       ),
     );
@@ -59,7 +67,7 @@ export class GroupSnapshots {
     const group = parseGroup(text);
     if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not one of this driver`);
     const ids = this.#inside(group, snapshots);
-    return this.#common.connections.use(group.connection, "retry", async opened =>
+    return this.#connections.use(group.connection, "handle", async opened =>
       placedGroup(opened, await translated(opened, ability(opened, "groupSnapshots").get(group.id, ids, call))),
     );
   }
@@ -67,7 +75,7 @@ export class GroupSnapshots {
   /** The driver's ids of the snapshots. Throws "invalid-argument" for one that cannot be in the group. */
   #inside(group: GroupHandle, snapshots: readonly string[]): readonly string[] {
     return snapshots.map(text => {
-      const handle = this.#common.handles.parse(text, "snapshot");
+      const handle = this.#handles.parse(text, "snapshot");
       if (handle?.connection === group.connection) return handle.id;
       throw new CsiError("invalid-argument", `snapshot "${text}" is not one of the group "${encodeGroup(group)}"`);
     });

@@ -1,6 +1,5 @@
 import { CsiError } from "../core/errors.ts";
 import { hostpath } from "./attach/hostpath.ts";
-import { iscsi } from "./attach/iscsi.ts";
 import { lustre } from "./attach/lustre.ts";
 import { nfs } from "./attach/nfs.ts";
 import { smb } from "./attach/smb.ts";
@@ -15,12 +14,11 @@ export type Attachers = ReadonlyMap<string, Attacher>;
 
 /** Every protocol that csimux has. */
 export const attachers = (ports: AttacherPorts): Attachers =>
-  new Map<string, Attacher>([
+  new Map([
     ["hostpath", hostpath(ports)],
     ["nfs", nfs(ports)],
     ["smb", smb(ports)],
     ["lustre", lustre()],
-    ["iscsi", iscsi(ports)],
     ["zfs-local", zfsLocal(ports)],
   ]);
 

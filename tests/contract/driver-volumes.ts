@@ -134,7 +134,10 @@ export const volumeCases: Cases = {
     }
   }),
 
-  "a clone holds the source's content, names its source, and is independent of it": needing("clones")(async rig => {
+  "a clone holds the source's content, names its source, and is independent of it": needing(
+    "clones",
+    "clones survive their volume",
+  )(async rig => {
     const driver = rig.open();
     const origin = await driver.create(volumeOf("origin"), call);
     await rig.write(origin, "one");

@@ -5,6 +5,8 @@ import type { DriverRig } from "./rig.ts";
 export type Trait =
   /** A snapshot can be restored after its volume was deleted. */
   | "snapshots survive their volume"
+  /** A volume can be deleted while one that was cloned from it lives. */
+  | "clones survive their volume"
   /** A volume with snapshots cannot be deleted; storages do one or the other. */
   | "snapshots hold their volume";
 

@@ -12,7 +12,8 @@ beforeEach(async () => {
   lab = await Lab.open();
   mount = await MountProgram.at(lab.at("bin"));
   const { runner } = mount;
-  node = lab.node(runner, mountinfo, { host: runner, attachers: attachers(lab.ports(runner)) });
+  const ports = { runner, host: runner, hostMounts: false, hostFolders: async () => undefined, devices: "/dev" };
+  node = lab.node(runner, mountinfo, { host: runner, attachers: attachers(ports) });
 });
 afterEach(() => lab.close());
 

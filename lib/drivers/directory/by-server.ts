@@ -1,5 +1,4 @@
-import type { Slots } from "../../core/slots.ts";
-import { fileThreads } from "../../io/file-threads.ts";
+import { callsAtOnce, Slots } from "../../core/slots.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
 
@@ -36,7 +35,8 @@ const servers = new Map<string, Files>();
 export function filesOn(server: string): Files {
   const known = servers.get(server);
   if (known) return known;
-  const files = withSharedSync(withSlots(pooledFiles, () => fileThreads.onServer(server)));
+  const slots = new Slots(callsAtOnce);
+  const files = withSharedSync(withSlots(pooledFiles, () => slots));
   servers.set(server, files);
   return files;
 }

@@ -1,8 +1,9 @@
 import type { DriverFacts } from "../facts.ts";
+import { choosable } from "./parameters.ts";
 
 /** Parameters of classes that every driver on ZFS reads. */
 export const zfsParameters: DriverFacts["parameters"] = {
-  volume: ["detachedVolumesFromSnapshots", "detachedVolumesFromVolumes"],
+  volume: [...["detachedVolumesFromSnapshots", "detachedVolumesFromVolumes"], ...choosable.map(name => `zfs.${name}`)],
   snapshot: ["detachedSnapshots"],
 };
 

@@ -1,7 +1,14 @@
+import type { InferOutput } from "valibot";
+import type { Access } from "../../core/access.ts";
 import { disk, type Protocol } from "../../core/protocols.ts";
+import type { Driver } from "../driver.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
-import { type DriverModule, driverModule } from "../module.ts";
+import { type DriverModule, driverModule, type Identity, type Ports } from "../module.ts";
+import { StoreDriver } from "../store-driver.ts";
 import { zfsParameters, zfsTerritory } from "./facts.ts";
+import { LocalShare } from "./local-share.ts";
+import { cliOf, devices, filesystems, storeOn } from "./open.ts";
+import { PropertyShare } from "./property-share.ts";
 import {
   zfsGenericIscsiSchema,
   zfsGenericNfsSchema,
@@ -29,23 +36,74 @@ const local = (family: string, more: Partial<DriverFacts>): DriverFacts =>
     ...more,
   });
 
-const datasets: Partial<DriverFacts> = { access: { kinds: ["mount"], filesystems: ["zfs"], sharedWriters: true } };
+const localDatasets: Access = { kinds: ["mount"], filesystems: ["zfs"], sharedWriters: true };
+const datasets: Partial<DriverFacts> = { access: localDatasets };
 
-/** ZFS through its command line, on a storage host or on the node. Files are checked; nothing can be opened yet. */
+type SharedConfig = InferOutput<typeof zfsGenericNfsSchema> | InferOutput<typeof zfsGenericSmbSchema>;
+
+/** File systems that ZFS shares by a property. */
+function openShared(
+  protocol: "nfs" | "smb",
+  sharing: { readonly shareHost: string; readonly values: Readonly<Record<string, string | undefined>> },
+  identity: Identity,
+  { zfs: section, sshConnection }: SharedConfig,
+  ports: Ports,
+): Driver {
+  const { zfs, close } = cliOf(section, sshConnection, ports);
+  const values = Object.fromEntries(
+    Object.entries(sharing.values).flatMap(([key, value]) => (value ? [[key, value]] : [])),
+  );
+  const store = storeOn(zfs, identity, section, filesystems(section), { protocol, values }, close);
+  return new StoreDriver(identity, store, new PropertyShare(protocol, sharing.shareHost));
+}
+
+const legacy = { mountpoint: "legacy" };
+
+/** ZFS through its command line, on a storage host or on the node. */
 export const zfs: readonly DriverModule[] = [
-  driverModule({ names: ["zfs-generic-nfs"], facts: generic("nfs"), schema: zfsGenericNfsSchema }),
-  driverModule({ names: ["zfs-generic-smb"], facts: generic("smb"), schema: zfsGenericSmbSchema }),
+  driverModule({
+    names: ["zfs-generic-nfs"],
+    facts: generic("nfs"),
+    schema: zfsGenericNfsSchema,
+    open(identity, config, ports) {
+      const { sharenfs } = config.nfs.shareStrategySetDatasetProperties?.properties ?? {};
+      const sharing = { shareHost: config.nfs.shareHost, values: { sharenfs } };
+      return openShared("nfs", sharing, identity, config, ports);
+    },
+  }),
+  driverModule({
+    names: ["zfs-generic-smb"],
+    facts: generic("smb"),
+    schema: zfsGenericSmbSchema,
+    open(identity, config, ports) {
+      const { sharesmb } = config.smb.shareStrategySetDatasetProperties?.properties ?? {};
+      const sharing = { shareHost: config.smb.shareHost, values: { sharesmb } };
+      return openShared("smb", sharing, identity, config, ports);
+    },
+  }),
   driverModule({ names: ["zfs-generic-iscsi"], facts: generic("iscsi"), schema: zfsGenericIscsiSchema }),
   driverModule({ names: ["zfs-generic-nvmeof"], facts: generic("nvmeof"), schema: zfsGenericNvmeofSchema }),
   driverModule({
     names: ["zfs-local-dataset"],
     facts: local("zfs-local-dataset", datasets),
     schema: zfsLocalDatasetSchema,
+    open(identity, { zfs: section }, ports) {
+      const { zfs, close } = cliOf(section, undefined, ports);
+      // Its node mounts it; until then it is mounted nowhere, so its owner and mode are the node's to set.
+      const volumes = { ...filesystems(section), permissions: undefined };
+      const store = storeOn(zfs, identity, section, volumes, { protocol: "zfs-local", values: legacy }, close);
+      return new StoreDriver(identity, store, new LocalShare(localDatasets, false), true);
+    },
   }),
   driverModule({
     names: ["zfs-local-zvol"],
     facts: local("zfs-local-zvol", { access: disk }),
     schema: zfsLocalZvolSchema,
+    open(identity, { zfs: section }, ports) {
+      const { zfs, close } = cliOf(section, undefined, ports);
+      const store = storeOn(zfs, identity, section, devices(section), { protocol: "zfs-local" }, close);
+      return new StoreDriver(identity, store, new LocalShare(disk, true), true);
+    },
   }),
   driverModule({
     names: ["zfs-local-ephemeral-inline"],

@@ -1,3 +1,4 @@
+import type { InferOutput } from "valibot";
 import { sshConnection } from "../../schema/connecting.ts";
 import { flag, optional, owner, path, record, scalar } from "../../schema/parts.ts";
 import { dataset } from "../../schema/storage.ts";
@@ -78,3 +79,14 @@ export const zfsInlineSchema = record(
   },
   local,
 );
+
+/** The `zfs:` block of a driver whose volumes are file systems. */
+export type DatasetSection =
+  | InferOutput<typeof zfsGenericNfsSchema>["zfs"]
+  | InferOutput<typeof zfsLocalDatasetSchema>["zfs"];
+/** The `zfs:` block of a driver whose volumes are block devices. */
+export type ZvolSection =
+  | InferOutput<typeof zfsGenericIscsiSchema>["zfs"]
+  | InferOutput<typeof zfsLocalZvolSchema>["zfs"];
+/** The `sshConnection:` block. */
+export type Ssh = NonNullable<InferOutput<typeof zfsGenericNfsSchema>["sshConnection"]>;

@@ -7,6 +7,7 @@ import {
   list,
   mapOf,
   mode,
+  oneOf,
   optional,
   owner,
   path,
@@ -63,6 +64,13 @@ export const parents = {
   snapshotProperties: properties("ZFS properties of new snapshots, from the parameters of the VolumeSnapshotClass", {
     "org.example:kept": "yes",
   }),
+  deleteWithDependents: optional(
+    oneOf(["fail", "tombstone"], {
+      description:
+        "what becomes of a deleted volume that snapshots or clones still need: fail refuses, tombstone renames it and removes it after them",
+    }),
+    "fail",
+  ),
 };
 
 const program = (description: string, fallback: string) =>

@@ -52,13 +52,6 @@ export class SshHost implements Closable {
     this.where = whereOf(settings);
     this.#settings = settings;
     this.#parts = parts;
-    const policy = policyOf(settings);
-    if (policy === "off")
-      parts.log.warn(`${this.where}: any host key is accepted: anybody in between can read and change all`);
-    if (policy === "accept-new" && !settings.knownHosts)
-      parts.log.warn(
-        `${this.where}: the first host key that is seen is trusted until csimux ends; give hostKey to be sure`,
-      );
   }
 
   /** As StorageHost.script; jobs of each member are done in their order, and the members take turns. */
@@ -151,6 +144,7 @@ export class SshHost implements Closable {
   }
 
   async #login(): Promise<Worker> {
+    if (!this.#folder) this.#warn();
     this.#folder ??= LoginFolder.make(this.#settings, this.#parts.askpass);
     const folder = await this.#folder.catch(error => {
       this.#folder = undefined;
@@ -168,6 +162,15 @@ export class SshHost implements Closable {
       if (this.#settings.debug) this.#parts.log.info(`${this.where}: ${messages}`);
       throw refusal(this.#settings, messages, error);
     }
+  }
+
+  #warn(): void {
+    const policy = policyOf(this.#settings);
+    const { log } = this.#parts;
+    if (policy === "off")
+      log.warn(`${this.where}: any host key is accepted: anybody in between can read and change all`);
+    if (policy === "accept-new" && !this.#settings.knownHosts)
+      log.warn(`${this.where}: the first host key that is seen is trusted until csimux ends; give hostKey to be sure`);
   }
 
   /** Others wait until the pause is over; those that have a shell to wait for keep waiting. */

@@ -24,7 +24,13 @@ export class SshHosts {
   lease(settings: SshSettings): Lease<StorageHost> {
     const key = createHash("sha256").update(JSON.stringify(settings)).digest("hex");
     const { value, release } = this.#sharing.lease(key, () => new SshHost(settings, this.#parts));
-    return { value: this.#member(settings, value), release };
+    const long = this.#sharing.lease(`${key} long`, () => new SshHost(settings, this.#parts));
+    return {
+      value: this.#member(settings, value, long.value),
+      release: async () => {
+        await Promise.all([release(), long.release()]);
+      },
+    };
   }
 
   /** Ends all logins. */
@@ -32,8 +38,8 @@ export class SshHosts {
     return this.#sharing.close();
   }
 
-  /** One connection's part of a host: what it asks waits in its own line. */
-  #member(settings: SshSettings, host: SshHost): StorageHost {
+  /** One connection's part of a host: what it asks waits in its own line. `long`: the same host for long scripts. */
+  #member(settings: SshSettings, host: SshHost, long: SshHost): StorageHost {
     const member = {};
     const machine = `${settings.host}:${settings.port}`;
     const shared = this.#commons.get(machine) ?? commons();
@@ -50,7 +56,7 @@ export class SshHosts {
           return output;
         },
       },
-      script: (script, signal) => host.run(member, script, signal),
+      script: (script, signal) => (script.long ? long : host).run(member, script, signal),
       exclusive: (tool, signal, work) => this.#turns.take(`${machine} ${tool}`, signal, work),
       shared,
     };

@@ -1,0 +1,72 @@
+import type { Argv } from "../../io/runner.ts";
+import { quoted, type Step } from "../../io/script.ts";
+import type { Permissions } from "./zfs.ts";
+
+/** How programs are called on the host. */
+export interface CliWords {
+  /** "zfs", or its path, behind sudo where that is needed. */
+  readonly zfs: Argv;
+  /** What comes before chmod, chown and the program for access control lists: sudo, or nothing. */
+  readonly privileged: readonly string[];
+}
+
+/** The text of a shell that runs a program on the folder where a dataset is mounted, as its last word, and refuses to when it is not. */
+const onMountpoint = `case $1 in "yes
+"/*) ;; *) echo "it is not mounted: $1" >&2; exit 1;; esac
+place=\${1#yes?}
+shift
+exec "$@" "$place"`;
+
+/** Snapshots of the name $1 below $2, by names alone, which zfs lists without reading anything of them. The rest is zfs. */
+const holdersText = `name=$1 parent=$2
+shift 2
+all=$("$@" list -H -o name -s name -t snapshot -r "$parent") || exit
+printf '%s\\n' "$all" | grep -F -e "@$name" || :`;
+
+/** Lists the snapshots of a name below a dataset, one line each, and others that contain the name. */
+export const holdersArgv = ({ zfs }: CliWords, parent: string, snapshotName: string): Argv => [
+  "sh",
+  "-c",
+  holdersText,
+  "sh",
+  snapshotName,
+  parent,
+  ...zfs,
+];
+
+/** Properties as options of zfs create and its like. */
+export const options = (values: Readonly<Record<string, string>>): readonly string[] =>
+  Object.entries(values).flatMap(([name, value]) => ["-o", `${name}=${value}`]);
+
+/** A shell that ends with 0 only when both ends of a pipe do; it has no other way to tell (POSIX.1-2017, Shell 2.9.2). */
+export function piped(from: Argv, to: Argv): Argv {
+  const [left, right] = [from.map(quoted).join(" "), to.map(quoted).join(" ")];
+  const text = `sent=$({ { ${left}; echo $? >&3; } | ${right} >&2; } 3>&1); got=$?; [ "$got" = 0 ] && [ "$sent" = 0 ]`;
+  return ["sh", "-c", text];
+}
+
+/** Mode, owner and lists in the order in which they do not undo each other: chown clears set-id bits, chmod changes masks. */
+export function permissionSteps(
+  words: CliWords,
+  name: string,
+  permissions: Permissions | undefined,
+  after: string | undefined,
+): readonly Step[] {
+  if (!permissions) return [];
+  const { mode, user, group, acls, aclsProgram } = permissions;
+  const owner = user !== undefined || group !== undefined ? [["chown", `${user ?? ""}:${group ?? ""}`]] : [];
+  const calls = [...owner, ...(mode ? [["chmod", mode]] : []), ...acls.map(words => [aclsProgram, ...words])];
+  if (calls.length === 0) return [];
+  const condition = after === undefined ? {} : ({ onlyAfter: after, onFailure: "go-on" } as const);
+  const place: Step = {
+    name: "place",
+    argv: [...words.zfs, "get", "-Hp", "-o", "value", "mounted,mountpoint", name],
+    ...condition,
+  };
+  const prefix = words.privileged;
+  const steps = calls.map((call, at): Step => {
+    const argv = ["sh", "-c", onMountpoint, "sh", { outputOf: "place" }, ...prefix, ...call] as const;
+    return { name: `permit${at}`, argv, ...condition };
+  });
+  return [place, ...steps];
+}

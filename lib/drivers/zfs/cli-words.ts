@@ -1,0 +1,38 @@
+import type { Output } from "../../io/runner.ts";
+import { ZfsError, type ZfsFailure } from "./zfs.ts";
+
+/** What zfs writes to stderr (locale C, OpenZFS 2.1 to 2.3), in the order in which it is looked for. */
+const words: readonly (readonly [RegExp, ZfsFailure])[] = [
+  [/pool I\/O is currently suspended/, "suspended"],
+  [/no such pool/, "pool-absent"],
+  [/has dependent clones|snapshot is cloned|has children/, "dependents"],
+  [/it's being held|is held|snapshot is held/, "held"],
+  [/dataset is busy|pool or dataset is busy|target is busy|is busy/, "busy"],
+  [/already exists|destination '[^']*' exists/, "exists"],
+  [/does not exist|could not find any snapshots|no longer exists/, "absent"],
+  [/out of space|no space left|space quota exceeded|quota exceeded|greater than available space/, "full"],
+  [/less than current used or reserved|must be a multiple of volume block size/, "size"],
+  [
+    /[Pp]ermission denied|a password is required|not allowed to execute|must be run as root|not in the sudoers/,
+    "denied",
+  ],
+  [
+    /invalid property|is readonly|bad numeric value|value too long|invalid character|name is too long|bad property/,
+    "invalid",
+  ],
+];
+
+const failureOf = (stderr: string): ZfsFailure => words.find(([pattern]) => pattern.test(stderr))?.[1] ?? "other";
+
+const firstLine = (text: string): string => (text.split("\n").find(line => line.trim() !== "") ?? "").slice(0, 300);
+
+/** The error for a command of zfs that ended badly. */
+export const refusal = ({ stderr, exitCode }: Output): ZfsError =>
+  new ZfsError(failureOf(stderr), firstLine(stderr) || `zfs ended with ${exitCode} and said nothing`);
+
+/** Whether everything that a command complained of is that something does not exist: the rest of its answer is whole then. */
+export const onlyAbsent = ({ stderr }: Output): boolean =>
+  stderr
+    .split("\n")
+    .filter(line => line.trim() !== "")
+    .every(line => /^cannot open '[^']*': dataset does not exist$/.test(line));

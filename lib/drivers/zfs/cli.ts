@@ -1,0 +1,266 @@
+import type { Argv, Output } from "../../io/runner.ts";
+import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
+import { byName, entriesOf } from "./cli-rows.ts";
+import { type CliWords, holdersArgv, options, permissionSteps, piped } from "./cli-steps.ts";
+import { onlyAbsent, refusal } from "./cli-words.ts";
+import { ExportCache, notCached } from "./exports.ts";
+import {
+  type Copy,
+  type Destruction,
+  type Entries,
+  type Entry,
+  type Kind,
+  type Look,
+  type Made,
+  type NewDataset,
+  type Origin,
+  type Permissions,
+  type Values,
+  type Zfs,
+  ZfsError,
+} from "./zfs.ts";
+
+/** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
+const listingBytes = 64 << 20;
+
+/** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
+const copyMs = 7 * 24 * 3_600_000;
+
+const getColumns = "name,property,value,source";
+
+/** The pools of a host through zfs(8), a script for each verb. What zfs prints is understood here and in the files beside it only. */
+export class ZfsCli implements Zfs {
+  readonly #host: StorageHost;
+  readonly #words: CliWords;
+
+  constructor(host: StorageHost, words: CliWords) {
+    this.#host = host;
+    this.#words = words;
+  }
+
+  async read(look: Look, signal: AbortSignal): Promise<Entries> {
+    const outputs = await this.#run([this.#look(look)], signal);
+    return entries(outputs, look);
+  }
+
+  async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {
+    const { name, volsize, permissions } = dataset;
+    const size = volsize === undefined ? [] : ["-V", String(volsize)];
+    const words = ["create", ...options(dataset.values), ...size, name];
+    const make: Step = { name: "make", argv: this.#zfs(...words), onFailure: "go-on" };
+    // Not -p on the dataset itself: that would take one that exists for made, without its properties.
+    const above: Step = {
+      name: "parents",
+      argv: this.#zfs("create", "-p", name.slice(0, name.lastIndexOf("/"))),
+      onFailure: "go-on",
+    };
+    return this.#made(
+      [...(parents ? [above] : []), make, ...permissionSteps(this.#words, name, permissions, "make")],
+      look,
+      signal,
+    );
+  }
+
+  async clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made> {
+    const { name, values, volsize, permissions } = dataset;
+    const { snapshot, temporary } = origin;
+    // One that an earlier attempt left shows the source as it was then.
+    const stale: Step = { name: "stale", argv: this.#zfs("destroy", snapshot), onFailure: "go-on" };
+    const first: Step = { name: "snapshot", argv: this.#zfs("snapshot", snapshot), onFailure: "go-on" };
+    const size = volsize === undefined ? {} : { volsize: String(volsize) };
+    const make: Step = {
+      name: "make",
+      argv: this.#zfs("clone", ...options({ ...values, ...size }), snapshot, name),
+      onFailure: "go-on",
+    };
+    const last: Step = { name: "defer", argv: this.#zfs("destroy", "-d", snapshot), onFailure: "go-on" };
+    const steps = [...(temporary ? [stale, first] : []), make, ...(temporary ? [last] : [])];
+    return this.#made([...steps, ...permissionSteps(this.#words, name, permissions, "make")], look, signal);
+  }
+
+  async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
+    const given = Object.entries(values).filter(([, value]) => value !== undefined);
+    const gone = Object.keys(values).filter(key => values[key] === undefined);
+    const steps: Step[] = gone.map((key, at) => ({ name: `inherit${at}`, argv: this.#zfs("inherit", key, name) }));
+    const pairs = given.map(([key, value]) => `${key}=${value}`);
+    if (pairs.length > 0) steps.push({ name: "set", argv: this.#zfs("set", ...pairs, name) });
+    await this.#done(steps, signal);
+  }
+
+  async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
+    await this.#done(permissionSteps(this.#words, name, permissions, undefined), signal);
+  }
+
+  async snapshot(
+    names: readonly [string, ...string[]],
+    values: Readonly<Record<string, string>>,
+    look: Look,
+    signal: AbortSignal,
+  ): Promise<Made> {
+    const argv = this.#zfs("snapshot", ...options(values), ...names);
+    return this.#made([{ name: "make", argv, onFailure: "go-on" }], look, signal);
+  }
+
+  async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
+    const argv = holdersArgv(this.#words, parent, snapshotName);
+    const outputs = await this.#run([{ name: "holders", argv, maxBytes: listingBytes }], signal);
+    const output = outputOf(outputs, "holders");
+    if (output.exitCode !== 0) throw refusal(output);
+    return output.stdout.split("\n").flatMap(line => {
+      const [dataset = "", name] = line.split("@");
+      return name === snapshotName ? [dataset] : [];
+    });
+  }
+
+  async below(
+    parent: string,
+    kinds: readonly Kind[],
+    properties: readonly string[],
+    depth: 1 | 2,
+    signal: AbortSignal,
+  ): Promise<readonly Entry[]> {
+    const [pool = ""] = parent.split("/");
+    const look = { names: [pool], properties: ["type"] };
+    const outputs = await this.#run([this.#list(parent, kinds, properties, depth), this.#look(look)], signal);
+    entries(outputs, look);
+    return listed(outputs);
+  }
+
+  async family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
+    const list = this.#list(dataset, ["filesystem", "volume", "snapshot"], look.properties, 1);
+    const outputs = await this.#run([list, this.#look(look)], signal);
+    return new Map([...entries(outputs, look), ...byName(listed(outputs))]);
+  }
+
+  async destroy(name: string, { recursive, deferred, exported }: Destruction, signal: AbortSignal): Promise<void> {
+    const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
+    const step: Step = { name: "destroy", argv: this.#zfs("destroy", ...flags, name) };
+    const outputs = exported ? await this.#unexported(name, exported, step, signal) : await this.#run([step], signal);
+    const output = outputOf(outputs, "destroy");
+    if (output.exitCode === 0) return;
+    const error = refusal(output);
+    if (error.failure === "absent") return;
+    // Something needs it after all, so it is shared again as it was.
+    if (exported && (error.failure === "dependents" || error.failure === "held"))
+      await this.set(name, { sharenfs: exported.sharenfs }, signal);
+    throw error;
+  }
+
+  async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+    await this.#done([{ name: "rename", argv: this.#zfs("rename", from, to) }], signal);
+  }
+
+  async mount(name: string, signal: AbortSignal): Promise<void> {
+    const outputs = await this.#run([{ name: "mount", argv: this.#zfs("mount", name) }], signal);
+    const output = outputOf(outputs, "mount");
+    if (output.exitCode !== 0 && !/already mounted/.test(output.stderr)) throw refusal(output);
+  }
+
+  /**
+   * With `receive -s` a copy that is cut leaves what has come, and a token to go on from. A copy that somebody else makes, such as
+   * one whose connection was lost, makes its target busy.
+   */
+  async copy({ from, to, values }: Copy, signal: AbortSignal): Promise<void> {
+    const end = `${to}@${from.slice(from.indexOf("@") + 1)}`;
+    const token = "receive_resume_token";
+    const found = await this.read({ names: [to, end], properties: ["type", token] }, signal);
+    if (found.has(end)) return;
+    const begun = found.get(to)?.properties.get(token)?.value;
+    if (found.has(to) && begun === undefined) await this.destroy(to, { recursive: true }, signal);
+    const sent = begun === undefined ? this.#zfs("send", from) : this.#zfs("send", "-t", begun);
+    const fresh = begun === undefined ? options(values) : [];
+    const received = this.#zfs("receive", "-u", "-s", ...fresh, to);
+    const outputs = await this.#script(
+      { steps: [{ name: "copy", argv: piped(sent, received) }], timeoutMs: copyMs, long: true },
+      signal,
+    );
+    const output = outputOf(outputs, "copy");
+    if (output.exitCode !== 0) throw refusal(output);
+  }
+
+  /**
+   * Takes a file system out of the exports first: while the kernel's export cache has it, it cannot be unmounted, and a failed
+   * attempt to destroy it puts it back. One that no client has used is not in the cache and goes at once.
+   */
+  async #unexported(
+    name: string,
+    { mountpoint }: NonNullable<Destruction["exported"]>,
+    destroy: Step,
+    signal: AbortSignal,
+  ): Promise<Outputs> {
+    const cache = this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged));
+    const off: Step = { name: "off", argv: this.#zfs("set", "sharenfs=off", name), onFailure: "go-on" };
+    const free: Step = { name: "free", argv: notCached(mountpoint, this.#words.privileged), onFailure: "go-on" };
+    cache.changed();
+    const outputs = await this.#run([off, free, { ...destroy, onlyAfter: "free" }], signal);
+    if (outputs.has("destroy")) return outputs;
+    await cache.settled(mountpoint, signal);
+    cache.changed();
+    return this.#run([destroy], signal);
+  }
+
+  #zfs(...words: readonly string[]): Argv {
+    return [...this.#words.zfs, ...words];
+  }
+
+  #list(parent: string, kinds: readonly Kind[], properties: readonly string[], depth: 1 | 2): Step {
+    const argv = this.#zfs("get", "-Hp", "-d", String(depth), "-t", kinds.join(","), "-o", getColumns);
+    const words = [...argv, properties.join(","), parent] as const;
+    return { name: "list", argv: [words[0] ?? "", ...words.slice(1)], onFailure: "go-on", maxBytes: listingBytes };
+  }
+
+  #look({ names, properties }: Look): Step {
+    const argv = this.#zfs("get", "-Hp", "-o", getColumns, properties.join(","), ...names);
+    return { name: "look", argv, onFailure: "go-on", maxBytes: listingBytes };
+  }
+
+  /** Runs steps of which "make" may find something there, and reads. */
+  async #made(steps: readonly Step[], look: Look, signal: AbortSignal): Promise<Made> {
+    const outputs = await this.#run([...steps, this.#look(look)], signal);
+    const make = outputOf(outputs, "make");
+    for (const { name } of steps.filter(each => each.onlyAfter === "make")) {
+      const output = outputs.get(name);
+      if (output && output.exitCode !== 0) throw refusal(output);
+    }
+    const refused = make.exitCode === 0 ? undefined : refusal(make);
+    if (refused && refused.failure !== "exists") throw refused;
+    return { made: refused === undefined, entries: entries(outputs, look) };
+  }
+
+  async #done(steps: readonly Step[], signal: AbortSignal): Promise<void> {
+    const outputs = await this.#run(steps, signal);
+    for (const output of outputs.values()) if (output.exitCode !== 0) throw refusal(output);
+  }
+
+  async #run(steps: readonly Step[], signal: AbortSignal): Promise<Outputs> {
+    const [first, ...rest] = steps;
+    return first === undefined ? new Map() : this.#script({ steps: [first, ...rest] }, signal);
+  }
+
+  #script(script: Script, signal: AbortSignal): Promise<Outputs> {
+    return this.#host.script(script, signal);
+  }
+}
+
+function outputOf(outputs: Outputs, name: string): Output {
+  const output = outputs.get(name);
+  if (output === undefined) throw new ZfsError("other", `the step "${name}" was left out`);
+  return output;
+}
+
+/** What "list" found; nothing when its dataset is not there. */
+function listed(outputs: Outputs): readonly Entry[] {
+  const output = outputOf(outputs, "list");
+  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
+  return entriesOf(output.stdout);
+}
+
+/** What "look" found. A pool that is not there was not imported: nothing is known of what is in it. */
+function entries(outputs: Outputs, look: Look): Entries {
+  const output = outputOf(outputs, "look");
+  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
+  const found = byName(entriesOf(output.stdout));
+  const pool = look.names.find(name => !/[/@]/.test(name) && !found.has(name));
+  if (pool !== undefined) throw new ZfsError("pool-absent", `the pool "${pool}" is not there or not imported`);
+  return found;
+}

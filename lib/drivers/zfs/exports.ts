@@ -1,0 +1,62 @@
+import type { Argv } from "../../io/runner.ts";
+import type { StorageHost } from "../../io/script.ts";
+import { ZfsError } from "./zfs.ts";
+
+/** Where Linux shows which folders its NFS server holds on to. */
+const table = "/proc/net/rpc/nfsd.export/content";
+
+/** How long exports must not change before a flush empties the cache, in milliseconds: it counts whole seconds. */
+const quietMs = 2_100;
+
+/** How often a folder is looked for after a flush, before the call is given up. */
+const tries = 3;
+
+/** Whether the NFS server holds on to a folder: exit code 1 when it does. A system without the table has no such cache. */
+export function notCached(mountpoint: string, privileged: readonly string[]): Argv {
+  const text =
+    '[ -e "$1" ] || exit 0; place=$2; table=$1; shift 2; "$@" cat "$table" | grep -qF -e "$place	" && exit 1; exit 0';
+  return ["sh", "-c", text, "sh", table, mountpoint, ...privileged];
+}
+
+/**
+ * The export cache of a host's NFS server. Each change of its exports flushes the cache; more than one flush a second moves the
+ * moment of the flush ahead of the clock, and until that moment nothing leaves the cache (sunrpc, cache_flush). So those who wait
+ * for it wait together for a pause, and then flush once.
+ */
+export class ExportCache {
+  readonly #host: StorageHost;
+  readonly #privileged: readonly string[];
+  #lastChange = 0;
+  #round: Promise<void> | undefined;
+
+  constructor(host: StorageHost, privileged: readonly string[]) {
+    this.#host = host;
+    this.#privileged = privileged;
+  }
+
+  /** Says that exports are changed now. */
+  changed(): void {
+    this.#lastChange = performance.now();
+  }
+
+  /** Waits until the server has let go of a folder that is not exported any more. Throws "busy" when it does not. */
+  async settled(mountpoint: string, signal: AbortSignal): Promise<void> {
+    for (let attempt = 0; attempt < tries; attempt++) {
+      this.#round ??= this.#flush(signal).finally(() => {
+        this.#round = undefined;
+      });
+      await this.#round;
+      const step = { name: "free", argv: notCached(mountpoint, this.#privileged), onFailure: "go-on" } as const;
+      if ((await this.#host.script({ steps: [step] }, signal)).get("free")?.exitCode === 0) return;
+    }
+    throw new ZfsError("busy", `the NFS server still holds on to ${mountpoint}`);
+  }
+
+  async #flush(signal: AbortSignal): Promise<void> {
+    for (let left = quietMs; left > 0; left = this.#lastChange + quietMs - performance.now())
+      await new Promise(resolve => setTimeout(resolve, left));
+    signal.throwIfAborted();
+    const [first = "exportfs", ...rest] = [...this.#privileged, "exportfs", "-f"];
+    await this.#host.script({ steps: [{ name: "flush", argv: [first, ...rest], onFailure: "go-on" }] }, signal);
+  }
+}

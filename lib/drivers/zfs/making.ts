@@ -1,0 +1,161 @@
+import { wantedBytes } from "../../core/bytes.ts";
+import type { Call } from "../../core/call.ts";
+import type { VolumeSpec } from "../driver.ts";
+import { sizeFrom } from "../sizes.ts";
+import { assetLook, assetOf, type ZfsAsset } from "./asset.ts";
+import { switched } from "./parameters.ts";
+import { type Origin, originOf } from "./sources.ts";
+import type { Space } from "./space.ts";
+import {
+  blockBytes,
+  blockSizeOf,
+  cloneValues,
+  laterValues,
+  type NewValues,
+  volumeValues,
+  wholeBlocks,
+} from "./values.ts";
+import { type Made, type NewDataset, ZfsError } from "./zfs.ts";
+
+/** A volume to be made: everything that is decided before the pool is touched. */
+interface Plan {
+  readonly id: string;
+  readonly dataset: string;
+  readonly bytes: bigint;
+  readonly values: NewValues;
+}
+
+/** The plan of a volume of at least `least` bytes. Throws "out-of-range" when whole blocks exceed the limit. */
+function planOf(space: Space, spec: VolumeSpec, least: bigint): Plan {
+  const { names, settings, identity } = space;
+  const id = names.idOf(spec.name);
+  const wanted = least > 0n ? sizeFrom(spec.range, least) : wantedBytes(spec.range);
+  const block = blockSizeOf(settings, spec.parameters);
+  const bytes = block === undefined ? wanted : wholeBlocks(wanted, blockBytes(block));
+  if (spec.range.limit !== undefined && bytes > spec.range.limit)
+    throw space.error("out-of-range", `${bytes} bytes in whole blocks exceed the limit of ${spec.range.limit}`);
+  return { id, dataset: names.dataset(id), bytes, values: volumeValues(settings, identity, spec, bytes) };
+}
+
+const permissionsOf = ({ settings: { volumes } }: Space) =>
+  volumes.type === "filesystem" ? volumes.permissions : undefined;
+
+/** A new volume without content. One round trip, unless the dataset above it has to be made too. */
+export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
+  const plan = planOf(space, spec, 0n);
+  const { names, settings, zfs } = space;
+  const { refreservation, ...others } = plan.values;
+  const volume = settings.volumes.type === "volume";
+  // A new device is thick unless it is told otherwise; "auto" is for those that exist.
+  const values = refreservation === undefined || refreservation === "auto" ? others : { ...others, refreservation };
+  const dataset: NewDataset = {
+    name: plan.dataset,
+    volsize: volume ? plan.bytes : undefined,
+    values,
+    permissions: permissionsOf(space),
+  };
+  const look = assetLook(settings, names, plan.id);
+  const made = await zfs.create(dataset, false, look, call.signal).catch((error: unknown) => {
+    if (!(error instanceof ZfsError) || error.failure !== "absent") throw error;
+    return zfs.create(dataset, true, look, call.signal);
+  });
+  return standing(space, spec, plan, made, call);
+}
+
+/** A new volume with the content of its source. */
+export async function makeFrom(
+  space: Space,
+  spec: VolumeSpec & { readonly source: NonNullable<VolumeSpec["source"]> },
+  call: Call,
+): Promise<ZfsAsset> {
+  const { names, settings, zfs, identity } = space;
+  const id = names.idOf(spec.name);
+  const look = assetLook(settings, names, id);
+  const before = await zfs.read(look, call.signal);
+  if (before.has(names.dataset(id))) {
+    const least = assetOf(id, before.get(names.dataset(id)), settings)?.bytes ?? 0n;
+    return standing(
+      space,
+      spec,
+      planOf(space, { ...spec, range: atLeast(spec, least) }, 0n),
+      { made: false, entries: before },
+      call,
+    );
+  }
+  const origin = await originOf(space, spec.source, call);
+  const plan = planOf(space, spec, origin.bytes);
+  const kind = spec.source.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";
+  if (switched(spec.parameters, identity, kind)) return copied(space, spec, plan, origin, call);
+  const dataset: NewDataset = {
+    name: plan.dataset,
+    volsize: settings.volumes.type === "volume" ? plan.bytes : undefined,
+    values: cloneValues(plan.values),
+    permissions: permissionsOf(space),
+  };
+  const attached = origin.name.includes("@");
+  const snapshot = attached ? origin.name : names.sourceFor(origin.name, id);
+  const made = await zfs.clone(dataset, { snapshot, temporary: !attached }, look, call.signal);
+  return standing(space, spec, plan, made, call);
+}
+
+/** The range of a request for a volume that is there: what it has is enough where nothing is asked for. */
+const atLeast = ({ range }: VolumeSpec, bytes: bigint): VolumeSpec["range"] =>
+  range.required === undefined && range.limit === undefined && bytes > 0n
+    ? { required: bytes, limit: undefined }
+    : range;
+
+/** A full copy: made beside the volumes, and given its name when it is whole and has all its properties. */
+async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin, call: Call): Promise<ZfsAsset> {
+  const { names, settings, zfs } = space;
+  const { signal } = call;
+  const attached = origin.name.includes("@");
+  const from = attached ? origin.name : names.sourceFor(origin.name, plan.id);
+  const look = assetLook(settings, names, plan.id);
+  if (!attached) await zfs.snapshot([from], {}, look, signal);
+  const staging = names.staging(plan.id);
+  const filesystem = settings.volumes.type === "filesystem";
+  await zfs.copy({ from, to: staging, values: filesystem ? { canmount: "noauto" } : {} }, signal);
+  const size = filesystem ? {} : { volsize: String(plan.bytes) };
+  await zfs.set(staging, { ...size, ...laterValues(plan.values) }, signal);
+  await zfs.rename(staging, plan.dataset, signal);
+  const entries = await zfs.read(look, signal);
+  return standing(space, spec, plan, { made: false, entries }, call);
+}
+
+/** The volume that stands now under the planned name, completed where an interrupted call has left it. */
+async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, call: Call): Promise<ZfsAsset> {
+  const { settings, names, zfs } = space;
+  const asset = assetOf(plan.id, made.entries.get(plan.dataset), settings);
+  if (!asset) throw space.error("already-exists", `the dataset ${plan.dataset} exists and is no volume of csimux`);
+  const equal = asset.name === undefined || asset.name === spec.name;
+  const sameSource = asset.source?.kind === spec.source?.kind && asset.source?.id === spec.source?.id;
+  if (made.made || asset.finished || !equal || !sameSource) return asset;
+  const bytes = asset.bytes > plan.bytes ? asset.bytes : plan.bytes;
+  const size = settings.volumes.type === "volume" ? { volsize: String(bytes) } : {};
+  await zfs.set(asset.dataset, { ...laterValues(plan.values), ...size }, call.signal);
+  if (spec.source && asset.origin === undefined) await afterCopy(space, asset, spec.source, call);
+  const permissions = permissionsOf(space);
+  if (permissions) await zfs.permit(asset.dataset, permissions, call.signal);
+  const entries = await zfs.read(assetLook(settings, names, plan.id), call.signal);
+  return assetOf(plan.id, entries.get(plan.dataset), settings) ?? asset;
+}
+
+/** What a copy needs after it has its name: to be mounted, and rid of the snapshots that it was copied with. */
+async function afterCopy(
+  space: Space,
+  asset: ZfsAsset,
+  source: NonNullable<VolumeSpec["source"]>,
+  call: Call,
+): Promise<void> {
+  const { names, zfs, settings } = space;
+  const origin = await originOf(space, source, call).catch(() => undefined);
+  const attached = origin?.name.includes("@") ?? false;
+  const from = origin && (attached ? origin.name : names.sourceFor(origin.name, asset.id));
+  if (from !== undefined) {
+    await zfs.destroy(`${asset.dataset}@${from.slice(from.indexOf("@") + 1)}`, {}, call.signal);
+    if (!attached) await zfs.destroy(from, { deferred: true }, call.signal);
+  }
+  if (settings.volumes.type !== "filesystem") return;
+  await zfs.set(asset.dataset, { canmount: undefined }, call.signal);
+  await zfs.mount(asset.dataset, call.signal);
+}

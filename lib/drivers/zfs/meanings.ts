@@ -1,0 +1,26 @@
+import type { Code } from "../../core/errors.ts";
+import type { Meaning } from "../failure.ts";
+import { ZfsError, type ZfsFailure } from "./zfs.ts";
+
+/** What a refusal of ZFS means to a caller, and what to do about it. */
+const meanings: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
+  absent: ["not-found", "it does not exist"],
+  "pool-absent": ["unavailable", "import the pool; nothing is known of what is in it"],
+  exists: ["aborted", "something of this name exists; repeat the call"],
+  busy: ["aborted", "somebody uses it still; repeat the call"],
+  dependents: ["failed-precondition", "delete what was made from it first"],
+  held: ["failed-precondition", "a snapshot is held (zfs holds); release it first"],
+  full: ["resource-exhausted", "the pool, or the quota above it, is full"],
+  denied: ["permission-denied", "let the account run zfs: as root, with sudo without a password, or with zfs allow"],
+  suspended: ["unavailable", "the pool is suspended: mend its disks, then zpool clear"],
+  size: ["out-of-range", "the size does not fit what is stored"],
+  invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
+  other: ["internal", "see the storage host"],
+};
+
+/** The words of ZFS, in ours; undefined for a failure that is not ZFS's. */
+export function zfsMeaning(error: unknown): Meaning | undefined {
+  if (!(error instanceof ZfsError)) return undefined;
+  const [code, advice] = meanings[error.failure];
+  return { code, text: `${error.message}; ${advice}` };
+}

@@ -1,0 +1,91 @@
+import type { Protocol } from "../../core/protocols.ts";
+import type { Lease } from "../../io/lease.ts";
+import type { StorageHost } from "../../io/script.ts";
+import type { Identity, Ports } from "../module.ts";
+import { ZfsCli } from "./cli.ts";
+import type { CliWords } from "./cli-steps.ts";
+import { Names } from "./names.ts";
+import type { DatasetSection, Ssh, ZvolSection } from "./schema.ts";
+import type { FilesystemSettings, StoreSettings, VolumeSettings } from "./settings.ts";
+import { Space } from "./space.ts";
+import { DatasetStore } from "./store.ts";
+import type { Zfs } from "./zfs.ts";
+
+/** What a share adds to the volumes of its store. */
+export interface Sharing {
+  readonly protocol: Protocol;
+  /** Properties of every new volume. */
+  readonly values?: Readonly<Record<string, string>>;
+  /** As StoreSettings.noteKeys. */
+  readonly noteKeys?: readonly string[];
+}
+
+/** The host of a connection: behind ssh, or this one when its file names none. */
+export const hostOf = (ssh: Ssh | undefined, ports: Ports): Lease<StorageHost> =>
+  ssh ? ports.ssh(ssh) : { value: ports.local, release: async () => {} };
+
+/** How zfs is called for this section; an account other than root needs sudo for the tools of files. */
+export function wordsOf(section: DatasetSection | ZvolSection, ssh: Ssh | undefined): CliWords {
+  const paths: { zfs?: string | undefined; sudo?: string | undefined } =
+    section.cli && "paths" in section.cli ? (section.cli.paths ?? {}) : {};
+  const sudo = [paths.sudo ?? "sudo", "-n"] as const;
+  const zfs = paths.zfs ?? "zfs";
+  const needed = section.cli?.sudoEnabled === true;
+  const privileged = needed || (ssh !== undefined && ssh.username !== "root");
+  return { zfs: needed ? [...sudo, zfs] : [zfs], privileged: privileged ? sudo : [] };
+}
+
+/** Volumes that are file systems, as the section says. */
+export function filesystems(section: DatasetSection): FilesystemSettings {
+  const mode = section.datasetPermissionsMode;
+  const user = section.datasetPermissionsUser;
+  const group = section.datasetPermissionsGroup;
+  const acls = (section.datasetPermissionsAcls ?? []).map(line => line.trim().split(/\s+/));
+  const some = mode !== undefined || user !== undefined || group !== undefined || acls.length > 0;
+  return {
+    type: "filesystem",
+    quotas: section.datasetEnableQuotas,
+    reservation: section.datasetEnableReservation,
+    permissions: some ? { mode, user, group, acls, aclsProgram: section.datasetPermissionsAclsBinary } : undefined,
+  };
+}
+
+/** Volumes that are block devices, as the section says. */
+export const devices = (section: ZvolSection): VolumeSettings => ({
+  type: "volume",
+  blocksize: section.zvolBlocksize,
+  compression: section.zvolCompression,
+  dedup: section.zvolDedup,
+  thick: section.zvolEnableReservation,
+});
+
+/** The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. */
+export function storeOn(
+  zfs: Zfs,
+  identity: Identity,
+  section: DatasetSection | ZvolSection,
+  volumes: FilesystemSettings | VolumeSettings,
+  sharing: Sharing,
+  close: () => Promise<void>,
+): DatasetStore {
+  const settings: StoreSettings = {
+    parent: section.datasetParentName,
+    detachedParent: section.detachedSnapshotsDatasetParentName,
+    datasetProperties: section.datasetProperties ?? {},
+    snapshotProperties: section.snapshotProperties ?? {},
+    volumes,
+    sharing: sharing.values ?? {},
+    noteKeys: sharing.noteKeys ?? [],
+    protocol: sharing.protocol,
+    dependents: section.deleteWithDependents,
+  };
+  const names = new Names(settings.parent, settings.detachedParent, identity.maxIdBytes);
+  return new DatasetStore(new Space(identity, settings, names, zfs), close);
+}
+
+/** zfs(8) on the host of a connection, and how that is let go. */
+export function cliOf(section: DatasetSection | ZvolSection, ssh: Ssh | undefined, ports: Ports) {
+  const { value: host, release } = hostOf(ssh, ports);
+  const words = wordsOf(section, ssh);
+  return { zfs: new ZfsCli(host, words), host, words, close: release };
+}

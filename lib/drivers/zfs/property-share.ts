@@ -1,0 +1,47 @@
+import type { Access } from "../../core/access.ts";
+import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
+import type { Context } from "../driver.ts";
+import type { Notes, Share } from "../store.ts";
+import type { ZfsAsset } from "./asset.ts";
+
+/**
+ * File systems that ZFS shares by a property of theirs, which a new volume has from its beginning; so there is nothing to do but to
+ * say where it is.
+ */
+export class PropertyShare implements Share<ZfsAsset> {
+  readonly protocol: "nfs" | "smb";
+  readonly access: Access;
+  readonly growsOnNode = false;
+  readonly #server: string;
+
+  /** `server`: the host as nodes reach it. */
+  constructor(protocol: "nfs" | "smb", server: string) {
+    this.protocol = protocol;
+    this.access = protocols[protocol];
+    this.#server = server;
+  }
+
+  /** A volume keeps what was said of it for its whole life. */
+  async publish(asset: ZfsAsset): Promise<Notes> {
+    return asset.finished ? {} : this.#place(asset);
+  }
+
+  context(asset: ZfsAsset): Context {
+    const { server, share } = asset.notes;
+    return server !== undefined && share !== undefined ? { server, share } : this.#place(asset);
+  }
+
+  /** Throws "failed-precondition" for a file system that is not mounted anywhere. */
+  #place({ dataset, mountpoint }: ZfsAsset): { readonly server: string; readonly share: string } {
+    if (this.protocol === "smb") return { server: this.#server, share: usershareName(dataset) };
+    if (mountpoint !== undefined) return { server: this.#server, share: mountpoint };
+    throw new CsiError(
+      "failed-precondition",
+      `${dataset} is not mounted, so NFS cannot share it; give the dataset above it a mountpoint`,
+    );
+  }
+}
+
+/** The name that OpenZFS gives to a usershare (lib/libshare/os/linux/smb.c): of the whole dataset, since names are the server's. */
+const usershareName = (dataset: string): string => dataset.replace(/[-/ ]/g, "_");

@@ -1,0 +1,144 @@
+import type { Call } from "../../core/call.ts";
+import { assetLook, assetProperties, ownValue, shownValue } from "./asset.ts";
+import { isTemporary, isVolumeId } from "./names.ts";
+import { isSnapshot } from "./sources.ts";
+import type { Space } from "./space.ts";
+import { property } from "./user-properties.ts";
+import { type Destruction, type Entry, ZfsError } from "./zfs.ts";
+
+/** How often a busy dataset is tried again, and after how many milliseconds. */
+const busyPausesMs = [300, 700, 1500];
+
+/** What is known of a dataset that is to be removed. */
+interface Doomed {
+  readonly entry: Entry;
+  readonly below: readonly Entry[];
+}
+
+const belowProperties = ["type", "guid", "clones", "defer_destroy", property.snapshotName, property.managed];
+
+const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
+
+/** What keeps a volume from being removed, in words; undefined when nothing does. */
+function obstacle({ entry, below }: Doomed): { readonly why: string; readonly passing: boolean } | undefined {
+  const child = below.find(each => shownValue(each, "type") !== "snapshot");
+  if (child) return { why: `the dataset ${child.name}, which csimux did not make, lies below it`, passing: false };
+  const snapshots = below.filter(isSnapshot).map(nameOf);
+  if (snapshots.length > 0)
+    return { why: `it has snapshots: ${snapshots.slice(0, 5).join(", ")}; delete them first`, passing: true };
+  const cloned = below.find(each => (shownValue(each, "clones") ?? "") !== "");
+  if (!cloned) return undefined;
+  const clones = shownValue(cloned, "clones")?.split(",").slice(0, 5).join(", ");
+  return { why: `${entry.name} is the origin of ${clones}; delete those first`, passing: true };
+}
+
+/** Throws "failed-precondition" when the volume cannot be removed, before anything of it is undone. */
+export async function refuseRemoval(space: Space, id: string, call: Call): Promise<void> {
+  const { doomed } = await look(space, id, call);
+  const found = doomed && obstacle(doomed);
+  if (found && !(found.passing && space.settings.dependents === "tombstone"))
+    throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+}
+
+/** Removes a volume, with what interrupted creations of it left. Success when there is nothing. */
+export async function removeVolume(space: Space, id: string, call: Call): Promise<void> {
+  if (!isVolumeId(id)) return;
+  const { doomed, staging } = await look(space, id, call);
+  if (doomed) {
+    const found = obstacle(doomed);
+    if (!found) await destroyed(space, doomed, call);
+    else if (found.passing && space.settings.dependents === "tombstone") await setAside(space, id, doomed.entry, call);
+    else throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+  }
+  if (staging) await space.zfs.destroy(space.names.staging(id), { recursive: true }, call.signal);
+  await reap(space, call);
+}
+
+/** Reads a volume with what lies below it, and whether a copy of its name is under way. */
+async function look(space: Space, id: string, call: Call): Promise<{ doomed: Doomed | undefined; staging: boolean }> {
+  const { names, zfs, settings } = space;
+  const dataset = names.dataset(id);
+  const seen = assetLook(settings, names, id);
+  const all = await zfs.family(
+    dataset,
+    {
+      names: [...seen.names, names.staging(id)],
+      properties: [...new Set([...seen.properties, ...belowProperties])],
+    },
+    call.signal,
+  );
+  const entry = all.get(dataset);
+  const staging = all.has(names.staging(id));
+  if (!entry) return { doomed: undefined, staging };
+  if (ownValue(entry, property.managed) === "true" || ownValue(entry, property.tombstone) === id)
+    return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, staging };
+  throw space.error(
+    "failed-precondition",
+    `the dataset ${dataset} is no volume of csimux (${property.managed} is not "true" on it); it is left as it is`,
+  );
+}
+
+const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
+  all.filter(({ name }) => name.startsWith(`${dataset}@`) || name.startsWith(`${dataset}/`));
+
+/** A snapshot that was made for this clone goes with it: it is marked first, so that no interruption leaves it behind. */
+async function destroyed(space: Space, { entry }: Pick<Doomed, "entry">, call: Call): Promise<void> {
+  const { zfs, settings } = space;
+  const mountpoint = shownValue(entry, "mountpoint");
+  const exports = settings.protocol === "nfs" && shownValue(entry, "mounted") === "yes" && mountpoint;
+  const how: Destruction = {
+    recursive: true,
+    ...(exports && { exported: { mountpoint: exports, sharenfs: ownValue(entry, "sharenfs") } }),
+  };
+  const origin = shownValue(entry, "origin");
+  if (origin !== undefined && isTemporary(origin.slice(origin.indexOf("@") + 1)))
+    await zfs.destroy(origin, { deferred: true }, call.signal);
+  for (const pauseMs of [...busyPausesMs, undefined]) {
+    try {
+      return await zfs.destroy(entry.name, how, call.signal);
+    } catch (error) {
+      if (!(error instanceof ZfsError) || error.failure !== "busy" || pauseMs === undefined) throw error;
+      await pause(pauseMs, call.signal);
+    }
+  }
+}
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
+
+/** Gives a volume another name, under which it stays until nothing needs it. What it was is written down before it is gone. */
+async function setAside(space: Space, id: string, entry: Entry, call: Call): Promise<void> {
+  const { zfs, names, settings } = space;
+  const to = names.tombstone(shownValue(entry, "guid") ?? "");
+  const quiet = settings.volumes.type === "filesystem" ? { sharenfs: "off", sharesmb: "off", canmount: "noauto" } : {};
+  await zfs.set(entry.name, { [property.tombstone]: id, ...quiet }, call.signal);
+  await zfs.rename(entry.name, to, call.signal);
+  await zfs.set(to, { [property.managed]: "false" }, call.signal);
+}
+
+/** Destroys volumes that were set aside and that nothing needs any more, until there is none: one may be the origin of another. */
+export async function reap(space: Space, call: Call): Promise<void> {
+  const { names, zfs, settings } = space;
+  if (settings.dependents !== "tombstone") return;
+  for (let found = true; found; ) {
+    found = false;
+    const all = await zfs.below(names.parent, [settings.volumes.type], assetProperties(settings), 1, call.signal);
+    for (const entry of all.filter(({ name }) => names.isTombstone(name))) {
+      const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
+      if (obstacle({ entry, below: belowOf(entry.name, [...all.values()]) })) continue;
+      await destroyed(space, { entry }, call);
+      found = true;
+    }
+  }
+}

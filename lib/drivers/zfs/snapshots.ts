@@ -1,0 +1,201 @@
+import type { Call } from "../../core/call.ts";
+import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import { pageOf } from "../pages.ts";
+import { assetLook, assetOf, ownValue, shownValue, type ZfsAsset } from "./asset.ts";
+import { isVolumeId, snapshotId } from "./names.ts";
+import { switched } from "./parameters.ts";
+import { reap } from "./removal.ts";
+import { findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
+import type { Space } from "./space.ts";
+import { property } from "./user-properties.ts";
+import { snapshotValues } from "./values.ts";
+import { type Entry, ZfsError } from "./zfs.ts";
+
+/** Snapshots of datasets: in their volume, or as copies of their own. */
+export class DatasetSnapshots implements Snapshotting {
+  readonly #space: Space;
+
+  constructor(space: Space) {
+    this.#space = space;
+  }
+
+  async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
+    const { names, identity, zfs } = this.#space;
+    const own = names.snapshotName(name, volumeId);
+    const volume = await this.#volume(volumeId, call);
+    await this.#refuseTaken(name, own, volumeId, call);
+    const values = snapshotValues(this.#space.settings, { name, volume: volumeId, bytes: volume.bytes, parameters });
+    if (switched(parameters, identity, "detachedSnapshots")) return this.#copied(volume, own, values, call);
+    const snapshot = `${volume.dataset}@${own}`;
+    const look = { names: [names.pool, snapshot], properties: snapshotProperties };
+    const { entries } = await zfs.snapshot([snapshot], values, look, call.signal);
+    return this.#existing(`${volumeId}@${own}`, name, volumeId, entries.get(snapshot));
+  }
+
+  async delete(id: string, call: Call): Promise<void> {
+    const parts = snapshotId(id);
+    if (!parts) return;
+    const { zfs } = this.#space;
+    const entry = await findSnapshot(this.#space, id, call);
+    if (entry) await zfs.destroy(entry.name, parts.detached ? { recursive: true } : { deferred: true }, call.signal);
+    if (parts.detached) await this.#tidy(parts.volume, parts.name, call);
+    else await reap(this.#space, call);
+  }
+
+  async get(id: string, call: Call): Promise<Snapshot> {
+    const entry = await findSnapshot(this.#space, id, call);
+    if (entry && ownValue(entry, property.success) === "true") return snapshotOf(id, entry);
+    throw this.#space.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+  }
+
+  async list(
+    filter: { readonly volumeId: string | undefined },
+    page: PageRequest,
+    call: Call,
+  ): Promise<Page<Snapshot>> {
+    const { volumeId } = filter;
+    if (volumeId !== undefined && !isVolumeId(volumeId)) return { items: [], next: undefined };
+    const [attached, detached] = await Promise.all([this.#attached(volumeId, call), this.#detached(volumeId, call)]);
+    const all = new Map([...attached, ...detached]);
+    const load = async (id: string) => {
+      const entry = all.get(id);
+      return entry && snapshotOf(id, entry);
+    };
+    return pageOf([...all.keys()], id => snapshotId(id) !== undefined, page, load);
+  }
+
+  async #volume(id: string, call: Call): Promise<ZfsAsset> {
+    const { names, settings, zfs } = this.#space;
+    if (isVolumeId(id)) {
+      const entries = await zfs.read(assetLook(settings, names, id), call.signal);
+      const asset = assetOf(id, entries.get(names.dataset(id)), settings);
+      if (asset?.finished) return asset;
+    }
+    throw this.#space.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
+  }
+
+  /** Throws "already-exists" when another volume has a snapshot of this name (CSI CreateSnapshot). */
+  async #refuseTaken(name: string, own: string, volumeId: string, call: Call): Promise<void> {
+    const { names, zfs } = this.#space;
+    const [datasets, copies] = await Promise.all([
+      zfs.holders(names.parent, own, call.signal),
+      this.#detached(undefined, call),
+    ]);
+    const holders = datasets.filter(each => each !== names.dataset(volumeId));
+    const taken = (volume: string) =>
+      this.#space.error("already-exists", `snapshot "${name.slice(0, 128)}" exists, of volume "${volume}"`);
+    if (holders.length > 0) {
+      const look = { names: holders.map(each => `${each}@${own}`), properties: snapshotProperties };
+      for (const entry of (await zfs.read(look, call.signal)).values()) {
+        const volume = ownValue(entry, property.snapshotVolume) ?? names.volumeOf(entry.name.split("@")[0] ?? "");
+        if (isSnapshot(entry) && volume !== volumeId) throw taken(volume ?? entry.name);
+      }
+    }
+    for (const [id] of copies) {
+      const parts = snapshotId(id);
+      if (parts && parts.name === own && parts.volume !== volumeId) throw taken(parts.volume);
+    }
+  }
+
+  /** The answer for a snapshot that stands there now, made by this call or by an earlier one. */
+  #existing(id: string, name: string, volumeId: string, entry: Entry | undefined): Snapshot {
+    if (isSnapshot(entry) && ownValue(entry, property.snapshotName) === name) return snapshotOf(id, entry);
+    if (entry && shownValue(entry, "defer_destroy") === "on")
+      throw this.#space.error(
+        "aborted",
+        `the deleted snapshot "${id}" stays until the volumes made from it are gone; repeat the call then`,
+      );
+    throw this.#space.error(
+      "already-exists",
+      `volume "${volumeId}" has a snapshot "${id}" that csimux did not take under this name`,
+    );
+  }
+
+  /** A snapshot as a full copy beside the volumes: it needs nothing of its volume. */
+  async #copied(
+    volume: ZfsAsset,
+    own: string,
+    values: Readonly<Record<string, string>>,
+    call: Call,
+  ): Promise<Snapshot> {
+    const { names, zfs, settings } = this.#space;
+    const { signal } = call;
+    const id = `${volume.id}/${own}`;
+    const target = names.snapshot({ volume: volume.id, name: own, detached: true });
+    const from = names.sourceForSnapshot(volume.id, own);
+    const look = { names: [names.pool, target], properties: snapshotProperties };
+    if (!(await zfs.read(look, signal)).has(target)) {
+      const staging = names.snapshotStaging(volume.id, own);
+      await this.#container(volume.id, signal);
+      await zfs.snapshot([from], {}, look, signal);
+      const quiet =
+        settings.volumes.type === "filesystem" ? { canmount: "noauto", readonly: "on" } : { readonly: "on" };
+      await zfs.copy({ from, to: staging, values: quiet }, signal);
+      await zfs.set(staging, values, signal);
+      await zfs.rename(staging, target, signal);
+    }
+    await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
+    await zfs.destroy(from, { deferred: true }, signal);
+    const entry = (await zfs.read(look, signal)).get(target);
+    return this.#existing(id, values[property.snapshotName] ?? "", volume.id, entry);
+  }
+
+  /** The dataset that holds the detached snapshots of a volume. */
+  async #container(volume: string, signal: AbortSignal): Promise<void> {
+    const { names, zfs } = this.#space;
+    const name = names.container(volume);
+    const look = { names: [name], properties: ["type"] };
+    await zfs.create({ name, volsize: undefined, values: {}, permissions: undefined }, true, look, signal);
+  }
+
+  /** Removes what creations of a detached snapshot left, and its container once that is empty. */
+  async #tidy(volume: string, name: string, call: Call): Promise<void> {
+    const { names, zfs } = this.#space;
+    await zfs.destroy(names.snapshotStaging(volume, name), { recursive: true }, call.signal);
+    await zfs.destroy(names.sourceForSnapshot(volume, name), { deferred: true }, call.signal);
+    await zfs.destroy(names.container(volume), {}, call.signal).catch((error: unknown) => {
+      if (!(error instanceof ZfsError) || error.failure !== "dependents") throw error;
+    });
+  }
+
+  async #attached(volumeId: string | undefined, call: Call): Promise<readonly (readonly [string, Entry])[]> {
+    const { names, zfs } = this.#space;
+    const aside = await tombstones(this.#space, call.signal);
+    const ids = new Map([...aside].map(([id, dataset]) => [dataset, id]));
+    const parents =
+      volumeId === undefined
+        ? [names.parent]
+        : [names.dataset(volumeId), ...(aside.get(volumeId) ? [aside.get(volumeId) ?? ""] : [])];
+    const depth = volumeId === undefined ? 2 : 1;
+    const entries = await Promise.all(
+      parents.map(parent => zfs.below(parent, ["snapshot"], snapshotProperties, depth, call.signal)),
+    );
+    return entries.flat().flatMap(entry => {
+      const [dataset = "", name = ""] = entry.name.split("@");
+      const volume = names.volumeOf(dataset) ?? ids.get(dataset);
+      return volume !== undefined && isSnapshot(entry) ? [[`${volume}@${name}`, entry] as const] : [];
+    });
+  }
+
+  async #detached(volumeId: string | undefined, call: Call): Promise<readonly (readonly [string, Entry])[]> {
+    const { names, zfs, settings } = this.#space;
+    const parent = volumeId === undefined ? names.detachedParent : names.container(volumeId);
+    const depth = volumeId === undefined ? 2 : 1;
+    const entries = await zfs.below(parent, [settings.volumes.type], snapshotProperties, depth, call.signal);
+    return entries.flatMap(entry => {
+      const id = entry.name.slice(names.detachedParent.length + 1);
+      return snapshotId(id) && isSnapshot(entry) ? [[id, entry] as const] : [];
+    });
+  }
+}
+
+function snapshotOf(id: string, entry: Entry): Snapshot {
+  const seconds = Number(shownValue(entry, "creation") ?? 0);
+  return {
+    id,
+    volumeId: snapshotId(id)?.volume ?? "",
+    bytes: snapshotBytes(entry),
+    createdAt: new Date(seconds * 1000),
+    ready: true,
+  };
+}

@@ -1,0 +1,134 @@
+import type { Call } from "../../core/call.ts";
+import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
+import { afterFailure, type Meaning } from "../failure.ts";
+import { pageOf } from "../pages.ts";
+import type { Notes, VolumeStore } from "../store.ts";
+import { assetLook, assetOf, assetProperties, bytesOf, shownValue, type ZfsAsset } from "./asset.ts";
+import { makeEmpty, makeFrom } from "./making.ts";
+import { isVolumeId } from "./names.ts";
+import { refuseRemoval, removeVolume } from "./removal.ts";
+import { DatasetSnapshots } from "./snapshots.ts";
+import type { Space } from "./space.ts";
+import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
+import { sizeValues, wholeBlocks } from "./values.ts";
+
+const clonable = ["volume", "snapshot"] as const;
+
+/** Volumes as datasets or zvols: direct children of one dataset, with what is known of them in their user properties. */
+export class DatasetStore implements VolumeStore<ZfsAsset> {
+  readonly clonesFrom = clonable;
+  readonly snapshots: DatasetSnapshots;
+  readonly #space: Space;
+  readonly #close: () => Promise<void>;
+
+  /** `close` is called when nobody needs the store any more. */
+  constructor(space: Space, close: () => Promise<void>) {
+    this.#space = space;
+    this.#close = close;
+    this.snapshots = new DatasetSnapshots(space);
+  }
+
+  idOf(name: string): string {
+    return this.#space.names.idOf(name);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
+    const { source } = spec;
+    try {
+      return await (source ? makeFrom(this.#space, { ...spec, source }, call) : makeEmpty(this.#space, spec, call));
+    } catch (error) {
+      const doing = `create volume "${spec.name.slice(0, 160)}"`;
+      throw await afterFailure(error, () => this.#undo(spec, call), this.#space, doing, call);
+    }
+  }
+
+  async find(id: string, call: Call): Promise<ZfsAsset | undefined> {
+    if (!isVolumeId(id)) return undefined;
+    const { zfs, settings, names } = this.#space;
+    const entries = await zfs.read(assetLook(settings, names, id), call.signal);
+    return assetOf(id, entries.get(names.dataset(id)), settings);
+  }
+
+  async note(asset: ZfsAsset, notes: Notes, call: Call): Promise<ZfsAsset> {
+    const values = Object.fromEntries(Object.entries(notes).map(([key, value]) => [noteProperty(key), value]));
+    for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
+    await this.#space.zfs.set(asset.dataset, values, call.signal);
+    return { ...asset, notes: { ...asset.notes, ...notes } };
+  }
+
+  async finish(asset: ZfsAsset, notes: Notes, call: Call): Promise<ZfsAsset> {
+    const { settings, zfs } = this.#space;
+    const context = contextText({ node_attach_driver: settings.protocol, ...notes });
+    refuseUnfit(property.context, context);
+    await zfs.set(asset.dataset, { [property.context]: context, [property.success]: "true" }, call.signal);
+    return { ...asset, notes: { ...asset.notes, ...notes }, finished: true };
+  }
+
+  async refuseRemoval(asset: ZfsAsset, call: Call): Promise<void> {
+    await refuseRemoval(this.#space, asset.id, call);
+  }
+
+  async destroy(id: string, call: Call): Promise<void> {
+    await removeVolume(this.#space, id, call);
+  }
+
+  explain(error: unknown): Meaning | undefined {
+    return this.#space.explain(error);
+  }
+
+  async resize(asset: ZfsAsset, bytes: bigint, call: Call): Promise<ZfsAsset> {
+    const { settings, zfs } = this.#space;
+    if (settings.volumes.type === "filesystem") {
+      await zfs.set(asset.dataset, sizeValues(settings, bytes), call.signal);
+      return { ...asset, bytes };
+    }
+    const whole = wholeBlocks(bytes, asset.block || 1n);
+    const thick = settings.volumes.thick ? { refreservation: "auto" } : {};
+    await zfs.set(asset.dataset, { volsize: String(whole), ...thick }, call.signal);
+    return { ...asset, bytes: whole };
+  }
+
+  /** What the parent has left; while it does not exist, what is left above it. */
+  async available(_parameters: Context, call: Call): Promise<bigint> {
+    const { names, zfs } = this.#space;
+    const parts = names.parent.split("/");
+    const above = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+    const entries = await zfs.read({ names: above, properties: ["available"] }, call.signal);
+    const nearest = above.filter(name => entries.has(name)).at(-1) ?? "";
+    return bytesOf(shownValue(entries.get(nearest), "available"));
+  }
+
+  async list(page: PageRequest, call: Call): Promise<Page<ZfsAsset>> {
+    const { names, settings, zfs } = this.#space;
+    const entries = await zfs.below(names.parent, [settings.volumes.type], assetProperties(settings), 1, call.signal);
+    const assets = new Map(
+      entries.flatMap(entry => {
+        const id = names.volumeOf(entry.name);
+        const asset = id === undefined ? undefined : assetOf(id, entry, settings);
+        return asset?.finished ? [[asset.id, asset] as const] : [];
+      }),
+    );
+    return pageOf([...assets.keys()], isVolumeId, page, async id => assets.get(id));
+  }
+
+  /** Whether zfs can be called and the pools are there. */
+  async check(call: Call): Promise<void> {
+    const { names, zfs } = this.#space;
+    const detached = names.detachedParent.split("/")[0] ?? "";
+    await zfs.read({ names: [...new Set([names.pool, detached])], properties: ["type"] }, call.signal);
+  }
+
+  close(): Promise<void> {
+    return this.#close();
+  }
+
+  /** Removes what a failed creation left. What stands there for another request stays. */
+  async #undo(spec: VolumeSpec, call: Call): Promise<boolean> {
+    const id = this.idOf(spec.name);
+    const asset = await this.find(id, call);
+    const { zfs, names } = this.#space;
+    if (asset && !asset.finished && asset.name === spec.name) await this.destroy(id, call);
+    else if (!asset) await zfs.destroy(names.staging(id), { recursive: true }, call.signal);
+    return true;
+  }
+}

@@ -1,0 +1,148 @@
+/** What stands in a pool. */
+export type Kind = "filesystem" | "volume" | "snapshot";
+
+/** A property as ZFS has it: sizes in bytes, times in seconds. `own`: not inherited and no default (source local or received). */
+export interface Property {
+  readonly value: string;
+  readonly own: boolean;
+}
+
+/** A dataset or snapshot with the properties that were asked for; one without a value is absent. */
+export interface Entry {
+  readonly name: string;
+  readonly properties: ReadonlyMap<string, Property>;
+}
+
+/** Entries by name; what does not exist is absent. */
+export type Entries = ReadonlyMap<string, Entry>;
+
+/** What is to be read along, after the change: names, and properties of each. */
+export interface Look {
+  readonly names: readonly string[];
+  readonly properties: readonly string[];
+}
+
+/** New values by property, native and user properties alike; undefined: inherited again. */
+export type Values = Readonly<Record<string, string | undefined>>;
+
+/** Mode, owner and access control lists of the top folder of a file system. Absent parts stay as they are. */
+export interface Permissions {
+  readonly mode: string | undefined;
+  readonly user: string | undefined;
+  readonly group: string | undefined;
+  /** The arguments of each call of the program that sets access control lists. */
+  readonly acls: readonly (readonly string[])[];
+  readonly aclsProgram: string;
+}
+
+/** A dataset to be made, all at once with its properties. */
+export interface NewDataset {
+  readonly name: string;
+  /** Size of a volume in bytes; undefined for a file system. */
+  readonly volsize: bigint | undefined;
+  readonly values: Readonly<Record<string, string>>;
+  /** Applied to a file system right after it was made. */
+  readonly permissions: Permissions | undefined;
+}
+
+/** Whether this call made it, and what stands there now. When it did not, something was there before. */
+export interface Made {
+  readonly made: boolean;
+  readonly entries: Entries;
+}
+
+/** A snapshot to clone. `temporary`: made for this clone, if it is not there, and gone with it. */
+export interface Origin {
+  readonly snapshot: string;
+  readonly temporary: boolean;
+}
+
+/** A full copy of a snapshot into a dataset that does not exist yet, or that an interrupted copy has begun. */
+export interface Copy {
+  readonly from: string;
+  readonly to: string;
+  /** Set on the copy from its beginning. */
+  readonly values: Readonly<Record<string, string>>;
+}
+
+/** How something is destroyed. */
+export interface Destruction {
+  /** With its snapshots. */
+  readonly recursive?: boolean;
+  /** A snapshot with clones or holds goes later, with the last of them. */
+  readonly deferred?: boolean;
+  /** A file system that clients may have mounted: where it lies, and how it is shared over NFS of its own. */
+  readonly exported?: { readonly mountpoint: string; readonly sharenfs: string | undefined };
+}
+
+/** Why ZFS did not do something. */
+export type ZfsFailure =
+  | "absent"
+  | "pool-absent"
+  | "exists"
+  | "busy"
+  | "dependents"
+  | "held"
+  | "full"
+  | "denied"
+  | "suspended"
+  | "size"
+  | "invalid"
+  | "other";
+
+/** Something that ZFS refused; the message is ZFS's own, one line. */
+export class ZfsError extends Error {
+  override readonly name = "ZfsError";
+  readonly failure: ZfsFailure;
+  constructor(failure: ZfsFailure, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.failure = failure;
+  }
+}
+
+/**
+ * The pools of one host: the few verbs that volumes need, each of one round trip. Names and values are checked by the caller.
+ * Every method throws ZfsError, or CommandError and its like when the host was not reached or nobody knows what it did.
+ */
+export interface Zfs {
+  /** Throws "pool-absent" when a pool among the names is not there, for then nothing is known of what is in it. */
+  read(look: Look, signal: AbortSignal): Promise<Entries>;
+  /** Makes a dataset unless something stands there. `parents`: those above it too. Throws "absent" when its parent is not there. */
+  create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made>;
+  /** As `create`, from a snapshot; throws "absent" when that is not there. */
+  clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made>;
+  /** Sets values on a dataset or snapshot. All that are not undefined go in one step. */
+  set(name: string, values: Values, signal: AbortSignal): Promise<void>;
+  /** Applies permissions to a mounted file system. */
+  permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void>;
+  /** Takes snapshots, all at one moment or none. Throws "exists" when one is there. */
+  snapshot(
+    names: readonly [string, ...string[]],
+    values: Readonly<Record<string, string>>,
+    look: Look,
+    signal: AbortSignal,
+  ): Promise<Made>;
+  /** Datasets directly below `parent` that have a snapshot of this name. */
+  holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]>;
+  /**
+   * A dataset and what lies directly below it, of these kinds; with `depth` 2 one level more. Nothing when it is not there.
+   * Throws as `read`.
+   */
+  below(
+    parent: string,
+    kinds: readonly Kind[],
+    properties: readonly string[],
+    depth: 1 | 2,
+    signal: AbortSignal,
+  ): Promise<readonly Entry[]>;
+  /** A dataset with all that lies directly below it, and other things that are read along, by name. Throws as `read`. */
+  family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries>;
+  /** Destroys one thing; success when it is gone or never was. */
+  destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void>;
+  /** Gives a dataset another name, with its snapshots and what lies below. */
+  rename(from: string, to: string, signal: AbortSignal): Promise<void>;
+  /** Mounts a file system; success when it is mounted. */
+  mount(name: string, signal: AbortSignal): Promise<void>;
+  /** Copies, or goes on copying, to the end. Throws "busy" when somebody else does. */
+  copy(copy: Copy, signal: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,128 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { safeParse } from "valibot";
+import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
+import type { Identity } from "../../../lib/drivers/module.ts";
+import { zfs } from "../../../lib/drivers/zfs/module.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { localHost } from "../../../lib/io/local-host.ts";
+import { CommandError } from "../../../lib/io/runner.ts";
+import type { Script, Step, StorageHost } from "../../../lib/io/script.ts";
+import type { DriverRig } from "../../contract/rig.ts";
+import { localPorts } from "../../fakes/ports.ts";
+import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
+
+/** What a connection of a test says, beside its parents. */
+export interface ZfsOptions {
+  readonly driver: string;
+  readonly zfs?: object;
+  readonly instanceId?: string;
+  readonly maxIdBytes?: number;
+}
+
+/** A rig that shows its pools. */
+export interface ZfsRig extends DriverRig {
+  readonly fake: FakeZfs;
+  /** A driver that reaches the pools through this host. */
+  on(host: StorageHost): Driver;
+  readonly host: StorageHost;
+}
+
+const parents = { datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s" };
+
+const sections: Readonly<Record<string, object>> = {
+  "zfs-generic-nfs": {
+    nfs: {
+      shareHost: "nas",
+      shareStrategy: "setDatasetProperties",
+      shareStrategySetDatasetProperties: { properties: { sharenfs: "rw" } },
+    },
+  },
+  "zfs-generic-smb": {
+    smb: {
+      shareHost: "nas",
+      shareStrategy: "setDatasetProperties",
+      shareStrategySetDatasetProperties: { properties: { sharesmb: "on" } },
+    },
+  },
+};
+
+/** Opens a driver as its module does, from the sections of a file. */
+export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
+  const module = zfs.find(({ names }) => names.includes(options.driver));
+  const quotas = /nfs|smb|dataset/.test(options.driver) ? { datasetEnableQuotas: true } : {};
+  const config = { ...sections[options.driver], zfs: { ...parents, ...quotas, ...options.zfs } };
+  if (!module?.open) throw new Error(`${options.driver} cannot be opened`);
+  const parsed = safeParse(module.schema, config);
+  if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
+  const identity: Identity = {
+    connection: "c1",
+    driver: options.driver,
+    instanceId: options.instanceId,
+    maxIdBytes: options.maxIdBytes ?? 123,
+  };
+  return module.open(identity, parsed.output as never, localPorts(host.runner, host));
+}
+
+/** A host whose n-th step is the last: nothing after it has any effect, and nobody hears how it ended. */
+function mortal(host: StorageHost, last: number, when: "before" | "after") {
+  let count = 0;
+  let dead = false;
+  const lost = () => new CommandError("fake", "zfs", "lost", "the process was killed");
+  const script = async (whole: Script, signal: AbortSignal) => {
+    if (dead) throw lost();
+    const left = last - count - (when === "before" ? 1 : 0);
+    count += whole.steps.length;
+    if (count < last) return host.script(whole, signal);
+    dead = true;
+    const [first, ...rest] = whole.steps.slice(0, left) as readonly Step[];
+    if (first) await host.script({ ...whole, steps: [first, ...rest] }, signal);
+    throw lost();
+  };
+  return { host: { ...host, script }, dead: () => dead };
+}
+
+const marker = "content.txt";
+
+/** Pools of the model, and drivers on them. */
+export async function zfsRig(options: ZfsOptions): Promise<ZfsRig> {
+  const fake = await fakeZfs();
+  const local = localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
+  const host = localHost(inProcess(fake, local));
+  const place = (volume: Volume) => fake.place(`tank/k/v/${volume.id}`);
+  return {
+    fake,
+    host,
+    on: other => openZfs(options, other),
+    open: () => openZfs(options, host),
+    dying(step, when) {
+      const { host: dying, dead } = mortal(host, step, when);
+      return { driver: openZfs(options, dying), dead };
+    },
+    async write(volume, text) {
+      const path = place(volume);
+      mkdirSync(path, { recursive: true });
+      writeFileSync(join(path, marker), text);
+    },
+    async read(volume) {
+      const path = join(place(volume), marker);
+      return existsSync(path) ? readFileSync(path, "utf8") : undefined;
+    },
+    hostileSnapshots: [
+      "a@",
+      "@a",
+      "a@b@c",
+      "a/b/c",
+      "../v@x",
+      "pvc-1@a,b",
+      "pvc-1@%",
+      "pvc-1",
+      "pvc-1/",
+      "-r@x",
+      "a@-r",
+    ],
+    remains: async () =>
+      fake.with(pools => pools.all().map(({ name }) => name)).filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
+    close: () => fake.close(),
+  };
+}

@@ -1,0 +1,78 @@
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { Pools, type Thing } from "./pool.ts";
+import { type Result, run } from "./run.ts";
+
+/** A host with pools: a folder of programs to put first on a PATH, and what stands in the pools. */
+export interface FakeZfs {
+  readonly folder: string;
+  /** Holds zfs and zpool. */
+  readonly bin: string;
+  /** Runs zfs as an administrator would. Throws what it says when it fails. */
+  zfs(...argv: readonly string[]): string;
+  /** Looks at the model, or changes it behind everybody's back. */
+  with<T>(work: (pools: Pools) => T): T;
+  /** The dataset or snapshot of a name. */
+  find(name: string): Thing | undefined;
+  /** Where the content of a dataset lies now. */
+  place(name: string): string;
+  /** The commands that ran, one line each, and forgets them. */
+  commands(): readonly string[];
+  close(): Promise<void>;
+}
+
+const source = join(import.meta.dir, "main.ts");
+
+/** A host with the pool `tank` of `bytes` bytes. */
+export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
+  const folder = await mkdtemp(join(tmpdir(), "csimux-zfs-"));
+  const bin = join(folder, "bin");
+  mkdirSync(bin);
+  for (const program of ["zfs", "zpool"]) {
+    writeFileSync(
+      join(bin, program),
+      `#!/bin/sh\nFAKE_ZFS='${folder}' exec '${process.execPath}' '${source}' ${program} "$@"\n`,
+    );
+    chmodSync(join(bin, program), 0o755);
+  }
+  const within = <T>(work: (pools: Pools) => T): T => {
+    const pools = new Pools(folder);
+    const result = work(pools);
+    pools.save();
+    return result;
+  };
+  within(pools => pools.addPool("tank", bytes));
+  return {
+    folder,
+    bin,
+    zfs(...argv) {
+      const { out, err, code } = run(folder, "zfs", argv, "");
+      if (code !== 0) throw new Error(err);
+      return out;
+    },
+    with: within,
+    find: name => within(pools => pools.find(name)),
+    place: name =>
+      within(pools => {
+        const thing = pools.find(name);
+        if (!thing) throw new Error(`there is no ${name}`);
+        return pools.place(thing);
+      }),
+    commands: () => within(pools => pools.state.log.splice(0)),
+    close: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** The same model without a process for each command: what is called `zfs` runs here, everything else in `others`. */
+export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner => ({
+  where: "fake",
+  async run(command, signal) {
+    const [program, ...argv] = command.argv;
+    if (program !== "zfs" && program !== "zpool") return others.run(command, signal);
+    const { out, err, code }: Result = run(fake.folder, program, argv, "");
+    return { stdout: out, stderr: err, exitCode: code };
+  },
+});
