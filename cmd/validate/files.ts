@@ -15,7 +15,7 @@ export class InputError extends Error {
 }
 
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
-const isCandidate = (name: string): boolean => isYaml(name) || name.endsWith(".json");
+const isCandidate = (name: string): boolean => /\.(?:ya?ml|json)$/i.test(name);
 
 /** What the command line names. */
 export interface Inputs {
@@ -115,10 +115,10 @@ async function folderOf(
   const { configFolder } = known;
   const folder = connectionFolder(configFolder, config);
   if (folder === undefined) return { files: [], missing: configFolder };
-  const files = readdirSync(folder).filter(name => isYaml(name) && !name.startsWith("."));
+  const files = readdirSync(folder).filter(name => isCandidate(name) && !name.startsWith("."));
   const read = files.sort().map((name): Input => {
     const path = join(folder, name);
-    return { file: path, text: textOf(path), role: "connection" };
+    return { file: path, text: textOf(path), role: isYaml(name) ? "connection" : "found" };
   });
   return { files: read };
 }

@@ -24,7 +24,16 @@ export function gather(
   outside: Outside,
   compile: PatternCompiler,
 ): Sorted {
-  const found: Gathered = { candidates: [], classes: [], helm: [], reported: [], placed: [], documents: 0 };
+  const found: Gathered = {
+    candidates: [],
+    classes: [],
+    helm: [],
+    volumes: [],
+    sealed: [],
+    reported: [],
+    placed: [],
+    documents: 0,
+  };
   for (const input of inputs) addInput(input, found);
   const mains = mainCandidates(found.candidates).map(({ leaf }) => mainFile(leaf, modules, outside));
   const main = mains[0];
@@ -48,12 +57,14 @@ export function gather(
       read.diagnostics.map(diagnostic => ({ leaf, diagnostic })),
     ),
   ];
-  const leaves = [...mains, ...connections, ...found.classes, ...found.helm].map(({ leaf }) => leaf);
+  const leaves = [...mains, ...connections, ...found.classes, ...found.helm, ...found.volumes].map(({ leaf }) => leaf);
   const world = {
     main,
     connections: distinct(connections),
     classes: found.classes,
     helm: found.helm,
+    volumes: found.volumes,
+    sealed: found.sealed,
     modules,
     compile,
   };

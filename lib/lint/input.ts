@@ -1,4 +1,4 @@
-import { failure, located } from "../schema/finding.ts";
+import { type Finding, failure, located, problem } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
@@ -64,9 +64,16 @@ export function addInput(input: Input, found: Gathered): void {
 const asServed = (source: Source, text: string): Source =>
   isConfiguration(kindOf(source.value)) && textOverBudget(text, fileBudget) ? parseYaml(source.file, text) : source;
 
+/** A file whose name keeps the daemon from reading it. */
+function passedOver(file: string): Finding | undefined {
+  if (/\.ya?ml$/.test(file) || !/\.(?:ya?ml|json)$/i.test(file)) return undefined;
+  const message = "the daemon reads files that end in .yaml or .yml only, and passes over this one";
+  return problem("file-not-read", [], message, `rename it to "${nameOf(file)}.yaml"`);
+}
+
 /** How much was found that csimux has to do with. */
-const sizeOf = ({ candidates, classes, helm, documents }: Gathered): number =>
-  candidates.length + classes.length + helm.length + documents;
+const sizeOf = ({ candidates, classes, helm, volumes, documents }: Gathered): number =>
+  candidates.length + classes.length + helm.length + volumes.length + documents;
 
 /** What reading another encoding as UTF-8 leaves behind, with its place. */
 function foreignText(file: string, text: string): Placed | undefined {
@@ -101,6 +108,8 @@ function addDocument(input: Input, source: Source, found: Gathered): void {
     found.candidates.push({ leaf, name, role, named: role === "main" });
   } else if (guess === "main" || guess === "connection") {
     found.candidates.push({ leaf, name, role: guess });
+    const finding = guess === "connection" ? passedOver(file) : undefined;
+    if (finding) found.reported.push({ leaf, finding });
   } else if (broken && role === "found" && text.includes("{{")) {
     // A template of a chart is no YAML yet.
   } else if (broken && (guess !== "other" || role === "given")) {

@@ -1,25 +1,18 @@
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { nearest } from "../schema/nearest.ts";
 import { sections } from "./facts.ts";
+import { kindNamed, type ObjectKind, objectKind } from "./object-kinds.ts";
 
 /** What a YAML document is, judged by its keys. */
-export type Kind = "main" | "connection" | "secret" | "storage-class" | "snapshot-class" | "list" | "helm" | "other";
-
-const objects: Readonly<Record<string, Kind>> = {
-  Secret: "secret",
-  StorageClass: "storage-class",
-  VolumeSnapshotClass: "snapshot-class",
-  List: "list",
-  SecretList: "list",
-  StorageClassList: "list",
-  VolumeSnapshotClassList: "list",
-};
+export type Kind = "main" | "connection" | ObjectKind | "helm" | "other";
 
 /** The kind of a document. Something with a section that only connection files have is one, even without `driver`. */
 export function kindOf(value: unknown): Kind {
   if (!isMapping(value)) return "other";
-  if (typeof value["kind"] === "string" && value["apiVersion"] !== undefined) return objects[value["kind"]] ?? "other";
-  if (isHelm(value)) return "helm";
+  const object = objectKind(value);
+  if (typeof value["kind"] === "string" && (object !== undefined || value["apiVersion"] !== undefined))
+    return object ?? "other";
+  if (isHelm(value) || helmBelow(value) !== undefined) return "helm";
   const { driver, proxy } = value;
   // A connection whose driver is wrong; a main file has a "proxy:" block.
   if (driver === "proxy" && proxy === undefined && hasSection(value)) return "connection";
@@ -40,11 +33,17 @@ const isHelm = (value: Mapping): boolean =>
 /** Whether csimux reads such a file itself. */
 export const isConfiguration = (kind: Kind): kind is "main" | "connection" => kind === "main" || kind === "connection";
 
+/** The key of an umbrella chart under which values of this chart stand. */
+export const helmBelow = (value: Mapping): string | undefined =>
+  isHelm(value) ? undefined : Object.keys(value).find(key => isHelm(mappingOf(value[key])));
+
+const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {});
+
 /** A guess for a document that cannot be parsed. */
 export function kindOfText(text: string): Kind {
   if (/^["']?apiVersion["']?:/m.test(text)) {
     const kind = /^["']?kind["']?:\s*["']?(\w+)/m.exec(text)?.[1] ?? "";
-    return objects[kind] ?? "other";
+    return kindNamed(kind) ?? "other";
   }
   if (/^["']?driver["']?\s*:/m.test(text)) return "connection";
   return [...text.matchAll(/^([\w-]+)\s*:/gm)].some(([, key = ""]) => sections.has(key)) ? "connection" : "other";

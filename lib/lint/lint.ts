@@ -27,8 +27,8 @@ export interface Linted {
   readonly checked: number;
 }
 
-const filesOf = ({ main, connections, classes, helm }: World): readonly string[] =>
-  [...(main ? [main] : []), ...connections, ...classes, ...helm].map(({ leaf }) => leaf.file);
+const filesOf = ({ main, connections, classes, helm, volumes }: World): readonly string[] =>
+  [...(main ? [main] : []), ...connections, ...classes, ...helm, ...volumes].map(({ leaf }) => leaf.file);
 
 const ruleIds: ReadonlySet<string> = new Set(rules.map(({ id }) => id));
 

@@ -1,20 +1,24 @@
-import type { Path } from "../schema/finding.ts";
+import { type Finding, type Path, problem } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml, type Source } from "../yaml/parse.ts";
 import { explained } from "./explain.ts";
 import { nameOf } from "./file-name.ts";
-import { isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
+import { helmBelow, isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
+import { type HeadFault, headFault } from "./object-kinds.ts";
 import type { Candidate } from "./read.ts";
 import { secretEntries } from "./secret-entries.ts";
-import { secretFiles } from "./secret-files.ts";
-import { type ClassObject, type HelmValues, listAt, mappingAt, textAt } from "./world.ts";
+import { type SecretFile, secretFiles, textFiles } from "./secret-files.ts";
+import { type ClassObject, type HelmValues, listAt, mappingAt, textAt, type VolumeObject } from "./world.ts";
 
 /** What was found in the inputs so far. */
 export interface Gathered {
   readonly candidates: Candidate[];
   readonly classes: ClassObject[];
   readonly helm: HelmValues[];
+  readonly volumes: VolumeObject[];
+  /** Names of connections whose files nobody can read here. */
+  readonly sealed: string[];
   readonly reported: Reported[];
   readonly placed: Placed[];
   /** Inputs that hold something of ours. */
@@ -29,6 +33,10 @@ export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, fo
     }
   }
   if (kind === "secret") addSecret(leaf, value, path, found);
+  if (kind === "config-map")
+    addFiles(leaf, value, textFiles(leaf.source, leaf.text, value, [...path, "data"]), path, found);
+  if (kind === "sealed-secret") addSealed(value, found);
+  if (kind === "persistent-volume") found.volumes.push({ leaf, path, value });
   if (kind === "storage-class" || kind === "snapshot-class") found.classes.push(classObject(leaf, kind, value, path));
   if (kind === "helm") addHelm(leaf, value, found);
 }
@@ -46,7 +54,10 @@ function classObject(leaf: Leaf, kind: "storage-class" | "snapshot-class", value
 }
 
 /** Every class in the values is of this driver. A main file among the values is checked where it stands. */
-function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
+function addHelm(outer: Leaf, whole: Mapping, found: Gathered): void {
+  const key = helmBelow(whole);
+  const value = key === undefined ? whole : mappingAt(whole, key);
+  const leaf = key === undefined ? outer : below(outer, [key], value);
   found.helm.push({ leaf, value });
   const provisioner = textAt(value, "csiDriver", "name");
   for (const [key, kind] of [
@@ -60,16 +71,39 @@ function addHelm(leaf: Leaf, value: Mapping, found: Gathered): void {
   const config = mappingAt(value, "driver", "config");
   // The chart wants the name of the driver even where the rest stands in a Secret.
   if (typeof config["driver"] !== "string" || Object.keys(config).length === 1) return;
+  found.candidates.push({ leaf: below(leaf, ["driver", "config"], config), name: "proxy", role: "main" });
+}
+
+/** A part of a document as one of its own. */
+function below(leaf: Leaf, path: Path, value: Mapping): Leaf {
   const source: Source = {
     ...leaf.source,
-    value: config,
-    position: (path, what) => leaf.source.position(["driver", "config", ...path], what),
+    value,
+    position: (inner, what) => leaf.source.position([...path, ...inner], what),
   };
-  found.candidates.push({ leaf: { ...leaf, source, isSecret: secretByName }, name: "proxy", role: "main" });
+  return { ...leaf, source, isSecret: secretByName };
+}
+
+/** Of a SealedSecret only the names can be known. */
+function addSealed(value: Mapping, found: Gathered): void {
+  const names = Object.keys(mappingAt(value, "spec", "encryptedData")).filter(name => /\.ya?ml$/.test(name));
+  found.sealed.push(...names.map(nameOf));
+  if (names.length > 0) found.documents++;
 }
 
 function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
-  const files = secretFiles(leaf.source, leaf.text, secret, path).map(file => {
+  addFiles(leaf, secret, secretFiles(leaf.source, leaf.text, secret, path), path, found);
+  // What stands in a Secret is nobody's to read; base64 hides nothing.
+  const hiding = { ...leaf, isSecret: () => true };
+  for (const finding of secretEntries(secret, path)) {
+    found.documents++;
+    found.reported.push({ leaf: hiding, finding });
+  }
+}
+
+/** Takes the files that a Secret or ConfigMap holds. */
+function addFiles(leaf: Leaf, value: Mapping, all: readonly SecretFile[], path: Path, found: Gathered): void {
+  const files = all.map(file => {
     const source = explained(parseYaml(leaf.file, file.text), file.text);
     const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(file.text) : kindOf(source.value);
     return { ...file, source, kind };
@@ -81,10 +115,10 @@ function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): vo
     const inner: Leaf = { file: leaf.file, text, source, inside: name, outward, start, isSecret: secretByName };
     found.candidates.push({ leaf: inner, name: nameOf(name), role: folder ? "connection" : kind });
   }
-  // What stands in a Secret is nobody's to read; base64 hides nothing.
-  const hiding = { ...leaf, isSecret: () => true };
-  for (const finding of secretEntries(secret, path)) {
-    found.documents++;
-    found.reported.push({ leaf: hiding, finding });
-  }
+  const fault = files.some(({ kind }) => isConfiguration(kind)) ? headFault(value) : undefined;
+  if (fault) found.reported.push({ leaf: { ...leaf, isSecret: () => true }, finding: headFinding(fault, path) });
 }
+
+/** The finding about an object's `apiVersion` or `kind`. */
+export const headFinding = ({ key, message, fix }: HeadFault, path: Path): Finding =>
+  problem("kubernetes-object", [...path, key], message, fix);

@@ -34,6 +34,11 @@ function encodedFault(name: string, value: unknown, beside: boolean): Fault | un
   if (text !== undefined) return textFault(name, text, beside);
   if (isConfiguration(value))
     return [`"${name}" is plain text, but "data" holds base64`, 'put the entry under "stringData"'];
+  if (typeof value === "string" && beside && isFileName(name))
+    return [
+      `"${name}" is no text in base64, so Kubernetes refuses the Secret`,
+      'put the plain text under "stringData"',
+    ];
   return noText(name, value);
 }
 

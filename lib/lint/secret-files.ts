@@ -14,16 +14,23 @@ export interface SecretFile {
 
 /** The YAML files in `data` and `stringData` of a Secret that stands at `path` of a manifest. */
 export function secretFiles(source: Source, manifestText: string, secret: Mapping, path: Path): readonly SecretFile[] {
-  const plain = Object.entries(mappingAt(secret, "stringData")).flatMap(([name, text]) =>
-    typeof text === "string" ? [inPlain(source, manifestText, name, text, [...path, "stringData", name])] : [],
-  );
+  const plain = textFiles(source, manifestText, secret, [...path, "stringData"]);
   const encoded = Object.entries(mappingAt(secret, "data")).flatMap(([name, value]) => {
     const text = typeof value === "string" ? decoded(value) : undefined;
     if (text === undefined) return [];
     const start = source.position([...path, "data", name], "key");
     return [{ name, text, start, outward: () => undefined }];
   });
-  return [...plain, ...encoded].filter(({ name }) => /\.ya?ml$/.test(name));
+  return [...plain, ...encoded.filter(({ name }) => isFileName(name))];
+}
+
+const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
+
+/** The YAML files in a mapping of texts of an object, such as `data` of a ConfigMap; `path` is that of the mapping. */
+export function textFiles(source: Source, manifestText: string, object: Mapping, path: Path): readonly SecretFile[] {
+  return Object.entries(mappingAt(object, String(path.at(-1)))).flatMap(([name, text]) =>
+    typeof text === "string" && isFileName(name) ? [inPlain(source, manifestText, name, text, [...path, name])] : [],
+  );
 }
 
 /** UTF-8 text in base64, or undefined. */

@@ -36,6 +36,14 @@ export interface ClassObject {
   readonly ours: boolean;
 }
 
+/** A PersistentVolume. */
+export interface VolumeObject {
+  readonly leaf: Leaf;
+  /** Where the object stands in its document. */
+  readonly path: Path;
+  readonly value: Mapping;
+}
+
 /** Values of the Helm chart. */
 export interface HelmValues {
   readonly leaf: Leaf;
@@ -48,6 +56,9 @@ export interface World {
   readonly connections: readonly ConnectionFile[];
   readonly classes: readonly ClassObject[];
   readonly helm: readonly HelmValues[];
+  readonly volumes: readonly VolumeObject[];
+  /** Connections that exist, but whose files cannot be read here. */
+  readonly sealed: readonly string[];
   readonly modules: readonly DriverModule[];
   /** Compiles patterns of topology rules. */
   readonly compile: PatternCompiler;

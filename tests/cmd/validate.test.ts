@@ -119,6 +119,19 @@ describe("csimux validate", () => {
     expect((await run(["--config", join(wrong, "main.yaml")])).out).toContain('did you mean "shareHost"?');
   });
 
+  test("says which files of the connection folder the daemon passes over for their names", async () => {
+    const folder = folderOf({
+      "proxy.yaml": main,
+      "connections/a.json": JSON.stringify({ driver: "nfs-client" }),
+      "connections/b.YAML": nfs,
+      "connections/c.yaml": nfs.replace("/a", "/c"),
+      "connections/notes.json": "{}",
+    });
+    const { out } = await run(["--config", join(folder, "proxy.yaml"), "-o", "json"]);
+    const found = JSON.parse(out).diagnostics.filter(({ rule }: { rule: string }) => rule === "file-not-read");
+    expect(found.map(({ fix }: { fix: string }) => fix)).toEqual(['rename it to "a.yaml"', 'rename it to "b.yaml"']);
+  });
+
   test("walks folders, passes over files of others, and does not follow links in circles", async () => {
     const folder = folderOf({
       "a/one.yaml": nfs,

@@ -114,6 +114,82 @@ describe("connection files inside a Secret manifest", () => {
   });
 });
 
+describe("connections in other objects", () => {
+  const right = wrong.replace("relative", "/a");
+  const storageClass = (connection: string): string =>
+    `apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: a }\nprovisioner: a.example\nparameters: { connection: ${connection} }\n`;
+
+  test("are read from a ConfigMap as from a Secret", () => {
+    const map = (text: string): string =>
+      `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndata:\n  a.yaml: |\n${indented(text, 4)}\n`;
+    expect(gist(map(wrong))).toEqual(["9:22 invalid-value a.yaml: must be an absolute path"]);
+    expect(check({ "map.yaml": map(right), "class.yaml": storageClass("a") })).toEqual([]);
+    expect(gist(map(right).replace("v1", "v2"))).toEqual([
+      "1:13 kubernetes-object Kubernetes has no ConfigMap in this API",
+    ]);
+  });
+
+  test("are known by name from a SealedSecret", () => {
+    const sealed =
+      "apiVersion: bitnami.com/v1alpha1\nkind: SealedSecret\nmetadata: { name: x }\nspec:\n  encryptedData:\n    nas.yaml: AgB\n";
+    const files = { "sealed.yaml": sealed, "b.yaml": right };
+    expect(check({ "sealed.yaml": sealed })).toEqual([]);
+    expect(check({ ...files, "class.yaml": storageClass("nas") })).toEqual([]);
+    expect(check({ ...files, "class.yaml": storageClass("nsa") })[0]?.fix).toBe('did you mean "nas"?');
+  });
+
+  test("are not found in a ConfigMap of others", () => {
+    const other = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: x }\ndata:\n  app.yaml: 'driver: x'\n  b: c\n";
+    expect(gist(other.replace("driver: x", "a: b"))).toEqual([expect.stringContaining("nothing-to-check")]);
+  });
+});
+
+describe("values of the chart", () => {
+  const inner =
+    "csiDriver:\n  name: org.example.csimux\n  attachRequired: false\ndriver: { config: { driver: proxy } }\n";
+
+  test("are found below the key of an umbrella chart, with their places", () => {
+    const text = `# values\ndemocratic-csi:\n${indented(inner, 2)}`;
+    expect(gist(text, "values.yaml").map(each => each.split(" ").slice(0, 2).join(" "))).toEqual([
+      "2:1 helm-image",
+      "2:1 helm-image",
+      "6:3 helm-config",
+    ]);
+  });
+});
+
+describe("a PersistentVolume", () => {
+  const volume = (handle: string, attributes: string): string =>
+    `apiVersion: v1\nkind: PersistentVolume\nmetadata: { name: x }\nspec:\n  csi:\n    driver: a.example\n    volumeHandle: ${handle}\n    volumeAttributes: { ${attributes} }\n`;
+  const manual = "provisioner_driver: node-manual, node_attach_driver: nfs, server: nas, share: /x";
+
+  test("is a file of csimux, and one that people describe needs no handle of ours", () => {
+    expect(gist(volume("anything", manual), "pv.yaml")).toEqual([]);
+    expect(gist(volume("anything", "provisioner_driver: node-manual"), "pv.yaml")).toEqual([
+      expect.stringContaining("8:5 volume-attributes"),
+    ]);
+  });
+
+  test("of a deployment that was taken over may have a handle without prefix", () => {
+    const main = "driver: proxy\nproxy:\n  configFolder: /c\n";
+    const old = volume("pvc-1", "provisioner_driver: nfs-client");
+    expect(check({ "proxy.yaml": `${main}  legacyConnection: a\n`, "pv.yaml": old })).toEqual([]);
+    expect(check({ "proxy.yaml": main, "pv.yaml": old }).map(({ rule }) => rule)).toEqual(["volume-handle"]);
+  });
+
+  test("with the connection as the first part of its handle is told the right one", () => {
+    const files = {
+      "fast.yaml": wrong.replace("relative", "/a"),
+      "pv.yaml": volume("fast/pvc-1", "provisioner_driver: nfs-client"),
+    };
+    expect(check(files)[0]?.fix).toBe('did you mean "v:fast/pvc-1"?');
+  });
+
+  test("of another driver is nobody's business", () => {
+    expect(gist(volume("x", "a: b"), "pv.yaml")).toEqual([]);
+  });
+});
+
 describe("excerpts", () => {
   test("hide private keys of several lines, credentials in addresses, and comments", () => {
     const text =

@@ -72,8 +72,41 @@ export function* parameters(each: ClassObject, members: readonly ConnectionFile[
     if (!known[each.kind].includes(plain)) yield unknown(each.kind, key, plain, path);
     else yield* idle(each.kind, plain, path, members);
   }
+  yield* secretPairs(each);
+  if (each.kind === "storage") yield* login(each, members);
   if (each.kind === "storage") yield* fsType(each, members);
   else yield* snapshotDriver(each);
+}
+
+/** external-provisioner and kubelet want name and namespace of a secret, or neither. */
+function* secretPairs(each: ClassObject): Iterable<Finding> {
+  for (const kind of [...secretKinds, ""]) {
+    const stem = `csi.storage.k8s.io/${kind}${kind === "" ? "" : "-"}secret-`;
+    for (const [one, other] of [
+      ["name", "namespace"],
+      ["namespace", "name"],
+    ] as const) {
+      const given = textAt(each.value, "parameters", stem + one);
+      if (given === undefined || textAt(each.value, "parameters", stem + other) !== undefined) continue;
+      const path = [...each.path, "parameters", stem + one];
+      const message = `the ${one} of a secret stands here without its ${other}`;
+      yield problem("parameter-pair", path, message, `add "${stem}${other}"`, "key");
+    }
+  }
+}
+
+/** SMB servers want to know who mounts, and only a secret tells them. */
+function* login(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+  const share = members.find(member => factsOf(member)?.protocol === "smb");
+  const secret = textAt(each.value, "parameters", "csi.storage.k8s.io/node-stage-secret-name");
+  if (!share || secret !== undefined) return;
+  yield warning(
+    "class-without-login",
+    [...each.path, "parameters"],
+    `nodes log in to the SMB share of connection "${share.name}" without user and password`,
+    'add "csi.storage.k8s.io/node-stage-secret-name" and "-namespace" of a secret with the key mount_flags',
+    "key",
+  );
 }
 
 /** A parameter that drivers read, only not these. */
@@ -129,6 +162,11 @@ function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterabl
   for (const member of members) {
     const { driver, name } = member;
     const possible = filesystemsOf(member);
+    if (wanted !== "" && factsOf(member)?.protocol === "hostpath") {
+      const message = `volumes of connection "${name}" are folders that are there already, so "${wanted}" has no effect`;
+      yield warning("parameter-without-effect", path, message, "remove it", "key");
+      return;
+    }
     if (wanted === "" || !possible || possible.includes(wanted)) continue;
     const message = `connection "${name}" (${driver}) cannot make "${wanted}"`;
     yield problem("fstype-impossible", path, message, `possible: ${possible.join(", ")}`);

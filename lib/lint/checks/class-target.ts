@@ -49,7 +49,12 @@ export function targetOf(each: ClassObject, world: World): Target {
   // Of a main file that is wrong as a whole the groups are not known.
   const unknown = world.main !== undefined && config === undefined;
   if (world.connections.length === 0 || declared || unknown) return { members: [], finding: undefined };
-  const names = [...world.connections.map(connection => connection.name), ...(config?.groups.keys() ?? [])];
+  if (world.sealed.includes(name)) return { members: [], finding: undefined };
+  const names = [
+    ...world.connections.map(connection => connection.name),
+    ...world.sealed,
+    ...(config?.groups.keys() ?? []),
+  ];
   const plain = nameOf(name);
   const near = names.includes(plain) ? plain : nearest(name, names);
   const fix = near ? meant(near) : `add a file ${plain}.yaml to the connections`;

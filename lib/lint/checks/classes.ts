@@ -3,6 +3,7 @@ import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place
 import { factsOf, isLocal } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
+import { fields, namedDrivers } from "./class-fields.ts";
 import { parameters } from "./class-parameters.ts";
 import { isOurs, ownProvisioners, targetOf } from "./class-target.ts";
 import { reportsOf } from "./topology.ts";
@@ -10,8 +11,9 @@ import { reportsOf } from "./topology.ts";
 /** Rules about StorageClasses and VolumeSnapshotClasses that lead to csimux. */
 export function* classes(world: World): Iterable<Reported> {
   const own = ownProvisioners(world);
-  for (const each of world.classes) {
-    if (!isOurs(each, own)) continue;
+  const ours = world.classes.filter(each => isOurs(each, own));
+  yield* namedDrivers(ours, world);
+  for (const each of ours) {
     const { members, finding } = targetOf(each, world);
     const findings = [
       ...(finding ? [finding] : []),
@@ -20,28 +22,6 @@ export function* classes(world: World): Iterable<Reported> {
       ...(each.kind === "storage" ? storageClass(each, members, world) : []),
     ];
     for (const found of findings) yield { leaf: each.leaf, finding: found };
-  }
-}
-
-const words = {
-  storage: { volumeBindingMode: ["Immediate", "WaitForFirstConsumer"], reclaimPolicy: ["Delete", "Retain"] },
-  snapshot: { deletionPolicy: ["Delete", "Retain"] },
-} as const;
-
-function* fields(each: ClassObject): Iterable<Finding> {
-  for (const [key, allowed] of Object.entries(words[each.kind])) {
-    const value = textAt(each.value, key);
-    if (value !== undefined && !allowed.some(word => word === value)) {
-      yield problem("class-field", [...each.path, key], `must be ${allowed.join(" or ")}`);
-    }
-  }
-  if (each.kind === "snapshot" && !each.ours && textAt(each.value, "deletionPolicy") === undefined) {
-    yield problem(
-      "class-field",
-      [...each.path, "deletionPolicy"],
-      'a VolumeSnapshotClass needs "deletionPolicy"',
-      'add "deletionPolicy: Delete"',
-    );
   }
 }
 
@@ -61,7 +41,49 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], wo
     const message = `connection "${rigid.name}" (${rigid.driver}) cannot expand volumes`;
     yield problem("class-expansion", [...each.path, "allowVolumeExpansion"], message, "remove it");
   }
+  if (members.length > 0 && members.every(({ read }) => at(read.tidied, "suspended") === true)) {
+    const names = members.map(({ name }) => `"${name}"`).join(", ");
+    yield warning(
+      "class-suspended",
+      [...each.path, "parameters", "connection"],
+      `${names} ${members.length === 1 ? "is" : "are"} suspended, so the class makes no new volume`,
+      'remove "suspended: true" from a connection, or the class',
+    );
+  }
+  yield* mounting(each, members);
   yield* allowedTopologies(each, members, world);
+}
+
+/** What mount(8) takes for any file system; the rest is for the one that is mounted. */
+const anyMount = new Set(
+  [
+    "ro",
+    "rw",
+    "noatime",
+    "atime",
+    "nodiratime",
+    "diratime",
+    "relatime",
+    "norelatime",
+    "strictatime",
+    "nodev",
+    "dev",
+  ].concat(["nosuid", "suid", "noexec", "exec", "sync", "async", "dirsync", "nosymfollow", "bind", "rbind"]),
+);
+
+/** A folder of the node is not mounted anew, so options of file systems reach nobody. */
+function* mounting(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+  const folder = members.find(member => factsOf(member)?.protocol === "hostpath");
+  if (!folder) return;
+  for (const [index, option] of listAt(each.value, "mountOptions").entries()) {
+    if (anyMount.has(String(option))) continue;
+    yield warning(
+      "mount-option-without-effect",
+      [...each.path, "mountOptions", index],
+      `volumes of connection "${folder.name}" are folders that are there already, so "${String(option)}" has no effect`,
+      "remove it",
+    );
+  }
 }
 
 type Term = Readonly<Record<string, string>>;

@@ -8,10 +8,10 @@ import type { ConnectionFile, World } from "../world.ts";
 import { labelsOf } from "./connections.ts";
 
 /** Rules about groups and other names of connections in the main file. Without any connection file nothing can be said. */
-export function* groups({ main, connections }: World): Iterable<Reported> {
+export function* groups({ main, connections, sealed }: World): Iterable<Reported> {
   const config = main?.read.partial;
   if (!config || connections.length === 0) return;
-  const names = connections.map(({ name }) => name);
+  const names = [...connections.map(({ name }) => name), ...sealed];
   const { legacyConnection: legacy } = config;
   if (legacy !== undefined && !names.includes(legacy)) {
     yield {
@@ -20,7 +20,7 @@ export function* groups({ main, connections }: World): Iterable<Reported> {
     };
   }
   for (const [name, group] of config.groups) {
-    for (const finding of groupFindings(name, group, connections)) yield { leaf: main.leaf, finding };
+    for (const finding of groupFindings(name, group, connections, names)) yield { leaf: main.leaf, finding };
   }
 }
 
@@ -30,9 +30,13 @@ function absent(rule: string, path: readonly (string | number)[], name: string, 
   return problem(rule, path, `there is no connection "${name}"`, fix);
 }
 
-function* groupFindings(name: string, group: Group, connections: readonly ConnectionFile[]): Iterable<Finding> {
+function* groupFindings(
+  name: string,
+  group: Group,
+  connections: readonly ConnectionFile[],
+  names: readonly string[],
+): Iterable<Finding> {
   const path = ["proxy", "groups", name];
-  const names = connections.map(each => each.name);
   if (names.includes(name))
     yield problem("group-name-taken", path, `a connection has the name "${name}" too`, "rename the group", "key");
   if (group.from.kind === "members") {
@@ -41,7 +45,8 @@ function* groupFindings(name: string, group: Group, connections: readonly Connec
     }
   }
   const members = membersOf(group, connections);
-  if (group.from.kind === "selector" && members.length === 0) {
+  // The labels of sealed files are not known.
+  if (group.from.kind === "selector" && members.length === 0 && names.length === connections.length) {
     yield warning("group-empty", [...path, "selector"], "no connection has such labels", labelAdvice(connections));
   }
   const kinds = new Set(members.flatMap(member => kindOfVolumes(member) ?? []));

@@ -3,6 +3,7 @@ import { type Finding, type Path, problem, warning } from "../../schema/finding.
 import { isLocal } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
 import { at, type HelmValues, listAt, textAt, type World } from "../world.ts";
+import { helmValues } from "./helm-values.ts";
 
 /** Rules about values of the Helm chart: the flags of the sidecars that the configuration needs. */
 export function* helm(world: World): Iterable<Reported> {
@@ -26,9 +27,22 @@ function* findings(values: HelmValues, world: World): Iterable<Finding> {
       "key",
     );
   }
+  yield* helmValues(value, world);
   yield* folder(values, world);
+  const args = at(value, ...provisionerArgs);
+  if (args !== undefined && args !== null && !Array.isArray(args)) {
+    yield problem(
+      "helm-key",
+      provisionerArgs,
+      "the chart wants a list here",
+      "write each argument behind a dash",
+      "key",
+    );
+    return;
+  }
   yield* topologyFlags(values, world);
   yield* localFlags(values, world);
+  yield* capacity(values);
 }
 
 /** The controller must see the connection files where the main file says they are. */
@@ -91,7 +105,10 @@ function* localFlags(values: HelmValues, { connections }: World): Iterable<Findi
       "key",
     );
   }
-  const tracking = args.includes("--enable-capacity=true");
+}
+
+function* capacity(values: HelmValues): Iterable<Finding> {
+  const tracking = argsOf(values).includes("--enable-capacity=true");
   if (tracking !== (at(values.value, "csiDriver", "storageCapacity") === true)) {
     yield warning(
       "helm-capacity",

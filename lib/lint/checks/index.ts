@@ -7,6 +7,17 @@ import { mainFile } from "./main-file.ts";
 import { storage } from "./storage.ts";
 import { topology } from "./topology.ts";
 import { transport } from "./transport.ts";
+import { volumes } from "./volumes.ts";
 
 /** Every rule that looks at more than one key, one line for each theme. */
-export const checks: readonly Check[] = [mainFile, connections, topology, groups, storage, transport, classes, helm];
+export const checks: readonly Check[] = [
+  mainFile,
+  connections,
+  topology,
+  groups,
+  storage,
+  transport,
+  classes,
+  volumes,
+  helm,
+];

@@ -17,6 +17,7 @@ export function* mainFile({ main, compile, modules }: World): Iterable<Reported>
     ...spellings(main),
     ...idleRules(main),
     ...nodeIds(main),
+    ...reserved(main),
     ...templates(main),
     ...(main.read.config?.single === undefined ? defaults(main, modules) : []),
   ];
@@ -93,6 +94,30 @@ function* nodeIds(main: MainFile): Iterable<Finding> {
       message,
       `add "nodeId.${list}"`,
       "key",
+    );
+  }
+}
+
+/** Labels that kubelet may set and the cluster sets itself (NodeRestriction in the Kubernetes documentation). */
+const clusterKeys: ReadonlySet<string> = new Set(["zone", "region"]);
+
+/** Kubernetes keeps the keys below its own names for itself. */
+function* reserved(main: MainFile): Iterable<Finding> {
+  const prefix = textAt(main.proxy, "nodeTopology", "prefix") ?? "";
+  if (!/(?:^|\.)(?:kubernetes|k8s)\.io$/.test(prefix)) return;
+  const path = ["proxy", "nodeTopology", "prefix"];
+  const keys = rulesOf(main).map(([, rule]) => textAt(rule, "topologyKey") ?? textAt(rule, "keySuffix") ?? "");
+  const shared = prefix === "topology.kubernetes.io" && keys.length > 0 && keys.every(key => clusterKeys.has(key));
+  const fix = "use a domain of your own, or leave the key out";
+  if (shared) {
+    const message = `${prefix}/${keys[0]} is a label of the cluster itself: where csimux reports another value, the node does not register`;
+    yield warning("reserved-prefix", path, message, fix);
+  } else {
+    yield problem(
+      "reserved-prefix",
+      path,
+      `labels below "${prefix}" belong to Kubernetes, which keeps nodes from setting them`,
+      fix,
     );
   }
 }

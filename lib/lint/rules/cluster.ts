@@ -1,4 +1,16 @@
-import { hostpath, inZone, main, nfs, type Rule, snapshotClass, storageClass, values, zones } from "./rule.ts";
+import {
+  hostpath,
+  inZone,
+  main,
+  nfs,
+  type Rule,
+  smb,
+  snapshotClass,
+  storageClass,
+  values,
+  volume,
+  zones,
+} from "./rule.ts";
 
 const withClass = (bad: string, good: string): Pick<Rule, "bad" | "good"> => ({
   bad: { "c1.yaml": nfs(), "class.yaml": bad },
@@ -13,13 +25,13 @@ const allowed = (key: string, value: string): string =>
   );
 const zoneKey = "org.democratic-csi.topology/zone";
 const delayed = "volumeBindingMode: WaitForFirstConsumer\n";
-const gate = '  externalProvisioner:\n    extraArgs: ["--feature-gates=Topology=true"]\n';
-const localArgs = '"--feature-gates=Topology=true", "--strict-topology=true"';
+const login =
+  "  csi.storage.k8s.io/node-stage-secret-name: login\n  csi.storage.k8s.io/node-stage-secret-namespace: storage\n";
 
 const secret = (body: string): string =>
   `apiVersion: v1\nkind: Secret\nmetadata: { name: connections }\n${body}${nfs().replace(/^(?=.)/gm, "    ")}`;
 
-/** Rules about Kubernetes objects and Helm values. */
+/** Rules about Kubernetes objects. */
 export const cluster: readonly Rule[] = [
   {
     id: "secret-entry",
@@ -135,68 +147,87 @@ export const cluster: readonly Rule[] = [
     good: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1"), "class.yaml": allowed(zoneKey, "z1") },
   },
   {
-    id: "helm-driver-name",
+    id: "kubernetes-object",
     severity: "error",
-    title: "Helm values name the driver",
-    why: "The chart cannot be installed without.",
-    bad: { "values.yaml": values("").replace("  name: org.example.csimux\n", "  attachRequired: true\n") },
-    good: { "values.yaml": values("") },
+    title: "Objects have the apiVersion and kind that Kubernetes knows",
+    why: "Kubernetes refuses the object.",
+    ...withClass(plain.replace("storage.k8s.io/v1", "storage.k8s.io/v1beta1"), plain),
   },
   {
-    id: "helm-folder-not-mounted",
+    id: "class-name",
     severity: "error",
-    title: "The connection folder is mounted",
-    why: "The controller finds no connections.",
-    bad: { "values.yaml": values("", "driver: { config: { driver: proxy, proxy: { configFolder: /elsewhere } } }\n") },
-    good: {
-      "values.yaml": values("", "driver: { config: { driver: proxy, proxy: { configFolder: /connections } } }\n"),
-    },
+    title: "Classes have names of their own",
+    why: "Kubernetes refuses names with capital letters, and of two classes with one name the second replaces the first.",
+    ...withClass(plain.replace("name: fast", "name: Fast"), plain),
   },
   {
-    id: "helm-topology-gate",
+    id: "class-driver",
     severity: "error",
-    title: "external-provisioner knows of topology",
-    why: "The chart's external-provisioner 3.x ignores topology unless told otherwise.",
-    bad: { "proxy.yaml": main(zones), "values.yaml": values("") },
-    good: { "proxy.yaml": main(zones), "values.yaml": values(gate) },
+    title: "Classes name the driver",
+    why: "Kubernetes refuses a class without; nobody serves one with another name. A name that is only nearly right is a warning.",
+    bad: { "values.yaml": values(""), "class.yaml": plain.replace("org.example.csimux", "org.example.other") },
+    good: { "values.yaml": values(""), "class.yaml": plain },
   },
   {
-    id: "helm-local-driver",
-    severity: "error",
-    title: "Local drivers run a controller on every node",
-    why: "One central controller would make every volume on its own node.",
-    bad: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-      "c1.yaml": hostpath,
-      "values.yaml": values(`  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true"]\n`),
-    },
-    good: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-      "c1.yaml": hostpath,
-      "values.yaml": values(
-        `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true"]\n`,
-      ),
-    },
-  },
-  {
-    id: "helm-capacity",
+    id: "class-suspended",
     severity: "warning",
-    title: "Capacity tracking is switched on at both ends",
-    why: "The scheduler reads capacity only when the CSIDriver object says so, and only the sidecar's flag makes it exist.",
+    title: "A class leads to a connection that takes volumes",
+    why: "A suspended connection gets no new volumes, so every claim of the class fails.",
+    bad: { "c1.yaml": nfs("suspended: true\n"), "class.yaml": plain },
+    good: { "c1.yaml": nfs(), "class.yaml": plain },
+  },
+  {
+    id: "class-without-login",
+    severity: "warning",
+    title: "Classes of SMB shares name the secret to log in with",
+    why: "Nodes mount with the user and password of this secret; few servers let anybody in without.",
+    bad: { "c1.yaml": smb, "class.yaml": plain },
+    good: { "c1.yaml": smb, "class.yaml": storageClass(`  connection: c1\n${login}`) },
+  },
+  {
+    id: "parameter-pair",
+    severity: "error",
+    title: "Secrets are named with their namespace",
+    why: "external-provisioner refuses a class with one of the two.",
+    bad: { "c1.yaml": smb, "class.yaml": storageClass(`  connection: c1\n${login.split("\n")[0]}\n`) },
+    good: { "c1.yaml": smb, "class.yaml": storageClass(`  connection: c1\n${login}`) },
+  },
+  {
+    id: "mount-option-without-effect",
+    severity: "warning",
+    title: "Mount options fit what is mounted",
+    why: "A folder of the node is shown to pods as it is; options of a file system reach nobody.",
     bad: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
       "c1.yaml": hostpath,
-      "values.yaml": values(
-        `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true", "--enable-capacity=true"]\n`,
-      ),
+      "class.yaml": storageClass("  connection: c1\n", `${delayed}mountOptions: [nfsvers=4.1]\n`),
     },
     good: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
       "c1.yaml": hostpath,
-      "values.yaml": values(
-        `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true", "--enable-capacity=true"]\n`,
-        "  storageCapacity: true\n",
-      ),
+      "class.yaml": storageClass("  connection: c1\n", `${delayed}mountOptions: [noatime]\n`),
     },
+  },
+  {
+    id: "volume-handle",
+    severity: "error",
+    title: "PersistentVolumes have handles of csimux",
+    why: "A volume with another handle cannot be grown or deleted, and csimux takes it for somebody else's.",
+    bad: { "c1.yaml": nfs(), "class.yaml": plain, "pv.yaml": volume("c1/pvc-1") },
+    good: { "c1.yaml": nfs(), "class.yaml": plain, "pv.yaml": volume("v:c1/pvc-1") },
+  },
+  {
+    id: "volume-driver",
+    severity: "error",
+    title: "PersistentVolumes name the driver",
+    why: "Kubernetes refuses the volume.",
+    bad: { "c1.yaml": nfs(), "pv.yaml": volume("v:c1/pvc-1").replace("    driver: org.example.csimux\n", "") },
+    good: { "c1.yaml": nfs(), "pv.yaml": volume("v:c1/pvc-1") },
+  },
+  {
+    id: "volume-attributes",
+    severity: "error",
+    title: "Volumes that people describe say how they are attached",
+    why: "Nodes know nothing else of such a volume.",
+    bad: { "class.yaml": plain, "pv.yaml": volume("share-1", "node-manual") },
+    good: { "class.yaml": plain, "pv.yaml": volume("share-1", "node-manual", "      node_attach_driver: nfs\n") },
   },
 ];

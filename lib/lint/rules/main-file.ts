@@ -53,6 +53,14 @@ export const mainFile: readonly Rule[] = [
     },
   },
   {
+    id: "reserved-prefix",
+    severity: "error",
+    title: "The prefix is not one of Kubernetes' own",
+    why: "Kubernetes keeps nodes from setting most labels below kubernetes.io and k8s.io, so they would not register. With exactly the cluster's zone and region it may work, and is a warning.",
+    bad: { "proxy.yaml": main("  nodeTopology: { type: node, prefix: topology.kubernetes.io }\n") },
+    good: { "proxy.yaml": main("  nodeTopology: { type: node, prefix: topology.example.org }\n") },
+  },
+  {
     id: "node-id-without-prefixes",
     severity: "warning",
     title: "IQN and NQN in node ids are shortened",

@@ -177,6 +177,14 @@ export const reading: readonly Rule[] = [
     good: { "my-nas.yaml": nfs() },
   },
   {
+    id: "file-not-read",
+    severity: "error",
+    title: "Connection files end in .yaml or .yml",
+    why: "The daemon passes over all other names, so the connection would not exist.",
+    bad: { "c1.YAML": nfs() },
+    good: { "c1.yaml": nfs() },
+  },
+  {
     id: "not-proxy",
     severity: "error",
     title: "The main file says driver: proxy, or is the configuration of one driver",

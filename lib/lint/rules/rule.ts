@@ -48,9 +48,13 @@ export const storageClass = (parameters: string, more = ""): string =>
 export const snapshotClass = (parameters: string): string =>
   `apiVersion: snapshot.storage.k8s.io/v1\nkind: VolumeSnapshotClass\nmetadata: { name: snap }\ndriver: org.example.csimux\ndeletionPolicy: Delete\nparameters:\n${parameters}`;
 
-/** Helm values. */
-export const values = (controller: string, more = ""): string =>
-  `csiDriver:\n  name: org.example.csimux\n${more}controller:\n${controller}  driver:\n    extraVolumeMounts:\n      - { name: connections, mountPath: /connections }\n`;
+/** A PersistentVolume; `provisioner` and `attributes` are volume attributes. */
+export const volume = (handle: string, provisioner = "nfs-client", attributes = ""): string =>
+  `apiVersion: v1\nkind: PersistentVolume\nmetadata: { name: old }\nspec:\n  csi:\n    driver: org.example.csimux\n    volumeHandle: ${handle}\n    volumeAttributes:\n      provisioner_driver: ${provisioner}\n${attributes}`;
+
+/** Helm values; `controller` goes below `controller:`, `more` below `csiDriver:`, `config` says where the main file is. */
+export const values = (controller: string, more = "", config = "driver: { existingConfigSecret: config }\n"): string =>
+  `csiDriver:\n  name: org.example.csimux\n  attachRequired: false\n${more}${config}controller:\n${controller}  driver:\n    image: { registry: r.example/csimux, tag: "0.1.0" }\n    extraVolumeMounts:\n      - { name: connections, mountPath: /connections }\n  extraVolumes:\n    - { name: connections, secret: { secretName: connections } }\nnode:\n  driver:\n    image: { registry: r.example/csimux, tag: "0.1.0" }\n    extraVolumeMounts:\n      - { name: data, mountPath: /data, mountPropagation: Bidirectional }\n  extraVolumes:\n    - { name: data, hostPath: { path: /data } }\n`;
 
 /** A connection to TrueNAS over its API. */
 export const truenas = (connection: string): string =>

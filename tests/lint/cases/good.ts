@@ -92,6 +92,7 @@ parameters:
 `,
   "values.yaml": `csiDriver:
   name: org.example.csimux
+  attachRequired: false
 driver:
   existingConfigSecret: csimux
 controller:
@@ -99,9 +100,32 @@ controller:
     extraArgs:
       - --feature-gates=Topology=true
   driver:
+    image:
+      registry: registry.example.org/csimux
+      tag: "0.1.0"
     extraVolumeMounts:
       - name: connections
         mountPath: /connections
+  extraVolumes:
+    - name: connections
+      secret:
+        secretName: csimux-connections
+node:
+  driver:
+    image:
+      registry: registry.example.org/csimux
+      tag: "0.1.0"
+`,
+  "pv.yaml": `apiVersion: v1
+kind: PersistentVolume
+metadata:
+  name: old
+spec:
+  csi:
+    driver: org.example.csimux
+    volumeHandle: v:one/pvc-1
+    volumeAttributes:
+      provisioner_driver: nfs-client
 `,
 };
 
