@@ -72,14 +72,24 @@ async function newMounts(space: Space, call: Call): Promise<Held> {
   }
 }
 
+const mountsSeenBy = async ({ files }: Space, pid: number | "self") =>
+  parseMountinfo((await files.readText(`/proc/${pid}/mountinfo`)) ?? "");
+
+/** Throws unless `held` has mounts of its own: each copy of a mount has a new number. What is mounted for it would be there for all. */
+async function refuseSharedMounts(space: Space, held: Held): Promise<void> {
+  const [own, shared] = [await mountsSeenBy(space, held.pid), await mountsSeenBy(space, "self")];
+  const numbers = new Set(shared.map(({ id }) => id));
+  if (own.length > 0 && !own.some(({ id }) => numbers.has(id))) return;
+  throw cannot(space, "unshare gives no mounts of its own; install that of util-linux");
+}
+
 /** Mounts `point` onto itself, sealed, for the processes that see the mounts of `held`; proves it. */
 async function seal(space: Space, runner: CommandRunner, held: Held, point: string, call: Call): Promise<void> {
   const argv = ["mount", "--bind", "-o", seals.join(","), "--", point, point] as const;
   const { exitCode, stderr } = await runner.run({ argv }, call.signal);
   if (exitCode !== 0) throw cannot(space, `mount ended with ${exitCode}; ${rights}`, new Error(stderr));
   // An old kernel or mount program drops an option that it does not know without a word.
-  const mounts = parseMountinfo((await space.files.readText(`/proc/${held.pid}/mountinfo`)) ?? "");
-  if (isSealed(mounts, point)) return;
+  if (isSealed(await mountsSeenBy(space, held.pid), point)) return;
   throw cannot(
     space,
     "kernel or mount program do not know the option nosymfollow; use Linux 5.10 and util-linux 2.38 or newer",
@@ -95,6 +105,7 @@ async function withSeal<T>(
 ): Promise<T> {
   const held = await newMounts(space, call);
   try {
+    await refuseSharedMounts(space, held);
     const runner = entered(space.runner, held);
     await seal(space, runner, held, point, call);
     return await work(runner);

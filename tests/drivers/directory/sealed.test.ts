@@ -63,6 +63,7 @@ describe.skipIf(!isRoot)("a system that cannot keep a copy inside of its source"
       'echo "unshare: unshare failed: Operation not permitted" >&2; exit 1',
       "CAP_SYS_ADMIN",
     ],
+    ["has an unshare that does nothing", "unshare", "exec cat", "util-linux"],
     ["may not bind", "mount", 'echo "mount: permission denied" >&2; exit 32', "CAP_SYS_ADMIN"],
     [
       "has a mount program or a kernel that drops the option",
