@@ -1,19 +1,11 @@
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { Locks } from "../../lib/core/locks.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
-import { Capacity } from "../../lib/mux/capacity.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { GroupSnapshots } from "../../lib/mux/group-snapshots.ts";
-import { Groups } from "../../lib/mux/groups.ts";
-import { Handles } from "../../lib/mux/handles.ts";
-import { Jobs } from "../../lib/mux/jobs.ts";
-import { Listing } from "../../lib/mux/listing.ts";
+import { openMux } from "../../lib/mux/open.ts";
 import type { MuxSettings } from "../../lib/mux/placed.ts";
-import { Snapshots } from "../../lib/mux/snapshots.ts";
-import { Volumes } from "../../lib/mux/volumes.ts";
 import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
@@ -85,33 +77,23 @@ export function openController(
       listing,
     };
   };
-  const locks = new Locks();
-  const jobs = new Jobs();
-  const handles = new Handles(
-    () => main.config.legacyConnection,
-    () => single,
-  );
   const configured = async () => {
     await main.refresh();
     return main.config.groups;
   };
-  const groups = new Groups(connections, locks, configured, settings);
+  const { stop, ...parts } = openMux(connections, configured, settings);
   const watch = new FolderWatch(folder, surveyor(connections, folder.path, log));
   return {
     /** Looks at all connections now, and at what changes from now on. */
     watch: () => watch.start(),
     parts: {
-      volumes: new Volumes(connections, groups, handles, locks, jobs, settings),
-      snapshots: new Snapshots(connections, groups, handles, locks, jobs, settings),
-      listing: new Listing(connections, handles, jobs, settings),
-      capacity: new Capacity(connections, groups, settings),
-      groupSnapshots: new GroupSnapshots(connections, handles, locks, jobs),
+      ...parts,
       modifies: () => connections.anyCan("modify"),
       groups: () => connections.anyCan("groupSnapshots"),
     },
     async close() {
       watch.stop();
-      await jobs.stop();
+      await stop();
       await connections.close();
       await close();
     },

@@ -4,8 +4,9 @@ import { CsiError, jointCode } from "../../lib/core/errors.ts";
 import { selects } from "../../lib/core/selector.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
+import { verdictOn } from "../../lib/mux/verdict.ts";
 import { nearest } from "../../lib/schema/nearest.ts";
-import { type Demand, type Place, type PlacementPolicy, place, preferenceOf } from "../../lib/topology/place.ts";
+import type { Demand, Place, PlacementPolicy } from "../../lib/topology/place.ts";
 import type { Answer, Candidate } from "../../lib/topology/reach.ts";
 import { type ClusterNode, isSubset } from "../../lib/topology/sidecar.ts";
 
@@ -86,9 +87,10 @@ export function answering(targets: readonly Target[], nodes: readonly ClusterNod
     const accepted: (Candidate & { readonly preference: number })[] = [];
     for (const each of targets) {
       const places = placesAt(each, ownNode(demand, selected, nodes), policy.prefix);
-      const found = accept(each, places, demand, policy);
-      if (found instanceof CsiError) refusals.push(found);
-      else accepted.push({ connection: each.name, places: found, preference: preferenceOf(places, demand, policy) });
+      const { name, suspended } = each;
+      const verdict = verdictOn({ name, places, suspended }, { demand, capabilities: [] }, policy);
+      if (verdict instanceof CsiError) refusals.push(verdict);
+      else accepted.push({ connection: name, ...verdict });
     }
     if (accepted.length === 0) return { error: refusal(refusals) };
     const ordered = accepted.sort((a, b) => a.preference - b.preference);
@@ -100,16 +102,6 @@ export function answering(targets: readonly Target[], nodes: readonly ClusterNod
 function ownNode({ preferred: [first] }: Demand, selected: ClusterNode | undefined, nodes: readonly ClusterNode[]) {
   const own = selected ?? nodes.find(({ labels }) => first && isSubset(first, labels)) ?? nodes[0];
   return own ? [own] : [];
-}
-
-function accept({ name, suspended }: Target, places: readonly Place[], demand: Demand, policy: PlacementPolicy) {
-  if (suspended) return new CsiError("resource-exhausted", `connection "${name}" is suspended`);
-  try {
-    return place(places, demand, policy);
-  } catch (error) {
-    if (error instanceof CsiError) return error;
-    throw error;
-  }
 }
 
 /** The answer when none of the connections takes the volume. */

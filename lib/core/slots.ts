@@ -6,11 +6,18 @@ export const callsAtOnce = 4;
 
 /** Runs at most so many pieces of work at once; the others wait in the order in which they came. */
 export class Slots {
+  readonly #count: number;
   #free: number;
   readonly #waiting: (() => void)[] = [];
 
   constructor(count: number) {
+    this.#count = count;
     this.#free = count;
+  }
+
+  /** Nothing runs, so nothing waits either. */
+  get idle(): boolean {
+    return this.#free === this.#count;
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {
@@ -27,11 +34,15 @@ export class Slots {
   }
 }
 
+/** How many names are known before those that nobody uses are forgotten: devices and servers come and go. */
+const manyNames = 256;
+
 /** Slots for each of many, such as the devices of a machine, as a function of its name. */
 export function slotsByName(count: number): (name: string) => Slots {
   const known = new Map<string, Slots>();
   return name => {
     const slots = known.get(name) ?? new Slots(count);
+    if (known.size >= manyNames) for (const [other, { idle }] of known) if (idle) known.delete(other);
     known.set(name, slots);
     return slots;
   };

@@ -5,8 +5,7 @@ import { Breaker } from "../core/breaker.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { callsAtOnce } from "../core/slots.ts";
-import { slotsByDisk } from "./by-disk.ts";
+import { fileThreads } from "./file-threads.ts";
 import { openSmallFile } from "./small-file.ts";
 
 const endings = [".yaml", ".yml"] as const;
@@ -42,7 +41,6 @@ interface Seen extends Stamp {
 export class ConnectionFolder {
   readonly #folder: string;
   readonly #seen = new Map<string, Seen>();
-  readonly #slotsOf = slotsByDisk(callsAtOnce);
   readonly #breaker: Breaker;
 
   constructor(folder: string, patience = patienceMs) {
@@ -117,7 +115,7 @@ export class ConnectionFolder {
 
   /** Waits for a place among the calls to the device that a path is on. */
   #on<T>(path: string, work: () => Promise<T>): Promise<T> {
-    return this.#slotsOf(path).run(work);
+    return fileThreads.on(path).run(work);
   }
 
   /** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */

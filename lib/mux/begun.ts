@@ -4,6 +4,8 @@ const most = 10_000;
 interface Beginning {
   readonly named: string;
   readonly member: string;
+  /** The driver's id; undefined until it is known. */
+  readonly id: string | undefined;
 }
 
 /**
@@ -13,29 +15,47 @@ interface Beginning {
  */
 export class Begun {
   readonly #volumes = new Map<string, readonly Beginning[]>();
+  readonly #names = new Map<string, string>();
 
   /** Members of then, whatever they are now. */
   members(volume: string, named: string): readonly string[] {
     return (this.#volumes.get(volume) ?? []).filter(each => each.named === named).map(({ member }) => member);
   }
 
-  /** The volume is about to be made on the member. */
-  remember(volume: string, named: string, member: string): void {
+  /** The volume is about to be made on the member, or was, under this id. */
+  remember(volume: string, beginning: Beginning): void {
+    const { member, id } = beginning;
     const others = this.#without(volume, member);
     this.#volumes.delete(volume);
-    this.#volumes.set(volume, [...others, { named, member }]);
+    this.#volumes.set(volume, [...others, beginning]);
+    if (id !== undefined) this.#names.set(keyOf(member, id), volume);
     const [oldest] = this.#volumes.keys();
-    if (this.#volumes.size > most && oldest !== undefined) this.#volumes.delete(oldest);
+    if (this.#volumes.size > most && oldest !== undefined) this.#drop(oldest);
   }
 
   /** Nothing of the volume is on the member any more. */
   forget(volume: string, member: string): void {
+    const before = this.#volumes.get(volume) ?? [];
     const others = this.#without(volume, member);
+    for (const { id } of before.filter(each => each.member === member))
+      if (id !== undefined) this.#names.delete(keyOf(member, id));
     if (others.length > 0) this.#volumes.set(volume, others);
     else this.#volumes.delete(volume);
+  }
+
+  /** The volume with this id of the driver is gone from the member. */
+  forgetId(id: string, member: string): void {
+    const volume = this.#names.get(keyOf(member, id));
+    if (volume !== undefined) this.forget(volume, member);
   }
 
   #without(volume: string, member: string): readonly Beginning[] {
     return (this.#volumes.get(volume) ?? []).filter(each => each.member !== member);
   }
+
+  #drop(volume: string): void {
+    for (const { member } of this.#volumes.get(volume) ?? []) this.forget(volume, member);
+  }
 }
+
+const keyOf = (member: string, id: string): string => `${member}/${id}`;

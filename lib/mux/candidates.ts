@@ -1,43 +1,51 @@
 import { createHash } from "node:crypto";
-import { firstUnmet } from "../core/access.ts";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, jointCode } from "../core/errors.ts";
 import type { Group } from "../core/group.ts";
-import { type PlacementPolicy, place, preferenceOf } from "../topology/place.ts";
+import type { PlacementPolicy } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
+import type { Patience } from "./patience.ts";
 import type { CreateRequest } from "./placed.ts";
+import { type Taking, verdictOn } from "./verdict.ts";
 
 /** A member of a group that could take a volume. */
-export interface Candidate {
+export interface Candidate extends Pick<Taking, "preference"> {
   readonly name: string;
-  /** Index of the first preferred term that it is reachable from; lower is better. */
-  readonly preference: number;
   /** Bytes that a new volume may take; undefined when the driver cannot tell. */
   readonly free: bigint | undefined;
 }
 
-/** The connection as a candidate for a volume, or why it is none. Rejects when its storage cannot tell how much is free. */
+/** The connection as a candidate for a volume, or why it is none. Rejects when its storage cannot tell in time how much is free. */
 export async function candidateOf(
   connection: Connection,
   request: CreateRequest,
   policy: PlacementPolicy,
+  patience: Patience,
   call: Call,
 ): Promise<Candidate | CsiError> {
-  const { name, driver, places } = connection;
-  const unfit = firstUnmet(connection.access, request.capabilities);
-  if (unfit) return new CsiError("invalid-argument", `${name}: ${unfit}`);
-  if (connection.suspended) return new CsiError("resource-exhausted", `${name}: suspended`);
+  const { name } = connection;
+  const verdict = verdictOn(connection, request, policy);
+  if (verdict instanceof CsiError) return verdict;
+  const free = await freeOn(connection, request, patience, call);
+  if (free !== undefined && free < wantedBytes(request.range))
+    return new CsiError("resource-exhausted", `connection "${name}": ${free} bytes are free`);
+  return { name, preference: verdict.preference, free };
+}
+
+async function freeOn(
+  connection: Connection,
+  { parameters }: CreateRequest,
+  patience: Patience,
+  call: Call,
+): Promise<bigint | undefined> {
+  const { capacity } = connection.driver;
   try {
-    place(places, request.demand, policy);
+    return capacity && (await patience.ask(connection, () => capacity.available(parameters, call)));
   } catch (error) {
-    if (error instanceof CsiError) return new CsiError(error.code, `${name}: ${error.message}`);
+    if (error instanceof CsiError && error.code === "unimplemented") return undefined;
     throw error;
   }
-  const free = await driver.capacity?.available(request.parameters, call);
-  if (free !== undefined && free < wantedBytes(request.range))
-    return new CsiError("resource-exhausted", `${name}: ${free} bytes free`);
-  return { name, preference: preferenceOf(places, request.demand, policy), free };
 }
 
 /** Candidates for a volume of this name, the best first: by preferred place, then as the group's policy says. */

@@ -5,19 +5,16 @@ import { Repeats } from "../core/repeats.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
 import { type PlacementPolicy, reaches } from "../topology/place.ts";
+import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections } from "./connections.ts";
-import type { Groups } from "./groups.ts";
-import { Patience } from "./patience.ts";
-import type { MuxSettings } from "./placed.ts";
-import type { Origin } from "./refusals.ts";
+import type { Patience } from "./patience.ts";
+import type { Unusable } from "./refusals.ts";
 
 /** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;
 
-/** How long the answer over all connections is reused, and how long one connection may take for its own, in milliseconds. */
+/** How long the answer over all connections is reused, in milliseconds. */
 const reuseMs = 5_000;
-const patienceMs = 5_000;
 const width = 16;
 
 /** Which volume the capacity is asked for (CSI GetCapacity). */
@@ -30,34 +27,25 @@ export interface CapacityRequest {
 
 /** GetCapacity: bytes that one new volume can take. */
 export class Capacity {
-  readonly #connections: Connections;
-  readonly #groups: Groups;
-  readonly #settings: () => MuxSettings;
+  readonly #common: Common;
   readonly #patience: Patience;
   readonly #repeats = new Repeats();
   #all: { readonly bytes: bigint; readonly at: number } | undefined;
 
-  constructor(
-    connections: Connections,
-    groups: Groups,
-    settings: () => MuxSettings,
-    patience: Patience = new Patience(patienceMs),
-  ) {
-    this.#connections = connections;
-    this.#groups = groups;
-    this.#settings = settings;
+  constructor(common: Common, patience: Patience) {
+    this.#common = common;
     this.#patience = patience;
   }
 
   /** Bytes for one new volume; `infiniteBytes` where storage cannot tell, 0 where no such volume can be made. Throws "invalid-argument" for an unknown class. */
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
-    const wanted = request.parameters["connection"] || this.#settings().single;
+    const wanted = request.parameters["connection"] || this.#common.settings().single;
     if (!wanted) return this.#anywhere(request, call);
-    if (!(await this.#groups.has(wanted))) return this.#on(wanted, request, call);
+    if (!(await this.#common.groups.has(wanted))) return this.#on(wanted, request, call);
     // One volume lives in one place, so a group can take what its largest member can. The class named the group, so a member
     // whose file is away is no mistake of the class; a class without any capacity would keep all its pods pending.
-    const members = await this.#groups.members(wanted);
-    const answers = await each(members, member => this.#on(member, request, call, "handle").catch(expected));
+    const members = await this.#common.groups.members(wanted);
+    const answers = await each(members, member => this.#on(member, request, call, "retry").catch(expected));
     const known = answers.filter(answer => typeof answer === "bigint");
     const failures = answers.filter(answer => answer instanceof CsiError);
     const [failure] = failures;
@@ -71,7 +59,9 @@ export class Capacity {
   async #anywhere(request: CapacityRequest, call: Call): Promise<bigint> {
     const plain = request.segment === undefined && request.capabilities.length === 0;
     if (plain && this.#all && Date.now() - this.#all.at < reuseMs) return this.#all.bytes;
-    const answers = await each(await this.#connections.names(), name => this.#on(name, request, call).catch(expected));
+    const answers = await each(await this.#common.connections.names(), name =>
+      this.#on(name, request, call).catch(expected),
+    );
     const known = answers.filter(answer => typeof answer === "bigint");
     const failure = answers.find(answer => answer instanceof CsiError);
     if (known.length === 0 && failure)
@@ -87,9 +77,9 @@ export class Capacity {
     if (times !== undefined) call.log.info(line, { ...(segment && { segment }), ...(times > 0 && { times }) });
   }
 
-  #on(name: string, request: CapacityRequest, call: Call, origin: Origin = "class"): Promise<bigint> {
-    return this.#connections.use(name, origin, async connection => {
-      const reason = unusable(connection, request, this.#settings().policy);
+  #on(name: string, request: CapacityRequest, call: Call, then: Unusable = "refuse"): Promise<bigint> {
+    return this.#common.connections.use(name, then, async connection => {
+      const reason = unusable(connection, request, this.#common.settings().policy);
       if (reason !== undefined) {
         this.#tell(call, `connection "${name}" tells no capacity: ${reason}; ${shownAs}`, request.segment);
         return 0n;

@@ -5,7 +5,7 @@ import { isConnectionName } from "../core/handle.ts";
 import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
-import { badName, changedFamily, missing, type Origin, unopened } from "./refusals.ts";
+import { badName, changedFamily, missing, type Unusable, unopened } from "./refusals.ts";
 import { type State, States } from "./states.ts";
 
 /** Where connection files come from. */
@@ -59,17 +59,17 @@ export class Connections {
   }
 
   /** Runs `work` on the connection that the file describes now; it stays open until `work` settles. */
-  use<T>(name: string, origin: Origin, work: (connection: Connection) => Promise<T>): Promise<T> {
+  use<T>(name: string, then: Unusable, work: (connection: Connection) => Promise<T>): Promise<T> {
     return this.#leased(name, work, why => {
-      throw why(origin);
+      throw why(then);
     });
   }
 
-  /** As `use` for a handle; undefined for a connection without a file, or whose file could not be used since the start. */
+  /** As `use` with "retry"; undefined for a connection without a file, or whose file could not be used since the start. */
   useInOrder<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
     return this.#leased<T | undefined>(name, work, (why, state) => {
       // Whoever cannot even tell says nothing about the connection.
-      if (state === undefined || state.kind === "good") throw why("handle");
+      if (state === undefined || state.kind === "good") throw why("retry");
       return undefined;
     });
   }
@@ -98,7 +98,7 @@ export class Connections {
    */
   async labels(name: string): Promise<Labels> {
     try {
-      return await this.use(name, "handle", async ({ labels }) => labels);
+      return await this.use(name, "retry", async ({ labels }) => labels);
     } catch (error) {
       const text = await this.#files.read(name);
       const labels = text === undefined ? undefined : await this.#files.labels(name, text);
@@ -123,20 +123,20 @@ export class Connections {
   async #leased<T>(
     name: string,
     work: (connection: Connection) => Promise<T>,
-    unusable: (why: (origin: Origin) => CsiError, state: State | undefined) => T,
+    unusable: (why: (then: Unusable) => CsiError, state: State | undefined) => T,
   ): Promise<T> {
     if (!isConnectionName(name)) return unusable(() => badName(name), undefined);
     const text = await this.#read(name);
     if (text === undefined) {
       this.#pool.drop(name);
       this.#states.put(name, { kind: "gone" });
-      return unusable(origin => missing(name, origin), { kind: "gone" });
+      return unusable(then => missing(name, then), { kind: "gone" });
     }
     const open = await this.#opener();
     // Nothing may come between finding the entry and its lease, or it could be closed.
     const entry = this.#current(name, text, open);
     return entry instanceof CsiError
-      ? unusable(origin => unopened(name, entry, origin), this.#states.get(name))
+      ? unusable(then => unopened(name, entry, then), this.#states.get(name))
       : this.#pool.lease(entry, work);
   }
 

@@ -1,14 +1,12 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeGroup, type GroupHandle, type Handle, maxHandleBytes, parseGroup } from "../core/handle.ts";
-import type { Locks } from "../core/locks.ts";
 import type { Context, GroupSnapshot } from "../drivers/driver.ts";
 import { ability, translated } from "./ability.ts";
+import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections } from "./connections.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { type Handles, lockKey } from "./handles.ts";
-import type { Jobs } from "./jobs.ts";
+import { lockKey } from "./handles.ts";
 import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
 
 /** A group snapshot as the outside sees it: all its ids are handles. */
@@ -18,26 +16,20 @@ export interface PlacedGroup extends GroupSnapshot {
 
 /** Snapshots of several volumes at one moment, in terms of handles. The volumes are on one connection. */
 export class GroupSnapshots {
-  readonly #connections: Connections;
-  readonly #handles: Handles;
-  readonly #locks: Locks;
-  readonly #jobs: Jobs;
+  readonly #common: Common;
 
-  constructor(connections: Connections, handles: Handles, locks: Locks, jobs: Jobs) {
-    this.#connections = connections;
-    this.#handles = handles;
-    this.#locks = locks;
-    this.#jobs = jobs;
+  constructor(common: Common) {
+    this.#common = common;
   }
 
   /** CreateVolumeGroupSnapshot. Throws "failed-precondition" for volumes of several connections (CSI "Cannot snapshot multiple volumes together"). */
   async create(name: string, volumes: readonly string[], parameters: Context, call: Call): Promise<PlacedGroup> {
-    const sources = volumes.map(volume => this.#handles.known(volume, "volume"));
+    const sources = volumes.map(volume => this.#common.handles.known(volume, "volume"));
     const connection = onlyOne(sources);
     const key = `group snapshot ${connection}/${name}`;
-    return this.#jobs.run(key, fingerprint([volumes, parameters]), call, own =>
-      this.#connections.use(connection, "handle", opened =>
-        this.#locks.hold(
+    return this.#common.jobs.run(key, fingerprint([volumes, parameters]), call, own =>
+      this.#common.connections.use(connection, "retry", opened =>
+        this.#common.locks.hold(
           [key],
           async () => {
             const groups = ability(opened, "groupSnapshots");
@@ -55,8 +47,8 @@ export class GroupSnapshots {
     const group = parseGroup(text);
     if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
     const ids = this.#inside(group, snapshots);
-    await this.#jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
-      this.#connections.use(group.connection, "handle", opened =>
+    await this.#common.jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
+      this.#common.connections.use(group.connection, "retry", opened =>
         translated(opened, ability(opened, "groupSnapshots").delete(group.id, ids, own)),
       ),
     );
@@ -67,7 +59,7 @@ export class GroupSnapshots {
     const group = parseGroup(text);
     if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not one of this driver`);
     const ids = this.#inside(group, snapshots);
-    return this.#connections.use(group.connection, "handle", async opened =>
+    return this.#common.connections.use(group.connection, "retry", async opened =>
       placedGroup(opened, await translated(opened, ability(opened, "groupSnapshots").get(group.id, ids, call))),
     );
   }
@@ -75,7 +67,7 @@ export class GroupSnapshots {
   /** The driver's ids of the snapshots. Throws "invalid-argument" for one that cannot be in the group. */
   #inside(group: GroupHandle, snapshots: readonly string[]): readonly string[] {
     return snapshots.map(text => {
-      const handle = this.#handles.parse(text, "snapshot");
+      const handle = this.#common.handles.parse(text, "snapshot");
       if (handle?.connection === group.connection) return handle.id;
       throw new CsiError("invalid-argument", `snapshot "${text}" is not one of the group "${encodeGroup(group)}"`);
     });

@@ -1,12 +1,10 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
+import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections } from "./connections.ts";
-import type { Handles } from "./handles.ts";
-import type { Jobs } from "./jobs.ts";
-import { Patience } from "./patience.ts";
-import { type MuxSettings, type PlacedSnapshot, type PlacedVolume, placedOn, snapshotOn } from "./placed.ts";
+import type { Patience } from "./patience.ts";
+import { type PlacedSnapshot, type PlacedVolume, placedOn, snapshotOn } from "./placed.ts";
 import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 
 /** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
@@ -41,23 +39,11 @@ interface Kind<T> {
 
 /** ListVolumes and ListSnapshots over all connections in the order of their names, without state between pages. */
 export class Listing {
-  readonly #connections: Connections;
-  readonly #handles: Handles;
-  readonly #jobs: Jobs;
-  readonly #settings: () => MuxSettings;
+  readonly #common: Common;
   readonly #patience: Patience;
 
-  constructor(
-    connections: Connections,
-    handles: Handles,
-    jobs: Jobs,
-    settings: () => MuxSettings,
-    patience: Patience = new Patience(),
-  ) {
-    this.#connections = connections;
-    this.#handles = handles;
-    this.#jobs = jobs;
-    this.#settings = settings;
+  constructor(common: Common, patience: Patience) {
+    this.#common = common;
     this.#patience = patience;
   }
 
@@ -80,23 +66,23 @@ export class Listing {
   }
 
   async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<PlacedSnapshot>> {
-    const handle = this.#handles.parse(volume, "volume");
+    const handle = this.#common.handles.parse(volume, "volume");
     if (!handle) {
       if (request.token !== "") throw badToken();
       return { items: [], next: undefined };
     }
     const tokens = filterTokens(handle);
     const token = request.token === "" ? undefined : tokens.read(request.token);
-    return this.#connections.use(handle.connection, "handle", async connection => {
+    return this.#common.connections.use(handle.connection, "retry", async connection => {
       const { items, next } = await snapshotsOf(connection, handle.id, { token, max: pageOf(request.max) }, call);
       return { items, next: next && tokens.write(next) };
     });
   }
 
   async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly PlacedSnapshot[]> {
-    const handle = this.#handles.parse(filter.snapshot, "snapshot");
+    const handle = this.#common.handles.parse(filter.snapshot, "snapshot");
     if (!handle) return [];
-    const found = await this.#connections.use(handle.connection, "handle", async connection => {
+    const found = await this.#common.connections.use(handle.connection, "retry", async connection => {
       try {
         const snapshot = await connection.driver.snapshots?.get(handle.id, call);
         return snapshot && snapshotOn(connection, snapshot);
@@ -110,7 +96,7 @@ export class Listing {
 
   /** Whether an id from outside, in whatever form, is that of the volume with this handle. */
   #same(text: string, volume: string): boolean {
-    const [one, other] = [text, volume].map(each => this.#handles.parse(each, "volume"));
+    const [one, other] = [text, volume].map(each => this.#common.handles.parse(each, "volume"));
     return one !== undefined && one.connection === other?.connection && one.id === other.id;
   }
 
@@ -119,14 +105,14 @@ export class Listing {
     // Who brings secrets gets what these secrets may see.
     if (Object.keys(call.secrets).length > 0) return this.#all(request, call, kind);
     const key = `list of ${kind.name}, ${request.max} from "${request.token}"`;
-    return this.#jobs.run(key, "", call, own => this.#all(request, own, kind));
+    return this.#common.jobs.run(key, "", call, own => this.#all(request, own, kind));
   }
 
   async #all<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
     const { tokens } = kind;
     const start = request.token === "" ? undefined : tokens.read(request.token);
     const max = pageOf(request.max);
-    const names = (await this.#connections.names()).filter(name => !start || name >= start.connection);
+    const names = (await this.#common.connections.names()).filter(name => !start || name >= start.connection);
     const items: T[] = [];
     for (let from = 0; from < names.length; from += width) {
       // A full page still has to know whether anything follows.
@@ -165,7 +151,7 @@ export class Listing {
     const token = page.token === "" ? undefined : page.token;
     try {
       // A listing shows the connections that are in order; the log has said which are not.
-      return await this.#connections.useInOrder(name, connection =>
+      return await this.#common.connections.useInOrder(name, connection =>
         this.#patience.ask(connection, () => list(connection, { token, max: page.max }, call)),
       );
     } catch (error) {
@@ -173,7 +159,7 @@ export class Listing {
       // Only another driver below this one finds out that late that it has no such list.
       if (error instanceof CsiError && error.code === "unimplemented") return undefined;
       const reason = error instanceof Error ? error.message : String(error);
-      if (this.#settings().listing === "partial") {
+      if (this.#common.settings().listing === "partial") {
         call.log.warn("a connection is missing from the listing", { connection: name, reason });
         return undefined;
       }

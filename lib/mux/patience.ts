@@ -2,9 +2,6 @@ import { CsiError } from "../core/errors.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 
-/** How long a connection may take to look something up, in milliseconds; less than the 15 s that sidecars wait. */
-const patienceMs = 10_000;
-
 type Asked = Pick<Connection, "name" | "driver" | "suspended">;
 
 /**
@@ -16,7 +13,8 @@ export class Patience {
   readonly #silent = new Map<string, Driver>();
   readonly #ms: number;
 
-  constructor(ms: number = patienceMs) {
+  /** `ms` is how long a connection may take, in milliseconds. */
+  constructor(ms: number) {
     this.#ms = ms;
   }
 

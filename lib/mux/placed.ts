@@ -1,5 +1,6 @@
 import type { Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
 import { encodeGroup, encodeHandle, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Snapshot, Source, Volume } from "../drivers/driver.ts";
@@ -26,6 +27,15 @@ export interface CreateRequest {
   readonly demand: Demand;
   /** Properties that may be changed later (CSI CreateVolumeRequest.mutable_parameters). */
   readonly mutable: Context;
+}
+
+/** One running CreateVolume. */
+export interface Creation {
+  /** What the class names: a connection or a group. */
+  readonly named: string;
+  readonly request: CreateRequest;
+  readonly source: Handle | undefined;
+  readonly call: Call;
 }
 
 /** What the main file says about all connections; it may change while csimux runs, so it is asked for at each use. */

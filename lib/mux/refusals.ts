@@ -3,19 +3,20 @@ import { connectionNameForm } from "../core/handle.ts";
 import type { Connection } from "./connection.ts";
 
 /**
- * Who named a connection decides the code where it cannot be used: a class or a claim can be mended by its author (an answer that
- * is final for this try), an existing volume must never be taken for gone (repeat until the file is back).
+ * What a caller shall do where a connection cannot be used. "refuse": a class or a claim named it, whose author can mend it (an
+ * answer that is final for this try). "retry": an existing volume is on it, or may be, and must never be taken for gone (repeat
+ * until the file is back).
  */
-export type Origin = "class" | "handle";
+export type Unusable = "refuse" | "retry";
 
 /** A text that can name no connection. */
 export const badName = (name: string): CsiError =>
   new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`);
 
 /** A file that cannot be used: the code of the error to a class, "unavailable" for a handle. */
-export const unopened = (name: string, error: CsiError, origin: Origin): CsiError =>
+export const unopened = (name: string, error: CsiError, then: Unusable): CsiError =>
   new CsiError(
-    origin === "class" ? error.code : "unavailable",
+    then === "refuse" ? error.code : "unavailable",
     `connection "${name}" cannot be opened: ${error.message}`,
   );
 
@@ -23,8 +24,8 @@ export const unopened = (name: string, error: CsiError, origin: Origin): CsiErro
  * There is no file. Never "invalid-argument" to a class: its Secret may arrive a moment later, and external-provisioner takes that
  * code for a claim that no repeat can help, and holds it back for minutes.
  */
-export const missing = (name: string, origin: Origin): CsiError =>
-  origin === "class"
+export const missing = (name: string, then: Unusable): CsiError =>
+  then === "refuse"
     ? new CsiError(
         "failed-precondition",
         `connection "${name}" is not configured; add the file ${name}.yaml or correct the class`,

@@ -1,16 +1,13 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { Locks } from "../core/locks.ts";
 import type { Context } from "../drivers/driver.ts";
 import { type Demand, place } from "../topology/place.ts";
 import { ability, translated } from "./ability.ts";
-import type { Connections } from "./connections.ts";
+import type { Common } from "./common.ts";
 import { fingerprint } from "./fingerprint.ts";
-import type { Groups } from "./groups.ts";
-import { type Handles, lockKey } from "./handles.ts";
-import type { Jobs } from "./jobs.ts";
-import { type MuxSettings, type PlacedSnapshot, snapshotOn } from "./placed.ts";
+import { lockKey } from "./handles.ts";
+import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
 import { SnapshotNames } from "./snapshot-names.ts";
 
 /** A snapshot that somebody wants of `volume`, a handle. */
@@ -24,28 +21,11 @@ export interface SnapshotRequest {
 
 /** The operations on one snapshot, in terms of handles. */
 export class Snapshots {
-  readonly #connections: Connections;
-  readonly #groups: Groups;
-  readonly #handles: Handles;
-  readonly #locks: Locks;
-  readonly #jobs: Jobs;
-  readonly #settings: () => MuxSettings;
+  readonly #common: Common;
   readonly #names = new SnapshotNames();
 
-  constructor(
-    connections: Connections,
-    groups: Groups,
-    handles: Handles,
-    locks: Locks,
-    jobs: Jobs,
-    settings: () => MuxSettings,
-  ) {
-    this.#settings = settings;
-    this.#connections = connections;
-    this.#groups = groups;
-    this.#handles = handles;
-    this.#locks = locks;
-    this.#jobs = jobs;
+  constructor(common: Common) {
+    this.#common = common;
   }
 
   /**
@@ -54,29 +34,29 @@ export class Snapshots {
    */
   async create(request: SnapshotRequest, call: Call): Promise<PlacedSnapshot> {
     const { name, volume, parameters } = request;
-    const source = this.#handles.known(volume, "volume");
+    const source = this.#common.handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
-    const made = await this.#jobs.run(`snapshot ${source.connection}/${name}`, fingerprint(request), call, own =>
-      this.#locks.hold([`snapshot name ${name}`], () => this.#make(source, request, own), [lockKey(source)]),
+    const made = await this.#common.jobs.run(`snapshot ${source.connection}/${name}`, fingerprint(request), call, own =>
+      this.#common.locks.hold([`snapshot name ${name}`], () => this.#make(source, request, own), [lockKey(source)]),
     );
     return { ...made, volumeId: volume };
   }
 
   /** GetSnapshot. Throws "not-found". */
   async get(text: string, call: Call): Promise<PlacedSnapshot> {
-    const handle = this.#handles.known(text, "snapshot");
-    return this.#connections.use(handle.connection, "handle", async connection =>
+    const handle = this.#common.handles.known(text, "snapshot");
+    return this.#common.connections.use(handle.connection, "retry", async connection =>
       snapshotOn(connection, await translated(connection, ability(connection, "snapshots").get(handle.id, call))),
     );
   }
 
   /** DeleteSnapshot. An id that csimux cannot have made does not exist, so it is gone (CSI DeleteSnapshot). */
   async delete(text: string, call: Call): Promise<void> {
-    const handle = this.#handles.parse(text, "snapshot");
+    const handle = this.#common.handles.parse(text, "snapshot");
     if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { snapshot: text });
-    await this.#jobs.run(`delete ${text}`, "", call, own =>
-      this.#connections.use(handle.connection, "handle", connection =>
-        this.#locks.hold([lockKey(handle)], () =>
+    await this.#common.jobs.run(`delete ${text}`, "", call, own =>
+      this.#common.connections.use(handle.connection, "retry", connection =>
+        this.#common.locks.hold([lockKey(handle)], () =>
           translated(connection, ability(connection, "snapshots").delete(handle.id, own)),
         ),
       ),
@@ -87,19 +67,19 @@ export class Snapshots {
     const { connection: from } = source;
     const { name, parameters, demand } = request;
     await this.#refuseTaken(name, from, call);
-    return this.#connections.use(from, "handle", async connection => {
+    return this.#common.connections.use(from, "retry", async connection => {
       const snapshots = ability(connection, "snapshots");
       // The places of a snapshot are those of its connection, whatever is preferred.
-      place(connection.places, demand, { ...this.#settings().policy, honourPreferred: "off" });
+      place(connection.places, demand, { ...this.#common.settings().policy, honourPreferred: "off" });
       const made = await translated(connection, snapshots.create(name, source.id, parameters, call));
       this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
-      return { ...snapshotOn(connection, made), id: this.#handles.fresh("snapshot", from, made.id) };
+      return { ...snapshotOn(connection, made), id: this.#common.handles.fresh("snapshot", from, made.id) };
     });
   }
 
   /** A snapshot class may name the connection, or a group that it belongs to. */
   async #refuseOther(named: string | undefined, { connection }: Handle): Promise<void> {
-    if (!named || (await this.#groups.leads(named, connection))) return;
+    if (!named || (await this.#common.groups.leads(named, connection))) return;
     throw new CsiError(
       "invalid-argument",
       `the snapshot class names "${named}", but the volume is on connection "${connection}"`,
@@ -110,10 +90,10 @@ export class Snapshots {
   async #refuseTaken(name: string, connection: string, call: Call): Promise<void> {
     const other = this.#names.elsewhere(name, connection);
     if (!other) return;
-    const found = await this.#connections
+    const found = await this.#common.connections
       .use(
         other.connection,
-        "handle",
+        "retry",
         ({ driver }) => driver.snapshots?.get(other.id, call) ?? Promise.resolve(undefined),
       )
       .catch(() => undefined);

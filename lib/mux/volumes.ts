@@ -3,83 +3,66 @@ import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { Locks } from "../core/locks.ts";
-import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
+import type { Segments } from "../core/topology.ts";
+import type { Context, Volume } from "../drivers/driver.ts";
 import { ability, translated } from "./ability.ts";
 import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
-import { Begun } from "./begun.ts";
+import { Choice, volumeLock } from "./choice.ts";
+import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
-import type { Connections } from "./connections.ts";
 import { fingerprint } from "./fingerprint.ts";
-import type { Groups } from "./groups.ts";
-import { type Handles, lockKey, nameLock } from "./handles.ts";
-import type { Jobs } from "./jobs.ts";
-import { type CreateRequest, type MuxSettings, type PlacedVolume, placedOn } from "./placed.ts";
-import type { Origin } from "./refusals.ts";
+import { lockKey, nameLock } from "./handles.ts";
+import type { Patience } from "./patience.ts";
+import { type CreateRequest, type Creation, type PlacedVolume, placedOn } from "./placed.ts";
+import type { Unusable } from "./refusals.ts";
 
 /** The operations on one volume, in terms of handles: which connection, which lock, which place. */
 export class Volumes {
-  readonly #connections: Connections;
-  readonly #groups: Groups;
-  readonly #handles: Handles;
-  readonly #locks: Locks;
-  readonly #jobs: Jobs;
-  readonly #settings: () => MuxSettings;
-  readonly #begun = new Begun();
+  readonly #common: Common;
+  readonly #choice: Choice;
 
-  constructor(
-    connections: Connections,
-    groups: Groups,
-    handles: Handles,
-    locks: Locks,
-    jobs: Jobs,
-    settings: () => MuxSettings,
-  ) {
-    this.#connections = connections;
-    this.#groups = groups;
-    this.#handles = handles;
-    this.#locks = locks;
-    this.#jobs = jobs;
-    this.#settings = settings;
+  /** `patience` is how long members of a group may take to tell how much is free. */
+  constructor(common: Common, patience: Patience) {
+    this.#common = common;
+    this.#choice = new Choice(common, patience);
   }
 
   /** CreateVolume. Topology is decided before anything is made; an equal volume that exists is returned. */
   async create(request: CreateRequest, call: Call): Promise<PlacedVolume> {
-    const wanted = request.parameters["connection"] || this.#settings().single;
-    if (!wanted) {
+    const named = request.parameters["connection"] || this.#common.settings().single;
+    if (!named) {
       throw new CsiError(
         "invalid-argument",
         'the class has no parameter "connection"; it must name a connection or a group',
       );
     }
     wantedBytes(request.range);
-    const source = request.source && this.#handles.known(request.source.id, request.source.kind);
-    return this.#jobs.run(`create ${wanted}/${request.name}`, fingerprint(request), call, async own =>
-      (await this.#groups.has(wanted))
-        ? this.#groups.create(wanted, request, source, own, (member, found) =>
-            this.#make(member, "handle", request, source, found, own),
-          )
-        : this.#locks.hold([], () => this.#makeOn(wanted, request, source, own), [nameLock(request.name)]),
-    );
+    const { groups, handles, jobs, locks } = this.#common;
+    const source = request.source && handles.known(request.source.id, request.source.kind);
+    return jobs.run(`create ${named}/${request.name}`, fingerprint(request), call, async own => {
+      const creation: Creation = { named, request, source, call: own };
+      // A member of a group was there a moment ago, so its file is treated as that of an existing volume: repeat.
+      if (await groups.has(named))
+        return this.#choice.create(creation, member => this.#make(member, "retry", creation));
+      return locks.hold([], () => this.#makeOn(creation), [nameLock(request.name)]);
+    });
   }
 
   /** DeleteVolume. An id that csimux cannot have made does not exist, so it is gone (CSI DeleteVolume). */
   async delete(text: string, call: Call): Promise<void> {
-    const handle = this.#handles.parse(text, "volume");
+    const handle = this.#common.handles.parse(text, "volume");
     if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { volume: text });
     await this.#exclusively("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await translated(connection, connection.driver.delete(handle.id, own));
-      this.#groups.deleted(handle);
-      // The id is the name, unless that was too long.
-      this.#begun.forget(handle.id, handle.connection);
+      this.#common.begun.forgetId(handle.id, handle.connection);
     });
   }
 
   /** ControllerGetVolume. */
   async get(text: string, call: Call): Promise<PlacedVolume> {
-    const handle = this.#handles.known(text, "volume");
-    return this.#connections.use(handle.connection, "handle", async connection =>
+    const handle = this.#common.handles.known(text, "volume");
+    return this.#common.connections.use(handle.connection, "retry", async connection =>
       placedOn(connection, await ability(connection, "reading").get(handle.id, call)),
     );
   }
@@ -94,11 +77,11 @@ export class Volumes {
     parameters: Context,
     call: Call,
   ): Promise<string | undefined> {
-    const handle = this.#handles.known(text, "volume");
+    const handle = this.#common.handles.known(text, "volume");
     const named = parameters["connection"];
-    return this.#connections.use(handle.connection, "handle", async connection => {
+    return this.#common.connections.use(handle.connection, "retry", async connection => {
       await ability(connection, "reading").get(handle.id, call);
-      if (named && !(await this.#groups.leads(named, handle.connection)))
+      if (named && !(await this.#common.groups.leads(named, handle.connection)))
         return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
       return firstUnmet(connection.access, capabilities);
     });
@@ -115,16 +98,16 @@ export class Volumes {
     call: Call,
   ): Promise<{ readonly bytes: bigint; readonly onNode: boolean }> {
     wantedBytes(range);
-    const handle = this.#handles.known(text, "volume");
+    const handle = this.#common.handles.known(text, "volume");
     return this.#exclusively("expand", handle, fingerprint([range, wanted]), call, (connection, own) => {
       if (wanted) refuseUnmet(connection, [wanted]);
-      return translated(connection, ability(connection, "expand").expand(handle.id, range, own));
+      return notInUse(translated(connection, ability(connection, "expand").expand(handle.id, range, own)));
     });
   }
 
   /** ControllerModifyVolume. Throws "invalid-argument" for properties that cannot be changed. */
   modify(text: string, properties: Context, call: Call): Promise<void> {
-    const handle = this.#handles.known(text, "volume");
+    const handle = this.#common.handles.known(text, "volume");
     return this.#exclusively("modify", handle, fingerprint([properties]), call, (connection, own) =>
       translated(connection, ability(connection, "modify").modify(handle.id, properties, own)),
     );
@@ -137,9 +120,10 @@ export class Volumes {
     call: Call,
     work: (connection: Connection, own: Call) => Promise<T>,
   ): Promise<T> {
-    return this.#jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
-      this.#connections.use(handle.connection, "handle", connection =>
-        this.#locks.hold([lockKey(handle)], async () => work(connection, own)),
+    const { connections, jobs, locks } = this.#common;
+    return jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
+      connections.use(handle.connection, "retry", connection =>
+        locks.hold([lockKey(handle)], async () => work(connection, own)),
       ),
     );
   }
@@ -148,50 +132,72 @@ export class Volumes {
    * On the connection that the class names. When its file has gone since the volume was begun, nobody can tell what there is of
    * it, so the author of the class is not told that nothing was made.
    */
-  #makeOn(name: string, request: CreateRequest, source: Handle | undefined, call: Call): Promise<PlacedVolume> {
-    const begun = this.#begun.members(request.name, name).length > 0;
-    return this.#make(name, begun ? "handle" : "class", request, source, false, call);
+  #makeOn(creation: Creation): Promise<PlacedVolume> {
+    const { named, request } = creation;
+    const begun = this.#common.begun.members(request.name, named).length > 0;
+    return this.#make(named, begun ? "retry" : "refuse", creation);
   }
 
-  /** A member of a group was there a moment ago, so its file is treated as that of an existing volume: repeat. */
-  #make(
-    name: string,
-    origin: Origin,
-    request: CreateRequest,
-    source: Handle | undefined,
-    found: boolean,
-    call: Call,
-  ): Promise<PlacedVolume> {
-    return this.#connections.use(name, origin, connection => {
-      const lock = lockKey({
-        kind: "volume",
-        connection: name,
-        id: connection.driver.names?.idOf(request.name) ?? request.name,
-      });
+  #make(name: string, then: Unusable, creation: Creation): Promise<PlacedVolume> {
+    const { connections, handles, locks } = this.#common;
+    const { request, source } = creation;
+    return connections.use(name, then, connection => {
       refuseUnmet(connection, request.capabilities);
       const inner = source && sourceOn(connection, source);
       const work = async (): Promise<PlacedVolume> => {
-        const places = await placesFor(connection, request, found, this.#settings().policy, call);
+        const places = await this.#admit(connection, creation);
         const { parameters, range, capabilities, demand, mutable } = request;
         const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand, mutable };
         if (Object.keys(mutable).length > 0) ability(connection, "modify");
-        const volume = await this.#begin(connection, spec, call);
-        return { ...volume, id: this.#handles.fresh("volume", name, volume.id), source: request.source, places };
+        const volume = await this.#begin(connection, creation, own => connection.driver.create(spec, own));
+        return { ...volume, id: handles.fresh("volume", name, volume.id), source: request.source, places };
       };
-      return this.#locks.hold([lock], work, source && [lockKey(source)]);
+      return locks.hold([volumeLock(connection, request.name)], work, source && [lockKey(source)]);
     });
   }
 
-  /** A creation that fails for good leaves nothing; what exists for another request stays. */
-  async #begin(connection: Connection, spec: VolumeSpec, call: Call): Promise<Volume> {
-    const { name } = connection;
-    this.#begun.remember(spec.name, name, name);
+  /** Where the volume will be; a connection that does not take it has nothing of it any more. */
+  async #admit(connection: Connection, { named, request, call }: Creation): Promise<readonly Segments[]> {
+    const { begun, lookup, settings } = this.#common;
+    const isBegun = begun.members(request.name, named).includes(connection.name);
     try {
-      return await translated(connection, connection.driver.create(spec, call));
+      return await placesFor(connection, request, isBegun, settings().policy, lookup, call);
     } catch (error) {
-      const exists = error instanceof CsiError && error.code === "already-exists";
-      if (isFinal(error) && !exists) this.#begun.forget(spec.name, name);
+      if (error instanceof CsiError && error.code === "resource-exhausted") begun.forget(request.name, connection.name);
       throw error;
     }
+  }
+
+  /** A creation that fails for good leaves nothing; what exists for another request stays. */
+  async #begin(
+    connection: Connection,
+    { named, request, call }: Creation,
+    make: (call: Call) => Promise<Volume>,
+  ): Promise<Volume> {
+    const { begun } = this.#common;
+    const { name: member, driver } = connection;
+    begun.remember(request.name, { named, member, id: driver.names?.idOf(request.name) });
+    try {
+      const volume = await translated(connection, make(call));
+      begun.remember(request.name, { named, member, id: volume.id });
+      return volume;
+    } catch (error) {
+      const exists = error instanceof CsiError && error.code === "already-exists";
+      if (isFinal(error) && !exists) begun.forget(request.name, member);
+      throw error;
+    }
+  }
+}
+
+/**
+ * The answer of an expansion. external-resizer takes "failed-precondition" for "in use" and asks no more while a pod uses the
+ * volume, although what is missing may be a tool or a right; "unavailable" is repeated, and right for both.
+ */
+async function notInUse<T>(expanding: Promise<T>): Promise<T> {
+  try {
+    return await expanding;
+  } catch (error) {
+    if (!(error instanceof CsiError && error.code === "failed-precondition")) throw error;
+    throw new CsiError("unavailable", error.message, { cause: error });
   }
 }

@@ -114,4 +114,11 @@ export interface AttacherPorts {
   readonly hostMounts: boolean;
   /** The folder of device files, `/dev` outside tests. */
   readonly devices: string;
+  /** `/sys` and `/proc` outside tests. */
+  readonly sys: string;
+  readonly proc: string;
+  /** Where the host's root is seen from here: the folder that `host` runs in. */
+  readonly hostRoot: string;
+  /** A folder for what csimux opened on this node; must survive restarts. */
+  readonly opened: string;
 }

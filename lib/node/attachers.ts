@@ -1,5 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import { hostpath } from "./attach/hostpath.ts";
+import { iscsi } from "./attach/iscsi.ts";
 import { lustre } from "./attach/lustre.ts";
 import { nfs } from "./attach/nfs.ts";
 import { smb } from "./attach/smb.ts";
@@ -14,11 +15,12 @@ export type Attachers = ReadonlyMap<string, Attacher>;
 
 /** Every protocol that csimux has. */
 export const attachers = (ports: AttacherPorts): Attachers =>
-  new Map([
+  new Map<string, Attacher>([
     ["hostpath", hostpath(ports)],
     ["nfs", nfs(ports)],
     ["smb", smb(ports)],
     ["lustre", lustre()],
+    ["iscsi", iscsi(ports)],
     ["zfs-local", zfsLocal(ports)],
   ]);
 

@@ -1,6 +1,6 @@
 import { errnoOf } from "../core/errno.ts";
 import { type Code, CsiError } from "../core/errors.ts";
-import { callsAtOnce, slotsByName } from "../core/slots.ts";
+import { fileThreads } from "../io/file-threads.ts";
 import type { MountTable } from "./mount-table.ts";
 
 const codes: Readonly<Record<string, Code>> = {
@@ -48,8 +48,6 @@ export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSi
   }
 }
 
-const slotsOf = slotsByName(callsAtOnce);
-
 /** As `bounded`, for an operation on what may never answer: while too many on the file system of `path` wait, it is not begun. */
 export function boundedOn<T>(
   path: string,
@@ -58,6 +56,6 @@ export function boundedOn<T>(
   task: string,
   signal: AbortSignal,
 ): Promise<T> {
-  const slots = slotsOf(table.covering(path)?.device ?? "");
+  const slots = fileThreads.onDevice(table.covering(path)?.device ?? "");
   return bounded(slots.run(work), task, signal);
 }

@@ -1,8 +1,9 @@
 import { CsiError } from "../core/errors.ts";
+import { isLocalName } from "../core/local-filesystems.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
 import { CommandError, type CommandRunner } from "../io/runner.ts";
-import { isLocalType, lookMs } from "./look.ts";
+import { lookMs } from "./look.ts";
 
 /** Whether what is mounted answers: it does, its server no longer knows it, or nothing is heard at all. */
 export type Health = "fine" | "stale" | "silent";
@@ -12,7 +13,7 @@ export type Health = "fine" | "stale" | "silent";
  * the call ends first.
  */
 export async function healthOf(mount: Mount, runner: CommandRunner, signal: AbortSignal): Promise<Health> {
-  if (isLocalType(mount.fsType)) return "fine";
+  if (isLocalName(mount.fsType)) return "fine";
   try {
     const { exitCode } = await runner.run({ argv: ["stat", "-f", "-c", "%T", mount.at], timeoutMs: lookMs }, signal);
     return exitCode === 0 ? "fine" : "stale";

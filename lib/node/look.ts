@@ -2,30 +2,14 @@ import type { Stats } from "node:fs";
 import { lstat } from "node:fs/promises";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
+import { isLocalName } from "../core/local-filesystems.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import { boundedOn } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
-/** Types that answer from memory or a local disk. Anything else (network, FUSE, unknown) may never answer. */
-const local: ReadonlySet<string> = new Set([
-  "bcachefs",
-  "btrfs",
-  "ext2",
-  "ext3",
-  "ext4",
-  "f2fs",
-  "tmpfs",
-  "vfat",
-  "xfs",
-  "zfs",
-]);
-
-/** Whether file systems of this type are on a disk or in the memory of this machine. */
-export const isLocalType = (fsType: string): boolean => local.has(fsType);
-
 /** Whether a question about this path can be asked from within this process without the risk of hanging it (N-17). */
-export const isLocal = (path: string, table: MountTable): boolean => isLocalType(table.covering(path)?.fsType ?? "");
+export const isLocal = (path: string, table: MountTable): boolean => isLocalName(table.covering(path)?.fsType ?? "");
 
 /** How long a program may ask about a path, in milliseconds. */
 export const lookMs = 5_000;

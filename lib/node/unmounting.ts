@@ -1,10 +1,10 @@
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { isLocalName } from "../core/local-filesystems.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
 import { type Argv, type Command, CommandError, type CommandRunner, type Output } from "../io/runner.ts";
 import { healthOf } from "./health.ts";
-import { isLocalType } from "./look.ts";
 import type { MountTable } from "./mount-table.ts";
 
 /** More mounts than this on one mount point are not of our making. */
@@ -51,7 +51,7 @@ export class Unmounting {
   /** Tries, and returns what umount(8) complains about. A try that was killed may have worked all the same. */
   async #umount(mount: Mount, signal: AbortSignal): Promise<string> {
     const { at } = mount;
-    if (isLocalType(mount.fsType)) return complaintOf(await this.#run(["umount", "-n", "-c", at], at, signal));
+    if (isLocalName(mount.fsType)) return complaintOf(await this.#run(["umount", "-n", "-c", at], at, signal));
     // -i: no helper, which would tell the server and wait for it.
     const command: Command = { argv: ["umount", "-n", "-c", "-i", at], timeoutMs: serverMs };
     const output = await this.#runner.run(command, signal).catch((error: unknown) => {

@@ -25,8 +25,11 @@ const bare: Partial<ServiceImpl<typeof Controller>> = {
   },
   async deleteVolume({ volumeId }) {
     const name = volumeId.slice("v:one/".length);
+    const folder = openSync(base, "r");
     rmdirSync(`${base}/${name}`);
     unlinkSync(record(name));
+    await synced(folder);
+    close(folder);
     return {};
   },
 };

@@ -140,7 +140,7 @@ WaitForFirstConsumer, --strict-topology=true
   pod on w1
     requisite  zone=w
     preferred  zone=w
-    answer     RESOURCE_EXHAUSTED: the storage is reachable from t.example/zone=e, but the request allows only t.example/zone=w
+    answer     RESOURCE_EXHAUSTED: connection "east": the storage is reachable from t.example/zone=e, but the request allows only t.example/zone=w
 WaitForFirstConsumer, --strict-topology=false
   pod on e1, e2
     requisite  zone=e | zone=w
@@ -198,7 +198,7 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
     const words = ["--config", config, "--nodes", nodes, "--connections", folder, "--connection", "both"];
     const { out } = await world.run(words);
     expect(out).toContain(
-      'RESOURCE_EXHAUSTED: no member of the group can take the volume: connection "east" is suspended',
+      'RESOURCE_EXHAUSTED: no member of the group can take the volume: connection "east": it is suspended',
     );
     expect(out).toContain("volume on west, usable in zone=w");
   });

@@ -19,6 +19,10 @@ export class MemoryDriver {
   fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
+  /** Awaited inside available alone. */
+  measure: Promise<void> = Promise.resolve();
+  /** Whether volumes can be looked up by name. */
+  named = true;
   /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
@@ -38,7 +42,7 @@ export class MemoryDriver {
         await toy.delete(id, call);
       },
       reading: toy.reading,
-      names: this.#names(toy.names),
+      names: this.named ? this.#names(toy.names) : undefined,
       snapshots: toy.snapshots,
       clones: toy.clones,
       modify: toy.modify,
@@ -64,6 +68,7 @@ export class MemoryDriver {
     return {
       available: async () => {
         await this.look;
+        await this.measure;
         if (this.fail.available) throw this.fail.available;
         return this.free ?? 0n;
       },

@@ -66,10 +66,10 @@ const nameOf = async (connection: Connection) => connection.name;
 test("equal text is opened once, other text takes effect at the next call", async () => {
   const { files, opened, connections } = world();
   files.set("c", "one");
-  await Promise.all(Array.from({ length: 20 }, () => connections.use("c", "class", nameOf)));
+  await Promise.all(Array.from({ length: 20 }, () => connections.use("c", "refuse", nameOf)));
   expect(opened.map(each => each.text)).toEqual(["one"]);
   files.set("c", "two");
-  await connections.use("c", "handle", nameOf);
+  await connections.use("c", "retry", nameOf);
   expect(opened.map(each => each.text)).toEqual(["one", "two"]);
   expect(opened[0]?.memory.closed).toBe(1);
 });
@@ -78,10 +78,10 @@ test("a driver is never closed under a running call", async () => {
   const { files, opened, connections } = world();
   files.set("c", "one");
   const gate = Promise.withResolvers<void>();
-  const running = connections.use("c", "class", () => gate.promise);
+  const running = connections.use("c", "refuse", () => gate.promise);
   await Bun.sleep(0);
   files.set("c", "two");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   expect(opened[0]?.memory.closed).toBe(0);
   gate.resolve();
   await running;
@@ -91,35 +91,35 @@ test("a driver is never closed under a running call", async () => {
 test("a file that turns bad leaves the last good connection in service and is reported once", async () => {
   const { files, warnings, opened, connections } = world();
   files.set("c", "one");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   files.set("c", "bad yaml");
-  for (let i = 0; i < 5; i++) expect(await connections.use("c", "class", nameOf)).toBe("c");
+  for (let i = 0; i < 5; i++) expect(await connections.use("c", "refuse", nameOf)).toBe("c");
   expect(warnings).toHaveLength(1);
   expect(opened[0]?.memory.closed).toBe(0);
   files.set("c", "one");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   expect(opened).toHaveLength(1);
 });
 
 test("a file that cannot be read any more leaves the last good connection in service and is reported once", async () => {
   const { files, warnings, opened, connections } = world();
   files.set("c", "one");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   files.set("c", "unreadable");
-  for (const origin of ["class", "handle"] as const) expect(await connections.use("c", origin, nameOf)).toBe("c");
+  for (const origin of ["refuse", "retry"] as const) expect(await connections.use("c", origin, nameOf)).toBe("c");
   expect(warnings).toHaveLength(1);
   files.set("c", "two");
-  await connections.use("c", "handle", nameOf);
+  await connections.use("c", "retry", nameOf);
   expect(opened.map(each => each.memory.closed)).toEqual([1, 0]);
 });
 
 test.each([
-  ["class", "bad", "failed-precondition"],
-  ["handle", "bad", "unavailable"],
-  ["class", "unreadable", "failed-precondition"],
-  ["handle", "unreadable", "unavailable"],
-  ["class", undefined, "failed-precondition"],
-  ["handle", undefined, "unavailable"],
+  ["refuse", "bad", "failed-precondition"],
+  ["retry", "bad", "unavailable"],
+  ["refuse", "unreadable", "failed-precondition"],
+  ["retry", "unreadable", "unavailable"],
+  ["refuse", undefined, "failed-precondition"],
+  ["retry", undefined, "unavailable"],
 ] as const)("a connection named by a %s whose file is %p answers %s", async (origin, text, code) => {
   const { files, connections } = world();
   if (text !== undefined) files.set("c", text);
@@ -128,42 +128,42 @@ test.each([
 
 test.each(["../x", "a/b", "..", "", "a b", "x".repeat(300)])("%p is never looked up as a connection", async name => {
   const { connections } = world();
-  await expect(connections.use(name, "class", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
+  await expect(connections.use(name, "refuse", nameOf)).rejects.toMatchObject({ code: "invalid-argument" });
 });
 
 test("the names of object members are ordinary names without a file", async () => {
   const { connections } = world();
-  await expect(connections.use("constructor", "class", nameOf)).rejects.toMatchObject({ code: "failed-precondition" });
+  await expect(connections.use("constructor", "refuse", nameOf)).rejects.toMatchObject({ code: "failed-precondition" });
 });
 
 test("a connection whose file is removed is closed after its last call", async () => {
   const { files, opened, connections } = world();
   files.set("c", "one");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   files.delete("c");
-  await expect(connections.use("c", "handle", nameOf)).rejects.toMatchObject({ code: "unavailable" });
+  await expect(connections.use("c", "retry", nameOf)).rejects.toMatchObject({ code: "unavailable" });
   expect(opened[0]?.memory.closed).toBe(1);
 });
 
 test("a file may not hand existing volumes to a driver of another family", async () => {
   const { files, warnings, connections } = world();
   files.set("c", "family:a");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   files.set("c", "family:b");
-  expect(await connections.use("c", "class", async c => c.family)).toBe("a");
+  expect(await connections.use("c", "refuse", async c => c.family)).toBe("a");
   expect(warnings).toHaveLength(1);
 });
 
 test("cacheTimeout none closes after each call, idle after the time without calls", async () => {
   const none = world({ kind: "none" });
   none.files.set("c", "one");
-  await none.connections.use("c", "class", nameOf);
-  await none.connections.use("c", "class", nameOf);
+  await none.connections.use("c", "refuse", nameOf);
+  await none.connections.use("c", "refuse", nameOf);
   expect(none.opened.map(each => each.memory.closed)).toEqual([1, 1]);
 
   const idle = world({ kind: "idle", ms: 20 });
   idle.files.set("c", "one");
-  await idle.connections.use("c", "class", nameOf);
+  await idle.connections.use("c", "refuse", nameOf);
   const until = Date.now() + 30_000;
   while (idle.opened[0]?.memory.closed === 0 && Date.now() < until) await Bun.sleep(5);
   expect(idle.opened[0]?.memory.closed).toBe(1);
@@ -172,11 +172,11 @@ test("cacheTimeout none closes after each call, idle after the time without call
 test("good, bad, good again while a thousand calls run: every call gets an answer of a good file", async () => {
   const { files, connections } = world();
   files.set("c", "v0");
-  await connections.use("c", "class", nameOf);
+  await connections.use("c", "refuse", nameOf);
   const calls: Promise<string>[] = [];
   for (let i = 0; i < 1000; i++) {
     if (i % 10 === 0) files.set("c", i % 20 === 0 ? "bad" : `v${i}`);
-    calls.push(connections.use("c", "handle", c => Bun.sleep(0).then(() => c.name)));
+    calls.push(connections.use("c", "retry", c => Bun.sleep(0).then(() => c.name)));
     if (i % 7 === 0) await Bun.sleep(0);
   }
   expect(new Set(await Promise.all(calls))).toEqual(new Set(["c"]));
@@ -213,11 +213,11 @@ test("a survey says each change of the state of each connection once, with the r
 test("a call and a survey say a change once between them, and a name that never had a file is nothing to tell", async () => {
   const { files, said, connections } = world();
   files.set("a", "one");
-  await connections.use("a", "class", nameOf);
-  await connections.use("misspelt", "class", nameOf).catch(() => undefined);
+  await connections.use("a", "refuse", nameOf);
+  await connections.use("misspelt", "refuse", nameOf).catch(() => undefined);
   await connections.survey();
   files.delete("a");
-  await connections.use("a", "handle", nameOf).catch(() => undefined);
+  await connections.use("a", "retry", nameOf).catch(() => undefined);
   await connections.survey();
   expect(said).toEqual(['connection "a" is in order', expect.stringMatching(/^connection "a" is gone/)]);
 });
@@ -232,12 +232,12 @@ test.each([{ kind: "none" }, { kind: "idle", ms: 1 }] as const)(
     while (opened[0]?.memory.closed === 0 && Date.now() < until) await Bun.sleep(2);
     expect(opened[0]?.memory.closed).toBe(1);
     files.set("c", "bad");
-    expect(await connections.use("c", "handle", nameOf)).toBe("c");
+    expect(await connections.use("c", "retry", nameOf)).toBe("c");
     expect(opened.map(each => each.text)).toEqual(["one", "one"]);
     files.delete("c");
     await connections.survey();
     files.set("c", "bad");
-    await expect(connections.use("c", "handle", nameOf)).rejects.toMatchObject({ code: "unavailable" });
+    await expect(connections.use("c", "retry", nameOf)).rejects.toMatchObject({ code: "unavailable" });
   },
 );
 

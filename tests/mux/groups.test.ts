@@ -244,3 +244,25 @@ test("500 creates, interrupted by lost answers and members that come and go, end
   const all = [...world.memories.values()].flatMap(memory => [...memory.volumes.keys()]);
   expect(all.sort()).toEqual([...names].sort());
 });
+
+test("members tell at the same time how much is free, and one that does not stops the creation in bounded time", async () => {
+  const world = grouped("most-free");
+  const waits = ["a", "b", "c"].map(name => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    world.memory(name).measure = promise;
+    return resolve;
+  });
+  const creating = failure(world.volumes.create(request("v", "g"), call));
+  // The last one first: who asked one by one would wait for the first one until its time is up.
+  for (const open of waits.toReversed()) {
+    await Bun.sleep(5);
+    open();
+  }
+  expect(await creating).toBeUndefined();
+  world.memory("b").measure = new Promise(() => undefined);
+  expect(await failure(world.volumes.create(request("w", "g"), call))).toMatchObject({
+    code: "unavailable",
+    message: expect.stringContaining('"b" has not answered'),
+  });
+  expect([...world.memories.values()].reduce((sum, memory) => sum + memory.volumes.size, 0)).toBe(1);
+});

@@ -208,3 +208,42 @@ test("properties are changed on the volume's connection, and refused where they 
   expect(world.memory("c").volumes.get("v")).toMatchObject({ speed: "slow" });
   expect((await failure(world.volumes.modify("v:c/v", { colour: "red" }, call)))?.code).toBe("invalid-argument");
 });
+
+test("a connection that refuses a volume has nothing of it left, suspended or out of reach", async () => {
+  const world = muxWorld(["c"]);
+  for (const traits of [{ suspended: true }, { places: [at("z1")] }]) {
+    world.traits.set("c", traits);
+    world.memory("c").begun.add("v");
+    const demand = { requisite: [zone("z2")], preferred: [] };
+    expect((await failure(world.volumes.create(request("v", "c", { demand }), call)))?.code).toBe("resource-exhausted");
+    expect(world.memory("c").begun.size).toBe(0);
+  }
+});
+
+test("a volume that was begun by a driver without look-up by name is made to its end, although the connection is suspended", async () => {
+  const world = muxWorld(["c"]);
+  world.memory("c").named = false;
+  world.memory("c").fail.create = new CsiError("deadline-exceeded", "still copying");
+  expect((await failure(world.volumes.create(request("v", "c"), call)))?.code).toBe("deadline-exceeded");
+  world.memory("c").fail = {};
+  world.traits.set("c", { suspended: true });
+  expect((await world.volumes.create(request("v", "c"), call)).id).toBe("v:c/v");
+  expect((await failure(world.volumes.create(request("new", "c"), call)))?.code).toBe("resource-exhausted");
+});
+
+test("an expansion that lacks something is never taken for one of a volume in use", async () => {
+  const world = muxWorld(["c"]);
+  await world.volumes.create(request("v", "c"), call);
+  world.traits.set("c", {
+    driver: {
+      ...world.memory("c").driver(),
+      expand: {
+        expand: async () => {
+          throw new CsiError("failed-precondition", "program xfs_quota is missing");
+        },
+      },
+    },
+  });
+  const error = await failure(world.volumes.expand("v:c/v", { required: 2n, limit: undefined }, undefined, call));
+  expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("xfs_quota") });
+});

@@ -1,18 +1,9 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Group } from "../../lib/core/group.ts";
-import { Locks } from "../../lib/core/locks.ts";
-import { Capacity } from "../../lib/mux/capacity.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { GroupSnapshots } from "../../lib/mux/group-snapshots.ts";
-import { Groups } from "../../lib/mux/groups.ts";
-import { Handles } from "../../lib/mux/handles.ts";
-import { Jobs } from "../../lib/mux/jobs.ts";
-import { Listing } from "../../lib/mux/listing.ts";
-import { Patience } from "../../lib/mux/patience.ts";
+import { openMux } from "../../lib/mux/open.ts";
 import type { CreateRequest, MuxSettings } from "../../lib/mux/placed.ts";
-import { Snapshots } from "../../lib/mux/snapshots.ts";
-import { Volumes } from "../../lib/mux/volumes.ts";
 import type { Demand } from "../../lib/topology/place.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
@@ -50,17 +41,11 @@ export function muxWorld(names: readonly string[]) {
     { kind: "none" },
     log,
   );
-  const handles = new Handles(
-    () => settings.legacyConnection ?? settings.single,
-    () => settings.single,
-  );
-  const [locks, jobs] = [new Locks(), new Jobs()];
-  const all = new Groups(
+  const mux = openMux(
     connections,
-    locks,
     async () => groups,
     () => settings,
-    new Patience(50),
+    { look: 50, capacity: 50 },
   );
   return {
     memories,
@@ -71,11 +56,7 @@ export function muxWorld(names: readonly string[]) {
     groups,
     settings,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),
-    volumes: new Volumes(connections, all, handles, locks, jobs, () => settings),
-    snapshots: new Snapshots(connections, all, handles, locks, jobs, () => settings),
-    listing: new Listing(connections, handles, jobs, () => settings, new Patience(50)),
-    capacity: new Capacity(connections, all, () => settings, new Patience(50)),
-    groupSnapshots: new GroupSnapshots(connections, handles, locks, jobs),
+    ...mux,
   };
 }
 

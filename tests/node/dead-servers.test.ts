@@ -12,8 +12,7 @@ beforeEach(async () => {
   lab = await Lab.open();
   mount = await MountProgram.at(lab.at("bin"));
   const { runner } = mount;
-  const ports = { runner, host: runner, hostMounts: false, hostFolders: async () => undefined, devices: "/dev" };
-  node = lab.node(runner, mountinfo, { host: runner, attachers: attachers(ports) });
+  node = lab.node(runner, mountinfo, { host: runner, attachers: attachers(lab.ports(runner)) });
 });
 afterEach(() => lab.close());
 

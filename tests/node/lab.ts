@@ -7,6 +7,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
+import type { AttacherPorts } from "../../lib/node/attacher.ts";
 import { attachers } from "../../lib/node/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { isLocal } from "../../lib/node/look.ts";
@@ -93,14 +94,14 @@ export class Lab {
     return join(this.folder, ...parts);
   }
 
+  /** What attachers work with here, below the lab's folder where that is possible. */
+  ports(runner: CommandRunner, more: Partial<AttacherPorts> = {}): AttacherPorts {
+    const places = { devices: "/dev", sys: "/sys", proc: "/proc", hostRoot: "/", opened: this.at("opened") };
+    return { runner, host: runner, hostMounts: false, hostFolders: async () => undefined, ...places, ...more };
+  }
+
   node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {
-    const known = attachers({
-      runner,
-      host: runner,
-      hostMounts: false,
-      hostFolders: async () => undefined,
-      devices: "/dev",
-    });
+    const known = attachers(this.ports(runner));
     const settings = { check: {}, format: {} };
     const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
     const ports = { runner, host: runner, mountFlags: async () => [], attachers: known, disks };

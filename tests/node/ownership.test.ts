@@ -103,7 +103,7 @@ test.skipIf(!isRoot)("a pipe in place of a record holds up nobody", async () => 
 
 describe.skipIf(!isRoot)("where the node was told its folders for volumes", () => {
   const nodeOf = (...folders: readonly string[]) => {
-    const ports = { runner: local, host: local, hostMounts: false, devices: "/dev", hostFolders: async () => folders };
+    const ports = lab.ports(local, { hostFolders: async () => folders });
     return lab.node(local, mountinfo, { attachers: attachers(ports) });
   };
   const stageAt = (path: string, ...folders: readonly string[]) => {

@@ -22,13 +22,7 @@ afterEach(() => lab.close());
 
 function nodeWith(mountFlags: readonly string[]): NodeVolumes {
   const { runner } = mount;
-  const known = attachers({
-    runner,
-    host: runner,
-    hostMounts: false,
-    hostFolders: async () => undefined,
-    devices: lab.at("dev"),
-  });
+  const known = attachers(lab.ports(runner, { devices: lab.at("dev") }));
   return lab.node(runner, mountinfo, { host: runner, attachers: known, mountFlags: async () => mountFlags });
 }
 

@@ -35,7 +35,7 @@ test("mutable parameters, which no connection has, are INVALID_ARGUMENT and make
   const mutableParameters = { iops: "100" };
   const answer = await failureOf(world.create("pvc-mutable", "one", { mutableParameters }));
   expect(answer.code).toBe(status.invalidArgument);
-  expect(answer.details).toContain('"iops"');
+  expect(answer.details).toContain('connection "one"');
   expect(await codeOf(world.controller("controllerGetVolume", { volumeId: "v:one/pvc-mutable" }))).toBe(
     status.notFound,
   );

@@ -1,8 +1,10 @@
 import type { Driver } from "../../lib/drivers/driver.ts";
+import { attacherContract } from "../contract/attacher.ts";
 import { driverContract } from "../contract/driver.ts";
 import type { DriverRig } from "../contract/rig.ts";
 import { shareContract } from "../contract/share.ts";
 import { storeContract } from "../contract/store.ts";
+import { ToyAttacher, ToyNode } from "./attacher.ts";
 import { type ToyKind, toyDriver } from "./module.ts";
 import { ToyTargetShare } from "./shares.ts";
 import { alive, mortal, type Step, ToyStorage } from "./storage.ts";
@@ -60,6 +62,25 @@ shareContract("toy-target", async () => {
       return { ...parts(step), dead };
     },
     remains: async () => storage.remains(),
+    close: async () => undefined,
+  };
+});
+
+attacherContract("toy-target", async () => {
+  const node = new ToyNode();
+  return {
+    open: () => new ToyAttacher(node, alive),
+    dying(last, when) {
+      const { step, dead } = mortal(last, when);
+      return { attacher: new ToyAttacher(node, step), dead };
+    },
+    volumes: [
+      { iqn: "iqn.toy:t", lun: "0" },
+      { iqn: "iqn.toy:t", lun: "1" },
+    ],
+    absent: { iqn: "iqn.toy:t", lun: "absent" },
+    incomplete: [{}, { iqn: "iqn.toy:t" }, { lun: "0" }],
+    remains: async () => node.remains(),
     close: async () => undefined,
   };
 });

@@ -1,4 +1,5 @@
-import { callsAtOnce, Slots } from "../../core/slots.ts";
+import type { Slots } from "../../core/slots.ts";
+import { fileThreads } from "../../io/file-threads.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
 
@@ -35,8 +36,7 @@ const servers = new Map<string, Files>();
 export function filesOn(server: string): Files {
   const known = servers.get(server);
   if (known) return known;
-  const slots = new Slots(callsAtOnce);
-  const files = withSharedSync(withSlots(pooledFiles, () => slots));
+  const files = withSharedSync(withSlots(pooledFiles, () => fileThreads.onServer(server)));
   servers.set(server, files);
   return files;
 }

@@ -49,22 +49,17 @@ async function sync(folder: string, slots: Slots): Promise<void> {
 }
 
 /**
- * For a local disk: a look at one directory entry behind another look, and a change of one behind another change, are done at once;
- * the rest goes to the thread pool. One entry costs the kernel 2 to 30 µs, the way through the pool 20 to 50 µs more. The price: such
- * a step can wait for a running journal commit, which on a local disk takes milliseconds. A disk that is frozen (fsfreeze(8)) or
- * does not answer takes longer, and would hold up the whole process if it became so between two steps of one operation.
- * Never for a network file system.
+ * For a local disk: a look at one directory entry behind another look is done at once, as it costs the kernel 2 µs, and the way through
+ * the thread pool 20 to 50 µs more. What changes a folder goes to the pool, because it can wait for a running journal commit; but for
+ * the one folder whose mode must be exact, as nothing else may run while the umask is off. A disk that is frozen (fsfreeze(8)) or does
+ * not answer would hold up the whole process there if it became so between two steps of one operation. Never for a network file system.
  */
 export function directFiles(slotsOf: (path: string) => Slots): Files {
   const pooled = withSlots(pooledFiles, slotsOf);
   return {
     ...pooled,
     entry: (path, step) => (step === "next" ? unless(entry(path), "ENOTDIR") : pooled.entry(path, step)),
-    makeFolder: async (path, mode, step) =>
-      step === "next" ? void fs.mkdirSync(path, { mode }) : pooled.makeFolder(path, mode, step),
     makeExactFolder: async (path, mode) => makeExact(path, mode),
-    removeFolder: async (path, step) => (step === "next" ? fs.rmdirSync(path) : pooled.removeFolder(path, step)),
-    removeFile: async (path, step) => (step === "next" ? fs.unlinkSync(path) : pooled.removeFile(path, step)),
     sync: folder => sync(folder, slotsOf(folder)),
     chmod: async (path, mode) => changeMode(path, mode),
   };

@@ -16,7 +16,7 @@ export interface FileSystemFacts {
   readonly availableBytes: bigint;
 }
 
-/** Whether a step may be the first of its operation, or comes right behind another of its kind: then the disk is known to answer. */
+/** Whether a look may be the first step of its operation, or comes right behind another: then the disk is known to answer. */
 export type Step = "first" | "next";
 
 /**
@@ -29,14 +29,14 @@ export interface Files {
   /** Facts of an existing folder. */
   facts(path: string): Promise<FolderFacts>;
   /** The permissions are `mode` less the umask. */
-  makeFolder(path: string, mode: number, step: Step): Promise<void>;
+  makeFolder(path: string, mode: number): Promise<void>;
   /**
    * Makes a folder that has exactly these permissions (at most 0777) from the moment it exists; always the next step behind
    * another. Absent where that is not possible.
    */
   makeExactFolder?(path: string, mode: number): Promise<void>;
-  removeFolder(path: string, step: Step): Promise<void>;
-  removeFile(path: string, step: Step): Promise<void>;
+  removeFolder(path: string): Promise<void>;
+  removeFile(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
   /** The path with every link in it resolved (realpath(3)). */
   realPath(path: string): Promise<string>;

@@ -1,17 +1,36 @@
 import { CsiError } from "../../core/errors.ts";
-import { unescaped } from "../../core/mountinfo.ts";
+import { type Mount, parseMountinfo, unescaped } from "../../core/mountinfo.ts";
+import { unless } from "./files.ts";
 import type { Space } from "./space.ts";
 
-/** The mount points at or below `folder` in a mountinfo text, spelt as the kernel spells them. `folder` holds no links. */
-export function mountsIn(mountinfo: string, folder: string): readonly string[] {
-  const points = mountinfo.split("\n").map(line => line.split(" ")[4] ?? "");
-  return points.filter(point => `${unescaped(point)}/`.startsWith(`${folder}/`));
+/** The mount points at or below `folder` in a mountinfo text. `folder` holds no links. */
+export const mountsIn = (mountinfo: string, folder: string): readonly string[] =>
+  parseMountinfo(mountinfo)
+    .map(({ at }) => at)
+    .filter(point => `${point}/`.startsWith(`${folder}/`));
+
+/**
+ * Where a folder, or one in it, is mounted: bind mounts, of pods mostly, which show as mounts of the same device whose root is the
+ * folder's own path in its file system (proc(5), mountinfo). `folder` holds no links.
+ */
+export function mountsOf(mounts: readonly Mount[], folder: string): readonly string[] {
+  const within = (at: string) => at === "/" || `${folder}/`.startsWith(`${at}/`);
+  const own = mounts
+    .filter(({ at }) => within(at))
+    .reduce<Mount | undefined>((best, mount) => (best && best.at.length > mount.at.length ? best : mount), undefined);
+  if (own === undefined) return [];
+  const below = own.at === "/" ? folder : folder.slice(own.at.length);
+  const path = own.root.replace(/\/$/, "") + below;
+  const same = mounts.filter(
+    mount => mount !== own && mount.device === own.device && !mount.root.endsWith("//deleted"),
+  );
+  return same.filter(({ root }) => `${root}/`.startsWith(`${path}/`)).map(({ at }) => at);
 }
 
 const inUse = ({ connection }: Space, doing: string, folder: string, point: string): CsiError =>
   new CsiError(
     "failed-precondition",
-    `connection "${connection}": cannot ${doing} ${folder}, because something is mounted in it at ${point.slice(0, 300)}; unmount that`,
+    `connection "${connection}": cannot ${doing} ${folder}, because something is mounted in it at ${JSON.stringify(point.slice(0, 300))}; unmount that`,
   );
 
 /**
@@ -30,6 +49,22 @@ export async function refuseMounts(space: Space, folder: string): Promise<void> 
  * out. The folder's path holds no links.
  */
 export function refuseMountsBelow(space: Space, folder: string, mountinfo: string): void {
-  const [first] = mountsIn(mountinfo, folder).filter(point => unescaped(point) !== folder);
+  const [first] = mountsIn(mountinfo, folder).filter(point => point !== folder);
   if (first !== undefined) throw inUse(space, "copy", folder, first);
+}
+
+/**
+ * Throws "failed-precondition" when the folder `name` in `parent` is mounted anywhere that this process sees: somebody on this machine
+ * still uses it. One read of the mount table, and no more unless the name is in it.
+ */
+export async function refuseMounted({ connection, files }: Space, parent: string, name: string): Promise<void> {
+  const mountinfo = await files.readText("/proc/self/mountinfo");
+  if (mountinfo === undefined || !unescaped(mountinfo).includes(`/${name}`)) return;
+  const real = await unless(files.realPath(parent), "ENOENT");
+  const [first] = real === undefined ? [] : mountsOf(parseMountinfo(mountinfo), `${real}/${name}`);
+  if (first === undefined) return;
+  throw new CsiError(
+    "failed-precondition",
+    `connection "${connection}": cannot remove ${parent}/${name}, because it is mounted at ${JSON.stringify(first.slice(0, 300))}; unmount that`,
+  );
 }

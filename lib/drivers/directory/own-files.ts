@@ -1,22 +1,11 @@
-import { callsAtOnce } from "../../core/slots.ts";
-import { believedMs, slotsByDisk } from "../../io/by-disk.ts";
+import { isLocalMagic } from "../../core/local-filesystems.ts";
+import { believedMs, fileThreads } from "../../io/file-threads.ts";
 import { withSlots } from "./by-server.ts";
 import { directFiles } from "./direct-files.ts";
 import { type Files, pooledFiles, unless } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
 
-/** Magic numbers of file systems on disks of this machine or in its memory (statfs(2), linux/magic.h). */
-const localTypes: ReadonlySet<number> = new Set([
-  0xef53, // ext2, ext3, ext4
-  0x58465342, // xfs
-  0x9123683e, // btrfs
-  0xca451a4e, // bcachefs
-  0xf2f52010, // f2fs
-  0x2fc12fc1, // zfs
-  0x01021994, // tmpfs
-]);
-
-const slotsOf = slotsByDisk(callsAtOnce);
+const slotsOf = (path: string) => fileThreads.on(path);
 /** For a folder on a local disk. One for the process: two connections may have the same folder. */
 export const localFiles: Files = withSharedSync(directFiles(slotsOf));
 /** For a folder of which nothing is known. */
@@ -32,7 +21,7 @@ export async function ownFiles(base: string): Promise<Files> {
   const known = seen.get(base);
   if (known && performance.now() - known.at < believedMs) return known.files;
   const facts = await unless(carefulFiles.statfs(base), "ENOENT", "ENOTDIR");
-  const files = facts && localTypes.has(facts.type) ? localFiles : carefulFiles;
+  const files = facts && isLocalMagic(facts.type) ? localFiles : carefulFiles;
   seen.set(base, { files, at: performance.now() });
   return files;
 }

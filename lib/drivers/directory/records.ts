@@ -128,7 +128,7 @@ export class Records<R extends VolumeRecord | SnapshotRecord> {
 
   #write(key: string, text: string, how: "create" | "replace" | "append"): Promise<boolean> {
     const { files, layout } = this.#space;
-    return withFolders(this.#space, [layout.own], "first", () => files.writeText(this.#path(key), text, how));
+    return withFolders(this.#space, [layout.own], () => files.writeText(this.#path(key), text, how));
   }
 }
 

@@ -53,29 +53,25 @@ export async function present({ connection, files, layout, mountTypes }: Space, 
   );
 }
 
-const attempts = 5;
-
 /**
- * Runs `work`; when a folder that it needs is missing, makes `folders` (outermost first) and tries again. Several times, because
- * whoever removes the last tree removes these folders too. The base folder itself is never made. Tells whether it made any.
- * `step` says how the making of the folders stands in the operation.
+ * Runs `work`; when a folder that it needs is missing, makes `folders` (outermost first) and tries again. They stay for good; the base
+ * folder itself is never made. Tells whether it made any.
  */
 export async function withFolders(
   { files, layout }: Space,
   folders: readonly string[],
-  step: Step,
   work: () => Promise<unknown>,
 ): Promise<boolean> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await work();
-      return attempt > 1;
-    } catch (error) {
-      if (errnoOf(error) !== "ENOENT" || attempt === attempts) throw error;
-    }
-    for (const folder of folders) {
-      const mode = folder.startsWith(layout.own) ? 0o700 : 0o755;
-      await unless(files.makeFolder(folder, mode, step), "EEXIST");
-    }
+  try {
+    await work();
+    return false;
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw error;
   }
+  for (const folder of folders) {
+    const mode = folder.startsWith(layout.own) ? 0o700 : 0o755;
+    await unless(files.makeFolder(folder, mode), "EEXIST");
+  }
+  await work();
+  return true;
 }

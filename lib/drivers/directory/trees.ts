@@ -2,9 +2,9 @@ import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import { stillWanted } from "../failure.ts";
-import { type Entry, type Step, unless } from "./files.ts";
+import { type Entry, unless } from "./files.ts";
 import type { Sort } from "./layout.ts";
-import { refuseMounts } from "./mounted.ts";
+import { refuseMounted, refuseMounts } from "./mounted.ts";
 import { present, type Space, withFolders } from "./space.ts";
 import { removeTree } from "./tools.ts";
 
@@ -67,23 +67,25 @@ export class Trees {
     if (typeof fill !== "function") {
       const { mode, exact } = fill;
       const make = () =>
-        exact && files.makeExactFolder ? files.makeExactFolder(tree, mode) : files.makeFolder(tree, mode, "next");
-      return this.#settle(await withFolders(this.#space, [this.#root], "next", make));
+        exact && files.makeExactFolder ? files.makeExactFolder(tree, mode) : files.makeFolder(tree, mode);
+      return this.#settle(await withFolders(this.#space, [this.#root], make));
     }
     const folder = layout.workTree(this.#sort, name);
-    await withFolders(this.#space, this.#work, "first", () => files.makeFolder(folder, 0o700, "first"));
+    await withFolders(this.#space, this.#work, () => files.makeFolder(folder, 0o700));
     await fill(folder);
     // rename(2) would silently replace an empty folder.
     if (await this.has(name)) throw new CsiError("aborted", `${tree} appeared meanwhile; repeat the call`);
-    await this.#settle(await withFolders(this.#space, [this.#root], "first", () => files.rename(folder, tree)));
+    await this.#settle(await withFolders(this.#space, [this.#root], () => files.rename(folder, tree)));
   }
 
   /**
-   * Makes the tree and its record disappear, then the folders that are empty now. A tree with content first moves to the work
-   * folder in one step; `mark` makes sure that a record tells of it. Resolves when all bytes are gone, also those of interrupted calls,
-   * and would stay gone in a power failure.
+   * Makes the tree and its record disappear. A tree with content first moves to the work folder in one step; `mark` makes sure that
+   * a record tells of it. Resolves when all bytes are gone, also those of interrupted calls, and would stay gone in a power failure.
+   * Throws "failed-precondition" while the tree is mounted somewhere on this machine, or something is mounted in it.
    */
   async remove(name: string, record: string | undefined, mark: () => Promise<unknown>, call: Call): Promise<void> {
+    const { files, layout } = this.#space;
+    await refuseMounted(this.#space, this.#root, name);
     const outcome = await this.#removeEmpty(name);
     if (outcome === "absent") {
       await present(this.#space, "next");
@@ -96,18 +98,11 @@ export class Trees {
       // Another csimux on this base may have begun to build the tree as well.
       await this.sweep(name, call);
     }
-    const { files, layout } = this.#space;
     // Content that comes back after a power failure, out of sight, would stay for ever.
     if (outcome !== "removed") await unless(files.sync(layout.work), "ENOENT");
-    const step = outcome === "absent" ? "first" : "next";
-    await this.#drop(record, step);
-    const changed = await this.#tidy(step);
-    const synced = await unless(
-      files.sync(changed).then(() => true),
-      "ENOENT",
-    );
-    // Whoever removed that folder meanwhile has not yet put its removal on stable storage.
-    if (!synced) await files.sync(layout.base);
+    await this.#drop(record);
+    // The first delete of all finds no folder to sync; any other proves that its base folder is still there.
+    await (outcome === "absent" ? unless(this.sync(), "ENOENT") : this.sync());
   }
 
   /** Removes what interrupted calls left of this tree in the work folder. */
@@ -125,14 +120,12 @@ export class Trees {
   }
 
   /**
-   * Undoes a failed `place`: what is half-built, the record, then empty folders. A tree that did appear stays. Tells whether
-   * nothing is left.
+   * Undoes a failed `place`: what is half-built, then the record. A tree that did appear stays. Tells whether nothing is left.
    */
   async abandon(name: string, record: string, call: Call): Promise<boolean> {
     if (await this.has(name)) return false;
     await this.sweep(name, call);
-    await this.#drop(record, "first");
-    await this.#tidy("first");
+    await this.#drop(record);
     return true;
   }
 
@@ -168,7 +161,7 @@ export class Trees {
   /** Removes the tree at once when it is empty, as that is one step. */
   async #removeEmpty(name: string): Promise<"removed" | "absent" | "full"> {
     try {
-      await this.#space.files.removeFolder(this.#path(name), "first");
+      await this.#space.files.removeFolder(this.#path(name));
       return "removed";
     } catch (error) {
       const errno = errnoOf(error) ?? "";
@@ -185,7 +178,7 @@ export class Trees {
     const away = layout.workTree(this.#sort, name);
     try {
       await mark();
-      await withFolders(this.#space, this.#work, "first", () => files.rename(this.#path(name), away));
+      await withFolders(this.#space, this.#work, () => files.rename(this.#path(name), away));
       return away;
     } catch (error) {
       // Making space must not need any, and what can be removed must not stay for ever.
@@ -196,34 +189,24 @@ export class Trees {
 
   /** Removes a folder with all its content. */
   async #discard(path: string, call: Call): Promise<void> {
-    if (await this.#removeIfEmpty(path, "first")) return;
+    if (await this.#removeIfEmpty(path)) return;
     await refuseMounts(this.#space, path);
     await removeTree(this.#space, path, call);
   }
 
-  async #drop(record: string | undefined, step: Step): Promise<void> {
+  async #drop(record: string | undefined): Promise<void> {
     if (record === undefined) return;
     const { files } = this.#space;
-    await unless(files.removeFile(record, step), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
+    await unless(files.removeFile(record), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
       // A read-only file system is mentioned before a missing file.
       if (errnoOf(cause) !== "EROFS" || (await files.entry(record, "first")) !== undefined) throw cause;
     });
   }
 
-  /** Removes the folders that the last tree of this sort leaves empty. Returns the folder that has changed last. */
-  async #tidy(step: Step): Promise<string> {
-    if (!(await this.#removeIfEmpty(this.#root, step))) return this.#root;
-    const { own, work, base } = this.#space.layout;
-    // Mostly there is no work folder, and one step less.
-    if (!(await this.#removeIfEmpty(own, step)) && (await this.#removeIfEmpty(work, step)))
-      await this.#removeIfEmpty(own, step);
-    return base;
-  }
-
   /** Whether the folder is gone now. What keeps it does not matter here: content, a mount, its owner, or that it is a link. */
-  async #removeIfEmpty(folder: string, step: Step): Promise<boolean> {
+  async #removeIfEmpty(folder: string): Promise<boolean> {
     try {
-      await this.#space.files.removeFolder(folder, step);
+      await this.#space.files.removeFolder(folder);
       return true;
     } catch (error) {
       const errno = errnoOf(error);

@@ -19,7 +19,7 @@ import { type Command, CommandError, type CommandRunner, type Output } from "../
 import { codeOf } from "../../contract/driver-volumes.ts";
 
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { below, openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
+import { below, leftOn, openOn, systemRunner, temporaryFolder, toolOf } from "./directory-rig.ts";
 
 const call = callWith();
 const clone = (id = "origin") => volumeOf("clone", gib, { kind: "volume", id });
@@ -128,7 +128,7 @@ test("a volume with content is not reported deleted while rm is missing", async 
   expect(await codeOf(driver.delete("origin", call))).toBe("failed-precondition");
   expect(await codeOf(driver.delete("origin", call))).toBe("failed-precondition");
   await openOn(base).delete("origin", call);
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
 test("a copy that is cancelled halfway is deadline-exceeded, invisible, and made again by the repeat", async () => {
@@ -240,7 +240,7 @@ test("a copy whose source is deleted meanwhile is not complete", async () => {
   const driver = openOn(base, { runner: runnerWith({ cp }) });
   expect(await codeOf(driver.create(clone(), call))).toBe("aborted");
   expect(await codeOf(driver.create(clone(), call))).toBe("not-found");
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
 test("a copy whose source is replaced meanwhile is not complete", async () => {
@@ -263,16 +263,16 @@ test("a delete that is cancelled in the middle is finished by its repeat, and th
   expect(await codeOf(driver.delete("origin", callWith(controller.signal)))).toBe("deadline-exceeded");
   expect(await volumeIds(openOn(base))).toEqual([]);
   await openOn(base).delete("origin", call);
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
-test("a delete puts the removal of content on stable storage before the record goes, and its own name before it answers", async () => {
+test("a delete puts the removal of content on stable storage before the record goes, and that of its name before it answers", async () => {
   const steps: string[] = [];
   const told = (verb: string, path: string) => steps.push(`${verb} ${path.slice(base.length + 1)}`);
   const files: Files = {
     ...localFiles,
     sync: folder => localFiles.sync(folder).then(() => void told("sync", folder)),
-    removeFile: (file, step) => localFiles.removeFile(file, step).then(() => void told("remove", file)),
+    removeFile: file => localFiles.removeFile(file).then(() => void told("remove", file)),
   };
   const rm: Answer = (command, signal) => {
     steps.push("rm");
@@ -283,7 +283,7 @@ test("a delete puts the removal of content on stable storage before the record g
   await driver.delete("origin", call);
   expect(steps.splice(0)).toEqual(["rm", "sync .csimux/work", "remove .csimux/v.origin.json", "sync v"]);
   await driver.delete("other", call);
-  expect(steps).toEqual(["remove .csimux/v.other.json", "sync "]);
+  expect(steps).toEqual(["remove .csimux/v.other.json", "sync v"]);
 });
 
 test("a delete never reaches through a link", async () => {

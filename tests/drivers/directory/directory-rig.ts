@@ -73,6 +73,13 @@ function mortalFiles(files: Files, live: <T>(work: () => Promise<T>) => Promise<
 export const below = async (folder: string): Promise<readonly string[]> =>
   (await readdir(folder, { recursive: true })).sort();
 
+/** The folders that a driver keeps below its base folder once they are there. */
+const standing: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/work"]);
+
+/** What volumes and snapshots, or calls that were interrupted, have left below a base folder. */
+export const leftOn = async (base: string): Promise<readonly string[]> =>
+  (await below(base)).filter(name => !standing.has(name));
+
 /** The contract's rig on a temporary folder. Reading and writing go to the file `content` of a volume. */
 export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig> {
   const base = await temporaryFolder();
@@ -93,7 +100,7 @@ export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig
     write: (volume, text) => writeFile(file(volume), text),
     read: volume => readFile(file(volume), "utf8").catch(() => undefined),
     hostileSnapshots: ["f/", "f/..", "f/../../v/pvc-1", "f/a/b", "f/-rf"],
-    remains: () => below(base),
+    remains: () => leftOn(base),
     close: () => rm(base, { recursive: true, force: true }),
   };
 }

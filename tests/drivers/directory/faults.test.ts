@@ -8,7 +8,7 @@ import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";
-import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+import { below, leftOn, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const page = { token: undefined, max: 10 };
@@ -108,7 +108,7 @@ describe.skipIf(!isRoot)("on a full disk", () => {
       await truncate(`${base}/v/a/big`, 4096);
       expect(await codeOf(driver.create(spec, call))).toBe("ok");
       for (const id of ["a", "b"]) await driver.delete(id, call);
-      expect(await below(base)).toEqual([]);
+      expect(await leftOn(base)).toEqual([]);
     }));
 
   test("a create is resource-exhausted and leaves nothing, and volumes can still be deleted", () =>
@@ -122,7 +122,7 @@ describe.skipIf(!isRoot)("on a full disk", () => {
       expect(await below(base)).toEqual([...before]);
       await driver.delete("old", call);
       await driver.delete("a", call);
-      expect(await below(base)).toEqual([]);
+      expect(await leftOn(base)).toEqual([]);
     }));
 });
 
@@ -134,7 +134,7 @@ test("a full disk that takes not even a new folder does not keep a volume from b
   await driver.create(volumeOf("a"), call);
   await writeFile(`${base}/v/a/file`, "x");
   await openOn(base, { files: { ...localFiles, makeFolder: full, writeText: full } }).delete("a", call);
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
 describe("on a file system that turns read-only, as after an error of its disk", () => {
@@ -182,7 +182,7 @@ describe("on a file system that turns read-only, as after an error of its disk",
       expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("unavailable");
       expect(await codeOf(openOn(base, { settings }).create(volumeOf("a"), call))).toBe("ok");
       for (const id of ["a", "other"]) await openOn(base).delete(id, call);
-      expect(await below(base)).toEqual([]);
+      expect(await leftOn(base)).toEqual([]);
     },
   );
 
@@ -201,7 +201,7 @@ describe("on a file system that turns read-only, as after an error of its disk",
     const { id } = await snapshotsOf(openOn(base)).create("s", "a", {}, call);
     await snapshotsOf(openOn(base)).delete(id, call);
     for (const name of ["a", "b"]) await openOn(base).delete(name, call);
-    expect(await below(base)).toEqual([]);
+    expect(await leftOn(base)).toEqual([]);
   });
 });
 
@@ -216,7 +216,7 @@ test("a removal of an unrecorded volume that is interrupted leaves a trace for t
   const driver = openOn(base);
   await driver.create(volumeOf("old"), call);
   await driver.delete("old", call);
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
 test("half a line at the end of a record does not lose the line before it", async () => {
@@ -240,7 +240,7 @@ test("a damaged record does not hide a volume, and one of a snapshot can be dele
   expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("already-exists");
   await snapshotsOf(driver).delete(id, call);
   await driver.delete("a", call);
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
 test("two names with one id are told apart by the record", async () => {
@@ -324,7 +324,7 @@ describe("mode and owner", () => {
   test("an unknown name makes nothing", async () => {
     const driver = openOn(base, { settings: { user: "no-such-user-here" } });
     expect(await codeOf(driver.create(volumeOf("a"), call))).toBe("failed-precondition");
-    expect(await below(base)).toEqual([]);
+    expect(await leftOn(base)).toEqual([]);
   });
 
   test("a volume in use keeps what its owner has set since", async () => {

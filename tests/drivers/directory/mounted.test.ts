@@ -1,13 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { getuid } from "node:process";
+import { parseMountinfo } from "../../../lib/core/mountinfo.ts";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { mountsIn } from "../../../lib/drivers/directory/mounted.ts";
+import { mountsIn, mountsOf } from "../../../lib/drivers/directory/mounted.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { below, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+import { below, leftOn, openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const isRoot = getuid?.() === 0;
@@ -27,12 +28,73 @@ describe("the mounts in a folder", () => {
   ].join("\n");
   test.each([
     ["/b/v/a", ["/b/v/a"]],
-    ["/b/v/a b", ["/b/v/a\\040b/sub"]],
-    ["/b/v/a b/sub", ["/b/v/a\\040b/sub"]],
-    ["/b/v", ["/b/v/a\\040b/sub", "/b/v/a"]],
+    ["/b/v/a b", ["/b/v/a b/sub"]],
+    ["/b/v/a b/sub", ["/b/v/a b/sub"]],
+    ["/b/v", ["/b/v/a b/sub", "/b/v/a"]],
     ["/b/v/a b/su", []],
     ["/c", []],
   ])("%p: %p", (folder, points) => expect(mountsIn(table, folder)).toEqual(points));
+});
+
+describe("where a folder is mounted", () => {
+  const table = parseMountinfo(
+    [
+      "21 1 8:1 / / rw",
+      "22 21 8:2 /data /srv/base rw",
+      "30 21 8:2 /data/v/a /pods/1 rw",
+      "31 21 8:2 /data/v/b/sub /pods/2 rw",
+      "32 21 8:2 /data/v/c//deleted /pods/3 rw",
+      "33 21 8:3 /data/v/d /pods/4 rw",
+      "34 21 8:2 /data/v/ee /pods/5 rw",
+      "35 21 8:1 /x/v/f /pods/6 rw",
+    ]
+      .map(line => `${line} - ext4 /dev/sda rw`)
+      .concat("40 21 0:50 / /mnt rw - nfs4 nas:/k8s/ rw", "41 21 0:50 / /pods/7 rw - nfs4 nas:/k8s/v/g rw")
+      .join("\n"),
+  );
+  test.each([
+    ["/srv/base/v/a", ["/pods/1"]],
+    ["/srv/base/v/b", ["/pods/2"]],
+    ["/srv/base/v/c", []],
+    ["/srv/base/v/d", []],
+    ["/srv/base/v/e", []],
+    ["/x/v/f", ["/pods/6"]],
+    ["/mnt/v/g", ["/pods/7"]],
+    ["/mnt/v/h", []],
+  ])("%p: %p", (folder, points) => expect(mountsOf(table, folder)).toEqual(points));
+});
+
+describe.skipIf(!isRoot)("a tree that is mounted elsewhere", () => {
+  test.each([
+    ["empty", ""],
+    ["with content", "sub"],
+  ])("is not deleted until it is unmounted: %s", async (_, sub) => {
+    const run = async (...argv: [string, ...string[]]) =>
+      expect(await systemRunner.run({ argv }, call.signal)).toMatchObject({ exitCode: 0 });
+    const driver = openOn(base);
+    await driver.create(volumeOf("a"), call);
+    await mkdir(`${base}/v/a/${sub}`, { recursive: true });
+    const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
+    const place = `${base}/place`;
+    await mkdir(place);
+    for (const [tree, remove] of [
+      ["v/a", () => driver.delete("a", call)],
+      ["s/_s", () => snapshotsOf(driver).delete(id, call)],
+    ] as const) {
+      await run("mount", "--bind", `${base}/${tree}/${sub}`, place);
+      try {
+        const error = await remove().catch(reason => reason);
+        expect(error).toMatchObject({ code: "failed-precondition" });
+        expect(error.message).toContain(place);
+        await readdir(`${base}/${tree}/${sub}`);
+      } finally {
+        await run("umount", place);
+      }
+      await remove();
+    }
+    await rm(place, { recursive: true });
+    expect(await leftOn(base)).toEqual([]);
+  });
 });
 
 describe.skipIf(!isRoot)("a bind mount of the same file system in a tree", () => {
@@ -67,7 +129,7 @@ describe.skipIf(!isRoot)("a bind mount of the same file system in a tree", () =>
     await withMount("v/a", async driver => {
       const error = await driver.delete("a", call).catch(reason => reason);
       expect(error).toMatchObject({ code: "failed-precondition" });
-      expect(error.message).toContain("in\\040side");
+      expect(error.message).toContain("in side");
       expect((await readdir(`${base}/real/v/a`)).sort()).toEqual(["file", "in side"]);
     });
     await openOn(`${base}/link`).delete("a", call);
@@ -115,7 +177,7 @@ describe("a base folder whose parts are on several file systems or in several qu
     await driver.create(volumeOf("a"), call);
     await writeFile(`${base}/v/a/file`, "content");
     await driver.delete("a", call);
-    expect(await below(base)).toEqual([]);
+    expect(await leftOn(base)).toEqual([]);
   });
 
   test("refuses copies and says why", async () => {

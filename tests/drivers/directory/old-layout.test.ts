@@ -11,7 +11,7 @@ import {
   volumeIds,
   volumeOf,
 } from "../../contract/rig.ts";
-import { below, openOn, temporaryFolder } from "./directory-rig.ts";
+import { below, leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
 const volume = "pvc-01234567-89ab-cdef-0123-456789abcdef";
@@ -99,7 +99,7 @@ test("both can be deleted, and nothing stays", async () => {
   const driver = openOn(base);
   await driver.delete(volume, call);
   await snapshotsOf(driver).delete(query, call);
-  expect(await below(base)).toEqual([]);
+  expect(await leftOn(base)).toEqual([]);
 });
 
 test("a snapshot whose name holds two dots is listed and deleted", async () => {

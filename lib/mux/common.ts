@@ -1,0 +1,20 @@
+import type { Locks } from "../core/locks.ts";
+import type { Begun } from "./begun.ts";
+import type { Connections } from "./connections.ts";
+import type { Groups } from "./groups.ts";
+import type { Handles } from "./handles.ts";
+import type { Jobs } from "./jobs.ts";
+import type { Lookup } from "./lookup.ts";
+import type { MuxSettings } from "./placed.ts";
+
+/** What all operations of the router share; one for the process. */
+export interface Common {
+  readonly connections: Connections;
+  readonly groups: Groups;
+  readonly handles: Handles;
+  readonly locks: Locks;
+  readonly jobs: Jobs;
+  readonly begun: Begun;
+  readonly lookup: Lookup;
+  readonly settings: () => MuxSettings;
+}

@@ -1,0 +1,30 @@
+import type { Call } from "../core/call.ts";
+import type { Found } from "../drivers/driver.ts";
+import type { Connection } from "./connection.ts";
+import type { Patience } from "./patience.ts";
+
+/** What stands on a connection under the name of a volume. Throws "unavailable" when it does not answer in time. */
+export class Lookup {
+  readonly #patience: Patience;
+
+  constructor(patience: Patience) {
+    this.#patience = patience;
+  }
+
+  /** The volume of this name or what was begun of it; undefined also where the driver cannot look up by name. */
+  async find(connection: Connection, name: string, call: Call): Promise<Found | undefined> {
+    const { names } = connection.driver;
+    return names && this.#patience.ask(connection, () => names.find(name, call));
+  }
+
+  /**
+   * Removes what an interrupted creation of this name left, because the repeat goes elsewhere; a whole volume stays, and is the
+   * answer. The caller holds the lock of the volume.
+   */
+  async clear(connection: Connection, name: string, call: Call): Promise<Found | undefined> {
+    const found = await this.find(connection, name, call);
+    if (found?.kind !== "unfinished") return found;
+    await connection.driver.delete(found.id, call);
+    return undefined;
+  }
+}

@@ -1,0 +1,57 @@
+import { Locks } from "../core/locks.ts";
+import { Begun } from "./begun.ts";
+import { Capacity } from "./capacity.ts";
+import type { Common } from "./common.ts";
+import type { Connections } from "./connections.ts";
+import { GroupSnapshots } from "./group-snapshots.ts";
+import { type ConfiguredGroups, Groups } from "./groups.ts";
+import { Handles } from "./handles.ts";
+import { Jobs } from "./jobs.ts";
+import { Listing } from "./listing.ts";
+import { Lookup } from "./lookup.ts";
+import { Patience } from "./patience.ts";
+import type { MuxSettings } from "./placed.ts";
+import { Snapshots } from "./snapshots.ts";
+import { Volumes } from "./volumes.ts";
+
+/** How long a connection may take, in milliseconds; less than the 15 s that sidecars wait. */
+export interface PatienceTimes {
+  /** To look one volume up, or to list all. */
+  readonly look: number;
+  /** To tell its capacity. */
+  readonly capacity: number;
+}
+
+const usual: PatienceTimes = { look: 10_000, capacity: 5_000 };
+
+/** The router over these connections and groups, whole. `stop` aborts what is running and waits for it to end. */
+export function openMux(
+  connections: Connections,
+  configured: ConfiguredGroups,
+  settings: () => MuxSettings,
+  { look, capacity }: PatienceTimes = usual,
+) {
+  const common: Common = {
+    connections,
+    groups: new Groups(connections, configured),
+    handles: new Handles(
+      () => settings().legacyConnection ?? settings().single,
+      () => settings().single,
+    ),
+    locks: new Locks(),
+    jobs: new Jobs(),
+    begun: new Begun(),
+    lookup: new Lookup(new Patience(look)),
+    settings,
+  };
+  // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
+  const patience = new Patience(capacity);
+  return {
+    volumes: new Volumes(common, patience),
+    snapshots: new Snapshots(common),
+    listing: new Listing(common, new Patience(look)),
+    capacity: new Capacity(common, patience),
+    groupSnapshots: new GroupSnapshots(common),
+    stop: () => common.jobs.stop(),
+  };
+}

@@ -1,0 +1,162 @@
+import { join } from "node:path";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
+import { commandFailure } from "../../io/commands.ts";
+import type { Attacher, AttacherPorts, Attachment, Device, Note, Wanted } from "../attacher.ts";
+import { isHeld } from "../held.ts";
+import { attributesOf } from "../iscsi/credentials.ts";
+import { Login } from "../iscsi/login.ts";
+import { sessionsOf } from "../iscsi/sessions.ts";
+import { type Target, targetOf } from "../iscsi/target.ts";
+import { bytesOf, identityOf, remove, rescan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
+import { Ways } from "../iscsi/ways.ts";
+import { Multipath } from "../multipath.ts";
+import { Opened } from "../opened.ts";
+import { ownSecrets } from "../secrets.ts";
+import { Sysfs } from "../sysfs.ts";
+import { within } from "../wait.ts";
+
+/** How long a disk may take to go or to grow once it was asked to, in milliseconds. */
+const goneMs = 10_000;
+const grownMs = 60_000;
+
+type Ports = Omit<AttacherPorts, "hostMounts">;
+
+/** Disks that a target shows over iSCSI, through the host's open-iscsi and, where its daemon runs, dm-multipath. */
+class Iscsi implements Attacher {
+  readonly access = protocols.iscsi;
+  readonly #ports: Ports;
+  readonly #sysfs: Sysfs;
+  readonly #multipath: Multipath;
+  readonly #login: Login;
+  readonly #ways: Ways;
+
+  constructor(ports: Ports) {
+    const { host, hostRoot, runner, sys, opened: folder, proc } = ports;
+    this.#ports = ports;
+    this.#sysfs = new Sysfs(sys, runner);
+    this.#multipath = new Multipath(host, this.#sysfs, join(proc, "net/unix"));
+    const opened = new Opened(folder, join(proc, "sys/kernel/random/boot_id"));
+    this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
+    this.#ways = new Ways(this.#login, this.#sysfs);
+  }
+
+  /** Volumes of one target share its sessions. */
+  readonly lockOf = (context: Wanted["context"]): string | undefined => context["iqn"];
+
+  /** See Attacher. Also throws "unauthenticated" for refused credentials and "unavailable" when no portal answers. */
+  async attach({ volumeId, context }: Wanted, note: Note, call: Call): Promise<Device> {
+    const target = targetOf(context, volumeId);
+    const isMultipath = await this.#multipath.runs();
+    const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
+    const sessions = await this.#ways.sessions(target, attributes, isMultipath, call);
+    const units = await this.#ways.units(sessions, target, () => note({ added: "yes" }), call);
+    const names = units.map(({ name }) => name);
+    const map = await this.#multipath.awaited(names, call);
+    await note({ map: map?.name });
+    const device = map?.device ?? names[0] ?? "";
+    const identity = units[0] && (await identityOf(units[0], this.#sysfs));
+    return {
+      kind: "device",
+      path: join(this.#ports.devices, device),
+      number: await this.#sysfs.text("class/block", device, "dev"),
+      identity: identity || `${target.iqn} LUN ${target.lun}`,
+    };
+  }
+
+  /** See Attacher. Throws "unavailable" while the disk is in use. */
+  readonly detach = async (attachment: Attachment, others: readonly Attachment[], call: Call): Promise<void> => {
+    const target = targetOf(attachment.context, attachment.volumeId);
+    const siblings = others.filter(({ context }) => context["iqn"] === target.iqn);
+    if (!siblings.some(({ context }) => context["lun"] === attachment.context["lun"])) {
+      if (attachment.notes["added"]) await this.#release(target, call);
+    }
+    if (siblings.length > 0) return;
+    await Promise.all(target.portals.map(portal => this.#leave(target, portal, call)));
+  };
+
+  /** See Attacher. */
+  readonly grown = async (
+    { volumeId, context }: Attachment,
+    least: bigint | undefined,
+    call: Call,
+  ): Promise<bigint> => {
+    const target = targetOf(context, volumeId);
+    const units = await this.#units(target);
+    if (units.length === 0)
+      throw new CsiError("unavailable", `volume "${volumeId}": its disk is not on this node any more`);
+    await Promise.all(units.map(unit => rescan(unit, this.#sysfs, call.signal)));
+    const names = units.map(({ name }) => name);
+    const map = await this.#multipath.mapOf(names);
+    const task = `growing volume "${volumeId}"`;
+    const sized = async (all: readonly string[]) => {
+      const sizes = await Promise.all(all.map(name => bytesOf(name, this.#sysfs)));
+      const [first = 0n] = sizes;
+      return sizes.every(size => size === first) && first >= (least ?? 1n) ? first : undefined;
+    };
+    const bytes = await within(grownMs, () => sized(names), task, call.signal);
+    if (bytes === undefined) throw new CsiError("unavailable", `${task}: the target does not show the new size yet`);
+    if (!map) return bytes;
+    await this.#multipath.resize(map, call);
+    const whole = await within(grownMs, () => sized([map.device, ...names]), task, call.signal);
+    if (whole === undefined)
+      throw new CsiError("unavailable", `${task}: the map ${map.name} does not follow its paths`);
+    return whole;
+  };
+
+  async #units({ iqn, lun }: Target): Promise<readonly Unit[]> {
+    const sessions = await sessionsOf(iqn, this.#sysfs);
+    const units = await Promise.all(sessions.map(session => unitOf(session, lun, this.#sysfs)));
+    return units.filter(unit => unit !== undefined);
+  }
+
+  /** Takes the disk away: what is still to be written is written first, and nothing that somebody uses is touched. */
+  async #release(target: Target, call: Call): Promise<void> {
+    const units = await this.#units(target);
+    const names = units.map(({ name }) => name);
+    const map = await this.#multipath.mapOf(names);
+    const path = join(this.#ports.devices, map?.device ?? names[0] ?? "");
+    if (units.length === 0) return;
+    await this.#refuseHeld(path, call);
+    await this.#flush(path, call);
+    if (map) await this.#multipath.flush(map, call);
+    for (const name of names) await this.#refuseHeld(join(this.#ports.devices, name), call);
+    await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
+    const gone = async () => ((await this.#units(target)).length === 0 ? true : undefined);
+    if (!(await within(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
+      throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not go away; it will be tried again`);
+  }
+
+  async #refuseHeld(path: string, call: Call): Promise<void> {
+    if (await isHeld(path, call.signal))
+      throw new CsiError("unavailable", `${path} is still in use on this node; it stays attached until that has ended`);
+  }
+
+  /** A disk that cannot be written to any more loses what its last user did not sync; keeping it would not bring that back. */
+  async #flush(path: string, call: Call): Promise<void> {
+    const task = `flushing ${path}`;
+    const { exitCode } = await this.#ports.runner
+      .run({ argv: ["blockdev", "--flushbufs", path] }, call.signal)
+      .catch((error: unknown) => {
+        throw commandFailure(error, task);
+      });
+    if (exitCode !== 0) call.log.warn("a disk could not be flushed before it is detached", { path });
+  }
+
+  /** Closes a session that csimux opened, unless another LUN is still seen through it. */
+  async #leave(target: Target, portal: Target["portals"][number], call: Call): Promise<void> {
+    const session = await this.#login.find(target, portal, call);
+    if (session && (await unitCount(session, this.#sysfs)) > 0) {
+      call.log.info("a session stays, because other disks are seen through it", {
+        iqn: target.iqn,
+        session: session.id,
+      });
+      return;
+    }
+    await this.#login.close(target, portal, call);
+  }
+}
+
+/** The attacher of `node_attach_driver: iscsi`. */
+export const iscsi = (ports: Ports): Attacher => new Iscsi(ports);

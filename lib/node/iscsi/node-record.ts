@@ -1,0 +1,57 @@
+import { readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { errnoOf } from "../../core/errno.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Portal, Target } from "./target.ts";
+
+/** Where open-iscsi keeps its records: of old where Debian and others built it so, /var since 2.1.9. */
+const folders = ["etc/iscsi/nodes", "var/lib/iscsi/nodes"];
+
+/** Attributes of a node record by their names (iscsiadm(8), "node.session.auth.username"). */
+export type Attributes = Readonly<Record<string, string>>;
+
+/** The file of open-iscsi's record of one portal of a target, which only root may read. Undefined when there is none. */
+export async function recordFile(root: string, target: Target, portal: Portal): Promise<string | undefined> {
+  for (const folder of folders) {
+    const below = join(root, folder, target.iqn);
+    for (const name of await readdir(below).catch(() => [])) {
+      if (!isOf(name, portal)) continue;
+      const found = join(below, name);
+      const file = (await stat(found).catch(() => undefined))?.isDirectory() ? join(found, target.iface) : found;
+      if ((await stat(file).catch(() => undefined))?.isFile()) return file;
+    }
+  }
+  return undefined;
+}
+
+/** A name is "<address>,<port>" with ",<tpgt>" behind it where that is known. */
+const isOf = (name: string, { host, port }: Portal): boolean => {
+  const [address, itsPort] = name.split(",");
+  return address?.replaceAll(/[[\]]/g, "").toLowerCase() === host && itsPort === String(port);
+};
+
+/** An attribute of a record; empty when it does not hold it. */
+export async function attributeOf(file: string, name: string): Promise<string> {
+  const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(`${name} = `));
+  return line?.slice(name.length + 3).trim() ?? "";
+}
+
+/**
+ * Sets attributes in the record itself. iscsiadm would take a password in its argv alone, where every process of the node can
+ * read it. Written beside and renamed, readable by root only. Throws "failed-precondition".
+ */
+export async function setAttributes(file: string, attributes: Attributes): Promise<void> {
+  try {
+    const text = await readFile(file, "utf8");
+    const kept = text.split("\n").filter(line => !Object.keys(attributes).some(name => line.startsWith(`${name} =`)));
+    const end = kept.findIndex(line => line.startsWith("# END RECORD"));
+    const lines = Object.entries(attributes).map(([name, value]) => `${name} = ${value}`);
+    const at = end < 0 ? kept.length : end;
+    const beside = `${file}.csimux`;
+    await writeFile(beside, [...kept.slice(0, at), ...lines, ...kept.slice(at)].join("\n"), { mode: 0o600 });
+    await rename(beside, file);
+  } catch (cause) {
+    const reason = errnoOf(cause) ?? "unknown reason";
+    throw new CsiError("failed-precondition", `open-iscsi's record ${file} cannot be written (${reason})`, { cause });
+  }
+}

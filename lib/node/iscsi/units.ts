@@ -1,0 +1,54 @@
+import type { Sysfs } from "../sysfs.ts";
+import type { Session } from "./sessions.ts";
+
+/** One disk of this node that is a LUN seen through one session. */
+export interface Unit {
+  /** As the kernel calls it: "sdb". */
+  readonly name: string;
+  readonly session: Session;
+}
+
+const folderOf = ({ id }: Session): string => `class/iscsi_session/session${id}/device`;
+
+const address = ({ host, number }: Session, lun: bigint | string): string => `${host}:0:${number}:${lun}`;
+
+/** The disk of a LUN in a session, or undefined while the kernel has none. */
+export async function unitOf(session: Session, lun: bigint, sysfs: Sysfs): Promise<Unit | undefined> {
+  const { host, number } = session;
+  const folder = `${folderOf(session)}/target${host}:0:${number}/${address(session, lun)}/block`;
+  const [name] = await sysfs.names(folder);
+  return name === undefined ? undefined : { name, session };
+}
+
+/** How many LUNs of any number the kernel has in a session. */
+export async function unitCount(session: Session, sysfs: Sysfs): Promise<number> {
+  const { host, number } = session;
+  const prefix = address(session, "");
+  return (await sysfs.names(folderOf(session), `target${host}:0:${number}`)).filter(name => name.startsWith(prefix))
+    .length;
+}
+
+/** Has the kernel look for one LUN, and for no other, in a session (scsi_host, attribute scan). */
+export const scan = ({ host, number }: Session, lun: bigint, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
+  sysfs.write(["class/scsi_host", `host${host}`, "scan"], `0 ${number} ${lun}`, signal);
+
+/** Has the kernel ask a disk anew how large it is and who it is. */
+export const rescan = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
+  sysfs.write(["block", name, "device/rescan"], "1", signal);
+
+/** Takes a disk away from the kernel; success when it is gone already. */
+export const remove = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
+  sysfs.write(["block", name, "device/delete"], "1", signal, true);
+
+/** The size of a block device in bytes; 0 when it has none. */
+export async function bytesOf(name: string, sysfs: Sysfs): Promise<bigint> {
+  const sectors = await sysfs.text("class/block", name, "size");
+  return /^[0-9]+$/.test(sectors) ? BigInt(sectors) * 512n : 0n;
+}
+
+/** What a disk says it is, wherever it is seen (SPC-4, Device Identification VPD page); empty when it says nothing. */
+export const identityOf = ({ name }: Unit, sysfs: Sysfs): Promise<string> => sysfs.text("block", name, "device/wwid");
+
+/** Whether the kernel can use a disk. */
+export const isRunning = async ({ name }: Unit, sysfs: Sysfs): Promise<boolean> =>
+  (await sysfs.text("block", name, "device/state")) === "running" && (await bytesOf(name, sysfs)) > 0n;

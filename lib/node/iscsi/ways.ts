@@ -1,0 +1,135 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Sysfs } from "../sysfs.ts";
+import { within } from "../wait.ts";
+import type { Login } from "./login.ts";
+import type { Attributes } from "./node-record.ts";
+import type { Session } from "./sessions.ts";
+import { type Portal, portalText, type Target } from "./target.ts";
+import { identityOf, isRunning, rescan, scan, type Unit, unitOf } from "./units.ts";
+
+/** Once one way works, the others get this long. */
+const graceMs = 10_000;
+
+/** How long a LUN may take to appear in a session, and after what time it is looked for again, in milliseconds. */
+const unitMs = 20_000;
+const scanMs = 3_000;
+
+/** The ways of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
+export class Ways {
+  readonly #login: Login;
+  readonly #sysfs: Sysfs;
+
+  constructor(login: Login, sysfs: Sysfs) {
+    this.#login = login;
+    this.#sysfs = sysfs;
+  }
+
+  /**
+   * Sessions with all portals that answer; with the first one that does where `all` is not asked for, since without multipath a
+   * second way is of no use. Throws the error of a portal when none answers, that of refused credentials before others.
+   */
+  async sessions(target: Target, attributes: Attributes, all: boolean, call: Call): Promise<readonly Session[]> {
+    const failures: unknown[] = [];
+    const open = (portal: Portal) =>
+      this.#login.open(target, portal, attributes, call).catch((error: unknown) => {
+        failures.push(error);
+        call.log.warn("a portal of a target cannot be used", {
+          iqn: target.iqn,
+          portal: portalText(portal),
+          reason: said(error),
+        });
+        return undefined;
+      });
+    const sessions = all ? await soon(target.portals.map(open), call.signal) : await this.#first(target, open, call);
+    if (sessions.length > 0) return sessions;
+    throw (
+      failures.find(error => error instanceof CsiError && error.code === "unauthenticated") ??
+      failures[0] ??
+      call.signal.reason
+    );
+  }
+
+  /** Portals with a session come first. */
+  async #first(
+    target: Target,
+    open: (portal: Portal) => Promise<Session | undefined>,
+    call: Call,
+  ): Promise<readonly Session[]> {
+    const known = await Promise.all(
+      target.portals.map(async portal => ((await this.#login.find(target, portal, call))?.isLoggedIn ? 0 : 1)),
+    );
+    const order = target.portals.map((portal, index) => ({ portal, rank: known[index] ?? 1 }));
+    for (const { portal } of order.sort((a, b) => a.rank - b.rank)) {
+      const session = await open(portal);
+      if (session) return [session];
+    }
+    return [];
+  }
+
+  /**
+   * The disks of a LUN in these sessions. `adding` is called before the kernel is asked for one that it does not have. Throws
+   * "unavailable" when the target shows no such LUN, "failed-precondition" when the sessions show different disks.
+   */
+  async units(
+    sessions: readonly Session[],
+    target: Target,
+    adding: () => Promise<void>,
+    call: Call,
+  ): Promise<readonly Unit[]> {
+    const known = await Promise.all(sessions.map(session => unitOf(session, target.lun, this.#sysfs)));
+    if (known.includes(undefined)) await adding();
+    const asked = await Promise.all(sessions.map(session => this.#unit(session, target, call)));
+    const units = asked.filter(unit => unit !== undefined);
+    if (units.length === 0) {
+      throw new CsiError("unavailable", `${target.iqn} shows no disk with LUN ${target.lun}; does the target have it?`);
+    }
+    const identities = new Set(await Promise.all(units.map(unit => identityOf(unit, this.#sysfs))));
+    if (identities.size === 1) return units;
+    const names = units.map(({ name }) => name).join(", ");
+    throw new CsiError(
+      "failed-precondition",
+      `the portals of ${target.iqn} show different disks (${names}); none is used`,
+    );
+  }
+
+  async #unit(session: Session, { iqn, lun }: Target, call: Call): Promise<Unit | undefined> {
+    const known = await unitOf(session, lun, this.#sysfs);
+    // The target may have another disk under an old number since.
+    if (known) await rescan(known, this.#sysfs, call.signal);
+    let next = 0;
+    const ask = async () => {
+      if (!(await unitOf(session, lun, this.#sysfs)) && performance.now() >= next) {
+        await scan(session, lun, this.#sysfs, call.signal);
+        next = performance.now() + scanMs;
+      }
+      const unit = await unitOf(session, lun, this.#sysfs);
+      return unit && (await isRunning(unit, this.#sysfs)) ? unit : undefined;
+    };
+    return await within(unitMs, ask, `looking for LUN ${lun} of ${iqn}`, call.signal);
+  }
+}
+
+/** What works at once, or within a while after the first did. */
+async function soon<T>(work: readonly Promise<T | undefined>[], signal: AbortSignal): Promise<readonly T[]> {
+  const done: T[] = [];
+  const all = Promise.all(
+    work.map(async each => {
+      const result = await each;
+      if (result !== undefined) done.push(result);
+      return result;
+    }),
+  );
+  const first = Promise.any(work.map(async each => (await each) ?? Promise.reject(new Error("none"))));
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const grace = first.then(
+    () => new Promise<void>(resolve => (timer = setTimeout(resolve, graceMs))),
+    () => {},
+  );
+  await Promise.race([all, grace]);
+  clearTimeout(timer);
+  signal.throwIfAborted();
+  return [...done];
+}
+
+const said = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");

@@ -1,0 +1,100 @@
+import { readFile } from "node:fs/promises";
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import { commandFailure } from "../io/commands.ts";
+import type { CommandRunner, Output } from "../io/runner.ts";
+import type { Sysfs } from "./sysfs.ts";
+import { within } from "./wait.ts";
+
+/** One disk made of several ways to it (multipathd(8)). */
+export interface Multimap {
+  /** As the kernel calls it: "dm-0". */
+  readonly device: string;
+  /** As multipath calls it: "mpatha". */
+  readonly name: string;
+}
+
+/** How long the daemon may take to make a map of ways that it knows, and of one that may stay alone, in milliseconds. */
+const mapMs = 15_000;
+const loneMs = 5_000;
+
+/** How long a map in use is tried to be flushed, in milliseconds. */
+const flushMs = 20_000;
+
+const socket = "@/org/kernel/linux/storage/multipathd";
+
+/** Maps of dm-multipath. Other things that are built on disks, such as LVM and LUKS, are none of them. */
+export class Multipath {
+  readonly #host: CommandRunner;
+  readonly #sysfs: Sysfs;
+  readonly #sockets: string;
+
+  /** `sockets` is /proc/net/unix outside tests, of the host's network. */
+  constructor(host: CommandRunner, sysfs: Sysfs, sockets: string) {
+    this.#host = host;
+    this.#sysfs = sysfs;
+    this.#sockets = sockets;
+  }
+
+  /** Whether the daemon runs on this node. */
+  async runs(): Promise<boolean> {
+    return (await readFile(this.#sockets, "utf8").catch(() => "")).includes(socket);
+  }
+
+  /** The map that is built on one of these disks, or undefined. */
+  async mapOf(disks: readonly string[]): Promise<Multimap | undefined> {
+    for (const disk of disks) {
+      for (const device of await this.#sysfs.names("class/block", disk, "holders")) {
+        const uuid = await this.#sysfs.text("class/block", device, "dm/uuid");
+        const name = await this.#sysfs.text("class/block", device, "dm/name");
+        if (uuid.startsWith("mpath-") && name) return { device, name };
+      }
+    }
+    return undefined;
+  }
+
+  /**
+   * The map of these disks, waited for where the daemon runs; undefined where it does not, or wants none of them. Throws
+   * "unavailable" for disks that it claims without making a map: it may take them at any moment.
+   */
+  async awaited(disks: readonly string[], call: Call): Promise<Multimap | undefined> {
+    const found = await this.mapOf(disks);
+    if (found || !(await this.runs())) return found;
+    for (const disk of disks) await this.#run(["multipathd", "add", "path", disk], `adding ${disk} to a map`, call);
+    const limit = disks.length > 1 ? mapMs : loneMs;
+    const map = await within(limit, () => this.mapOf(disks), `waiting for a map of ${disks.join(", ")}`, call.signal);
+    if (map) return map;
+    for (const disk of disks) {
+      const { exitCode } = await this.#run(["multipath", "-c", `/dev/${disk}`], `asking about ${disk}`, call);
+      if (exitCode === 0) throw new CsiError("unavailable", `multipathd claims /dev/${disk} but makes no map of it`);
+    }
+    return undefined;
+  }
+
+  /** Removes a map that nobody uses. Throws "unavailable" while somebody does. */
+  async flush(map: Multimap, call: Call): Promise<void> {
+    const task = `removing the map ${map.name}`;
+    let last = "";
+    const gone = async () => {
+      const { exitCode, stderr, stdout } = await this.#run(["multipath", "-f", map.name], task, call);
+      if (exitCode !== 0) last = (stderr.trim() || stdout.trim()).slice(0, 300);
+      return (await this.#sysfs.text("class/block", map.device, "dm/name")) === map.name ? undefined : true;
+    };
+    if (await within(flushMs, gone, task, call.signal)) return;
+    throw new CsiError("unavailable", `${task} failed: ${last || "it is still there"}; it will be tried again`);
+  }
+
+  /** Has a map notice that its ways grew. Throws "unavailable". */
+  async resize(map: Multimap, call: Call): Promise<void> {
+    const task = `growing the map ${map.name}`;
+    const { exitCode, stdout, stderr } = await this.#run(["multipathd", "resize", "map", map.name], task, call);
+    const words = (stderr.trim() || stdout.trim()).slice(0, 300);
+    if (exitCode !== 0 || /fail/.test(stdout)) throw new CsiError("unavailable", `${task} failed: ${words}`);
+  }
+
+  async #run(argv: readonly [string, ...string[]], task: string, call: Call): Promise<Output> {
+    return await this.#host.run({ argv }, call.signal).catch((error: unknown) => {
+      throw commandFailure(error, task);
+    });
+  }
+}

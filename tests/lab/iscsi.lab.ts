@@ -1,0 +1,140 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { World } from "../serve/world.ts";
+import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
+import { type Chap, destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
+import { type Made, startCsimux, unmountVolume } from "./rig.ts";
+import { run } from "./run.ts";
+import { leftSince, traces } from "./traces.ts";
+
+const limitMs = 600_000;
+
+let before: ReadonlySet<string>;
+let world: World;
+beforeAll(async () => {
+  before = await traces();
+  world = await startCsimux({ connections: {} });
+}, limitMs);
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+  expect(await leftSince(before)).toEqual([]);
+}, limitMs);
+
+/** A target with LUNs 0 and 1, each a zvol of 320 MiB, while `work` uses it. */
+async function withTarget(work: (grow: () => Promise<void>) => Promise<void>, chap: Chap = {}): Promise<void> {
+  const names = ["disk0", "disk1"];
+  for (const name of names) await makeZvol(name);
+  try {
+    await makeTarget(names, chap);
+    await work(async () => {
+      await run(["zfs", "set", "volsize=640M", "tank/disk0"]);
+    });
+  } finally {
+    await takeDown(world);
+    await removeTarget();
+    for (const name of names) await destroyZvol(name);
+  }
+}
+
+const volume = (more: Readonly<Record<string, string>> = {}): Made => ({
+  volumeId: `v:lab/${more["lun"] ?? "disk"}`,
+  volumeContext: { node_attach_driver: "iscsi", iqn, lun: "0", portal: "127.0.0.1:3260", portals: "", ...more },
+});
+
+const sessions = async (): Promise<number> =>
+  (await run(["sh", "-c", "ls /sys/class/iscsi_session 2>/dev/null | wc -l"]).then(Number)) ?? 0;
+
+test.each(["ext4", "xfs", "btrfs"])(
+  "a LUN with %s lives its life through one portal",
+  async fsType => {
+    await withTarget(grow => livesMounted(world, { volume: volume() }, fsType, grow));
+  },
+  limitMs,
+);
+
+test(
+  "a LUN lives its life as a block device",
+  async () => {
+    await withTarget(grow => livesAsBlock(world, { volume: volume() }, grow));
+  },
+  limitMs,
+);
+
+const chap: Chap = {
+  userid: "node",
+  password: "secret-of-node",
+  userid_mutual: "target",
+  password_mutual: "secret-of-target",
+};
+const secrets = {
+  "node-db.node.session.auth.authmethod": "CHAP",
+  "node-db.node.session.auth.username": "node",
+  "node-db.node.session.auth.password": "secret-of-node",
+  "node-db.node.session.auth.username_in": "target",
+  "node-db.node.session.auth.password_in": "secret-of-target",
+};
+
+test(
+  "a target that wants CHAP from both sides gets it, and a wrong password is said to be one",
+  async () => {
+    await withTarget(async grow => {
+      const wrong = { ...secrets, "node-db.node.session.auth.password": "not-the-secret" };
+      const refused = show(world, volume(), { secrets: wrong, capability: mounting("ext4") });
+      await expect(refused).rejects.toThrow("authorization failure");
+      expect(await sessions()).toBe(0);
+      await livesMounted(world, { volume: volume(), options: { secrets } }, "ext4", grow);
+    }, chap);
+  },
+  limitMs,
+);
+
+test(
+  "two LUNs of one target share a session, and each goes alone",
+  async () => {
+    await withTarget(async () => {
+      const [first, second] = [volume(), volume({ lun: "1" })];
+      const options = { capability: mounting("ext4") };
+      await Promise.all([show(world, first, options), show(world, second, options)]);
+      expect(await sessions()).toBe(1);
+      await unmountVolume(world, first);
+      const path = await show(world, second, options);
+      await writeFile(join(path, "hello"), "still there");
+      await unmountVolume(world, second);
+      expect(await sessions()).toBe(0);
+    });
+  },
+  limitMs,
+);
+
+test(
+  "without multipath a dead portal costs time, and the volume is there",
+  async () => {
+    await withTarget(async grow => {
+      const shown = volume({ portal: "127.0.0.1:3999", portals: "127.0.0.1:3999,127.0.0.2:3260" });
+      await livesMounted(world, { volume: shown }, "ext4", grow);
+    });
+  },
+  limitMs,
+);
+
+test(
+  "with multipath two portals are two paths of one map; a third that is dead does no harm",
+  async () => {
+    await run(["systemctl", "start", "multipathd"]);
+    try {
+      await withTarget(async grow => {
+        const shown = volume({ portals: "127.0.0.2:3260,127.0.0.1:3999" });
+        const path = await show(world, shown, { capability: mounting("ext4") });
+        expect(await run(["findmnt", "-n", "-o", "SOURCE", path])).toContain("/dev/mapper/");
+        expect(await sessions()).toBe(2);
+        await unmountVolume(world, shown);
+        await livesMounted(world, { volume: shown }, "ext4", grow);
+      });
+      await withTarget(grow => livesAsBlock(world, { volume: volume({ portals: "127.0.0.2:3260" }) }, grow));
+    } finally {
+      await run(["systemctl", "stop", "multipathd", "multipathd.socket"]);
+    }
+  },
+  limitMs,
+);

@@ -1,0 +1,236 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { CsiError } from "../../lib/core/errors.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld, request } from "./world.ts";
+
+type World = ReturnType<typeof muxWorld>;
+
+const text = readFileSync(new URL("../../lib/core/errors.md", import.meta.url), "utf8");
+const rows = text
+  .split("\n")
+  .filter(line => /^\| [^-]/.test(line))
+  .map(line =>
+    line
+      .split("|")
+      .slice(1, -1)
+      .map(cell => cell.trim()),
+  );
+const callers = rows.slice(
+  0,
+  rows.findIndex(([first]) => first === "RPC"),
+);
+const answers = rows.slice(callers.length + 1);
+
+const call = testCall();
+const zone = (name: string) => ({ "t.example/zone": name });
+const down = new CsiError("unavailable", "no route to host");
+const pool = { from: { kind: "members" as const, members: ["a", "b"] }, policy: "ordered" as const };
+const anywhere = { capabilities: [], parameters: { connection: "a" }, segment: undefined };
+const grouped = { ...anywhere, parameters: { connection: "g" } };
+const first = { max: 0, token: "" };
+const range = { required: 2n << 20n, limit: undefined };
+
+const create = (world: World, connection = "a", more: object = {}, name = "new", own = call) =>
+  world.volumes.create(request(name, connection, more), own);
+const snapshot = (world: World, volume: string, parameters = {}, name = "s") =>
+  world.snapshots.create({ name, volume, parameters, demand: { requisite: [], preferred: [] } }, call);
+const expand = (world: World, id = "v:a/v") => world.volumes.expand(id, range, undefined, call);
+
+/** A driver of "a" whose expansion fails so; without a code it cannot expand at all. */
+function expanding(world: World, code?: CsiError["code"]): void {
+  const fail = async () => {
+    throw new CsiError(code ?? "internal", "no expansion");
+  };
+  world.traits.set("a", { driver: { ...world.memory("a").driver(), expand: code && { expand: fail } } });
+}
+
+/** The lines of the second table: how to come into the situation, and the call. The volume "v:a/v" exists, "g" has a and b. */
+const situations: Readonly<Record<string, Readonly<Record<string, (world: World) => Promise<unknown>>>>> = {
+  CreateVolume: {
+    "the class names no connection": world => create(world, "a", { parameters: {} }),
+    "the class names a connection without a file": world => create(world, "absent"),
+    "the file of the connection cannot be used": async world => {
+      world.broken.add("c");
+      await create(world, "c");
+    },
+    "the file went away after the volume was begun": async world => {
+      world.memory("a").fail.create = down;
+      await failure(create(world));
+      world.up.delete("a");
+      await create(world);
+    },
+    "a member of the group has no file": async world => {
+      world.up.delete("b");
+      await create(world, "g");
+    },
+    "a member of the group does not answer": async world => {
+      world.memory("b").look = new Promise(() => undefined);
+      await create(world, "g");
+    },
+    "the group has no members": async world => {
+      world.groups.set("g", { ...pool, from: { kind: "members", members: [] } });
+      await create(world, "g");
+    },
+    "the size is impossible": world => create(world, "a", { range: { required: 2n, limit: 1n } }),
+    "the connection cannot be used as asked": world =>
+      create(world, "a", {
+        capabilities: [
+          { kind: "block", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
+        ],
+      }),
+    "the source is on another connection": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
+    "the source is not one of csimux": world => create(world, "a", { source: { kind: "volume", id: "foreign" } }),
+    "the storage is out of reach of the place": async world => {
+      world.traits.set("a", { places: [{ requirements: zone("z1"), extra: {} }] });
+      await create(world, "a", { demand: { requisite: [zone("z2")], preferred: [] } });
+    },
+    "the connection is suspended": async world => {
+      world.traits.set("a", { suspended: true });
+      await create(world);
+    },
+    "the storage is full": async world => {
+      world.memory("a").fail.create = new CsiError("resource-exhausted", "pool full");
+      await create(world);
+    },
+    "no member of the group has room": async world => {
+      for (const name of ["a", "b"]) world.memory(name).free = 1n;
+      await create(world, "g");
+    },
+    "the storage does not answer": async world => {
+      world.memory("a").fail.create = down;
+      await create(world);
+    },
+    "the same with other arguments is in progress": async world => {
+      world.memory("a").gate = new Promise(() => undefined);
+      void failure(create(world));
+      await create(world, "a", { range });
+    },
+    "it takes longer than the caller waits": async world => {
+      world.memory("a").gate = new Promise(() => undefined);
+      await create(world, "a", {}, "new", testCall(AbortSignal.timeout(20)));
+    },
+    "the name is taken by a volume of another size": world =>
+      create(world, "a", { range: { required: 9n << 30n, limit: undefined } }, "v"),
+  },
+  DeleteVolume: {
+    "the id is not one of csimux": world => world.volumes.delete("foreign", call),
+    "the connection has no file": world => world.volumes.delete("v:absent/v", call),
+    "the file of the connection cannot be used": async world => {
+      world.broken.add("c");
+      await world.volumes.delete("v:c/v", call);
+    },
+    "the storage does not answer": async world => {
+      world.memory("a").fail.delete = down;
+      await world.volumes.delete("v:a/v", call);
+    },
+    "the volume is being copied": async world => {
+      world.memory("a").gate = new Promise(() => undefined);
+      void failure(create(world, "a", { source: { kind: "volume", id: "v:a/v" } }));
+      await Bun.sleep(1);
+      await world.volumes.delete("v:a/v", call);
+    },
+  },
+  GetCapacity: {
+    "the class names a connection without a file": world =>
+      world.capacity.available({ ...anywhere, parameters: { connection: "absent" } }, call),
+    "a member of the group does not answer": async world => {
+      world.memory("a").look = new Promise(() => undefined);
+      await world.capacity.available(grouped, call);
+    },
+    "no member of the group answers": async world => {
+      for (const name of ["a", "b"]) world.memory(name).fail.available = down;
+      await world.capacity.available(grouped, call);
+    },
+    "the storage is out of reach of the place": async world => {
+      world.traits.set("a", { places: [{ requirements: zone("z1"), extra: {} }] });
+      expect(await world.capacity.available({ ...anywhere, segment: zone("z2") }, call)).toBe(0n);
+    },
+  },
+  ControllerExpandVolume: {
+    "the connection has no file": world => expand(world, "v:absent/v"),
+    "the volume is gone": async world => {
+      expanding(world, "not-found");
+      await expand(world);
+    },
+    "the driver cannot expand": async world => {
+      expanding(world);
+      await expand(world);
+    },
+    "a tool or a right is missing": async world => {
+      expanding(world, "failed-precondition");
+      await expand(world);
+    },
+    "the storage is full": async world => {
+      expanding(world, "resource-exhausted");
+      await expand(world);
+    },
+  },
+  CreateSnapshot: {
+    "the connection has no file": world => snapshot(world, "v:absent/v"),
+    "the volume is not one of csimux": world => snapshot(world, "foreign"),
+    "the class names another connection": world => snapshot(world, "v:a/v", { connection: "b" }),
+    "the name is taken on another connection": async world => {
+      await create(world, "b", {}, "v");
+      await snapshot(world, "v:b/v");
+      await snapshot(world, "v:a/v");
+    },
+  },
+  DeleteSnapshot: {
+    "the id is not one of csimux": world => world.snapshots.delete("foreign", call),
+    "the connection has no file": world => world.snapshots.delete("s:absent/s", call),
+  },
+  ListVolumes: {
+    "a storage does not answer": async world => {
+      world.memory("b").fail.list = down;
+      await world.listing.volumes(first, call);
+    },
+    "a file was never good": async world => {
+      world.broken.add("c");
+      await world.listing.volumes(first, call);
+    },
+    "the token is not one of this listing": world => world.listing.volumes({ max: 0, token: "foreign" }, call),
+  },
+  ListSnapshots: {
+    "the connection of the filter has no file": world =>
+      world.listing.snapshots(first, { snapshot: "s:absent/s", volume: "" }, call),
+    "the id of the filter is not one of csimux": world =>
+      world.listing.snapshots(first, { snapshot: "foreign", volume: "" }, call),
+  },
+  ControllerGetVolume: {
+    "the connection has no file": world => world.volumes.get("v:absent/v", call),
+    "the volume is gone": world => world.volumes.get("v:a/gone", call),
+  },
+};
+
+async function prepared(): Promise<World> {
+  const world = muxWorld(["a", "b", "c"]);
+  world.groups.set("g", pool);
+  await create(world, "a", {}, "v");
+  return world;
+}
+
+describe.each(answers)("%s, where %s,", (rpc = "", situation = "", code = "", left = "") => {
+  test(`is ${code}`, async () => {
+    const enter = situations[rpc]?.[situation];
+    expect(enter).toBeDefined();
+    const failed = await failure(Promise.resolve(enter?.(await prepared())));
+    expect((failed?.code ?? "ok").toUpperCase().replaceAll("-", "_")).toBe(code);
+  });
+
+  test("is an answer that no caller misunderstands", () => {
+    const [head = [], ...codes] = callers;
+    const line = codes.find(([each]) => each === code) ?? codes.at(-1) ?? [];
+    const reactions = head.flatMap((column, index) => (column.split(",")[0] === rpc ? [line[index] ?? ""] : []));
+    if (code === "OK") return expect(left).toBe("nothing");
+    // What may be there must be asked for again; a claim that a file or a repeat can heal must not be held back.
+    if (left === "perhaps") for (const reaction of reactions) expect(["repeat", "again"]).toContain(reaction);
+    if (/file|answer|tool|full|suspended/.test(situation))
+      for (const reaction of reactions) expect(["held", "wait"]).not.toContain(reaction);
+  });
+});
+
+test("every situation stands in the table once", () => {
+  const named = Object.entries(situations).flatMap(([rpc, all]) => Object.keys(all).map(each => `${rpc} ${each}`));
+  expect(answers.map(([rpc, situation]) => `${rpc} ${situation}`).sort()).toEqual(named.sort());
+});

@@ -1,0 +1,232 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { codeOf } from "../lab.ts";
+import { FakeHost, FakeVolume, iqn } from "./fake-host.ts";
+
+const one = "10.0.0.1:3260";
+const two = "10.0.0.2:3260";
+const both = { portal: one, portals: `${one},${two}` };
+
+/** What is left of csimux on a node. */
+const left = (host: FakeHost) => ({ sessions: host.sessions, disks: host.disks, records: host.records });
+const nothing = { sessions: [], disks: [], records: [] };
+
+test("a LUN is attached once, is the same disk when attached again, and leaves nothing", async () => {
+  using host = new FakeHost(one);
+  const volume = new FakeVolume("a");
+  const device = await volume.attach(host);
+  expect(device).toMatchObject({ kind: "device", path: `${host.root}/dev/sda`, number: "8:16", identity: "naa.0" });
+  expect(await volume.attach(host)).toEqual(device);
+  expect(left(host)).toEqual({ sessions: ["session1"], disks: ["sda"], records: ["10.0.0.1,3260,1"] });
+  for (let times = 0; times < 2; times++) await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("credentials reach the target, and stand in no command line", async () => {
+  using host = new FakeHost(one);
+  host.credentials = { username: "node", password: "a secret word" };
+  const secrets = {
+    "node-db.node.session.auth.username": "node",
+    "node-db.node.session.auth.password": "wrong",
+    "democratic-csi.org/node-db.node.session.auth.password": "a secret word",
+    "node-db.node.session.auth.username_in": "target",
+    "node-db.node.session.auth.password_in": "another secret",
+  };
+  await new FakeVolume("a").attach(host, secrets);
+  expect(host.recordText("10.0.0.1,3260,1")).toContain("node.session.auth.password_in = another secret\n");
+  expect(host.recordText("10.0.0.1,3260,1")).toMatch(/^node.startup = manual$/m);
+  expect(host.ran.filter(line => line.includes("secret"))).toEqual([]);
+});
+
+test("refused credentials are said to be that, and a target that does not answer is asked again later", async () => {
+  using host = new FakeHost(one);
+  host.credentials = { username: "node", password: "right" };
+  expect(await codeOf(new FakeVolume("a").attach(host))).toBe("unauthenticated");
+  host.portals.set(one, { alive: false });
+  expect(await codeOf(new FakeVolume("a").attach(host))).toBe("unavailable");
+  host.before = line => {
+    if (line.startsWith("iscsiadm")) throw new CsiError("failed-precondition", "no iscsiadm");
+  };
+  expect(await codeOf(new FakeVolume("a").attach(host))).toBe("failed-precondition");
+});
+
+test.each([
+  { iqn: "../etc" },
+  { iqn: "iqn.2005-10.org.example:a/b" },
+  { lun: "-1" },
+  { lun: "1 2" },
+  { portal: "" },
+  { portal: "-h:3260" },
+  { portals: "a:b:c" },
+  { interface: "../x" },
+])("a volume context with %p is refused before anything is run", async more => {
+  using host = new FakeHost(one);
+  expect(await codeOf(new FakeVolume("a", more as never).attach(host))).toBe("invalid-argument");
+  expect(host.ran).toEqual([]);
+});
+
+test("a value of a secret cannot add a line of its own to the record", async () => {
+  using host = new FakeHost(one);
+  const secrets = { "node-db.node.session.auth.username": "a\nnode.startup = automatic" };
+  expect(await codeOf(new FakeVolume("a").attach(host, secrets))).toBe("invalid-argument");
+  expect(left(host)).toEqual(nothing);
+});
+
+test("without multipath one way is used, the first that answers, and the others are left alone", async () => {
+  using host = new FakeHost(one, two);
+  host.portals.set(one, { alive: false });
+  const volume = new FakeVolume("a", both);
+  await volume.attach(host);
+  expect(host.disks).toEqual(["sda"]);
+  host.portals.set(one, { alive: true });
+  await volume.attach(host);
+  expect(host.sessions).toEqual(["session1"]);
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("with multipath every portal is used, the map is the disk, and a dead portal does no harm", async () => {
+  using host = new FakeHost(one, two, "10.0.0.3:3260");
+  host.multipath = true;
+  host.portals.set("10.0.0.3:3260", { alive: false });
+  const volume = new FakeVolume("a", { portals: `${two},10.0.0.3` });
+  expect(await volume.attach(host)).toMatchObject({
+    path: `${host.root}/dev/dm-0`,
+    number: "254:0",
+    identity: "naa.0",
+  });
+  expect(host.disks).toEqual(["sda", "sdb"]);
+  host.mapBusy = 2;
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+  const order = host.ran
+    .filter(line => /--flushbufs|multipath -f|delete$|-u$/.test(line))
+    .map(line => line.split(" ")[0]);
+  expect(order.slice(0, 2)).toEqual(["blockdev", "multipath"]);
+});
+
+test("another LUN of the same target keeps its session and its disk", async () => {
+  using host = new FakeHost(one);
+  host.luns.set("1", { wwid: "naa.1", mebibytes: 8 });
+  const [first, second] = [new FakeVolume("a"), new FakeVolume("b", { lun: "1" })];
+  await first.attach(host);
+  await second.attach(host);
+  await first.detach(host, second);
+  expect([host.sessions, host.disks]).toEqual([["session1"], ["sdb"]]);
+  await second.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("two volumes of one LUN: the disk stays until the last of them goes", async () => {
+  using host = new FakeHost(one);
+  const [first, second] = [new FakeVolume("a"), new FakeVolume("b")];
+  await first.attach(host);
+  await second.attach(host);
+  await first.detach(host, second);
+  expect(host.disks).toEqual(["sda"]);
+});
+
+test("a session that csimux did not open stays, with all that was seen through it", async () => {
+  using host = new FakeHost(one);
+  host.luns.set("1", { wwid: "naa.1", mebibytes: 8 });
+  host.foreignSession(one, "0");
+  const [own, added] = [new FakeVolume("a"), new FakeVolume("b", { lun: "1" })];
+  await own.attach(host);
+  await added.attach(host);
+  await own.detach(host, added);
+  await added.detach(host);
+  expect([host.sessions, host.disks]).toEqual([["session1"], ["sda"]]);
+});
+
+test("a session that somebody else opened after a restart of the machine stays", async () => {
+  using host = new FakeHost(one);
+  const volume = new FakeVolume("a");
+  await volume.attach(host);
+  host.boot("second");
+  host.foreignSession(one, "0");
+  await volume.detach(host);
+  expect(host.sessions).toEqual(["session2"]);
+});
+
+test("after a restart of the machine the record of open-iscsi goes", async () => {
+  using host = new FakeHost(one);
+  const volume = new FakeVolume("a");
+  await volume.attach(host);
+  host.boot("second");
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("a record that starts by itself is the node's own: it is used and kept as it is", async () => {
+  using host = new FakeHost(one);
+  await host.run({ argv: ["iscsiadm", "-m", "node", "-T", iqn, "-p", one, "-o", "new"] });
+  const before = host.recordText("10.0.0.1,3260,1");
+  const volume = new FakeVolume("a");
+  await volume.attach(host);
+  await volume.detach(host);
+  expect(host.recordText("10.0.0.1,3260,1")).toBe(before);
+});
+
+test("portals that show different disks are not one volume", async () => {
+  using host = new FakeHost(one, two);
+  host.multipath = true;
+  host.before = line => {
+    if (line.includes("host2/scan")) host.luns.set("0", { wwid: "naa.9", mebibytes: 8 });
+  };
+  expect(await codeOf(new FakeVolume("a", both).attach(host))).toBe("failed-precondition");
+});
+
+test("a grown LUN is seen at once, one that has not grown yet is asked for again", async () => {
+  using host = new FakeHost(one, two);
+  host.multipath = true;
+  const volume = new FakeVolume("a", both);
+  await volume.attach(host);
+  expect(await volume.grown(host)).toBe(8n << 20n);
+  host.luns.set("0", { wwid: "naa.0", mebibytes: 16 });
+  host.before = line => {
+    if (line.startsWith("multipathd resize")) host.resizeMap("dm-0", 16);
+  };
+  expect(await volume.grown(host, 16n << 20n)).toBe(16n << 20n);
+});
+
+test("whatever step an attach is cut at, a repetition ends well and a detach leaves nothing", async () => {
+  for (const multipath of [false, true]) {
+    for (let cut = 0; ; cut++) {
+      using host = new FakeHost(one, two);
+      host.multipath = multipath;
+      const volume = new FakeVolume("a", both);
+      let count = 0;
+      host.before = () => {
+        if (count++ === cut) throw new CsiError("unavailable", "cut");
+      };
+      const outcome = await codeOf(volume.attach(host));
+      const reached = count > cut;
+      host.before = () => {};
+      if (cut % 2 === 0) expect(await codeOf(volume.attach(host))).toBe("ok");
+      await volume.detach(host);
+      expect({ multipath, cut, ...left(host) }).toEqual({ multipath, cut, ...nothing });
+      if (!reached) {
+        expect(outcome).toBe("ok");
+        break;
+      }
+    }
+  }
+});
+
+test("whatever step a detach is cut at, a repetition leaves nothing", async () => {
+  for (let cut = 0, reached = true; reached; cut++) {
+    using host = new FakeHost(one, two);
+    host.multipath = true;
+    const volume = new FakeVolume("a", both);
+    await volume.attach(host);
+    let count = 0;
+    host.before = () => {
+      if (count++ === cut) throw new CsiError("unavailable", "cut");
+    };
+    await codeOf(volume.detach(host));
+    reached = count > cut;
+    host.before = () => {};
+    await volume.detach(host);
+    expect({ cut, ...left(host) }).toEqual({ cut, ...nothing });
+  }
+});

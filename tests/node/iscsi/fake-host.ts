@@ -1,0 +1,300 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
+import { iscsi } from "../../../lib/node/attach/iscsi.ts";
+import type { Attacher, Note, Wanted } from "../../../lib/node/attacher.ts";
+import { callOf, writer } from "../lab.ts";
+
+/** A portal of the fake storage. All portals show the same LUNs. */
+export interface FakePortal {
+  /** Whether it answers. */
+  alive: boolean;
+}
+
+const done = (exitCode = 0, stderr = "", stdout = ""): Output => ({ exitCode, stderr, stdout });
+
+export const iqn = "iqn.2005-10.org.example:one";
+
+/**
+ * A node with open-iscsi and dm-multipath, as far as an attacher sees them: programs that change a folder which stands for /sys.
+ * Everything that is run is kept in `ran`.
+ */
+export class FakeHost implements CommandRunner {
+  readonly where = "fake";
+  readonly root = mkdtempSync(join(tmpdir(), "csimux-iscsi-"));
+  readonly ran: string[] = [];
+  readonly portals = new Map<string, FakePortal>();
+  /** LUN → its identity and size in MiB. */
+  readonly luns = new Map<string, { wwid: string; mebibytes: number }>([["0", { wwid: "naa.0", mebibytes: 8 }]]);
+  credentials: { readonly username: string; readonly password: string } | undefined;
+  /** Whether multipathd runs and makes maps. */
+  multipath = false;
+  mapBusy = 0;
+  /** Called before a program does anything; may throw in its place. */
+  before: (line: string) => void = () => {};
+  #next = 1;
+  #disks = 0;
+
+  constructor(...addresses: string[]) {
+    for (const address of addresses) this.portals.set(address, { alive: true });
+    for (const folder of ["sys/class/iscsi_session", "sys/class/iscsi_connection", "sys/class/block", "sys/block"])
+      mkdirSync(join(this.root, folder), { recursive: true });
+    for (const folder of ["dev", "proc/net", "proc/sys/kernel/random", "etc/iscsi/nodes"])
+      mkdirSync(join(this.root, folder), { recursive: true });
+    this.boot("first");
+  }
+
+  /** The machine starts: sessions are gone, records of open-iscsi stay. */
+  boot(id: string): void {
+    this.#write("proc/sys/kernel/random/boot_id", `${id}\n`);
+    for (const name of this.sessions) this.#end(name);
+  }
+
+  attacher(): Attacher {
+    const socket = this.multipath ? "@/org/kernel/linux/storage/multipathd" : "";
+    this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
+    const at = (name: string) => join(this.root, name);
+    const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
+    const hostFolders = async () => undefined;
+    return iscsi({ runner: this, host: this, hostRoot: this.root, hostFolders, ...ports });
+  }
+
+  get sessions(): readonly string[] {
+    return readdirSync(join(this.root, "sys/class/iscsi_session"));
+  }
+
+  get disks(): readonly string[] {
+    return readdirSync(join(this.root, "sys/block")).sort();
+  }
+
+  get records(): readonly string[] {
+    const folder = join(this.root, "etc/iscsi/nodes", iqn);
+    return existsSync(folder) ? readdirSync(folder).sort() : [];
+  }
+
+  recordText(name: string): string {
+    return readFileSync(join(this.root, "etc/iscsi/nodes", iqn, name, "default"), "utf8");
+  }
+
+  async run({ argv, stdin }: Command): Promise<Output> {
+    const line = argv.join(" ");
+    this.ran.push(line);
+    this.before(line);
+    const [program, ...words] = argv;
+    if (program === "iscsiadm") return this.#iscsiadm(words);
+    if (program === "dd") return this.#attribute((words[0] ?? "").slice(3 + this.root.length + 5), stdin ?? "");
+    if (program === "multipath") return this.#multipath(words);
+    return done();
+  }
+
+  resizeMap(map: string, mebibytes: number): void {
+    this.#write(`sys/class/block/${map}/size`, `${mebibytes * 2048}\n`);
+  }
+
+  /** A session that csimux did not open. */
+  foreignSession(address: string, ...luns: string[]): void {
+    this.#session(address);
+    for (const lun of luns) this.#disk(`session${this.#next - 1}`, lun);
+  }
+
+  #iscsiadm(words: readonly string[]): Output {
+    const after = (flag: string) => words[words.indexOf(flag) + 1] ?? "";
+    if (words[1] === "session") {
+      if (!this.sessions.includes(`session${after("-r")}`)) return done(21, "iscsiadm: No records found");
+      this.#end(`session${after("-r")}`);
+      return done();
+    }
+    const portal = after("-p");
+    const folder = `etc/iscsi/nodes/${iqn}/${portal.replace(":", ",")},1`;
+    if (after("-o") === "new") {
+      this.#write(
+        `${folder}/default`,
+        `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\n# END RECORD\n`,
+      );
+      return done();
+    }
+    if (after("-o") === "delete") {
+      if (!existsSync(join(this.root, folder))) return done(21, "iscsiadm: No records found");
+      rmSync(join(this.root, folder), { recursive: true });
+      return done();
+    }
+    return this.#login(portal, readFileSync(join(this.root, folder, "default"), "utf8"));
+  }
+
+  #login(portal: string, record: string): Output {
+    if (!this.portals.get(portal)?.alive) return done(8, "iscsiadm: Could not login: connection timed out");
+    const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
+    const { username, password } = this.credentials ?? {};
+    if (
+      username !== undefined &&
+      !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password)
+    )
+      return done(24, "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)");
+    this.#session(portal);
+    return done();
+  }
+
+  #session(portal: string): void {
+    const id = this.#next++;
+    const [address = "", port = ""] = portal.split(":");
+    const device = `sys/devices/platform/host${id}/session${id}`;
+    for (const [name, text] of Object.entries({
+      targetname: iqn,
+      state: "LOGGED_IN",
+      ifacename: "default",
+      target_id: "0",
+    }))
+      this.#write(`${device}/iscsi_session/session${id}/${name}`, `${text}\n`);
+    for (const [name, text] of Object.entries({ persistent_address: address, persistent_port: port, address, port }))
+      this.#write(`sys/class/iscsi_connection/connection${id}:0/${name}`, `${text}\n`);
+    this.#link(`sys/class/iscsi_session/session${id}`, `${device}/iscsi_session/session${id}`);
+    this.#link(`${device}/iscsi_session/session${id}/device`, device);
+    this.#write(`sys/class/scsi_host/host${id}/scan`, "");
+  }
+
+  #disk(session: string, lun: string): void {
+    const id = session.slice("session".length);
+    const known = this.luns.get(lun);
+    const scsi = `sys/devices/platform/host${id}/${session}/target${id}:0:0/${id}:0:0:${lun}`;
+    if (!known || existsSync(join(this.root, scsi))) return;
+    const name = `sd${String.fromCharCode(97 + this.#disks++)}`;
+    const block = `${scsi}/block/${name}`;
+    this.#write(`${block}/size`, `${known.mebibytes * 2048}\n`);
+    this.#write(`${block}/dev`, `8:${this.#disks * 16}\n`);
+    for (const [attribute, text] of Object.entries({
+      state: "running",
+      wwid: known.wwid,
+      delete: "",
+      rescan: "",
+      uevent: "x",
+    }))
+      this.#write(`${scsi}/${attribute}`, `${text}\n`);
+    mkdirSync(join(this.root, block, "holders"));
+    this.#link(`${block}/device`, scsi);
+    this.#link(`sys/block/${name}`, block);
+    this.#link(`sys/class/block/${name}`, block);
+    this.#write(`dev/${name}`, "");
+    if (this.multipath) this.#map(name, known.wwid);
+  }
+
+  #map(name: string, wwid: string): void {
+    const map = `dm-${wwid.at(-1)}`;
+    this.#write(`sys/class/block/${map}/dm/uuid`, `mpath-${wwid}\n`);
+    this.#write(`sys/class/block/${map}/dm/name`, `mpath${wwid.at(-1)}\n`);
+    this.#write(`sys/class/block/${map}/dev`, "254:0\n");
+    this.#write(`sys/class/block/${map}/size`, this.#read(`sys/class/block/${name}/size`));
+    this.#write(`dev/${map}`, "");
+    this.#write(`sys/class/block/${name}/holders/${map}`, "");
+  }
+
+  #multipath(words: readonly string[]): Output {
+    if (words[0] !== "-f") return done(1);
+    if (this.mapBusy-- > 0) return done(1, "map in use");
+    const map = `dm-${words[1]?.slice("mpath".length)}`;
+    rmSync(join(this.root, "sys/class/block", map), { recursive: true, force: true });
+    for (const disk of this.disks) rmSync(join(this.root, "sys/class/block", disk, "holders", map), { force: true });
+    return done();
+  }
+
+  /** What the kernel does when an attribute is written. */
+  #attribute(path: string, text: string): Output {
+    const host = /^class\/scsi_host\/host([0-9]+)\/scan$/.exec(path)?.[1];
+    if (host) this.#disk(`session${host}`, text.split(" ")[2] ?? "");
+    const [, disk, action] = /^block\/(sd[a-z])\/device\/(delete|rescan)$/.exec(path) ?? [];
+    if (!host && !(disk && existsSync(join(this.root, "sys/block", disk)))) return done(1, "No such file or directory");
+    if (disk && action === "delete") this.#remove(disk);
+    if (disk && action === "rescan") this.#measure(disk);
+    return done();
+  }
+
+  #measure(disk: string): void {
+    const wwid = this.#read(`sys/block/${disk}/device/wwid`).trim();
+    const lun = [...this.luns.values()].find(each => each.wwid === wwid);
+    if (lun) this.#write(`sys/block/${disk}/size`, `${lun.mebibytes * 2048}\n`);
+  }
+
+  #remove(disk: string): void {
+    rmSync(dirname(dirname(this.#real(`sys/block/${disk}`))), { recursive: true });
+    for (const link of [`sys/block/${disk}`, `sys/class/block/${disk}`, `dev/${disk}`]) rmSync(join(this.root, link));
+  }
+
+  #end(session: string): void {
+    const id = session.slice("session".length);
+    for (const disk of this.disks.filter(name => this.#real(`sys/block/${name}`).includes(`/${session}/`)))
+      this.#remove(disk);
+    rmSync(join(this.root, `sys/class/iscsi_session/${session}`));
+    rmSync(join(this.root, `sys/class/iscsi_connection/connection${id}:0`), { recursive: true });
+    rmSync(join(this.root, `sys/devices/platform/host${id}`), { recursive: true });
+  }
+
+  #real(path: string): string {
+    return realpathSync(join(this.root, path));
+  }
+
+  #read(path: string): string {
+    return readFileSync(join(this.root, path), "utf8");
+  }
+
+  #write(path: string, text: string): void {
+    mkdirSync(dirname(join(this.root, path)), { recursive: true });
+    writeFileSync(join(this.root, path), text);
+  }
+
+  #link(path: string, to: string): void {
+    mkdirSync(dirname(join(this.root, path)), { recursive: true });
+    symlinkSync(join(this.root, to), join(this.root, path));
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.root, { recursive: true, force: true });
+  }
+}
+
+/** One volume of the fake storage as the node's stage keeps it: its notes outlive the attacher. */
+export class FakeVolume {
+  readonly volumeId: string;
+  readonly context: Readonly<Record<string, string>>;
+  notes: Record<string, string> = {};
+
+  constructor(volumeId: string, more: Readonly<Record<string, string>> = {}) {
+    this.volumeId = volumeId;
+    this.context = { node_attach_driver: "iscsi", iqn, lun: "0", portal: "10.0.0.1:3260", ...more };
+  }
+
+  readonly note: Note = async notes => {
+    const merged = Object.entries({ ...this.notes, ...notes }).filter(([, value]) => value !== undefined);
+    this.notes = Object.fromEntries(merged) as Record<string, string>;
+  };
+
+  attach(host: FakeHost, secrets: Readonly<Record<string, string>> = {}, signal?: AbortSignal) {
+    const wanted: Wanted = {
+      volumeId: this.volumeId,
+      context: this.context,
+      publishContext: {},
+      capability: writer,
+      readonly: false,
+      notes: this.notes,
+      table: undefined as never,
+    };
+    return host.attacher().attach(wanted, this.note, { ...callOf(signal), secrets });
+  }
+
+  detach(host: FakeHost, ...others: readonly FakeVolume[]): Promise<void> {
+    return host.attacher().detach?.(this, others, callOf()) ?? Promise.resolve();
+  }
+
+  grown(host: FakeHost, least?: bigint): Promise<bigint> {
+    return host.attacher().grown?.(this, least, callOf()) ?? Promise.resolve(0n);
+  }
+}
