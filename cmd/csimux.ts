@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { answersSsh } from "./askpass.ts";
+import { addCompletion } from "./completion.ts";
 import { realHost } from "./host.ts";
 import { addId } from "./id/id.ts";
 import { addProbe } from "./probe.ts";
@@ -23,6 +24,7 @@ async function main(): Promise<void> {
   addTopology(program, host);
   addId(program, host);
   addProbe(program, host);
+  addCompletion(program, host);
   await program.parseAsync(process.argv);
 }
 

@@ -11,6 +11,7 @@ const kinds: readonly string[] = ["volume", "snapshot"];
 
 interface EncodeOptions extends NodeFlags {
   readonly strict?: true;
+  readonly output: string;
 }
 
 interface DecodeOptions {
@@ -28,6 +29,7 @@ export function addId(program: Command, host: Host): void {
     .argument("[connection]", "volume, snapshot: name of the connection")
     .argument("[id]", "volume, snapshot: the id that the real driver uses")
     .option("--strict", "fail when the result is longer than CSI allows (128 bytes)")
+    .option("-o, --output <format>", "text or json", "text")
     .option("--config <file>", "node: the main file, for nodeId")
     .option("--node-name <name>", "node: its name in the cluster")
     .option("--hostname <name>", "node: its host name")
@@ -51,9 +53,11 @@ async function encodeAny(
   kind: string,
   connection: string | undefined,
   real: string | undefined,
-  { strict, ...flags }: EncodeOptions,
-  host: Host,
+  { strict, output, ...flags }: EncodeOptions,
+  given: Host,
 ): Promise<number> {
+  if (output !== "text" && output !== "json") return usage(given, `--output is text or json, not "${output}"`);
+  const host = output === "json" ? { ...given, out: (text: string) => given.out(encoded(kind, text)) } : given;
   if (kind === "node") {
     if (connection !== undefined) return usage(host, "a node id is made from --node-name, --hostname, --iqn and --nqn");
     const { encodeNode } = await import("./node.ts");
@@ -69,6 +73,9 @@ async function decodeAny(id: string, options: DecodeOptions, host: Host): Promis
   const { decodeNode } = await import("./node.ts");
   return decodeNode(id, config, output === "json", host);
 }
+
+/** The id that a command prints, as JSON. */
+const encoded = (kind: string, text: string): string => `${JSON.stringify({ kind, id: text.trimEnd() })}\n`;
 
 function encode(kind: string, connection: string, id: string, strict: boolean, host: Host): number {
   if (!isKind(kind)) return usage(host, `"${kind}" is neither volume, snapshot nor node`);
@@ -95,7 +102,8 @@ function decode(text: string, options: DecodeOptions, host: Host): number {
     return usage(host, `--legacy-connection "${legacyConnection}" cannot name a connection`);
   if (kind !== undefined && !isKind(kind)) return usage(host, `--kind is volume, snapshot or node, not "${kind}"`);
   const handle = read(text, kind, legacyConnection);
-  if (!handle) {
+  // No driver makes such an id: it could lead out of the place that the volumes are in.
+  if (!handle || handle.id.split("/").includes("..")) {
     const message = `"${output === "json" ? text : visible(text)}" is no ${kind ?? "volume or snapshot"} handle of csimux (v:<connection>/<id> or s:<connection>/<id>)`;
     if (output === "json") host.out(`${JSON.stringify({ error: { code: "INVALID_ARGUMENT", message } })}\n`);
     else host.err(`csimux: ${message}\n`);

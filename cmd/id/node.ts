@@ -1,5 +1,6 @@
 import { nodeIdSettings } from "../../lib/config/topology.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import { isNodeName } from "../../lib/core/node-name.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeIdConfig } from "../../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../../lib/topology/node-id.ts";
@@ -19,8 +20,30 @@ export interface NodeFlags {
 /** `csimux id encode node`: the id under which such a node registers. Returns the exit code. */
 export const encodeNode = ({ config, ...identity }: NodeFlags, host: Host): Promise<number> =>
   guarded(host, false, async () => {
+    checkNames(identity);
     host.out(`${encodeNodeId(identity, await settings(config, host))}\n`);
   });
+
+const forms: readonly (readonly [keyof NodeIdentity, string, (text: string) => boolean, string])[] = [
+  ["nodeName", "--node-name", isNodeName, "a DNS name in small letters, such as worker-1"],
+  ["hostname", "--hostname", text => /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text), "a host name"],
+  [
+    "iqn",
+    "--iqn",
+    text => /^(?:iqn\.[0-9]{4}-[0-9]{2}\.|eui\.|naa\.)\S+$/.test(text),
+    "an initiator name, such as iqn.2005-03.org.example:w1",
+  ],
+  ["nqn", "--nqn", text => /^nqn\.\S+$/.test(text), "an NQN, such as nqn.2014-08.org.nvmexpress:uuid:…"],
+];
+
+/** Throws "invalid-argument" for a name that no node can have. */
+function checkNames(identity: NodeIdentity): void {
+  for (const [part, flag, holds, form] of forms) {
+    const value = identity[part];
+    if (value !== undefined && !holds(value))
+      throw new CsiError("invalid-argument", `${flag} "${visible(value)}" is not ${form}`);
+  }
+}
 
 /** `csimux id decode --kind node`: the names in a node id. Returns the exit code. */
 export const decodeNode = (id: string, config: string | undefined, json: boolean, host: Host): Promise<number> =>

@@ -1,25 +1,46 @@
 import type { Command } from "commander";
+import { nearest } from "../../lib/schema/nearest.ts";
 import type { Host } from "../host.ts";
 import { exit } from "../terminal/exit.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { tuneEngine } from "./engine.ts";
-import { type ServeFlags, serveOptions } from "./options.ts";
+import { defaults, type ServeFlags, serveOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
+
+/** In commander's own words; a default of its own would hide whether the flag was given. */
+const byDefault = (value: string): string => ` (default: "${value}")`;
 
 /** `csimux serve`, and what a command line of flags alone means: the existing chart calls the image that way. */
 export function addServe(program: Command, host: Host): void {
   program
     .command("serve", { isDefault: true })
     .description("serve CSI on a Unix socket or a TCP address; flags without a command mean this one")
-    .option("--endpoint <url>", "unix:///path or tcp://host:port; may be repeated (also CSI_ENDPOINT)", collect)
-    .option("--config <file>", "main file, usually proxy.yaml")
-    .option("--name <name>", "driver name that the cluster sees")
-    .option("--mode <modes>", "controller, node or both, comma separated or repeated", collect)
-    .option("--csi-version <version>", "advertise nothing newer than this version of CSI")
-    .option("--log-level <level>", "error, warn, info, debug (also verbose, silly: debug)")
+    .option(
+      "--endpoint <url>",
+      `unix:///path or tcp://host:port; may be repeated (also CSI_ENDPOINT)${byDefault(defaults.endpoint)}`,
+      collect,
+    )
+    .option("--config <file>", "main file, usually proxy.yaml (required)")
+    .option("--name <name>", `driver name that the cluster sees${byDefault(defaults.name)}`)
+    .option(
+      "--mode <modes>",
+      `controller, node or both, comma separated or repeated${byDefault(defaults.modes)}`,
+      collect,
+    )
+    .option(
+      "--csi-version <version>",
+      `advertise nothing newer than this version of CSI (also CSI_VERSION)${byDefault(defaults.version)}`,
+    )
+    .option(
+      "--log-level <level>",
+      `error, warn, info, debug (also verbose, silly: debug)${byDefault(defaults.logLevel)}`,
+    )
     .option("--log-format <format>", "json or text; text on a terminal, else json")
-    .option("--state-dir <folder>", "where the node keeps what it staged; a folder of the host, not of the container")
+    .option(
+      "--state-dir <folder>",
+      `where the node keeps what it staged; a folder of the host, not of the container${byDefault("/var/lib/csimux/<name>, below /host where that is mounted")}`,
+    )
     .option("--node-id <name>", "name of this node in the cluster (also CSI_NODE_ID)")
     .option("--driver-config-file <file>", "same as --config")
     .option("--csi-name <name>", "same as --name")
@@ -27,13 +48,16 @@ export function addServe(program: Command, host: Host): void {
     .option("--server-socket <path>", "same as --endpoint unix://<path>")
     .option("--server-address <host>", "with --server-port: same as --endpoint tcp://<host>:<port>")
     .option("--server-port <port>", "see --server-address")
-    .option("--server-socket-permissions-mode <octal>", "permissions of the socket, 0600 when absent")
+    .option("--server-socket-permissions-mode <octal>", `permissions of the socket${byDefault(defaults.mode)}`)
     .allowUnknownOption()
     .allowExcessArguments()
-    .action(async (flags: ServeFlags, command: Command) => exit(await run(flags, command.args, host)));
+    .action(async (flags: ServeFlags, command: Command) => {
+      const known = command.options.flatMap(({ long }) => long ?? []);
+      exit(await run(flags, command.args, known, host));
+    });
 }
 
-async function run(flags: ServeFlags, rest: readonly string[], host: Host): Promise<number> {
+async function run(flags: ServeFlags, rest: readonly string[], known: readonly string[], host: Host): Promise<number> {
   const words = rest.filter(word => !word.startsWith("-"));
   const [first] = rest;
   if (first !== undefined && words[0] === first) {
@@ -47,7 +71,15 @@ async function run(flags: ServeFlags, rest: readonly string[], host: Host): Prom
     return await serve(options, rest, host);
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
+    for (const word of rest.filter(each => each.startsWith("-"))) host.err(`csimux: ${unknownFlag(word, known)}\n`);
     host.err(`csimux: ${error.message}\n`);
     return 2;
   }
+}
+
+/** A flag that does not exist, and the one that was meant. */
+function unknownFlag(word: string, known: readonly string[]): string {
+  const flag = word.replace(/=.*$/s, "");
+  const near = nearest(flag, known);
+  return `unknown flag ${flag}${near === undefined ? "" : `; did you mean ${near}?`}`;
 }

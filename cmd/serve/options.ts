@@ -40,7 +40,15 @@ export interface ServeOptions {
   readonly nodeName: string | undefined;
 }
 
-const defaults = { endpoint: "unix:///csi/csi.sock", name: "csimux.storage", version: "1.13.0", mode: "0600" } as const;
+/** What counts where neither a flag nor a variable says something else. */
+export const defaults = {
+  endpoint: "unix:///csi/csi.sock",
+  name: "csimux.storage",
+  modes: "controller,node",
+  version: "1.13.0",
+  logLevel: "info",
+  mode: "0600",
+} as const;
 
 /** The levels of the original and what they mean here. */
 const levelNames: Readonly<Record<string, Level>> = { verbose: "debug", silly: "debug" };
@@ -57,9 +65,9 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     endpoints: endpoints(flags, env),
     config,
     name: driverName(flags.name ?? flags.csiName ?? old("CSI_NAME") ?? defaults.name),
-    modes: modes(flags.mode ?? flags.csiMode ?? [old("CSI_MODE") ?? "controller,node"]),
+    modes: modes(flags.mode ?? flags.csiMode ?? [old("CSI_MODE") ?? defaults.modes]),
     csiVersion: version(env["CSI_VERSION"] || flags.csiVersion || old("CSI_VERSION") || defaults.version),
-    logLevel: level(flags.logLevel ?? old("LOG_LEVEL") ?? "info"),
+    logLevel: level(flags.logLevel ?? old("LOG_LEVEL") ?? defaults.logLevel),
     logFormat: format(flags.logFormat),
     socketMode: socketMode(flags.serverSocketPermissionsMode ?? old("SERVER_SOCKET_PERMISSIONS_MODE") ?? defaults.mode),
     stateDir: stateDir(flags.stateDir),

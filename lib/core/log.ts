@@ -54,18 +54,28 @@ class LeveledLog implements Log {
   }
 }
 
-/** One JSON object on one line. Values that JSON cannot hold become text. */
-export const jsonLine = ({ time, level, message, fields }: LogLine): string =>
-  JSON.stringify({ time, level, message, ...fields }, (_, value: unknown) =>
+/** The longest line in UTF-16 units: a request with a hundred thousand parameters is not worth a megabyte of log. */
+const longestLine = 16 << 10;
+
+/** One JSON object on one line. Values that JSON cannot hold become text; of very many fields only the beginning is kept. */
+export function jsonLine({ time, level, message, fields }: LogLine): string {
+  const text = JSON.stringify({ time, level, message, ...fields }, (_, value: unknown) =>
     typeof value === "bigint" ? String(value) : value,
   );
+  if (text.length <= longestLine) return text;
+  const start = message.slice(0, longestLine / 4);
+  return JSON.stringify({ time, level, message: start, cut: text.length, beginning: text.slice(0, longestLine / 4) });
+}
 
 /** One line for people: time of day, level, message, then the fields as key=value. Control characters are escaped. */
 export function humanLine({ time, level, message, fields }: LogLine): string {
   const rest = Object.entries(fields).flatMap(([key, value]) =>
     value === undefined ? [] : [`${key}=${typeof value === "string" ? plain(value) : JSON.stringify(value)}`],
   );
-  return [time.slice(11, 23), level.toUpperCase().padEnd(5), JSON.stringify(message).slice(1, -1), ...rest].join(" ");
+  const line = [time.slice(11, 23), level.toUpperCase().padEnd(5), JSON.stringify(message).slice(1, -1), ...rest].join(
+    " ",
+  );
+  return line.length <= longestLine ? line : `${line.slice(0, longestLine)}… (${line.length} characters)`;
 }
 
 const plain = (value: string): string => (/^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value));

@@ -1,12 +1,24 @@
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { Client, credentials } from "@grpc/grpc-js";
+import { Client, credentials, type ServiceError, status } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
 import { parseEndpoint } from "./endpoint.ts";
 import { ProbeRequestSchema, ProbeResponseSchema } from "./gen/csi/v1/csi_pb.ts";
 
+/** Why a call failed, in words of our own: the library's speak of its inside. */
+function reasonOf({ code, details }: ServiceError, timeoutMs: number): string {
+  if (code === status.DEADLINE_EXCEEDED) return `gives no answer within ${timeoutMs / 1000} s`;
+  if (code === status.UNIMPLEMENTED) return "is no CSI driver: it knows no Probe";
+  if (code !== status.UNAVAILABLE) return `answers that it is not well: ${details}`;
+  const errno = /\b(E[A-Z]{3,})\b/.exec(details)?.[1];
+  if (errno === "ENOENT") return "is not there; has csimux started, and is this its --endpoint?";
+  if (errno === "ECONNREFUSED") return "is there, but nobody listens; has csimux ended?";
+  if (errno === "EACCES") return "may not be used by this user";
+  return errno === undefined ? "cannot be reached" : `cannot be reached (${errno})`;
+}
+
 /**
  * Asks the server at an endpoint once. True when it is ready; an absent answer means ready (CSI Probe).
- * Throws "unavailable" with the server's own words when the call fails or takes longer than `timeoutMs`.
+ * Throws "unavailable" and says why when the call fails or takes longer than `timeoutMs`.
  */
 export async function probe(endpoint: string, timeoutMs: number): Promise<boolean> {
   const parsed = parseEndpoint(endpoint);
@@ -25,7 +37,7 @@ export async function probe(endpoint: string, timeoutMs: number): Promise<boolea
         {},
         { deadline: Date.now() + timeoutMs },
         (error, answer) => {
-          if (error) reject(new CsiError("unavailable", `${endpoint}: ${error.message}`));
+          if (error) reject(new CsiError("unavailable", `${endpoint} ${reasonOf(error, timeoutMs)}`));
           else resolve(answer?.ready !== false);
         },
       );
