@@ -1,0 +1,81 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { modules } from "../lib/drivers/index.ts";
+import type { Input } from "../lib/lint/input.ts";
+import { lint } from "../lib/lint/lint.ts";
+import { patternCompiler } from "../lib/topology/pattern.ts";
+
+const compile = await patternCompiler(["."]);
+const outside = { env: () => undefined, file: () => undefined };
+const readme = readFileSync(new URL("../README.md", import.meta.url), "utf8");
+
+/** Every piece of YAML in README, without the indentation of the list it may stand in. */
+const snippets = [...readme.matchAll(/^( *)```yaml\n([\s\S]*?)^ *```$/gm)].map(([, indent = "", text = ""]) =>
+  text.replaceAll(new RegExp(`^${indent}`, "gm"), ""),
+);
+
+/** The one that holds these words. */
+function snippet(words: string): string {
+  const found = snippets.filter(text => text.includes(words));
+  if (found.length !== 1) throw new Error(`${found.length} snippets of README hold ${JSON.stringify(words)}`);
+  return found[0] ?? "";
+}
+
+/** What `csimux validate --strict` says about a deployment, all files of the connection folder. */
+function said(
+  main: string,
+  connections: Readonly<Record<string, string>>,
+  ...others: readonly string[]
+): readonly string[] {
+  const inputs: readonly Input[] = [
+    { file: "proxy.yaml", text: main, role: "main" },
+    ...Object.entries(connections).map(([file, text]): Input => ({ file, text, role: "connection" })),
+    ...others.map((text, index): Input => ({ file: `${index}.yaml`, text, role: "given" })),
+  ];
+  return lint(inputs, { modules, outside, atHome: false, compile }).problems.map(
+    ({ file, line, severity, message }) => `${file}:${line} ${severity} ${message}`,
+  );
+}
+
+const nfs = (host: string): string =>
+  `driver: nfs-client\nnfs:\n  shareHost: ${host}\n  shareBasePath: /export\n  controllerBasePath: /storage\n`;
+
+/** A part of a main file, made whole. */
+const whole = (part: string): string =>
+  `driver: proxy\n${part.replace("proxy:\n", "proxy:\n  configFolder: /connections\n")}`;
+
+const used = {
+  main: "local folders: every node is a place of its own",
+  connection: "shareBasePath: /srv/fast",
+  storageClass: "kind: StorageClass",
+  zone: "a node called rack1-03",
+  place: "in the connection file",
+  group: "policy: most-free",
+  /** A part of a pod, which is not for csimux to read. */
+  variable: "valueFrom:",
+} as const;
+
+describe("what README shows passes csimux validate --strict", () => {
+  test("every piece of it is looked at", () => {
+    expect(snippets).toHaveLength(Object.keys(used).length);
+    for (const words of Object.values(used)) expect(snippet(words)).not.toBe("");
+  });
+
+  test("the two files and their class", () => {
+    expect(said(snippet(used.main), { "fast.yaml": snippet(used.connection) }, snippet(used.storageClass))).toEqual([]);
+  });
+
+  test("the zone of a node and the place of a connection", () => {
+    expect(said(whole(snippet(used.zone)), { "nas.yaml": nfs("nas") + snippet(used.place) })).toEqual([]);
+  });
+
+  test("the group", () => {
+    const files = Object.fromEntries(["nas1", "nas2", "nas3"].map(name => [`${name}.yaml`, nfs(name)]));
+    expect(said(whole(snippet(used.group)), files)).toEqual([]);
+  });
+
+  test("a class that names what README does not have would be noticed", () => {
+    const wrong = snippet(used.storageClass).replace("connection: fast", "connection: slow");
+    expect(said(snippet(used.main), { "fast.yaml": snippet(used.connection) }, wrong)).toHaveLength(1);
+  });
+});
