@@ -6,7 +6,10 @@ import { type TopologyFlags, topologyOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
-/** `csimux topology`: exit code 0, 1 when a node could not register, 2 for bad usage or unreadable input. */
+/**
+ * `csimux topology`: exit code 0; 1 when something that was looked at is wrong (a node that cannot register, a class that can never be
+ * bound, a file); 2 for bad usage and for input that cannot be read.
+ */
 export function addTopology(program: Command, host: Host): void {
   program
     .command("topology")
@@ -18,9 +21,14 @@ export function addTopology(program: Command, host: Host): void {
     .option("--file <path=content>", "a file of the node's container; may be repeated", collect)
     .option("--label <name=value>", "a label of the node; without any, the cluster is asked", collect)
     .option("--nodes <file>", "evaluate a list of nodes, say of kubectl get nodes -o json; - for standard input")
+    .option("--kubeconfig <file>", "ask a cluster for its nodes and classes, as kubectl would with this file")
     .option("--connections <folder>", "the connection files, where they are not where the main file says")
     .option("--connection <name>", "which nodes reach this connection or group, and what becomes of its volumes")
-    .option("--storage-class <file>", "the same for the connection, binding and allowedTopologies of a class")
+    .option(
+      "--storage-class <file>",
+      "on which nodes the classes of this file can be used, and why not elsewhere; - for standard input",
+    )
+    .option("--details", "also the nodes one by one, a map of places and connections, and what becomes of each claim")
     .option("--changes-from <file>", "the main file as it was: print the label commands that the change needs")
     .option("-o, --output <format>", "text, json or yaml", "text")
     .action(async (flags: TopologyFlags) => exit(await run(flags, host)));

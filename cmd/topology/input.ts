@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { readNodeList } from "../../lib/config/node-list.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { readStorageClass, type StorageClass } from "../../lib/config/storage-class.ts";
+import { readStorageClasses, type StorageClass } from "../../lib/config/storage-class.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { reasons } from "../../lib/schema/finding.ts";
@@ -48,26 +48,52 @@ export async function readRules(path: string, host: Host): Promise<Rules> {
   }
 }
 
-/** The nodes that are asked about: this one, a given one, or those of a list. Throws UsageError. */
-export async function readSubjects({ nodes, given }: TopologyOptions, host: Host): Promise<readonly Subject[]> {
-  if (nodes === undefined) {
-    const facts = givenFacts(given, host);
-    const labels = given.labels.size > 0 ? Object.fromEntries(given.labels) : undefined;
-    return [{ name: facts.nodeName ?? "", facts, labels, listed: false }];
+/** What is asked about. */
+export interface Asked {
+  readonly subjects: readonly Subject[];
+  readonly classes: readonly StorageClass[];
+}
+
+/** The nodes and classes that are asked about: of this node or a given one, of files, or of a cluster. Throws UsageError. */
+export async function readAsked(options: TopologyOptions, host: Host): Promise<Asked> {
+  const { nodes, kubeconfig, storageClass, given } = options;
+  const classes = storageClass === undefined ? [] : await readClasses(storageClass, host);
+  if (kubeconfig !== undefined) {
+    const { askCluster } = await import("./cluster.ts");
+    const texts = await askCluster(kubeconfig, await textOf(kubeconfig, host));
+    const own = options.connection === undefined && storageClass === undefined;
+    return {
+      subjects: listed(kubeconfig, texts.nodes, given),
+      classes: own ? ofCluster(texts.storageClasses) : classes,
+    };
   }
-  const text = await textOf(nodes, host);
-  return usable(() => readNodeList(nodes, text)).map(node => ({
+  if (nodes !== undefined) return { subjects: listed(nodes, await textOf(nodes, host), given), classes };
+  const facts = givenFacts(given, host);
+  const labels = given.labels.size > 0 ? Object.fromEntries(given.labels) : undefined;
+  return { subjects: [{ name: facts.nodeName ?? "", facts, labels, listed: false }], classes };
+}
+
+const listed = (file: string, text: string, given: TopologyOptions["given"]): readonly Subject[] =>
+  usable(() => readNodeList(file, text)).map(node => ({
     name: node.name,
     facts: listedFacts(node, given),
     labels: node.labels,
     listed: true,
   }));
+
+async function readClasses(path: string, host: Host): Promise<readonly StorageClass[]> {
+  const text = await textOf(path, host);
+  return usable(() => readStorageClasses(path, text));
 }
 
-/** Reads a StorageClass. Throws UsageError. */
-export async function readClass(path: string, host: Host): Promise<StorageClass> {
-  const text = await textOf(path, host);
-  return usable(() => readStorageClass(path, text));
+/** A cluster may have no class of csimux yet. */
+function ofCluster(text: string): readonly StorageClass[] {
+  try {
+    return readStorageClasses("the cluster", text);
+  } catch (error) {
+    if (error instanceof CsiError) return [];
+    throw error;
+  }
 }
 
 /** Input that is not what it should be is a matter of usage. */

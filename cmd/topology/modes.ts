@@ -1,13 +1,21 @@
 import { groupBy } from "../../lib/core/group-by.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import type { Paint } from "../../lib/lint/format/text.ts";
+import { placeText } from "../../lib/topology/place.ts";
 import type { Answer, Course, Mode } from "../../lib/topology/reach.ts";
-import { codeName } from "./report.ts";
 import { someOf } from "./table.ts";
 import type { View } from "./view.ts";
 
+/** What becomes of claims of the connection, or of each class. */
+export function modesText({ modes, classes, prefix }: View, tint: Paint): string {
+  const ofClasses = classes.map(each =>
+    each.modes.length > 0 ? `class ${each.name}\n${settingsText(each.modes, prefix, tint)}` : "",
+  );
+  return [settingsText(modes, prefix, tint), ...ofClasses].filter(part => part !== "").join("\n");
+}
+
 /** What becomes of claims under each setting of external-provisioner; settings that change nothing stand together. */
-export function modesText({ modes, prefix }: View, tint: Paint): string {
+function settingsText(modes: readonly Mode[], prefix: string, tint: Paint): string {
   const groups = groupBy(modes, ({ binding, courses }) =>
     JSON.stringify([binding, courses.map(({ nodes, request }) => [nodes, request])]),
   );
@@ -44,7 +52,11 @@ function courseText({ nodes, request, answer, elsewhere }: Course, prefix: strin
 }
 
 function answerText(answer: Answer, prefix: string, tint: Paint): string {
-  if ("error" in answer) return `${tint.error(codeName(answer.error))}: ${answer.error.message}`;
+  if ("error" in answer) {
+    const { code, message } = answer.error;
+    const refused = code === "resource-exhausted" ? "refused, and another node is tried" : "refused";
+    return `${tint.error(refused)}: ${message}`;
+  }
   const volumes = answer.candidates.map(
     ({ connection, places }) =>
       `${connection}, ${places.length === 0 ? "usable everywhere" : `usable in ${terms(places, prefix)}`}`,
@@ -56,10 +68,6 @@ const most = 6;
 
 /** Terms as alternatives, shortened where a cluster has many. */
 function terms(all: readonly Segments[], prefix: string): string {
-  const shown = all.slice(0, most).map(term =>
-    Object.entries(term)
-      .map(([key, value]) => `${key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key}=${value}`)
-      .join("+"),
-  );
+  const shown = all.slice(0, most).map(term => placeText(term, prefix));
   return `${shown.join(" | ")}${all.length > most ? ` | … (${all.length} in all)` : ""}`;
 }

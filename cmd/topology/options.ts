@@ -14,6 +14,8 @@ export interface TopologyFlags {
   readonly connection?: string;
   readonly storageClass?: string;
   readonly changesFrom?: string;
+  readonly kubeconfig?: string;
+  readonly details?: boolean;
 }
 
 /** The form of what is printed. */
@@ -39,10 +41,14 @@ export interface TopologyOptions {
   /** Folder of the connection files, instead of the one that the main file names. */
   readonly connections: string | undefined;
   readonly connection: string | undefined;
-  /** A file with a StorageClass, or "-". */
+  /** A file with StorageClasses, or "-". */
   readonly storageClass: string | undefined;
   /** The main file as it was. */
   readonly changesFrom: string | undefined;
+  /** kubectl's configuration of a cluster that is asked for its nodes and classes. */
+  readonly kubeconfig: string | undefined;
+  /** Whether everything that was found out is printed, not only what follows from it. */
+  readonly details: boolean;
 }
 
 const outputs: readonly string[] = ["text", "json", "yaml"];
@@ -58,6 +64,8 @@ export function topologyOptions(flags: TopologyFlags): TopologyOptions {
   if (changesFrom !== undefined && (connection ?? storageClass) !== undefined)
     throw new UsageError("--changes-from cannot be combined with --connection or --storage-class");
   if (nodes === "-" && storageClass === "-") throw new UsageError("only one of --nodes and --storage-class can be -");
+  if (nodes !== undefined && flags.kubeconfig !== undefined)
+    throw new UsageError("--nodes and --kubeconfig exclude each other: both say which nodes there are");
   const env = pairs("--env", flags.env);
   return {
     config,
@@ -74,6 +82,8 @@ export function topologyOptions(flags: TopologyFlags): TopologyOptions {
     connection,
     storageClass,
     changesFrom,
+    kubeconfig: flags.kubeconfig,
+    details: flags.details ?? false,
   };
 }
 

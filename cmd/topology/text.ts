@@ -1,19 +1,24 @@
 import type { Segments } from "../../lib/core/topology.ts";
 import { type Paint, paint } from "../../lib/lint/format/text.ts";
 import { quoted } from "../../lib/topology/labels.ts";
+import { placeText } from "../../lib/topology/place.ts";
 import { alike } from "../../lib/topology/reach.ts";
 import { modesText } from "./modes.ts";
-import { codeName, isOverruled, type NodeReport, reasonOf } from "./report.ts";
+import { isOverruled, type NodeReport, reasonOf } from "./report.ts";
+import { classText, summaryText } from "./summary.ts";
 import { type Cell, someOf, table } from "./table.ts";
 import { reachable, registered, type View } from "./view.ts";
 
 /** Everything for people, as it is printed. */
 export function viewText(view: View, colour: boolean): string {
   const tint = paint(colour);
+  const { many, details, targets } = view;
   const parts = [
-    view.many ? nodesText(view, tint) : nodeText(view, tint),
-    view.targets ? mapText(view, tint) : "",
-    modesText(view, tint),
+    many ? summaryText(view, tint) : nodeText(view, tint),
+    many && details ? nodesText(view, tint) : "",
+    targets && (details || !many) ? mapText(view, tint) : "",
+    many ? "" : view.classes.map(each => `${classText(each, view, tint)}\n`).join(""),
+    details ? modesText(view, tint) : "",
     view.warnings.map(warning => `${tint.warning("warning")}: ${warning}\n`).join(""),
   ];
   return parts.filter(part => part !== "").join("\n");
@@ -65,7 +70,7 @@ function nodesText({ nodes, prefix }: View, tint: Paint): string {
   const rows = nodes.map(({ name, report }): readonly Cell[] => {
     const { failure, nodeId = "-", segments } = report;
     const values = keys.map(key => segments[key] ?? "-");
-    const why = failure && { text: `${codeName(failure)}: ${failure.message}`, tint: tint.error };
+    const why = failure && { text: failure.message, tint: tint.error };
     return [name, nodeId, ...values, ...(why ? [why] : [])];
   });
   return table([head, ...rows]);
@@ -81,14 +86,14 @@ function mapText({ nodes, targets = [], broken, prefix, many }: View, tint: Pain
   const head = ["", ...targets.map(({ name }) => name), ...broken.keys(), many ? "nodes" : ""];
   const rows = groups.map(group => {
     const [node] = group;
-    const place = Object.entries(node?.report.segments ?? {}).map(([key, value]) => `${short(key, prefix)}=${value}`);
+    const place = placeText(node?.report.segments ?? {}, prefix);
     const marks = targets.map(target => {
       const count = group.filter(each => reachable(target, each, prefix)).length;
       if (count === 0) return { text: "·", tint: tint.faint };
       return { text: count === group.length ? "●" : "◐", tint: tint.strong };
     });
     const unknown = [...broken.keys()].map(() => ({ text: "?", tint: tint.error }));
-    return [place.join(" ") || "everywhere", ...marks, ...unknown, many ? someOf(group.map(({ name }) => name)) : ""];
+    return [place || "everywhere", ...marks, ...unknown, many ? someOf(group.map(({ name }) => name)) : ""];
   });
   const some = rows.some(row => row.some(cell => typeof cell !== "string" && cell.text === "◐"));
   const legend = `● reachable  ${some ? "◐ from some of the nodes  " : ""}· not reachable${broken.size > 0 ? "  ? file is wrong" : ""}`;

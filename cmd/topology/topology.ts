@@ -1,13 +1,16 @@
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import type { StorageClass } from "../../lib/config/storage-class.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { alike, type ClassTopology, type Mode, modes, mostCourses } from "../../lib/topology/reach.ts";
+import { alike, type ClassTopology, mostCourses } from "../../lib/topology/reach.ts";
+import type { ClusterNode } from "../../lib/topology/sidecar.ts";
 import { yamlText } from "../../lib/yaml/print.ts";
 import { connectionFolder, isFolder } from "../connection-folder.ts";
 import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { type Change, changesData, changesText } from "./changes.ts";
-import { answering, readTargets, type Target, type Targets, targetsNamed } from "./connections.ts";
-import { ConfigError, type Rules, readClass, readRules, readSubjects, type Subject } from "./input.ts";
+import { classView, courses } from "./classes.ts";
+import { readTargets, type Target, type Targets, targetsNamed } from "./connections.ts";
+import { ConfigError, type Rules, readAsked, readRules, type Subject } from "./input.ts";
 import type { Output, TopologyOptions } from "./options.ts";
 import { codeName, report } from "./report.ts";
 import { viewText } from "./text.ts";
@@ -18,10 +21,10 @@ export async function topology(options: TopologyOptions, host: Host): Promise<nu
   const { output, changesFrom } = options;
   try {
     const rules = await readRules(options.config, host);
-    const subjects = await readSubjects(options, host);
+    const { subjects, classes } = await readAsked(options, host);
     const nodes = await viewed(rules, subjects);
     return changesFrom === undefined
-      ? show(await viewOf(rules, nodes, options, host), output, host)
+      ? show(await viewOf(rules, nodes, classes, options), output, host)
       : showChanges(nodes, await viewed(await readRules(changesFrom, host), subjects), output, host);
   } catch (error) {
     if (error instanceof ConfigError) return failed("CONFIG", error.message, output, host);
@@ -45,8 +48,14 @@ function show(view: View, output: Output, host: Host): number {
   const failure = many ? undefined : nodes[0]?.report.failure;
   if (failure) return failed(codeName(failure), failure.message, output, host);
   if (output !== "text") host.out(encoded(viewData(view), output));
-  return nodes.some(({ report }) => report.failure) ? 1 : 0;
+  return isWrong(view) ? 1 : 0;
 }
+
+/** Whether something of what was looked at cannot work. */
+const isWrong = ({ nodes, classes, broken }: View): boolean =>
+  nodes.some(({ report }) => report.failure) ||
+  classes.some(each => nodes.length > 0 && each.nodes.length === 0) ||
+  broken.size > 0;
 
 /** The later rules' nodes come first; both lists are of the same nodes in the same order. */
 function showChanges(after: readonly ViewedNode[], before: readonly ViewedNode[], output: Output, host: Host): number {
@@ -59,7 +68,7 @@ const encoded = (data: unknown, output: Exclude<Output, "text">): string =>
   output === "json" ? `${JSON.stringify(data, undefined, 2)}\n` : yamlText(data);
 
 function failed(code: string, message: string, output: Output, host: Host): number {
-  if (output === "text") host.err(`csimux: ${code}: ${message}\n`);
+  if (output === "text") host.err(`csimux: ${message}\n`);
   else host.out(encoded({ error: { code, message } }, output));
   return 1;
 }
@@ -67,35 +76,57 @@ function failed(code: string, message: string, output: Output, host: Host): numb
 async function viewOf(
   { config }: Rules,
   nodes: readonly ViewedNode[],
+  classes: readonly StorageClass[],
   options: TopologyOptions,
-  host: Host,
 ): Promise<View> {
-  const many = options.nodes !== undefined;
-  const { prefix } = config.defaults;
-  const configured = config.nodeTopology !== undefined;
-  const storageClass = options.storageClass === undefined ? undefined : await readClass(options.storageClass, host);
-  const wanted = storageClass?.connection ?? options.connection;
-  const found = await connections(config, wanted !== undefined, options);
-  const targets = found && wanted !== undefined ? targetsNamed(wanted, found, config) : found?.all;
+  const { connection, details } = options;
+  const many = options.nodes !== undefined || options.kubeconfig !== undefined;
+  const found = await connections(config, connection !== undefined || classes.length > 0, many, options);
+  const cluster = nodes.filter(({ report }) => !report.failure).map(registered);
+  const whole = connection === undefined && options.storageClass === undefined;
+  const targets = found && (whole ? found.all : asked(found, connection, classes, config));
   return {
-    prefix,
-    configured,
+    prefix: config.defaults.prefix,
+    configured: config.nodeTopology !== undefined,
     many,
     nodes,
     targets,
-    broken: found && wanted === undefined ? found.broken : new Map(),
-    modes: targets && wanted !== undefined ? courses(config, nodes, targets, storageClass) : [],
-    warnings: many ? [...unseen(found, config), ...clusterWarnings(nodes), ...cutWarning(nodes, wanted)] : [],
+    broken: found && whole ? found.broken : new Map(),
+    modes: targets && connection !== undefined ? courses(config, cluster, targets, anyBinding) : [],
+    classes: found ? classes.map(each => classView(config, cluster, found, each)) : [],
+    whole,
+    details,
+    warnings: many ? [...unseen(found, config), ...clusterWarnings(nodes), ...cutWarning(cluster, whole, details)] : [],
   };
+}
+
+/** The connections that were asked about, each once. What a class names and is not there is said of the class. */
+function asked(
+  found: Targets,
+  connection: string | undefined,
+  classes: readonly StorageClass[],
+  config: ProxyConfig,
+): readonly Target[] {
+  if (connection !== undefined) return targetsNamed(connection, found, config);
+  const all = classes.flatMap(each => {
+    try {
+      return targetsNamed(each.connection, found, config);
+    } catch (error) {
+      if (error instanceof CsiError) return [];
+      throw error;
+    }
+  });
+  return [...new Set(all)];
 }
 
 /** The connections, where they are asked about or where there are many nodes to compare them with. */
 async function connections(
   config: ProxyConfig,
   needed: boolean,
-  { config: main, connections: given, nodes }: TopologyOptions,
+  many: boolean,
+  { config: main, connections: given }: TopologyOptions,
 ): Promise<Targets | undefined> {
-  if (!needed && given === undefined && nodes === undefined) return undefined;
+  if (!needed && given === undefined && !many) return undefined;
   if (config.single !== undefined) return onlyTarget(config.single, config);
   const folder = given ?? connectionFolder(config.configFolder, main);
   if (folder !== undefined && isFolder(folder)) return readTargets(folder, config);
@@ -119,29 +150,14 @@ const unseen = (found: Targets | undefined, { configFolder }: ProxyConfig): read
         `which connections nodes reach was not looked at: the folder ${configFolder} is not on this machine; see --connections`,
       ];
 
-function cutWarning(nodes: readonly ViewedNode[], wanted: string | undefined): readonly string[] {
-  const places = alike(nodes.filter(({ report }) => !report.failure).map(registered)).length;
-  if (wanted === undefined || places <= mostCourses) return [];
+function cutWarning(cluster: readonly ClusterNode[], whole: boolean, details: boolean): readonly string[] {
+  const places = alike(cluster).length;
+  if (whole || !details || places <= mostCourses) return [];
   return [`the nodes are in ${places} different places; claims are followed for the first ${mostCourses} of them`];
 }
 
+/** Without a class, either binding. */
 const anyBinding: readonly ClassTopology[] = [
   { binding: "WaitForFirstConsumer", allowed: [] },
   { binding: "Immediate", allowed: [] },
 ];
-
-/** What becomes of claims; without a class, under either binding. */
-function courses(
-  config: ProxyConfig,
-  nodes: readonly ViewedNode[],
-  targets: readonly Target[],
-  storageClass: ClassTopology | undefined,
-): readonly Mode[] {
-  const { topologyMatch: match, reportTopology, honourPreferred, defaults } = config;
-  const policy = { match, report: reportTopology, honourPreferred, prefix: defaults.prefix };
-  const cluster = nodes.filter(({ report }) => !report.failure).map(registered);
-  const answer = answering(targets, cluster, policy);
-  // Without the capability VOLUME_ACCESSIBILITY_CONSTRAINTS external-provisioner sends no topology at all.
-  if (!config.nodeTopology) return [];
-  return (storageClass ? [storageClass] : anyBinding).flatMap(each => modes(cluster, each, answer));
-}

@@ -2,6 +2,7 @@ import type { CsiError } from "../../lib/core/errors.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import { type Answer, type Course, canUse, labelChanges, type Mode } from "../../lib/topology/reach.ts";
 import type { ClusterNode } from "../../lib/topology/sidecar.ts";
+import type { ClassView } from "./classes.ts";
 import { placesAt, type Target } from "./connections.ts";
 import { codeName, type NodeReport, reportData } from "./report.ts";
 
@@ -25,7 +26,13 @@ export interface View {
   readonly targets: readonly Target[] | undefined;
   /** Connections whose file does not say where they are. */
   readonly broken: ReadonlyMap<string, CsiError>;
+  /** Of one connection that was asked about. */
   readonly modes: readonly Mode[];
+  readonly classes: readonly ClassView[];
+  /** Whether `targets` are all there are. */
+  readonly whole: boolean;
+  /** Whether everything is printed, not only what follows from it. */
+  readonly details: boolean;
   readonly warnings: readonly string[];
 }
 
@@ -67,7 +74,7 @@ export function clusterWarnings(nodes: readonly ViewedNode[]): readonly string[]
 
 /** The form for programs. Of a single node the members are those of its report. */
 export function viewData(view: View): Readonly<Record<string, unknown>> {
-  const { many, nodes, targets, modes, warnings, prefix } = view;
+  const { many, nodes, targets, modes, classes, warnings, prefix } = view;
   const connections = targets?.map(target => ({
     name: target.name,
     nodes: nodes.filter(node => reachable(target, node, prefix)).map(({ name }) => name),
@@ -79,9 +86,18 @@ export function viewData(view: View): Readonly<Record<string, unknown>> {
     ...own,
     ...(connections && { connections }),
     ...(modes.length > 0 && { modes: modes.map(modeData) }),
+    ...(classes.length > 0 && { classes: classes.map(classData) }),
     ...(many && { warnings }),
   };
 }
+
+const classData = ({ name, connection, nodes, reasons, modes }: ClassView) => ({
+  name,
+  connection,
+  usableOn: nodes,
+  reasons,
+  modes: modes.map(modeData),
+});
 
 const modeData = ({ binding, strict, immediate, courses }: Mode) => ({
   volumeBindingMode: binding,

@@ -11,28 +11,40 @@ export interface StorageClass extends ClassTopology {
   readonly connection: string;
 }
 
-/** Reads the one StorageClass of a manifest. Throws "invalid-argument" when there is none, or several, or it names no connection. */
-export function readStorageClass(file: string, text: string): StorageClass {
+/**
+ * Reads the StorageClasses of a manifest or of a list; of several, those that name a connection. Throws "invalid-argument" when there
+ * is none, or none that does.
+ */
+export function readStorageClasses(file: string, text: string): readonly StorageClass[] {
   const sources = parseYamlDocuments(file, text, manifestBudget);
   const broken = sources.flatMap(({ diagnostics }) => diagnostics).find(({ blocks }) => blocks);
   if (broken) throw bad(`${file}:${broken.line}:${broken.column}`, broken.message);
   const classes = sources.flatMap(({ value }) => objects(value)).filter(each => each["kind"] === "StorageClass");
-  const [first] = classes;
-  if (!first) throw bad(file, "no StorageClass was found in it");
-  if (classes.length > 1) throw bad(file, `it holds ${classes.length} StorageClasses; give them one at a time`);
-  return storageClass(file, first);
+  if (classes.length === 0) throw bad(file, "no StorageClass was found in it");
+  const ours = classes.filter(connectionIn);
+  if (ours.length === 0) throw bad(file, 'no class in it has the parameter "connection"');
+  return ours.map(each => storageClass(file, each));
+}
+
+/** What the class names; undefined for one of another driver. */
+function connectionIn({ parameters }: Mapping): string | undefined {
+  const connection = isMapping(parameters) ? parameters["connection"] : undefined;
+  return typeof connection === "string" && connection !== "" ? connection : undefined;
 }
 
 function objects(value: unknown): readonly Mapping[] {
   if (!isMapping(value)) return [];
-  return Array.isArray(value["items"]) ? value["items"].filter(isMapping) : [value];
+  const { items } = value;
+  if (!Array.isArray(items)) return [value];
+  // The cluster's API does not repeat the kind in each item of a list.
+  const kind = value["kind"] === "StorageClassList" ? { kind: "StorageClass" } : {};
+  return items.filter(isMapping).map(each => ({ ...kind, ...each }));
 }
 
 function storageClass(file: string, value: Mapping): StorageClass {
-  const { metadata, parameters, volumeBindingMode: binding = "Immediate" } = value;
+  const { metadata, volumeBindingMode: binding = "Immediate" } = value;
   const name = isMapping(metadata) ? String(metadata["name"] ?? "") : "";
-  const connection = isMapping(parameters) ? parameters["connection"] : undefined;
-  if (typeof connection !== "string" || connection === "") throw bad(file, 'the class has no parameter "connection"');
+  const connection = connectionIn(value) ?? "";
   if (binding !== "Immediate" && binding !== "WaitForFirstConsumer")
     throw bad(file, "volumeBindingMode must be Immediate or WaitForFirstConsumer");
   return {

@@ -12,6 +12,10 @@ export interface HttpSettings {
   readonly fingerprint: string | undefined;
   /** Accept any certificate. */
   readonly allowInsecure: boolean;
+  /** What the client shows of itself, in PEM form (RFC 8446, 4.4.2). */
+  readonly client?: { readonly cert: string; readonly key: string } | undefined;
+  /** The name to ask for and to look for in the certificate, where it is not the host. */
+  readonly serverName?: string | undefined;
 }
 
 /**
@@ -73,12 +77,13 @@ export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socke
 
 const plain = ({ host, port }: HttpSettings): Socket => connectPlain({ host: bare(host), port });
 
-const encrypted = ({ host, port, ca, fingerprint, allowInsecure }: HttpSettings): Socket =>
+const encrypted = ({ host, port, ca, fingerprint, allowInsecure, client, serverName }: HttpSettings): Socket =>
   connectTls({
     host: bare(host),
     port,
     // RFC 6066, 3: an address is no server name.
-    ...(isIP(bare(host)) === 0 ? { servername: bare(host) } : {}),
+    ...(serverName !== undefined || isIP(bare(host)) === 0 ? { servername: serverName ?? bare(host) } : {}),
+    ...client,
     ...(ca === undefined ? {} : { ca }),
     ALPNProtocols: ["http/1.1"],
     rejectUnauthorized: fingerprint === undefined && !allowInsecure,

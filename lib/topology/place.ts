@@ -27,6 +27,15 @@ export interface PlacementPolicy {
   readonly honourPreferred: "off" | "first";
 }
 
+/** Labels as one word, in one order whatever theirs is; those with the prefix (without "/") lose it. */
+export function placeText(labels: Segments, prefix = ""): string {
+  const short = (key: string) => (prefix !== "" && key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key);
+  return Object.entries(labels)
+    .map(([key, value]) => `${short(key)}=${value}`)
+    .sort()
+    .join(",");
+}
+
 /** All labels of a place, as a volume reports them. */
 export const segmentsOf = (place: Place): Segments => ({ ...place.requirements, ...place.extra });
 
@@ -52,7 +61,7 @@ export function place(places: readonly Place[], demand: Demand, policy: Placemen
   if (terms.length === 0) {
     throw new CsiError(
       "invalid-argument",
-      `no requested topology names a key with the prefix "${policy.prefix}/": ${requisite.map(shown).join(", ")}`,
+      `no requested topology names a key with the prefix "${policy.prefix}/": ${alternatives(requisite)}`,
     );
   }
   const fitting = places.filter(each => terms.some(term => fits(each, term, policy)));
@@ -85,13 +94,11 @@ const fits = (each: Place, term: Segments, { match }: PlacementPolicy): boolean 
 const agree = (labels: Segments, term: Segments): boolean =>
   Object.entries(term).every(([key, value]) => !Object.hasOwn(labels, key) || labels[key] === value);
 
-const shown = (segments: Segments): string =>
-  Object.entries(segments)
-    .map(([key, value]) => `${key}=${value}`)
-    .join("+");
+const shown = (segments: Segments): string => placeText(segments);
+const alternatives = (all: readonly Segments[]): string => all.map(shown).join(" or ");
 
 const refusal = (places: readonly Place[], terms: readonly Segments[], what: string): CsiError =>
   new CsiError(
     "resource-exhausted",
-    `the storage is reachable from ${places.map(segmentsOf).map(shown).join(", ")}, but ${what} ${terms.map(shown).join(", ")}`,
+    `the storage is reachable from ${alternatives(places.map(segmentsOf))}, but ${what} ${alternatives(terms)}`,
   );

@@ -88,6 +88,40 @@ export function modes(
   return flags.map(setting => ({ ...setting, binding, courses: groups.map(group => course(setting, group)) }));
 }
 
+/** On which nodes a class's volumes can be used, and why not on the others. */
+export interface Usability {
+  readonly nodes: readonly string[];
+  /** Why not elsewhere, each reason once; empty where all nodes can. */
+  readonly reasons: readonly string[];
+}
+
+/** The setting in which nothing is promised that cannot be kept: the request names the place of the chosen node alone. */
+const strictest: SidecarFlags = { strict: true, immediate: true };
+
+/**
+ * Where claims of a class end well. Under WaitForFirstConsumer a node counts when a volume for its pod is made and can be used there;
+ * under Immediate binding, when it can use the volume that is made before any pod. `answer` as for `modes`.
+ */
+export function usability(
+  nodes: readonly ClusterNode[],
+  { binding, allowed }: ClassTopology,
+  answer: (demand: Demand | undefined, selected: ClusterNode | undefined) => Answer,
+): Usability {
+  const reasons = new Set<string>();
+  const usable: string[] = [];
+  for (const group of binding === "Immediate" ? [nodes] : alike(nodes)) {
+    const selected = binding === "Immediate" ? undefined : group[0];
+    const request = sidecarRequest(nodes, strictest, { name: claimName, allowed, selected });
+    const answered = "refusal" in request ? undefined : answer(request.demand, selected);
+    if (answered && "candidates" in answered) {
+      const can = group.filter(node => isUsable(answered, node));
+      usable.push(...can.map(({ name }) => name));
+      if (can.length < group.length) reasons.add("volumes are made, but not where these nodes can use them");
+    } else reasons.add("refusal" in request ? request.refusal : (answered?.error.message ?? "nothing is sent"));
+  }
+  return { nodes: usable, reasons: [...reasons] };
+}
+
 /**
  * Whether the volume that is made first of all can be used on a node; true where none is made. Labels beside the
  * registered ones may not be known, so only keys with the registered prefix count as missing.

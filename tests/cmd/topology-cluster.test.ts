@@ -43,9 +43,19 @@ beforeAll(() => {
 afterAll(() => world.remove());
 
 describe("csimux topology for many nodes", () => {
-  test("draws a table of the nodes and a map of places and connections", async () => {
-    const { code, out } = await world.run(["--config", config, "--nodes", nodes]);
-    expect(out).toBe(`node  node id  zone
+  test("says first who registers and which connection is reached from where; the map is drawn on demand", async () => {
+    const summary = `3 of 3 nodes can register, in 2 places by zone
+
+connection  nodes  reached from
+anywhere    3/3    every node
+east        2/3    zone=e
+west        1/3    zone=w
+`;
+    const short = await world.run(["--config", config, "--nodes", nodes]);
+    expect([short.code, short.out]).toEqual([0, summary]);
+    const { code, out } = await world.run(["--config", config, "--nodes", nodes, "--details"]);
+    expect(out).toBe(`${summary}
+node  node id  zone
 e1    n=e1     e
 e2    n=e2     e
 w1    n=w1     w
@@ -58,12 +68,31 @@ zone=w  ●         ·     ●     w1
     expect(code).toBe(0);
   });
 
+  test("a summary does not grow with the cluster, and names nodes that reach nothing and storage that no node reaches", async () => {
+    const folder = world.file("few/east.yaml", connection(["e"])).replace(/\/[^/]*$/, "");
+    world.file("few/north.yaml", connection(["n"]));
+    const rules = byName.replace("[ew]", "[a-z]+");
+    const stdin = Array.from({ length: 100 }, (_, index) => `${index < 60 ? "e" : "x"}${index}\n`).join("");
+    const words = ["--config", world.file("few.yaml", main(rules)), "--nodes", "-", "--connections", folder];
+    const { code, out } = await world.run(words, { stdin });
+    expect(out).toBe(`100 of 100 nodes can register, in 2 places by zone
+
+connection  nodes   reached from
+east        60/100  zone=e
+north       0/100   nowhere: no node is in zone=n
+
+x60, x61, x62 and 37 more (zone=x) reach no connection
+`);
+    expect(code).toBe(0);
+  });
+
   test("says what the mark for storage that only some nodes of a place reach means", async () => {
     const place = "{ requirements: { zone: e }, extra: { x.example/tier: gold } }";
     const gold = `driver: nfs-client\nnfs: { shareHost: x, shareBasePath: /x }\nproxy: { perDriver: { topology: [${place}] } }\n`;
     const folder = world.file("gold/gold.yaml", gold).replace(/\/[^/]*$/, "");
     const stdin = "- { name: e1, labels: {} }\n- { name: e2, labels: { x.example/tier: gold } }\n";
-    const { out } = await world.run(["--config", config, "--nodes", "-", "--connections", folder], { stdin });
+    const words = ["--config", config, "--nodes", "-", "--connections", folder, "--details"];
+    const { out } = await world.run(words, { stdin });
     expect(out).toContain("zone=e  ◐     e1, e2\n● reachable  ◐ from some of the nodes  · not reachable\n");
   });
 
@@ -85,9 +114,13 @@ zone=w  ●         ·     ●     w1
     expect(warnings).toEqual([expect.stringContaining("t.example/zone=old but reports e")]);
   });
 
-  test("a node that cannot register stands in the table with its reason, and the exit code is 1", async () => {
-    const { code, out } = await world.run(["--config", config, "--nodes", "-"], { stdin: "- e1\n- name: other\n" });
-    expect(out).toContain("other  -        -     FAILED_PRECONDITION: no topology rule applies to this node");
+  test("nodes that cannot register stand in the summary and in the table with their reason, and the exit code is 1", async () => {
+    const stdin = `- e1\n- other\n${Array.from({ length: 40 }, (_, index) => `- n${index}\n`).join("")}`;
+    const { code, out } = await world.run(["--config", config, "--nodes", "-", "--details"], { stdin });
+    expect(out).toStartWith("1 of 42 nodes can register, in 1 place by zone\n  other cannot: no topology rule applies");
+    expect(out).toContain("  and 36 more nodes; see --details\n");
+    expect(out).toContain("other  -        -     no topology rule applies to this node");
+    expect(out).not.toContain("FAILED_PRECONDITION");
     expect(code).toBe(1);
   });
 
@@ -130,7 +163,7 @@ zone=w  ●         ·     ●     w1
 
 describe("csimux topology for a connection or a class", () => {
   test("tells for each setting of the sidecar what is sent and answered", async () => {
-    const { code, out } = await world.run(["--config", config, "--nodes", nodes, "--connection", "east"]);
+    const { code, out } = await world.run(["--config", config, "--nodes", nodes, "--connection", "east", "--details"]);
     expect(out).toEndWith(`
 WaitForFirstConsumer, --strict-topology=true
   pod on e1, e2
@@ -140,7 +173,7 @@ WaitForFirstConsumer, --strict-topology=true
   pod on w1
     requisite  zone=w
     preferred  zone=w
-    answer     RESOURCE_EXHAUSTED: connection "east": the storage is reachable from t.example/zone=e, but the request allows only t.example/zone=w
+    answer     refused, and another node is tried: connection "east": the storage is reachable from t.example/zone=e, but the request allows only t.example/zone=w
 WaitForFirstConsumer, --strict-topology=false
   pod on e1, e2
     requisite  zone=e | zone=w
@@ -169,7 +202,13 @@ Immediate, --immediate-topology=false
 allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w] }] }]`),
     );
     const { out } = await world.run(["--config", config, "--nodes", nodes, "--storage-class", path, "-o", "json"]);
-    const { modes } = JSON.parse(out);
+    const [{ modes, ...fast }] = JSON.parse(out).classes;
+    expect(fast).toEqual({
+      name: "fast",
+      connection: "both",
+      usableOn: ["w1"],
+      reasons: ["the selected node is not in allowedTopologies"],
+    });
     const setting = (mode: { strictTopology: boolean; immediateTopology: boolean }) => [
       mode.strictTopology,
       mode.immediateTopology,
@@ -195,10 +234,11 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
   test("a suspended member of a group takes nothing", async () => {
     const folder = world.file("other/east.yaml", connection(["e"], "suspended: true")).replace(/\/[^/]*$/, "");
     world.file("other/west.yaml", connection(["w"]));
-    const words = ["--config", config, "--nodes", nodes, "--connections", folder, "--connection", "both"];
+    const words = ["--config", config, "--nodes", nodes, "--connections", folder, "--connection", "both", "--details"];
     const { out } = await world.run(words);
+    expect(out).toContain("east        2/3    zone=e (suspended: takes no new volumes)");
     expect(out).toContain(
-      'RESOURCE_EXHAUSTED: no member of the group can take the volume: connection "east": it is suspended',
+      'refused, and another node is tried: no member of the group can take the volume: connection "east": it is suspended',
     );
     expect(out).toContain("volume on west, usable in zone=w");
   });
@@ -209,7 +249,7 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
       "driver: proxy\nproxy: { configFolder: own, nodeTopology: { type: node } }\n",
     );
     world.file("own/disk.yaml", "driver: local-hostpath\n");
-    const { out } = await world.run(["--config", local, "--nodes", nodes, "--connection", "disk"]);
+    const { out } = await world.run(["--config", local, "--nodes", nodes, "--connection", "disk", "--details"]);
     expect(out).toContain("node=w1  ●     w1");
     expect(out).toContain("answer     volume on disk, usable in node=w1");
   });
@@ -235,9 +275,53 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
   test("a file that is wrong is a question mark on the map and a failure when it is asked for", async () => {
     const folder = world.file("wrong/bad.yaml", "driver: [").replace(/\/[^/]*$/, "");
     const words = ["--config", config, "--nodes", nodes, "--connections", folder];
-    expect((await world.run(words)).out).toContain("zone=e  ?    e1, e2");
+    const { code, out } = await world.run(words);
+    expect(out).toContain("bad         ?      its file is wrong: bad.yaml:1:");
+    expect(code).toBe(1);
+    expect((await world.run([...words, "--details"])).out).toContain("zone=e  ?    e1, e2");
     const asked = await world.run([...words, "--connection", "bad", "-o", "json"]);
     expect(JSON.parse(asked.out).error.code).toBe("FAILED_PRECONDITION");
+  });
+});
+
+describe("csimux topology for all classes of a file", () => {
+  const classes = (...all: readonly (readonly [name: string, connection: string, more?: string])[]) =>
+    all
+      .map(([name, of, more = ""]) =>
+        storageClass(`volumeBindingMode: WaitForFirstConsumer\n${more}`)
+          .replace("name: fast", `name: ${name}`)
+          .replace("connection: both", `connection: ${of}`),
+      )
+      .join("---\n");
+
+  test("says of each where it can be used, and why one can never be bound", async () => {
+    world.file("mixed/east.yaml", connection(["e"]));
+    world.file("mixed/west.yaml", connection(["w"]));
+    world.file("mixed/off.yaml", connection([], "suspended: true"));
+    const folder = world.file("mixed/north.yaml", connection(["n"])).replace(/\/[^/]*$/, "");
+    const other =
+      "kind: StorageClass\napiVersion: storage.k8s.io/v1\nmetadata: { name: disk }\nprovisioner: other\n---\n";
+    const text =
+      other + classes(["all", "both"], ["some", "east"], ["none", "north"], ["off", "off"], ["eats", "eats"]);
+    const path = world.file("classes.yaml", text);
+    const words = ["--config", config, "--nodes", nodes, "--connections", folder, "--storage-class", path];
+    const { code, out } = await world.run(words);
+    const lines = out.split("\n").filter(line => line.startsWith("class "));
+    expect(lines).toEqual([
+      "class all (connection: both) can be used on every node",
+      "class some (connection: east) can be used on 2 of 3 nodes: e1, e2",
+      expect.stringMatching(/^class none \(connection: north\) can never be bound: .*reachable from t.example\/zone=n/),
+      expect.stringMatching(/^class off \(connection: off\) can never be bound: .*suspended/),
+      'class eats (connection: eats) can never be bound: there is no connection or group "eats"; did you mean "east"?',
+    ]);
+    expect(code).toBe(1);
+  });
+
+  test("an immediately bound class can be used where its volume is", async () => {
+    const path = world.file("now.yaml", storageClass("").replace("connection: both", "connection: east"));
+    const { code, out } = await world.run(["--config", config, "--nodes", nodes, "--storage-class", path]);
+    expect(out).toContain("class fast (connection: east) can be used on 2 of 3 nodes: e1, e2");
+    expect(code).toBe(0);
   });
 });
 
@@ -286,7 +370,7 @@ test("of a cluster where every node is a place, claims are followed for some nod
   );
   world.file("disks/disk.yaml", "driver: local-hostpath\n");
   const stdin = Array.from({ length: 300 }, (_, index) => `node${index}\n`).join("");
-  const words = ["--config", local, "--nodes", "-", "--connection", "disk", "-o", "json"];
+  const words = ["--config", local, "--nodes", "-", "--connection", "disk", "--details", "-o", "json"];
   const { modes, warnings, nodes: all } = JSON.parse((await world.run(words, { stdin })).out);
   expect(all).toHaveLength(300);
   expect(modes[0].courses).toHaveLength(50);

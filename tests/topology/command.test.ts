@@ -40,9 +40,10 @@ describe("csimux topology prints, to be read at a glance,", () => {
     ["node-by-default", 0, [...main, "--node-name", "other", ...zoneA]],
     ["node-refused", 1, [...main, "--node-name", "rack-1-a", "--label", "other=x"]],
     ["node-map", 0, [...main, "--node-name", "rack-1-a", ...zoneA, "--connections", "connections"]],
-    ["nodes", 1, [...main, ...nodes]],
-    ["connection", 1, [...main, ...nodes, "--connection", "nas-a"]],
-    ["storage-class", 1, [...main, ...nodes, "--storage-class", "class.yaml"]],
+    ["summary", 1, [...main, ...nodes, "--storage-class", "class.yaml"]],
+    ["nodes", 1, [...main, ...nodes, "--details"]],
+    ["connection", 1, [...main, ...nodes, "--connection", "nas-a", "--details"]],
+    ["storage-class", 1, [...main, ...nodes, "--storage-class", "class.yaml", "--details"]],
     ["changes", 1, [...main, ...nodes, "--changes-from", "old.yaml"]],
     ["wrong-rules", 1, ["--config", "wrong.yaml", "--node-name", "w1"]],
   ])("what belongs into %s.golden", async (name, want, args) => {
@@ -128,6 +129,7 @@ describe("csimux topology ends with exit code 2", () => {
     ["for a list of nodes that is none", [...main, "--nodes", "class.yaml"]],
     ["for a class that is none", [...main, "--storage-class", "nodes.yaml"]],
     ["for a connection and a class at once", [...main, "--connection", "a", "--storage-class", "class.yaml"]],
+    ["for two lists of nodes", [...main, ...nodes, "--kubeconfig", "config"]],
     ["for a flag that it does not know", [...main, "--zone", "z1"]],
   ])("%s", async (_, args) => {
     const { code, stdout, stderr } = await csimux(...args);
