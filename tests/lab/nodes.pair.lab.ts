@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { World } from "../serve/world.ts";
+import { leftBelow, type World } from "../serve/world.ts";
 import { mountVolume, startCsimux, unmountVolume, whileMounted } from "./rig.ts";
 import { run } from "./run.ts";
 import { onSecond, secondAddress, secondTraces, startOnSecond } from "./second.ts";
@@ -50,5 +50,5 @@ test("what a pod of one node wrote is what a pod of another node reads", async (
     expect(await readFile(join(folder, "hello"), "utf8")).toBe("from the second node\n");
   });
   await first.controller("deleteVolume", { volumeId: volume.volumeId });
-  expect(await readdir(base)).toEqual([]);
+  expect(await leftBelow(base)).toEqual([]);
 });

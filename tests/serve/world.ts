@@ -32,6 +32,13 @@ export const mebibytes = (count: number): { requiredBytes: bigint } => ({ requir
 type ControllerMethods = typeof Controller.method;
 type NodeMethods = typeof Node.method;
 
+/** The folders that a directory driver keeps once they are there. */
+const staying: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/work"]);
+
+/** Every path below a base folder, but for the folders that stay there. */
+export const leftBelow = async (base: string): Promise<readonly string[]> =>
+  (await readdir(base, { recursive: true })).filter(path => !staying.has(path)).sort();
+
 /** A compiled csimux on a sandbox of its own, and a client. `restart` gives the same sandbox to a new process. */
 export class World {
   readonly sandbox: Sandbox;
@@ -88,9 +95,9 @@ export class World {
     return join(this.sandbox.folder, "storage", name);
   }
 
-  /** Every path below the base folders of the connections. */
-  async stored(name: string): Promise<readonly string[]> {
-    return (await readdir(this.base(name), { recursive: true })).sort();
+  /** Every path below the base folder of a connection, but for the folders that stay there. */
+  stored(name: string): Promise<readonly string[]> {
+    return leftBelow(this.base(name));
   }
 
   controller<K extends keyof ControllerMethods>(
