@@ -46,7 +46,10 @@ export class MainFile {
   /** Throws "failed-precondition" when the file cannot be read or used. */
   static async load(path: string, outside: Outside, log: Log): Promise<MainFile> {
     const text = await readMainText(path);
-    return new MainFile(path, text, await parsed(path, text, outside, log), outside, log);
+    const config = await parsed(path, text, outside, log);
+    if (config.single !== undefined)
+      log.info("the main file configures one driver, which is the only connection", { path });
+    return new MainFile(path, text, config, outside, log);
   }
 
   get config(): ProxyConfig {

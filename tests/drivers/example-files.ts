@@ -38,9 +38,15 @@ export const byDriver: ReadonlyMap<string, string> = new Map(
 
 const env = (name: string): string | undefined => (name === "QUICKSTART" ? "/srv/quickstart" : undefined);
 
-/** Reads a connection file with nothing around it but the variable of the quick start. */
+/** An example with something in the places of secrets. */
+const filledIn = (text: string): string =>
+  text
+    .replace(/put-the-[a-z]+-here/g, "filled-in")
+    .replace("put the text of the key here", "b3BlbnNzaC1rZXktdjEAAAAABG5vbmU=");
+
+/** Reads a connection file, secrets filled in, with nothing around it but the variable of the quick start. */
 export const read = (text: string): ReadConnection =>
-  readConnection("c1", "c1.yaml", text, noDefaults, { env, file: () => undefined }, modules);
+  readConnection("c1", "c1.yaml", filledIn(text), noDefaults, { env, file: () => undefined }, modules);
 
 /** `rule path` of every diagnostic. */
 export const gist = (text: string): readonly string[] =>

@@ -42,7 +42,6 @@ describe("values that no storage could use are found, and what to write instead"
       edited("lustre-client", "shareHost: ", "shareHost: tcp://"),
       "management nodes alone",
     ],
-    ["a volume without slash", edited("synology-iscsi", "/volume1", "volume1"), "such as /volume1"],
     ["words for a host key", hostKey("hello world"), "not a fingerprint"],
     [
       "a fingerprint for a host key",

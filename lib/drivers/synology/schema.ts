@@ -22,7 +22,7 @@ const http = record(
 const synology = record(
   {
     volume: optional(
-      shaped(/^\/volume[0-9]+$/, "must be a volume of DSM such as /volume1", {
+      shaped(/^\/?volume[0-9]+$/, "must be a volume of DSM such as /volume1", {
         description: "the volume of DSM that LUNs are made on",
         example: "/volume1",
       }),

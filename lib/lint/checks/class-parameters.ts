@@ -1,7 +1,7 @@
 import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
-import { type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
+import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
 
 const secretKinds = [
@@ -99,7 +99,9 @@ function* secretPairs(each: ClassObject): Iterable<Finding> {
 function* login(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
   const share = members.find(member => factsOf(member)?.protocol === "smb");
   const secret = textAt(each.value, "parameters", "csi.storage.k8s.io/node-stage-secret-name");
-  if (!share || secret !== undefined) return;
+  // The chart has a field of its own for secrets and makes the parameters from it.
+  if (!share || secret !== undefined || (each.ours && at(each.value, "secrets", "node-stage-secret") !== undefined))
+    return;
   yield warning(
     "class-without-login",
     [...each.path, "parameters"],
