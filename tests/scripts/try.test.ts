@@ -1,5 +1,13 @@
 import { expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { build } from "../../scripts/build.ts";
+import { startDaemon } from "../../scripts/daemon.ts";
+import { makeSandbox } from "../../scripts/sandbox.ts";
+import { root } from "../../scripts/spawned.ts";
 import { walk } from "../../scripts/try.ts";
+import { isHostRoot } from "../root.ts";
 import { World } from "../serve/world.ts";
 
 test("the walk of `make try` comes to its end, every time, and leaves nothing on the two connections", async () => {
@@ -14,4 +22,41 @@ test("the walk of `make try` comes to its end, every time, and leaves nothing on
   } finally {
     expect(await world.end()).toEqual([]);
   }
+});
+
+/** A world of the quick start's own connection files, served by an ordinary user. */
+async function ordinary(change = (text: string) => text) {
+  const sandbox = await makeSandbox("off", []);
+  for (const name of ["fast", "archive"]) {
+    await mkdir(join(sandbox.folder, name));
+    const text = await readFile(join(root, `examples/quickstart/connections/${name}.yaml`), "utf8");
+    await writeFile(join(sandbox.connections, `${name}.yaml`), change(text));
+  }
+  execFileSync("chown", ["-R", "65534:65534", sandbox.folder]);
+  const user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] as const;
+  const daemon = await startDaemon({ command: [...user, await build()], sandbox, env: { QUICKSTART: sandbox.folder } });
+  return { sandbox, daemon };
+}
+
+test.skipIf(!isHostRoot)("the walk needs no root: the quick start works as an ordinary user", async () => {
+  const { sandbox, daemon } = await ordinary();
+  const lines: string[] = [];
+  await walk(sandbox.socket, (call, answer) => void lines.push(`${call}: ${answer}`));
+  expect(lines.filter(line => line.startsWith("DeleteVolume") && line.endsWith(": gone"))).toHaveLength(2);
+  for (const line of lines.filter(each => each.includes("refused"))) expect(line).toContain("may not make mounts");
+  expect((await daemon.stop()).code).toBe(0);
+  expect(await sandbox.remove()).toEqual([]);
+});
+
+test.skipIf(!isHostRoot)("a walk that fails says why in the storage's words, and leaves nothing behind", async () => {
+  const group = '  dirPermissionsMode: "0770"\n  dirPermissionsGroup: "1000"';
+  const { sandbox, daemon } = await ordinary(text => text.replace('  dirPermissionsMode: "0770"', group));
+  const error = await walk(sandbox.socket, () => undefined).catch((cause: unknown) => String(cause));
+  expect(error).toContain("that takes root");
+  for (const name of ["fast", "archive"]) {
+    const all = await readdir(join(sandbox.folder, name), { recursive: true });
+    expect(all.filter(each => each.includes("try-"))).toEqual([]);
+  }
+  expect((await daemon.stop()).code).toBe(0);
+  expect(await sandbox.remove()).toEqual([]);
 });

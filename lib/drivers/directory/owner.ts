@@ -1,3 +1,4 @@
+import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Files } from "./files.ts";
 import type { DirectorySettings } from "./settings.ts";
@@ -16,6 +17,16 @@ async function lookUp(files: Files, file: string, wish: Wish): Promise<number | 
   const id = lines.find(([name]) => name === wish)?.[2];
   if (id !== undefined && /^\d{1,10}$/.test(id)) return Number(id);
   throw new CsiError("failed-precondition", `"${wish}" is not in ${file} where csimux runs; give its number instead`);
+}
+
+/** chown(2): only root gives folders away. What csimux may write is not the question then. */
+function refused(cause: unknown): never {
+  if (errnoOf(cause) !== "EPERM") throw cause;
+  throw new CsiError(
+    "failed-precondition",
+    "a new folder cannot be given to the owner or group that the file asks for: that takes root; run csimux as root, or remove dirPermissionsUser and dirPermissionsGroup",
+    { cause },
+  );
 }
 
 type Wishes = Pick<DirectorySettings, "mode" | "user" | "group">;
@@ -47,7 +58,7 @@ export class Dress {
     this.#numbers ??= [await lookUp(files, "/etc/passwd", user), await lookUp(files, "/etc/group", group)];
     const [uid, gid] = this.#numbers;
     // chown(2) may clear the set-user-ID and set-group-ID bits, so the mode comes last; chmod(2) knows no umask.
-    if (uid !== undefined || gid !== undefined) await files.chown(folder, uid, gid);
+    if (uid !== undefined || gid !== undefined) await files.chown(folder, uid, gid).catch(refused);
     if (mode !== undefined) await files.chmod(folder, mode);
   }
 }
