@@ -1,15 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { spawned } from "../../scripts/spawned.ts";
 
-/** Runs a program in the guest and answers what it printed; throws with its words when it fails. Half a minute at most. */
-export async function run(argv: readonly [string, ...string[]], timeoutMs = 30_000): Promise<string> {
+/**
+ * Runs a program in the guest and answers what it printed; throws with its words when it fails. Two minutes at most: on a busy
+ * host an emulated targetcli takes six seconds, and a mount of SMB ten.
+ */
+export async function run(argv: readonly [string, ...string[]], timeoutMs = 120_000): Promise<string> {
   const { code, stdout, stderr } = await spawned(argv, { cwd: "/", timeoutMs });
   if (code !== 0) throw new Error(`${argv.join(" ")}: code ${code}: ${stderr}${stdout}`);
   return stdout;
 }
 
-/** Waits until `look` finds something; throws after the time, half a minute when absent. */
-export async function waitFor<T>(what: string, look: () => Promise<T | undefined>, timeoutMs = 30_000): Promise<T> {
+/** Waits until `look` finds something; throws after the time, two minutes when absent. */
+export async function waitFor<T>(what: string, look: () => Promise<T | undefined>, timeoutMs = 120_000): Promise<T> {
   const until = Date.now() + timeoutMs;
   for (;;) {
     const found = await look();
