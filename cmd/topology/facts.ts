@@ -14,7 +14,15 @@ export function givenFacts(given: GivenFacts, host: Host): NodeFacts {
     hostname: given.hostname ?? real.hostname,
     env: name => given.env.get(name) ?? real.env(name),
     file: async path => given.files.get(path) ?? real.file(path),
-    label: async name => (given.labels.size > 0 ? given.labels.get(name) : real.label(name)),
+    label: async name => {
+      if (given.labels.size > 0) return given.labels.get(name);
+      if (host.env["KUBERNETES_SERVICE_HOST"]) return real.label(name);
+      const message = `a rule asks for the label "${name}" of the node, which is known to the cluster only`;
+      throw new CsiError(
+        "failed-precondition",
+        `${message}: say it with --label ${name}=<value>, or give nodes with --nodes or --kubeconfig`,
+      );
+    },
   };
 }
 

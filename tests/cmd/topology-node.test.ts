@@ -89,7 +89,8 @@ rule  key   source                      input     value  why
 
   test("outside of a cluster, a rule that wants a label says how to give one", async () => {
     const { code, err } = await world.run(["--config", config, "--node-name", "w1"]);
-    expect(err).toContain("KUBERNETES_SERVICE_HOST");
+    expect(err).toContain('a rule asks for the label "example.com/room" of the node');
+    expect(err).toContain("--label example.com/room=<value>, or give nodes with --nodes or --kubeconfig");
     expect(code).toBe(1);
   });
 

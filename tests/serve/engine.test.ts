@@ -39,5 +39,8 @@ test("a setting of the engine that the operator has made stays", () =>
 
 test("nothing but the service's own lines reaches the log", () =>
   serving({}, async daemon => {
+    // The socket takes connections a moment before the line about it is written.
+    const until = Date.now() + 20_000;
+    while (!(await daemon.log()).includes("listening") && Date.now() < until);
     for (const line of (await daemon.log()).trim().split("\n")) expect(JSON.parse(line)).toHaveProperty("time");
   }));
