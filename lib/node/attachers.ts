@@ -3,6 +3,7 @@ import { hostpath } from "./attach/hostpath.ts";
 import { iscsi } from "./attach/iscsi.ts";
 import { lustre } from "./attach/lustre.ts";
 import { nfs } from "./attach/nfs.ts";
+import { nvmeof } from "./attach/nvmeof.ts";
 import { smb } from "./attach/smb.ts";
 import { zfsLocal } from "./attach/zfs-local.ts";
 import type { Attacher, AttacherPorts } from "./attacher.ts";
@@ -21,6 +22,7 @@ export const attachers = (ports: AttacherPorts): Attachers =>
     ["smb", smb(ports)],
     ["lustre", lustre()],
     ["iscsi", iscsi(ports)],
+    ["nvmeof", nvmeof(ports)],
     ["zfs-local", zfsLocal(ports)],
   ]);
 

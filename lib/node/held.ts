@@ -1,6 +1,9 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import type { Call } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
+import { commandFailure } from "../io/commands.ts";
+import type { CommandRunner } from "../io/runner.ts";
 import { bounded } from "./files.ts";
 
 /**
@@ -18,4 +21,15 @@ export async function isHeld(path: string, signal: AbortSignal): Promise<boolean
     }
   };
   return await bounded(look(), `opening ${path}`, signal);
+}
+
+/**
+ * Has the kernel write what it still holds back for a device. One that cannot be written to any more loses what its last user did
+ * not sync; keeping it attached would not bring that back, so it is only said.
+ */
+export async function flushed(path: string, runner: CommandRunner, call: Call): Promise<void> {
+  const output = await runner.run({ argv: ["blockdev", "--flushbufs", path] }, call.signal).catch((error: unknown) => {
+    throw commandFailure(error, `flushing ${path}`);
+  });
+  if (output.exitCode !== 0) call.log.warn("a disk could not be flushed before it is detached", { path });
 }

@@ -2,14 +2,14 @@ import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import { commandFailure } from "../../io/commands.ts";
 import type { Attacher, AttacherPorts, Attachment, Device, Note, Wanted } from "../attacher.ts";
-import { isHeld } from "../held.ts";
+import { bytesOf } from "../block-size.ts";
+import { flushed, isHeld } from "../held.ts";
 import { attributesOf } from "../iscsi/credentials.ts";
 import { Login } from "../iscsi/login.ts";
 import { sessionsOf } from "../iscsi/sessions.ts";
 import { type Target, targetOf } from "../iscsi/target.ts";
-import { bytesOf, identityOf, remove, rescan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
+import { identityOf, remove, rescan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
 import { Ways } from "../iscsi/ways.ts";
 import { Multipath } from "../multipath.ts";
 import { Opened } from "../opened.ts";
@@ -21,7 +21,7 @@ import { within } from "../wait.ts";
 const goneMs = 10_000;
 const grownMs = 60_000;
 
-type Ports = Omit<AttacherPorts, "hostMounts">;
+type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders">;
 
 /** Disks that a target shows over iSCSI, through the host's open-iscsi and, where its daemon runs, dm-multipath. */
 class Iscsi implements Attacher {
@@ -119,7 +119,7 @@ class Iscsi implements Attacher {
     const path = join(this.#ports.devices, map?.device ?? names[0] ?? "");
     if (units.length === 0) return;
     await this.#refuseHeld(path, call);
-    await this.#flush(path, call);
+    await flushed(path, this.#ports.runner, call);
     if (map) await this.#multipath.flush(map, call);
     for (const name of names) await this.#refuseHeld(join(this.#ports.devices, name), call);
     await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
@@ -131,17 +131,6 @@ class Iscsi implements Attacher {
   async #refuseHeld(path: string, call: Call): Promise<void> {
     if (await isHeld(path, call.signal))
       throw new CsiError("unavailable", `${path} is still in use on this node; it stays attached until that has ended`);
-  }
-
-  /** A disk that cannot be written to any more loses what its last user did not sync; keeping it would not bring that back. */
-  async #flush(path: string, call: Call): Promise<void> {
-    const task = `flushing ${path}`;
-    const { exitCode } = await this.#ports.runner
-      .run({ argv: ["blockdev", "--flushbufs", path] }, call.signal)
-      .catch((error: unknown) => {
-        throw commandFailure(error, task);
-      });
-    if (exitCode !== 0) call.log.warn("a disk could not be flushed before it is detached", { path });
   }
 
   /** Closes a session that csimux opened, unless another LUN is still seen through it. */

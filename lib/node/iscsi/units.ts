@@ -1,3 +1,4 @@
+import { bytesOf } from "../block-size.ts";
 import type { Sysfs } from "../sysfs.ts";
 import type { Session } from "./sessions.ts";
 
@@ -39,12 +40,6 @@ export const rescan = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promi
 /** Takes a disk away from the kernel; success when it is gone already. */
 export const remove = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
   sysfs.write(["block", name, "device/delete"], "1", signal, true);
-
-/** The size of a block device in bytes; 0 when it has none. */
-export async function bytesOf(name: string, sysfs: Sysfs): Promise<bigint> {
-  const sectors = await sysfs.text("class/block", name, "size");
-  return /^[0-9]+$/.test(sectors) ? BigInt(sectors) * 512n : 0n;
-}
 
 /** What a disk says it is, wherever it is seen (SPC-4, Device Identification VPD page); empty when it says nothing. */
 export const identityOf = ({ name }: Unit, sysfs: Sysfs): Promise<string> => sysfs.text("block", name, "device/wwid");

@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { soon } from "../soon.ts";
 import type { Sysfs } from "../sysfs.ts";
 import { within } from "../wait.ts";
 import type { Login } from "./login.ts";
@@ -41,7 +42,9 @@ export class Ways {
         });
         return undefined;
       });
-    const sessions = all ? await soon(target.portals.map(open), call.signal) : await this.#first(target, open, call);
+    const sessions = all
+      ? await soon(target.portals.map(open), graceMs, call.signal)
+      : await this.#first(target, open, call);
     if (sessions.length > 0) return sessions;
     throw (
       failures.find(error => error instanceof CsiError && error.code === "unauthenticated") ??
@@ -108,28 +111,6 @@ export class Ways {
     };
     return await within(unitMs, ask, `looking for LUN ${lun} of ${iqn}`, call.signal);
   }
-}
-
-/** What works at once, or within a while after the first did. */
-async function soon<T>(work: readonly Promise<T | undefined>[], signal: AbortSignal): Promise<readonly T[]> {
-  const done: T[] = [];
-  const all = Promise.all(
-    work.map(async each => {
-      const result = await each;
-      if (result !== undefined) done.push(result);
-      return result;
-    }),
-  );
-  const first = Promise.any(work.map(async each => (await each) ?? Promise.reject(new Error("none"))));
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const grace = first.then(
-    () => new Promise<void>(resolve => (timer = setTimeout(resolve, graceMs))),
-    () => {},
-  );
-  await Promise.race([all, grace]);
-  clearTimeout(timer);
-  signal.throwIfAborted();
-  return [...done];
 }
 
 const said = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");

@@ -1,11 +1,15 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { FakeVolume } from "../fake-volume.ts";
 import { codeOf } from "../lab.ts";
-import { FakeHost, FakeVolume, iqn } from "./fake-host.ts";
+import { FakeHost, iqn } from "./fake-host.ts";
 
 const one = "10.0.0.1:3260";
 const two = "10.0.0.2:3260";
 const both = { portal: one, portals: `${one},${two}` };
+
+const volumeOf = (id: string, more: Readonly<Record<string, string>> = {}) =>
+  new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal: one, ...more });
 
 /** What is left of csimux on a node. */
 const left = (host: FakeHost) => ({ sessions: host.sessions, disks: host.disks, records: host.records });
@@ -13,7 +17,7 @@ const nothing = { sessions: [], disks: [], records: [] };
 
 test("a LUN is attached once, is the same disk when attached again, and leaves nothing", async () => {
   using host = new FakeHost(one);
-  const volume = new FakeVolume("a");
+  const volume = volumeOf("a");
   const device = await volume.attach(host);
   expect(device).toMatchObject({ kind: "device", path: `${host.root}/dev/sda`, number: "8:16", identity: "naa.0" });
   expect(await volume.attach(host)).toEqual(device);
@@ -32,7 +36,7 @@ test("credentials reach the target, and stand in no command line", async () => {
     "node-db.node.session.auth.username_in": "target",
     "node-db.node.session.auth.password_in": "another secret",
   };
-  await new FakeVolume("a").attach(host, secrets);
+  await volumeOf("a").attach(host, secrets);
   expect(host.recordText("10.0.0.1,3260,1")).toContain("node.session.auth.password_in = another secret\n");
   expect(host.recordText("10.0.0.1,3260,1")).toMatch(/^node.startup = manual$/m);
   expect(host.ran.filter(line => line.includes("secret"))).toEqual([]);
@@ -41,13 +45,13 @@ test("credentials reach the target, and stand in no command line", async () => {
 test("refused credentials are said to be that, and a target that does not answer is asked again later", async () => {
   using host = new FakeHost(one);
   host.credentials = { username: "node", password: "right" };
-  expect(await codeOf(new FakeVolume("a").attach(host))).toBe("unauthenticated");
+  expect(await codeOf(volumeOf("a").attach(host))).toBe("unauthenticated");
   host.portals.set(one, { alive: false });
-  expect(await codeOf(new FakeVolume("a").attach(host))).toBe("unavailable");
+  expect(await codeOf(volumeOf("a").attach(host))).toBe("unavailable");
   host.before = line => {
     if (line.startsWith("iscsiadm")) throw new CsiError("failed-precondition", "no iscsiadm");
   };
-  expect(await codeOf(new FakeVolume("a").attach(host))).toBe("failed-precondition");
+  expect(await codeOf(volumeOf("a").attach(host))).toBe("failed-precondition");
 });
 
 test.each([
@@ -61,21 +65,21 @@ test.each([
   { interface: "../x" },
 ])("a volume context with %p is refused before anything is run", async more => {
   using host = new FakeHost(one);
-  expect(await codeOf(new FakeVolume("a", more as never).attach(host))).toBe("invalid-argument");
+  expect(await codeOf(volumeOf("a", more as never).attach(host))).toBe("invalid-argument");
   expect(host.ran).toEqual([]);
 });
 
 test("a value of a secret cannot add a line of its own to the record", async () => {
   using host = new FakeHost(one);
   const secrets = { "node-db.node.session.auth.username": "a\nnode.startup = automatic" };
-  expect(await codeOf(new FakeVolume("a").attach(host, secrets))).toBe("invalid-argument");
+  expect(await codeOf(volumeOf("a").attach(host, secrets))).toBe("invalid-argument");
   expect(left(host)).toEqual(nothing);
 });
 
 test("without multipath one way is used, the first that answers, and the others are left alone", async () => {
   using host = new FakeHost(one, two);
   host.portals.set(one, { alive: false });
-  const volume = new FakeVolume("a", both);
+  const volume = volumeOf("a", both);
   await volume.attach(host);
   expect(host.disks).toEqual(["sda"]);
   host.portals.set(one, { alive: true });
@@ -89,7 +93,7 @@ test("with multipath every portal is used, the map is the disk, and a dead porta
   using host = new FakeHost(one, two, "10.0.0.3:3260");
   host.multipath = true;
   host.portals.set("10.0.0.3:3260", { alive: false });
-  const volume = new FakeVolume("a", { portals: `${two},10.0.0.3` });
+  const volume = volumeOf("a", { portals: `${two},10.0.0.3` });
   expect(await volume.attach(host)).toMatchObject({
     path: `${host.root}/dev/dm-0`,
     number: "254:0",
@@ -108,7 +112,7 @@ test("with multipath every portal is used, the map is the disk, and a dead porta
 test("another LUN of the same target keeps its session and its disk", async () => {
   using host = new FakeHost(one);
   host.luns.set("1", { wwid: "naa.1", mebibytes: 8 });
-  const [first, second] = [new FakeVolume("a"), new FakeVolume("b", { lun: "1" })];
+  const [first, second] = [volumeOf("a"), volumeOf("b", { lun: "1" })];
   await first.attach(host);
   await second.attach(host);
   await first.detach(host, second);
@@ -119,7 +123,7 @@ test("another LUN of the same target keeps its session and its disk", async () =
 
 test("two volumes of one LUN: the disk stays until the last of them goes", async () => {
   using host = new FakeHost(one);
-  const [first, second] = [new FakeVolume("a"), new FakeVolume("b")];
+  const [first, second] = [volumeOf("a"), volumeOf("b")];
   await first.attach(host);
   await second.attach(host);
   await first.detach(host, second);
@@ -130,7 +134,7 @@ test("a session that csimux did not open stays, with all that was seen through i
   using host = new FakeHost(one);
   host.luns.set("1", { wwid: "naa.1", mebibytes: 8 });
   host.foreignSession(one, "0");
-  const [own, added] = [new FakeVolume("a"), new FakeVolume("b", { lun: "1" })];
+  const [own, added] = [volumeOf("a"), volumeOf("b", { lun: "1" })];
   await own.attach(host);
   await added.attach(host);
   await own.detach(host, added);
@@ -140,7 +144,7 @@ test("a session that csimux did not open stays, with all that was seen through i
 
 test("a session that somebody else opened after a restart of the machine stays", async () => {
   using host = new FakeHost(one);
-  const volume = new FakeVolume("a");
+  const volume = volumeOf("a");
   await volume.attach(host);
   host.boot("second");
   host.foreignSession(one, "0");
@@ -150,7 +154,7 @@ test("a session that somebody else opened after a restart of the machine stays",
 
 test("after a restart of the machine the record of open-iscsi goes", async () => {
   using host = new FakeHost(one);
-  const volume = new FakeVolume("a");
+  const volume = volumeOf("a");
   await volume.attach(host);
   host.boot("second");
   await volume.detach(host);
@@ -161,7 +165,7 @@ test("a record that starts by itself is the node's own: it is used and kept as i
   using host = new FakeHost(one);
   await host.run({ argv: ["iscsiadm", "-m", "node", "-T", iqn, "-p", one, "-o", "new"] });
   const before = host.recordText("10.0.0.1,3260,1");
-  const volume = new FakeVolume("a");
+  const volume = volumeOf("a");
   await volume.attach(host);
   await volume.detach(host);
   expect(host.recordText("10.0.0.1,3260,1")).toBe(before);
@@ -171,15 +175,16 @@ test("portals that show different disks are not one volume", async () => {
   using host = new FakeHost(one, two);
   host.multipath = true;
   host.before = line => {
-    if (line.includes("host2/scan")) host.luns.set("0", { wwid: "naa.9", mebibytes: 8 });
+    const scanned = /host([0-9]+)\/scan/.exec(line)?.[1];
+    if (scanned) host.luns.set("0", { wwid: `naa.${scanned}`, mebibytes: 8 });
   };
-  expect(await codeOf(new FakeVolume("a", both).attach(host))).toBe("failed-precondition");
+  expect(await codeOf(volumeOf("a", both).attach(host))).toBe("failed-precondition");
 });
 
 test("a grown LUN is seen at once, one that has not grown yet is asked for again", async () => {
   using host = new FakeHost(one, two);
   host.multipath = true;
-  const volume = new FakeVolume("a", both);
+  const volume = volumeOf("a", both);
   await volume.attach(host);
   expect(await volume.grown(host)).toBe(8n << 20n);
   host.luns.set("0", { wwid: "naa.0", mebibytes: 16 });
@@ -194,7 +199,7 @@ test("whatever step an attach is cut at, a repetition ends well and a detach lea
     for (let cut = 0; ; cut++) {
       using host = new FakeHost(one, two);
       host.multipath = multipath;
-      const volume = new FakeVolume("a", both);
+      const volume = volumeOf("a", both);
       let count = 0;
       host.before = () => {
         if (count++ === cut) throw new CsiError("unavailable", "cut");
@@ -217,7 +222,7 @@ test("whatever step a detach is cut at, a repetition leaves nothing", async () =
   for (let cut = 0, reached = true; reached; cut++) {
     using host = new FakeHost(one, two);
     host.multipath = true;
-    const volume = new FakeVolume("a", both);
+    const volume = volumeOf("a", both);
     await volume.attach(host);
     let count = 0;
     host.before = () => {

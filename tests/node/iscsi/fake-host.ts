@@ -13,8 +13,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import { iscsi } from "../../../lib/node/attach/iscsi.ts";
-import type { Attacher, Note, Wanted } from "../../../lib/node/attacher.ts";
-import { callOf, writer } from "../lab.ts";
+import type { Attacher } from "../../../lib/node/attacher.ts";
 
 /** A portal of the fake storage. All portals show the same LUNs. */
 export interface FakePortal {
@@ -66,8 +65,7 @@ export class FakeHost implements CommandRunner {
     this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
     const at = (name: string) => join(this.root, name);
     const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
-    const hostFolders = async () => undefined;
-    return iscsi({ runner: this, host: this, hostRoot: this.root, hostFolders, ...ports });
+    return iscsi({ runner: this, host: this, hostRoot: this.root, ...ports });
   }
 
   get sessions(): readonly string[] {
@@ -258,43 +256,5 @@ export class FakeHost implements CommandRunner {
 
   [Symbol.dispose](): void {
     rmSync(this.root, { recursive: true, force: true });
-  }
-}
-
-/** One volume of the fake storage as the node's stage keeps it: its notes outlive the attacher. */
-export class FakeVolume {
-  readonly volumeId: string;
-  readonly context: Readonly<Record<string, string>>;
-  notes: Record<string, string> = {};
-
-  constructor(volumeId: string, more: Readonly<Record<string, string>> = {}) {
-    this.volumeId = volumeId;
-    this.context = { node_attach_driver: "iscsi", iqn, lun: "0", portal: "10.0.0.1:3260", ...more };
-  }
-
-  readonly note: Note = async notes => {
-    const merged = Object.entries({ ...this.notes, ...notes }).filter(([, value]) => value !== undefined);
-    this.notes = Object.fromEntries(merged) as Record<string, string>;
-  };
-
-  attach(host: FakeHost, secrets: Readonly<Record<string, string>> = {}, signal?: AbortSignal) {
-    const wanted: Wanted = {
-      volumeId: this.volumeId,
-      context: this.context,
-      publishContext: {},
-      capability: writer,
-      readonly: false,
-      notes: this.notes,
-      table: undefined as never,
-    };
-    return host.attacher().attach(wanted, this.note, { ...callOf(signal), secrets });
-  }
-
-  detach(host: FakeHost, ...others: readonly FakeVolume[]): Promise<void> {
-    return host.attacher().detach?.(this, others, callOf()) ?? Promise.resolve();
-  }
-
-  grown(host: FakeHost, least?: bigint): Promise<bigint> {
-    return host.attacher().grown?.(this, least, callOf()) ?? Promise.resolve(0n);
   }
 }

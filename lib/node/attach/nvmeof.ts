@@ -1,0 +1,174 @@
+import { join } from "node:path";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
+import type { Attacher, AttacherPorts, Attachment, Device, Note, Wanted } from "../attacher.ts";
+import { bytesOf } from "../block-size.ts";
+import { flushed, isHeld } from "../held.ts";
+import { Multipath } from "../multipath.ts";
+import { Connections } from "../nvme/connections.ts";
+import { type Controller, controllersOf, disksOf } from "../nvme/controllers.ts";
+import { type Namespace, namespaceOf, transportText } from "../nvme/subsystem.ts";
+import { Opened } from "../opened.ts";
+import { ownSecrets } from "../secrets.ts";
+import { soon } from "../soon.ts";
+import { Sysfs } from "../sysfs.ts";
+import { within } from "../wait.ts";
+
+/** Once one way works, the others get this long. */
+const graceMs = 10_000;
+
+/** How long a namespace may take to appear, and after what time it is looked for again; and to show a new size, in milliseconds. */
+const diskMs = 20_000;
+const rescanMs = 2_000;
+const grownMs = 60_000;
+
+type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders">;
+
+/** Namespaces of subsystems over NVMe over fabrics, through the kernel alone. */
+class Nvmeof implements Attacher {
+  readonly access = protocols.nvmeof;
+  readonly #ports: Ports;
+  readonly #sysfs: Sysfs;
+  readonly #multipath: Multipath;
+  readonly #connections: Connections;
+
+  constructor(ports: Ports) {
+    this.#ports = ports;
+    this.#sysfs = new Sysfs(ports.sys, ports.runner);
+    this.#multipath = new Multipath(ports.host, this.#sysfs, join(ports.proc, "net/unix"));
+    const opened = new Opened(ports.opened, join(ports.proc, "sys/kernel/random/boot_id"));
+    this.#connections = new Connections(ports, this.#sysfs, opened);
+  }
+
+  /** Volumes of one subsystem share its connections. */
+  readonly lockOf = (context: Wanted["context"]): string | undefined => context["nqn"];
+
+  /** See Attacher. Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no way leads to it. */
+  async attach({ volumeId, context }: Wanted, note: Note, call: Call): Promise<Device> {
+    const wanted = namespaceOf(context, volumeId);
+    await note({ connecting: "yes" });
+    await this.#connect(wanted, ownSecrets(call.secrets, context), call);
+    const names = await this.#disks(wanted, call);
+    const map = (await this.#isNative()) ? undefined : await this.#multipath.awaited(names, call);
+    const name = map?.device ?? names[0] ?? "";
+    return {
+      kind: "device",
+      path: join(this.#ports.devices, name),
+      number: await this.#sysfs.text("class/block", name, "dev"),
+      identity: (await this.#sysfs.text("class/block", names[0] ?? "", "wwid")) || `${wanted.nqn} ${wanted.nsid}`,
+    };
+  }
+
+  /** See Attacher. Throws "unavailable" while the disk is in use. */
+  readonly detach = async (attachment: Attachment, others: readonly Attachment[], call: Call): Promise<void> => {
+    const { nqn, nsid, transports } = namespaceOf(attachment.context, attachment.volumeId);
+    const siblings = others.filter(({ context }) => context["nqn"] === nqn);
+    const disks = await disksOf(nqn, this.#sysfs);
+    if (!siblings.some(({ context }) => context["nsid"] === nsid)) {
+      await this.#release(
+        disks.filter(disk => disk.nsid === nsid).map(({ name }) => name),
+        call,
+      );
+    }
+    if (siblings.length > 0) return;
+    for (const { name } of disks) {
+      if (!(await isHeld(join(this.#ports.devices, name), call.signal))) continue;
+      return call.log.info("a connection stays, because another disk of it is in use", { nqn, disk: name });
+    }
+    await Promise.all(transports.map(transport => this.#connections.close({ nqn, transport }, call)));
+  };
+
+  /** See Attacher. */
+  readonly grown = async (
+    { volumeId, context }: Attachment,
+    least: bigint | undefined,
+    call: Call,
+  ): Promise<bigint> => {
+    const { nqn, nsid } = namespaceOf(context, volumeId);
+    await this.#rescan(await controllersOf(nqn, this.#sysfs), call);
+    const task = `growing volume "${volumeId}"`;
+    const sized = async () => {
+      const names = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
+      const sizes = await Promise.all(names.map(name => bytesOf(name, this.#sysfs)));
+      const [first = 0n] = sizes;
+      return sizes.every(size => size === first) && first >= (least ?? 1n) ? { bytes: first, names } : undefined;
+    };
+    const seen = await within(grownMs, sized, task, call.signal);
+    if (!seen) throw new CsiError("unavailable", `${task}: the subsystem does not show the new size yet`);
+    const map = await this.#multipath.mapOf(seen.names);
+    if (map) await this.#multipath.resize(map, call);
+    return seen.bytes;
+  };
+
+  /** Whether the kernel itself makes one disk of all ways to a namespace. */
+  async #isNative(): Promise<boolean> {
+    return (await this.#sysfs.text("module/nvme_core/parameters/multipath")) === "Y";
+  }
+
+  /** All ways where the kernel or multipathd makes one disk of them, else the first that works. Throws the error of one of them. */
+  async #connect({ nqn, transports }: Namespace, secrets: Call["secrets"], call: Call): Promise<void> {
+    const failures: unknown[] = [];
+    const open = (transport: Namespace["transports"][number]) =>
+      this.#connections.open({ nqn, transport }, secrets, call).catch((error: unknown) => {
+        failures.push(error);
+        const reason = error instanceof CsiError ? error.message : "an unknown error";
+        call.log.warn("a way to a subsystem cannot be used", { nqn, transport: transportText(transport), reason });
+        return undefined;
+      });
+    if ((await this.#isNative()) || (await this.#multipath.runs())) {
+      if ((await soon(transports.map(open), graceMs, call.signal)).length > 0) return;
+    } else {
+      for (const transport of transports) if (await open(transport)) return;
+    }
+    const refused = failures.find(error => error instanceof CsiError && error.code === "unauthenticated");
+    throw refused ?? failures[0] ?? call.signal.reason;
+  }
+
+  /** The disks of a namespace: one where the kernel makes one of all ways. Throws "unavailable" when it does not appear. */
+  async #disks({ nqn, nsid }: Namespace, call: Call): Promise<readonly string[]> {
+    let next = performance.now() + rescanMs;
+    const ask = async () => {
+      const found = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid).map(({ name }) => name);
+      const sizes = await Promise.all(found.map(name => bytesOf(name, this.#sysfs)));
+      if (found.length > 0 && sizes.every(size => size > 0n)) return found;
+      if (performance.now() >= next) {
+        await this.#rescan(await controllersOf(nqn, this.#sysfs), call);
+        next = performance.now() + rescanMs;
+      }
+      return undefined;
+    };
+    const names = await within(diskMs, ask, `looking for namespace ${nsid} of ${nqn}`, call.signal);
+    if (!names) throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; does the subsystem have it?`);
+    const identities = new Set(await Promise.all(names.map(name => this.#sysfs.text("class/block", name, "wwid"))));
+    if (identities.size === 1) return names;
+    throw new CsiError(
+      "failed-precondition",
+      `the ways to ${nqn} show different disks (${names.join(", ")}); none is used`,
+    );
+  }
+
+  async #rescan(controllers: readonly Controller[], call: Call): Promise<void> {
+    const live = controllers.filter(({ isLive }) => isLive);
+    await Promise.all(
+      live.map(({ name }) => this.#sysfs.write(["class/nvme", name, "rescan_controller"], "1", call.signal, true)),
+    );
+  }
+
+  async #release(names: readonly string[], call: Call): Promise<void> {
+    const map = await this.#multipath.mapOf(names);
+    const paths = [...(map ? [map.device] : []), ...names].map(name => join(this.#ports.devices, name));
+    for (const path of map ? paths.slice(0, 1) : paths) {
+      if (await isHeld(path, call.signal))
+        throw new CsiError(
+          "unavailable",
+          `${path} is still in use on this node; it stays attached until that has ended`,
+        );
+      await flushed(path, this.#ports.runner, call);
+    }
+    if (map) await this.#multipath.flush(map, call);
+  }
+}
+
+/** The attacher of `node_attach_driver: nvmeof`. */
+export const nvmeof = (ports: Ports): Attacher => new Nvmeof(ports);

@@ -1,0 +1,159 @@
+import { lookup } from "node:dns/promises";
+import { isIP } from "node:net";
+import { join } from "node:path";
+import type { Call, Secrets } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { commandFailure } from "../../io/commands.ts";
+import type { Output } from "../../io/runner.ts";
+import type { AttacherPorts } from "../attacher.ts";
+import { bounded } from "../files.ts";
+import type { Opened } from "../opened.ts";
+import type { Sysfs } from "../sysfs.ts";
+import { within } from "../wait.ts";
+import { type Controller, controllersOf, goesBy } from "./controllers.ts";
+import { hostIdentity } from "./host-identity.ts";
+import { type Transport, transportText } from "./subsystem.ts";
+
+/** How long the kernel may take to reach a subsystem, and to show or remove a connection, in milliseconds. */
+const connectMs = 25_000;
+const showMs = 10_000;
+
+/** Keys of the node's secrets: the words of nvme-connect(1). */
+const dhchap = { dhchap_secret: "dhchap-secret", dhchap_ctrl_secret: "dhchap-ctrl-secret" } as const;
+
+/** One connection that is wanted. */
+export interface Way {
+  readonly nqn: string;
+  readonly transport: Transport;
+}
+
+type Ports = Pick<AttacherPorts, "runner" | "host" | "hostRoot" | "devices">;
+
+/**
+ * Connects to subsystems and disconnects by the kernel's own interfaces: what nvme-connect(1) does, without secrets in its argv
+ * and without reading its words.
+ */
+export class Connections {
+  readonly #ports: Ports;
+  readonly #sysfs: Sysfs;
+  readonly #opened: Opened;
+
+  constructor(ports: Ports, sysfs: Sysfs, opened: Opened) {
+    this.#ports = ports;
+    this.#sysfs = sysfs;
+    this.#opened = opened;
+  }
+
+  /** The connection that goes this way, or undefined. */
+  async find({ nqn, transport }: Way, call: Call): Promise<Controller | undefined> {
+    const controllers = await controllersOf(nqn, this.#sysfs);
+    if (controllers.length === 0) return undefined;
+    const ways = await addressed(transport, call.signal);
+    return controllers.find(controller => goesBy(controller, ways));
+  }
+
+  /**
+   * The live connection that goes this way, made if there is none. Throws "unauthenticated" when the subsystem refuses this host,
+   * "unavailable" when it does not answer, "failed-precondition" where the kernel cannot do it.
+   */
+  async open(way: Way, secrets: Secrets, call: Call): Promise<Controller> {
+    const found = await this.find(way, call);
+    if (found?.isLive) return found;
+    if (!found) {
+      const [first] = await addressed(way.transport, call.signal);
+      if (!first) throw new CsiError("unavailable", `the name ${way.transport.address} cannot be resolved`);
+      await this.#opened.add(keyOf(way));
+      await this.#connect(way, first, secrets, call);
+    }
+    const task = `connecting to ${way.nqn} at ${transportText(way.transport)}`;
+    const live = async () => {
+      const controller = await this.find(way, call);
+      return controller?.isLive ? controller : undefined;
+    };
+    const controller = await within(showMs, live, task, call.signal);
+    if (controller) return controller;
+    throw new CsiError("unavailable", `${task}: the connection is not live`);
+  }
+
+  /** Ends the connection that goes this way, if csimux made it since the machine started. */
+  async close(way: Way, call: Call): Promise<void> {
+    const key = keyOf(way);
+    const controller = (await this.#opened.has(key)) === "now" ? await this.find(way, call) : undefined;
+    if (controller) {
+      const folder = ["class/nvme", controller.name] as const;
+      await this.#sysfs.write([...folder, "delete_controller"], "1", call.signal, true);
+      const gone = async () => ((await this.#sysfs.text(...folder, "subsysnqn")) === way.nqn ? undefined : true);
+      const task = `disconnecting from ${way.nqn}`;
+      if (!(await within(showMs, gone, task, call.signal)))
+        throw new CsiError("unavailable", `${task}: ${controller.name} is still there; it will be tried again`);
+    }
+    await this.#opened.remove(key);
+  }
+
+  async #connect({ nqn, transport }: Way, first: Transport, secrets: Secrets, call: Call): Promise<void> {
+    const { hostnqn, hostid, ...options } = transport.options;
+    const own = hostnqn && hostid ? { nqn: hostnqn, id: hostid } : await hostIdentity(this.#ports.hostRoot);
+    const authentication = Object.entries(dhchap).flatMap(([option, key]) => {
+      const value = secrets[key];
+      if (value === undefined) return [];
+      if (/^DHHC-1:[0-9]{2}:[A-Za-z0-9+/=]{1,200}:$/.test(value)) return [[option, value] as const];
+      throw new CsiError("invalid-argument", `the secret ${key} is not of the form DHHC-1:…: (nvme gen-dhchap-key)`);
+    });
+    const pairs = [
+      ["nqn", nqn],
+      ["transport", first.type],
+      ["traddr", first.address],
+      ...(first.service ? [["trsvcid", first.service] as const] : []),
+      ["hostnqn", hostnqn ?? own.nqn],
+      ["hostid", hostid ?? own.id],
+      ...Object.entries(options),
+      ...authentication,
+    ] as const;
+    const task = `connecting to ${nqn} at ${transportText(transport)}`;
+    const text = pairs.map(([name, value]) => (value === "" ? name : `${name}=${value}`)).join(",");
+    const output = await this.#write(text, task, call);
+    if (output.exitCode !== 0) throw refused(output, task);
+  }
+
+  /** The kernel takes a connection as one write to its device, by a program: it answers only when it has reached the subsystem. */
+  async #write(text: string, task: string, call: Call): Promise<Output> {
+    const { runner, host, devices } = this.#ports;
+    const device = join(devices, "nvme-fabrics");
+    const argv = ["dd", `of=${device}`, "bs=4096", "iflag=fullblock", "conv=notrunc,nocreat", "status=none"] as const;
+    const write = () =>
+      runner.run({ argv, stdin: text, timeoutMs: connectMs }, call.signal).catch((error: unknown) => {
+        throw commandFailure(error, task);
+      });
+    const output = await write();
+    if (!/No such (?:file|device)/.test(output.stderr)) return output;
+    // The module of the transport brings that of the device with it.
+    const module = `nvme-${/transport=([a-z]+)/.exec(text)?.[1]}`;
+    await host.run({ argv: ["modprobe", module] }, call.signal).catch(() => {});
+    return await write();
+  }
+}
+
+const keyOf = ({ nqn, transport }: Way): string => `nvmeof ${nqn} ${transportText(transport)}`;
+
+/** The kernel takes and shows addresses only. Without an answer of the resolver there are none. */
+async function addressed(transport: Transport, signal: AbortSignal): Promise<readonly Transport[]> {
+  const { type, address } = transport;
+  if (type === "fc" || isIP(address)) return [transport];
+  const found = await bounded(lookup(address, { all: true }), `resolving ${address}`, signal).catch(() => []);
+  return found.map(each => ({ ...transport, address: each.address }));
+}
+
+/** What dd(1) says is the kernel's word for the error number. */
+function refused({ stderr, exitCode }: Output, task: string): CsiError {
+  const words = stderr.trim().split("\n").at(-1)?.slice(-200) ?? "";
+  if (/already in progress/.test(words)) return new CsiError("unavailable", `${task}: the kernel is at it already`);
+  if (/No such (?:file|device)/.test(words)) {
+    const advice = "load the module of the transport on this node (nvme-tcp, nvme-rdma, nvme-fc)";
+    return new CsiError("failed-precondition", `${task}: this node cannot connect to NVMe over fabrics; ${advice}`);
+  }
+  const isRefused = /Permission denied|not permitted|Key was rejected|Required key/i.test(words);
+  return new CsiError(
+    isRefused ? "unauthenticated" : "unavailable",
+    `${task} failed: ${words || `exit code ${exitCode}`}; see the kernel's log of this node`,
+  );
+}

@@ -1,0 +1,44 @@
+import type { Attacher, Device, Note, Wanted } from "../../lib/node/attacher.ts";
+import { MountTable } from "../../lib/node/mount-table.ts";
+import { callOf, writer } from "./lab.ts";
+
+/** One volume as the node's stage keeps it: its notes outlive the attacher, which is a new one for each call. */
+export class FakeVolume {
+  readonly volumeId: string;
+  readonly context: Readonly<Record<string, string>>;
+  notes: Record<string, string> = {};
+
+  constructor(volumeId: string, context: Readonly<Record<string, string>>) {
+    this.volumeId = volumeId;
+    this.context = context;
+  }
+
+  readonly note: Note = async notes => {
+    for (const [key, value] of Object.entries(notes)) {
+      if (value === undefined) delete this.notes[key];
+      else this.notes[key] = value;
+    }
+  };
+
+  async attach(host: Host, secrets: Readonly<Record<string, string>> = {}): Promise<Device> {
+    const { volumeId, context, notes, note } = this;
+    const given = { publishContext: {}, capability: writer, readonly: false, table: new MountTable([]) };
+    const wanted: Wanted = { volumeId, context, notes, ...given };
+    const attached = await host.attacher().attach(wanted, note, { ...callOf(), secrets });
+    if (attached.kind === "device") return attached;
+    throw new Error(`attached as ${attached.kind}`);
+  }
+
+  async detach(host: Host, ...others: readonly FakeVolume[]): Promise<void> {
+    await host.attacher().detach?.(this, others, callOf());
+  }
+
+  async grown(host: Host, least?: bigint): Promise<bigint | undefined> {
+    return await host.attacher().grown?.(this, least, callOf());
+  }
+}
+
+/** What gives attachers. */
+interface Host {
+  attacher(): Attacher;
+}

@@ -1,0 +1,143 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { FakeVolume } from "../fake-volume.ts";
+import { codeOf } from "../lab.ts";
+import { FakeHost, nqn } from "./fake-host.ts";
+
+const one = "10.0.0.1:4420";
+const two = "10.0.0.2:4420";
+
+const volume = (id = "a", more: Readonly<Record<string, string>> = {}) =>
+  new FakeVolume(id, { node_attach_driver: "nvmeof", nqn, nsid: "1", transport: `tcp://${one}`, ...more });
+const both = { transports: `tcp://${one},tcp://10.0.0.2` };
+
+test("a namespace is attached once, is the same disk when attached again, and leaves nothing", async () => {
+  using host = new FakeHost(one);
+  const a = volume();
+  const device = await a.attach(host);
+  expect(device).toEqual({ kind: "device", path: `${host.root}/dev/nvme0n1`, number: "259:1", identity: "uuid.1" });
+  expect(await a.attach(host)).toEqual(device);
+  expect(host.controllers).toEqual(["nvme0"]);
+  for (let times = 0; times < 2; times++) await a.detach(host);
+  expect(host.controllers).toEqual([]);
+});
+
+test("every way is connected, and a dead one does no harm", async () => {
+  using host = new FakeHost(one, two);
+  const a = volume("a", { transports: `tcp://10.0.0.3,${both.transports}` });
+  await a.attach(host);
+  expect(host.controllers).toEqual(["nvme0", "nvme1"]);
+  await a.attach(host);
+  expect(host.controllers.length).toBe(2);
+  await a.detach(host);
+  expect(host.controllers).toEqual([]);
+});
+
+test("a node is known by its host's identity, or by one that follows from its machine and from no other", async () => {
+  const identities = new Set<string>();
+  for (const machine of ["0", "1", "1"]) {
+    using host = new FakeHost(one);
+    host.write("etc/machine-id", `${machine.repeat(32)}\n`);
+    await volume().attach(host);
+    identities.add(/hostnqn=[^,]+,hostid=[^,]+/.exec(host.asked[0] ?? "")?.[0] ?? "");
+  }
+  expect(identities.size).toBe(2);
+  using host = new FakeHost(one);
+  const id = "11111111-2222-3333-4444-555555555555";
+  host.write("etc/nvme/hostnqn", "nqn.2014-08.org.nvmexpress:uuid:own\n");
+  host.write("etc/nvme/hostid", `${id}\n`);
+  await volume().attach(host);
+  expect(host.asked[0]).toContain(`hostnqn=nqn.2014-08.org.nvmexpress:uuid:own,hostid=${id}`);
+});
+
+test("a secret reaches the kernel, and stands in no command line", async () => {
+  using host = new FakeHost(one);
+  host.secret = "DHHC-1:00:c2VjcmV0:";
+  expect(await codeOf(volume().attach(host))).toBe("unauthenticated");
+  expect(await codeOf(volume().attach(host, { "dhchap-secret": "a,traddr=b" }))).toBe("invalid-argument");
+  await volume().attach(host, { "dhchap-secret": host.secret });
+  expect(host.ran.filter(line => line.includes("DHHC"))).toEqual([]);
+});
+
+test("options of a transport are those of nvme connect", async () => {
+  using host = new FakeHost(one);
+  const more = { transport: `tcp://${one}?nr-io-queues=2&ctrl-loss-tmo=60&hdr-digest` };
+  await volume("a", more).attach(host);
+  expect(host.asked[0]).toMatch(/,nr_io_queues=2,ctrl_loss_tmo=60,hdr_digest$/);
+});
+
+test.each([
+  { nqn: "nqn.2005-10.org.example:a,traddr=b" },
+  { nsid: "0" },
+  { nsid: "1;2" },
+  { transport: "" },
+  { transport: "udp://10.0.0.1" },
+  { transport: "tcp://-a" },
+  { transport: "tcp://a?concat=b" },
+  { transport: "tcp://a?nr-io-queues=1%2C2" },
+])("a volume context with %p is refused before anything is run", async more => {
+  using host = new FakeHost(one);
+  expect(await codeOf(volume("a", more as never).attach(host))).toBe("invalid-argument");
+  expect(host.ran).toEqual([]);
+});
+
+test("another namespace of the same subsystem keeps the connections", async () => {
+  using host = new FakeHost(one, two);
+  host.namespaces.set("2", 8);
+  const [a, b] = [volume("a", both), volume("b", { ...both, nsid: "2" })];
+  await a.attach(host);
+  await b.attach(host);
+  await a.detach(host, b);
+  expect(host.controllers.length).toBe(2);
+  await b.detach(host);
+  expect(host.controllers).toEqual([]);
+});
+
+test("a connection that csimux did not make stays", async () => {
+  using host = new FakeHost(one, two);
+  host.foreign(one);
+  const a = volume("a", both);
+  await a.attach(host);
+  expect(host.controllers.length).toBe(2);
+  await a.detach(host);
+  expect(host.controllers).toEqual(["nvme0"]);
+});
+
+test("a connection that somebody else made after a restart of the machine stays", async () => {
+  using host = new FakeHost(one);
+  const a = volume();
+  await a.attach(host);
+  host.boot("second");
+  host.foreign(one);
+  await a.detach(host);
+  expect(host.controllers.length).toBe(1);
+});
+
+test("a namespace that comes late, or grows late, is waited for", async () => {
+  using host = new FakeHost(one);
+  host.namespaces.clear();
+  host.before = line => {
+    if (line.includes("rescan_controller")) host.namespaces.set("1", host.namespaces.has("1") ? 16 : 8);
+  };
+  const a = volume();
+  await a.attach(host);
+  expect(await a.grown(host, 16n << 20n)).toBe(16n << 20n);
+});
+
+test("whatever step an attach or a detach is cut at, a repetition leaves nothing", async () => {
+  for (let cut = 0, reached = true; reached; cut++) {
+    using host = new FakeHost(one, two);
+    const a = volume("a", both);
+    let count = 0;
+    host.before = () => {
+      if (count++ === cut) throw new CsiError("unavailable", "cut");
+    };
+    await codeOf(a.attach(host));
+    if (count <= cut) await codeOf(a.detach(host));
+    reached = count > cut;
+    host.before = () => {};
+    if (cut % 2 === 0) expect(await codeOf(a.attach(host))).toBe("ok");
+    await a.detach(host);
+    expect({ cut, left: host.controllers }).toEqual({ cut, left: [] });
+  }
+});

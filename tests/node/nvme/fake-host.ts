@@ -1,0 +1,128 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
+import { nvmeof } from "../../../lib/node/attach/nvmeof.ts";
+import type { Attacher } from "../../../lib/node/attacher.ts";
+
+const done = (exitCode = 0, stderr = ""): Output => ({ exitCode, stderr, stdout: "" });
+
+export const nqn = "nqn.2005-10.org.example:one";
+
+/** A node whose kernel speaks NVMe over TCP, with its own multipath: a folder that stands for /sys and changes as it is written. */
+export class FakeHost implements CommandRunner {
+  readonly where = "fake";
+  readonly root = mkdtempSync(join(tmpdir(), "csimux-nvme-"));
+  readonly ran: string[] = [];
+  /** What was written to the device of connections. */
+  readonly asked: string[] = [];
+  /** Ports that answer, as "address:service". */
+  readonly alive = new Set<string>();
+  /** Namespace number → size in MiB. */
+  readonly namespaces = new Map([["1", 8]]);
+  /** The secret that the subsystem wants. */
+  secret: string | undefined;
+  before: (line: string) => void = () => {};
+  #next = 0;
+
+  constructor(...ways: string[]) {
+    for (const way of ways) this.alive.add(way);
+    for (const folder of ["sys/class/nvme", "sys/class/nvme-subsystem", "sys/class/block", "dev"])
+      mkdirSync(join(this.root, folder), { recursive: true });
+    this.write("sys/module/nvme_core/parameters/multipath", "Y\n");
+    this.write("etc/machine-id", "0123456789abcdef0123456789abcdef\n");
+    this.write("proc/net/unix", "\n");
+    this.boot("first");
+  }
+
+  /** The machine starts: connections are gone. */
+  boot(id: string): void {
+    this.write("proc/sys/kernel/random/boot_id", `${id}\n`);
+    for (const name of this.controllers) this.#end(name);
+  }
+
+  attacher(): Attacher {
+    const at = (name: string) => join(this.root, name);
+    const places = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened"), hostRoot: this.root };
+    return nvmeof({ runner: this, host: this, ...places });
+  }
+
+  get controllers(): readonly string[] {
+    return readdirSync(join(this.root, "sys/class/nvme")).sort();
+  }
+
+  async run({ argv, stdin }: Command): Promise<Output> {
+    const line = argv.join(" ");
+    this.ran.push(line);
+    this.before(line);
+    if (argv[0] !== "dd") return done();
+    const path = (argv[1] ?? "").slice(3 + this.root.length + 1);
+    if (path === "dev/nvme-fabrics") return this.#connect(stdin ?? "");
+    const [, name = "", action] =
+      /^sys\/class\/nvme\/(nvme[0-9]+)\/(delete_controller|rescan_controller)$/.exec(path) ?? [];
+    if (!this.controllers.includes(name)) return done(1, "dd: No such file or directory");
+    if (action === "delete_controller") this.#end(name);
+    else this.#namespaces();
+    return done();
+  }
+
+  /** A connection that csimux did not make. */
+  foreign(way: string): void {
+    this.#controller(way);
+  }
+
+  #connect(text: string): Output {
+    this.asked.push(text);
+    const value = (key: string) => new RegExp(`(?:^|,)${key}=([^,]*)`).exec(text)?.[1];
+    const way = `${value("traddr")}:${value("trsvcid")}`;
+    if (!this.alive.has(way)) return done(1, "dd: error writing '/dev/nvme-fabrics': Connection refused");
+    if (value("dhchap_secret") !== this.secret)
+      return done(1, "dd: error writing '/dev/nvme-fabrics': Operation not permitted");
+    this.#controller(way);
+    return done();
+  }
+
+  #controller(way: string): void {
+    const name = `nvme${this.#next++}`;
+    const [address, service] = way.split(":");
+    const texts = {
+      subsysnqn: nqn,
+      transport: "tcp",
+      address: `traddr=${address},trsvcid=${service},src_addr=10.0.0.9`,
+      state: "live",
+      uevent: "x",
+    };
+    for (const [file, text] of Object.entries(texts)) this.write(`sys/class/nvme/${name}/${file}`, `${text}\n`);
+    this.write("sys/class/nvme-subsystem/nvme-subsys0/subsysnqn", `${nqn}\n`);
+    this.#namespaces();
+  }
+
+  #namespaces(): void {
+    for (const [nsid, mebibytes] of this.namespaces) {
+      const folder = `sys/class/nvme-subsystem/nvme-subsys0/nvme0n${nsid}`;
+      const texts = { nsid, size: mebibytes * 2048, wwid: `uuid.${nsid}`, dev: `259:${nsid}` };
+      for (const [file, text] of Object.entries(texts)) this.write(`${folder}/${file}`, `${text}\n`);
+      mkdirSync(join(this.root, folder, "holders"), { recursive: true });
+      this.write(`dev/nvme0n${nsid}`, "");
+      const link = join(this.root, "sys/class/block", `nvme0n${nsid}`);
+      if (!existsSync(link)) symlinkSync(join(this.root, folder), link);
+    }
+  }
+
+  #end(name: string): void {
+    rmSync(join(this.root, "sys/class/nvme", name), { recursive: true });
+    if (this.controllers.length > 0) return;
+    rmSync(join(this.root, "sys/class/nvme-subsystem/nvme-subsys0"), { recursive: true });
+    for (const nsid of this.namespaces.keys())
+      rmSync(join(this.root, "sys/class/block", `nvme0n${nsid}`), { force: true });
+  }
+
+  write(path: string, text: string): void {
+    mkdirSync(dirname(join(this.root, path)), { recursive: true });
+    writeFileSync(join(this.root, path), text);
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.root, { recursive: true, force: true });
+  }
+}
