@@ -40,6 +40,11 @@ export interface Disks {
   prepare(device: Device, wanted: DiskWanted, call: Call): Promise<Mountable>;
   /** Makes a file system use the whole of its device, if it does not. Also called after every mount that may write. */
   grow(mounted: MountedDisk, call: Call): Promise<void>;
+  /**
+   * Has the kernel refuse all writes to a disk, or take them again: a read-only bind mount of a device file keeps nobody from
+   * writing to the device. Throws "unavailable".
+   */
+  protect(path: string, isProtected: boolean, call: Call): Promise<void>;
   /** The size of the disk behind a device file. Throws "unavailable" when it is gone. */
   bytes(path: string): Promise<bigint>;
 }

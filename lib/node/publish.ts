@@ -3,6 +3,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
 import { digest } from "./digest.ts";
+import type { Disks } from "./disks.ts";
 import { ensureFile, ensureFolder, removeEntry } from "./entries.ts";
 import { bindFlags, lackingFlags } from "./flags.ts";
 import { silent } from "./health.ts";
@@ -11,6 +12,7 @@ import { type Bind, type Mounts, misfit } from "./mounts.ts";
 import { withoutPasswords } from "./options.ts";
 import { isOwn, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
+import { RawReading } from "./raw.ts";
 import { isTarget, lastingContext, type Published, type Records, type StageRecord, stagedAt } from "./records.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, stageRecord } from "./stage.ts";
@@ -26,11 +28,13 @@ export class Publishing {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #reading: RawReading;
 
-  constructor(attachers: Attachers, mounts: Mounts, records: Records) {
+  constructor(attachers: Attachers, mounts: Mounts, records: Records, disks: Disks) {
     this.#attachers = attachers;
     this.#mounts = mounts;
     this.#records = records;
+    this.#reading = new RawReading(disks);
   }
 
   /** Both paths are checked paths. */
@@ -66,6 +70,7 @@ export class Publishing {
     const own = await isOwn(volumeId, record, target, table, this.#records);
     if (!own) return refuseForeign(volumeId, target, table);
     await this.#mounts.unmount(target, table, call);
+    if (record) await this.#reading.end(record, target, table, call);
     await removeEntry(target, call.signal);
     if (record && isTarget(record, target)) await this.#strike(record, target, call);
   }
@@ -143,6 +148,7 @@ export class Publishing {
         `volume "${staged.volumeId}" is published at ${bind.at} with other arguments; unpublish it first`,
       );
     }
+    await this.#reading.begin(staged, entry, table, call);
     if (!earlier) await this.#records.save(withEntry(staged, entry));
     if (lackingFlags(bind.flags, top?.options ?? []).length > 0)
       await this.#mounts.protect(bind.at, identity, bind.flags, table, call.signal);
@@ -153,6 +159,7 @@ export class Publishing {
     await this.#records.save(withEntry(staged, entry));
     let made = false;
     try {
+      await this.#reading.begin(staged, entry, table, call);
       made = await (staged.kind === "block" ? ensureFileIn : ensureFolder)(bind.at, call.signal);
       await this.#mounts.bind(bind, table, call.signal);
     } catch (error) {

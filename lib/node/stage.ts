@@ -22,8 +22,11 @@ const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reade
 export const isReadOnly = (mode: AccessMode): boolean => readers.has(mode);
 
 /** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode, N-04). */
-export const flagsOf = (capability: Capability): readonly string[] =>
-  bindFlags(isReadOnly(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
+export const flagsOf = (capability: Capability): readonly string[] => {
+  // A device file is no file system: no flag of its mount says anything about the device.
+  if (capability.kind === "block") return [];
+  return bindFlags(isReadOnly(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
+};
 
 /** Throws "failed-precondition" for a capability that volumes of this protocol do not have (CSI NodeStageVolume). */
 export function checkAccess(attacher: Attacher, capability: Capability, volumeId: string): void {

@@ -65,7 +65,7 @@ export class NodeVolumes {
       turns,
       mountFlags,
     );
-    this.#publishing = new Publishing(attachers, this.#mounts, this.#records);
+    this.#publishing = new Publishing(attachers, this.#mounts, this.#records, disks);
     this.#growing = new Growing(attachers, disks, turns);
     this.#usages = new Usages(runner);
   }

@@ -81,7 +81,7 @@ test(
     await withTarget(async grow => {
       const wrong = { ...secrets, "node-db.node.session.auth.password": "not-the-secret" };
       const refused = show(world, volume(), { secrets: wrong, capability: mounting("ext4") });
-      await expect(refused).rejects.toThrow("authorization failure");
+      await expect(refused).rejects.toThrow("UNAUTHENTICATED");
       expect(await sessions()).toBe(0);
       await livesMounted(world, { volume: volume(), options: { secrets } }, "ext4", grow);
     }, chap);

@@ -69,6 +69,7 @@ const disks: Disks = {
   async grow({ source, at }) {
     grown.push(`${source} ${at}`);
   },
+  protect: async () => {},
   bytes: async () => 16n << 20n,
 };
 

@@ -85,6 +85,14 @@ export class DiskFilesystems implements Disks {
     if (output.exitCode !== 0) throw failed(output, task);
   }
 
+  /** See Disks. */
+  async protect(path: string, isProtected: boolean, call: Call): Promise<void> {
+    const task = `making ${path} ${isProtected ? "read-only" : "writable"}`;
+    const argv = ["blockdev", isProtected ? "--setro" : "--setrw", path] as const;
+    const output = await run(this.#runner, { argv }, task, call.signal);
+    if (output.exitCode !== 0) throw failed(output, task);
+  }
+
   /** The type of the file system that is there in the end, or is made. Throws "failed-precondition" instead of guessing. */
   async #settled(
     { device, begun, found }: Look,

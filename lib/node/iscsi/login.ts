@@ -158,7 +158,10 @@ const codes: Readonly<Record<number, Code>> = { [exit.refused]: "unauthenticated
 function refused(output: Output, task: string): CsiError {
   const { exitCode, stderr } = output;
   const lines = stderr.split("\n").filter(line => line.trim() !== "");
-  const words = lines.at(-1)?.trim().slice(0, 300) || `iscsiadm ended with exit code ${exitCode}`;
+  // The last line sums up ("Could not log into all portals"); the reason stands before it.
+  const words =
+    (lines.find(line => line.includes("reported error")) ?? lines.at(-1))?.trim().slice(0, 300) ||
+    `iscsiadm ended with exit code ${exitCode}`;
   const advice = exitCode === exit.noDaemon ? "; iscsid of this node does not answer, start it" : "";
   return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}`);
 }

@@ -68,3 +68,56 @@ test.skipIf(!hasLoops)(
     expect(disk.hash()).toBe(before);
   },
 );
+
+const block = { ...writer, kind: "block" } as const;
+const writes = (path: string) =>
+  sh('printf x | dd of="$1" bs=512 conv=sync,notrunc,nocreat oflag=direct status=none', path);
+const publishing = (at: string, readonly: boolean) =>
+  ({ ...lab.publish("a", { context, capability: block }), targetPath: lab.at("pods", at), readonly }) as const;
+
+test.skipIf(!hasLoops)(
+  "a block device that is only read refuses writes until it is unpublished, for all or for none",
+  async () => {
+    using disk = new Disk();
+    const node = nodeOf(disk);
+    await mkdir(lab.at("pods"), { recursive: true });
+    await node.stage(lab.stage("a", { context, capability: block }), callOf());
+    for (let twice = 0; twice < 2; twice++) await node.publish(publishing("one", true), callOf());
+    expect(() => writes(lab.at("pods", "one"))).toThrow();
+    expect(await codeOf(node.publish(publishing("two", false), callOf()))).toBe("failed-precondition");
+    await node.publish(publishing("three", true), callOf());
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "one") }, callOf());
+    expect(() => writes(lab.at("pods", "three"))).toThrow();
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "three") }, callOf());
+
+    await node.publish(publishing("two", false), callOf());
+    writes(lab.at("pods", "two"));
+    expect(await codeOf(node.publish(publishing("one", true), callOf()))).toBe("failed-precondition");
+    expect((await node.stats({ volumeId: "a", path: lab.at("pods", "two") }, callOf())).usage).toMatchObject([
+      { total: 64n << 20n },
+    ]);
+    disk.grow(96);
+    expect(await node.expand({ volumeId: "a", path: lab.at("pods", "two") }, 96n << 20n, callOf())).toBe(96n << 20n);
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "two") }, callOf());
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  },
+);
+
+test.skipIf(!hasLoops)(
+  "a block device with a mode that only reads refuses writes, and takes them again when it is gone",
+  async () => {
+    using disk = new Disk();
+    const node = nodeOf(disk);
+    await mkdir(lab.at("pods"), { recursive: true });
+    const capability = { ...block, mode: "multi-node-reader-only" } as const;
+    const before = disk.hash();
+    await node.stage(lab.stage("a", { context, capability }), callOf());
+    await node.publish({ ...publishing("one", false), capability }, callOf());
+    expect(() => writes(lab.at("pods", "one"))).toThrow();
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "one") }, callOf());
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(disk.hash()).toBe(before);
+    writes(disk.path);
+  },
+);
