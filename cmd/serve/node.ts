@@ -3,6 +3,7 @@ import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
+import { answersTcp } from "../../lib/io/answers.ts";
 import { hostRunner } from "../../lib/io/host.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { attachers } from "../../lib/node/attachers.ts";
@@ -51,6 +52,7 @@ export function openNode(options: ServeOptions, host: Host, main: MainFile, { in
       sys: "/sys",
       proc: "/proc",
       hostRoot: existsSync(hostRoot) ? hostRoot : "/",
+      answers: answersTcp,
       opened: join(state, "opened"),
     }),
     disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),

@@ -1,5 +1,6 @@
 import type { Access, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
+import type { Answers } from "../io/answers.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { MountWords } from "./mount-words.ts";
@@ -119,6 +120,8 @@ export interface AttacherPorts {
   readonly proc: string;
   /** Where the host's root is seen from here: the folder that `host` runs in. */
   readonly hostRoot: string;
+  /** Whether a server can be reached at all. */
+  readonly answers: Answers;
   /** A folder for what csimux opened on this node; must survive restarts. */
   readonly opened: string;
 }

@@ -96,7 +96,14 @@ export class Lab {
 
   /** What attachers work with here, below the lab's folder where that is possible. */
   ports(runner: CommandRunner, more: Partial<AttacherPorts> = {}): AttacherPorts {
-    const places = { devices: "/dev", sys: "/sys", proc: "/proc", hostRoot: "/", opened: this.at("opened") };
+    const places = {
+      devices: "/dev",
+      sys: "/sys",
+      proc: "/proc",
+      hostRoot: "/",
+      opened: this.at("opened"),
+      answers: async () => true,
+    };
     return { runner, host: runner, hostMounts: false, hostFolders: async () => undefined, ...places, ...more };
   }
 

@@ -39,7 +39,7 @@ class Iscsi implements Attacher {
     this.#multipath = new Multipath(host, this.#sysfs, join(proc, "net/unix"));
     const opened = new Opened(folder, join(proc, "sys/kernel/random/boot_id"));
     this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
-    this.#ways = new Ways(this.#login, this.#sysfs);
+    this.#ways = new Ways(this.#login, this.#sysfs, ports.answers);
   }
 
   /** Volumes of one target share its sessions. */

@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { Answers } from "../../io/answers.ts";
 import { soon } from "../soon.ts";
 import type { Sysfs } from "../sysfs.ts";
 import { within } from "../wait.ts";
@@ -20,10 +21,12 @@ const scanMs = 3_000;
 export class Ways {
   readonly #login: Login;
   readonly #sysfs: Sysfs;
+  readonly #answers: Answers;
 
-  constructor(login: Login, sysfs: Sysfs) {
+  constructor(login: Login, sysfs: Sysfs, answers: Answers) {
     this.#login = login;
     this.#sysfs = sysfs;
+    this.#answers = answers;
   }
 
   /**
@@ -42,9 +45,8 @@ export class Ways {
         });
         return undefined;
       });
-    const sessions = all
-      ? await soon(target.portals.map(open), graceMs, call.signal)
-      : await this.#first(target, open, call);
+    const portals = await this.#worthTrying(target, all, call);
+    const sessions = all ? await soon(portals.map(open), graceMs, call.signal) : await first(portals, open);
     if (sessions.length > 0) return sessions;
     throw (
       failures.find(error => error instanceof CsiError && error.code === "unauthenticated") ??
@@ -53,21 +55,21 @@ export class Ways {
     );
   }
 
-  /** Portals with a session come first. */
-  async #first(
-    target: Target,
-    open: (portal: Portal) => Promise<Session | undefined>,
-    call: Call,
-  ): Promise<readonly Session[]> {
-    const known = await Promise.all(
-      target.portals.map(async portal => ((await this.#login.find(target, portal, call))?.isLoggedIn ? 0 : 1)),
-    );
-    const order = target.portals.map((portal, index) => ({ portal, rank: known[index] ?? 1 }));
-    for (const { portal } of order.sort((a, b) => a.rank - b.rank)) {
-      const session = await open(portal);
-      if (session) return [session];
-    }
-    return [];
+  /**
+   * Portals with a working session, and those that answer: open-iscsi takes half a minute to give a dead one up. All of them when
+   * none does, because this process may not be in the network that sessions are made in.
+   */
+  async #worthTrying(target: Target, all: boolean, call: Call): Promise<readonly Portal[]> {
+    const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
+    const known = target.portals.filter((_, index) => sessions[index]?.isLoggedIn);
+    if (!all && known.length > 0) return known;
+    const rest = target.portals.filter(portal => !known.includes(portal));
+    const answers = await Promise.all(rest.map(({ host, port }) => this.#answers(host, port, call.signal)));
+    const worth = [...known, ...rest.filter((_, index) => answers[index])];
+    if (worth.length === 0) return target.portals;
+    const silent = target.portals.filter(portal => !worth.includes(portal)).map(portalText);
+    if (silent.length > 0) call.log.warn("portals of a target do not answer", { iqn: target.iqn, portals: silent });
+    return worth;
   }
 
   /**
@@ -111,6 +113,18 @@ export class Ways {
     };
     return await within(unitMs, ask, `looking for LUN ${lun} of ${iqn}`, call.signal);
   }
+}
+
+/** The first that works, one after the other. */
+async function first<T>(
+  portals: readonly Portal[],
+  open: (portal: Portal) => Promise<T | undefined>,
+): Promise<readonly T[]> {
+  for (const portal of portals) {
+    const session = await open(portal);
+    if (session) return [session];
+  }
+  return [];
 }
 
 const said = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");

@@ -89,6 +89,18 @@ test("without multipath one way is used, the first that answers, and the others 
   expect(left(host)).toEqual(nothing);
 });
 
+test("a dead portal is not even tried while others answer, and all are where none is seen to answer", async () => {
+  using host = new FakeHost(one, two);
+  host.portals.set(one, { alive: false });
+  await volumeOf("a", both).attach(host);
+  expect(host.ran.filter(line => line.includes(`${one} --login`))).toEqual([]);
+  using other = new FakeHost(one, two);
+  other.portals.set(one, { alive: false });
+  other.probes = false;
+  await volumeOf("a", both).attach(other);
+  expect(other.ran.filter(line => line.includes("--login")).length).toBe(2);
+});
+
 test("with multipath every portal is used, the map is the disk, and a dead portal does no harm", async () => {
   using host = new FakeHost(one, two, "10.0.0.3:3260");
   host.multipath = true;

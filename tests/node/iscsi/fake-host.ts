@@ -40,6 +40,8 @@ export class FakeHost implements CommandRunner {
   /** Whether multipathd runs and makes maps. */
   multipath = false;
   mapBusy = 0;
+  /** Whether csimux is in the network of the portals. */
+  probes = true;
   /** Called before a program does anything; may throw in its place. */
   before: (line: string) => void = () => {};
   #next = 1;
@@ -65,7 +67,9 @@ export class FakeHost implements CommandRunner {
     this.#write("proc/net/unix", `Num RefCount Protocol\n0: 2 ${socket}\n`);
     const at = (name: string) => join(this.root, name);
     const ports = { sys: at("sys"), devices: at("dev"), proc: at("proc"), opened: at("opened") };
-    return iscsi({ runner: this, host: this, hostRoot: this.root, ...ports });
+    const answers = async (host: string, port: number) =>
+      this.probes && (this.portals.get(`${host}:${port}`)?.alive ?? false);
+    return iscsi({ runner: this, host: this, hostRoot: this.root, answers, ...ports });
   }
 
   get sessions(): readonly string[] {
