@@ -4,6 +4,7 @@ import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
+import { Turns } from "../../io/turns.ts";
 import { bounded } from "../files.ts";
 import type { Opened } from "../opened.ts";
 import type { Sysfs } from "../sysfs.ts";
@@ -13,10 +14,21 @@ import { goesTo, type Session, sessionsOf } from "./sessions.ts";
 import { type Portal, portalText, type Target } from "./target.ts";
 
 /** Exit codes of iscsiadm(8). */
-const exit = { noSession: 2, sessionExists: 15, noDaemon: 20, noRecord: 21, refused: 24, missing: 127 } as const;
+const exit = {
+  noSession: 2,
+  database: 6,
+  sessionExists: 15,
+  noDaemon: 20,
+  noRecord: 21,
+  refused: 24,
+  missing: 127,
+} as const;
 
 /** A portal that does not answer is given up after this; open-iscsi itself stops a little earlier. */
 const loginMs = 25_000;
+
+/** open-iscsi's database answers with an error while another iscsiadm changes it; for so long it is asked again, in milliseconds. */
+const databaseMs = 5_000;
 
 /** How long the kernel may take to show what iscsiadm reported, in milliseconds. */
 const showMs = 5_000;
@@ -37,6 +49,7 @@ export class Login {
   readonly #root: string;
   readonly #sysfs: Sysfs;
   readonly #opened: Opened;
+  readonly #turns = new Turns();
 
   constructor({ host, hostRoot, sysfs, opened }: LoginPorts) {
     this.#host = host;
@@ -94,11 +107,6 @@ export class Login {
     await this.#opened.remove(key);
   }
 
-  /** Whether csimux opened the session with one portal since the machine started. */
-  async isOwn(target: Target, portal: Portal): Promise<boolean> {
-    return (await this.#opened.has(keyOf(target, portal))) === "now";
-  }
-
   async #logout({ id, iqn }: Session, call: Call): Promise<void> {
     const task = `logging out of ${iqn}`;
     const output = await this.#iscsiadm(["-m", "session", "-r", id, "-u"], task, call.signal);
@@ -132,14 +140,21 @@ export class Login {
     return this.#iscsiadm(argv, `asking for ${target.iqn}`, signal, timeoutMs);
   }
 
+  /** One at a time for each database, except where the network is waited for. */
   async #iscsiadm(words: readonly string[], task: string, signal: AbortSignal, timeoutMs = 30_000): Promise<Output> {
-    const command = { argv: ["iscsiadm", ...words], timeoutMs } as const;
-    const output = await this.#host
-      .run({ ...command, argv: ["iscsiadm", ...words] }, signal)
-      .catch((error: unknown) => {
-        throw commandFailure(error, task);
-      });
-    if (output.exitCode !== exit.missing) return output;
+    const ask = async () => {
+      const output = await this.#host
+        .run({ argv: ["iscsiadm", ...words], timeoutMs }, signal)
+        .catch((error: unknown) => {
+          throw commandFailure(error, task);
+        });
+      last = output;
+      return output.exitCode === exit.database ? undefined : output;
+    };
+    let last: Output | undefined;
+    const waited = () => within(databaseMs, ask, task, signal);
+    const output = (words.includes("-o") ? await this.#turns.take("", signal, waited) : await waited()) ?? last;
+    if (output && output.exitCode !== exit.missing) return output;
     throw new CsiError("failed-precondition", `${task}: this node has no iscsiadm; install open-iscsi on it`);
   }
 }

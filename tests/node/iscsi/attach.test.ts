@@ -101,6 +101,16 @@ test("a dead portal is not even tried while others answer, and all are where non
   expect(other.ran.filter(line => line.includes("--login")).length).toBe(2);
 });
 
+test("a database of open-iscsi that is busy is asked again", async () => {
+  using host = new FakeHost(one);
+  host.databaseBusy = 3;
+  const volume = volumeOf("a");
+  await volume.attach(host);
+  host.databaseBusy = 2;
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
 test("with multipath every portal is used, the map is the disk, and a dead portal does no harm", async () => {
   using host = new FakeHost(one, two, "10.0.0.3:3260");
   host.multipath = true;

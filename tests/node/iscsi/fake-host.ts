@@ -40,6 +40,7 @@ export class FakeHost implements CommandRunner {
   /** Whether multipathd runs and makes maps. */
   multipath = false;
   mapBusy = 0;
+  databaseBusy = 0;
   /** Whether csimux is in the network of the portals. */
   probes = true;
   /** Called before a program does anything; may throw in its place. */
@@ -94,7 +95,7 @@ export class FakeHost implements CommandRunner {
     this.ran.push(line);
     this.before(line);
     const [program, ...words] = argv;
-    if (program === "iscsiadm") return this.#iscsiadm(words);
+    if (program === "iscsiadm") return this.databaseBusy-- > 0 ? done(6, "database failure") : this.#iscsiadm(words);
     if (program === "dd") return this.#attribute((words[0] ?? "").slice(3 + this.root.length + 5), stdin ?? "");
     if (program === "multipath") return this.#multipath(words);
     return done();
