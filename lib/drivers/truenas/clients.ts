@@ -1,4 +1,7 @@
+import { CsiError } from "../../core/errors.ts";
+import { ApiError } from "./api-error.ts";
 import { type Api, apiOf, Client } from "./client.ts";
+import { explainApi } from "./meaning.ts";
 import { type Server, serverKey } from "./server.ts";
 
 /** The clients of this process, one for each system and account, with how many connections use each. */
@@ -12,7 +15,7 @@ export function leasedApi(server: Server, connection: string): { readonly api: A
   entry.users++;
   let held = true;
   return {
-    api: apiOf(entry.client, connection),
+    api: naming(apiOf(entry.client, connection), connection),
     release() {
       if (!held) return;
       held = false;
@@ -21,5 +24,26 @@ export function leasedApi(server: Server, connection: string): { readonly api: A
       known.delete(key);
       entry.client.close();
     },
+  };
+}
+
+/**
+ * An API whose failures name the connection, where it was the way to the system that failed. What the system refused stays an
+ * ApiError: whoever asked knows what that means.
+ */
+function naming(api: Api, connection: string): Api {
+  const named = (error: unknown): unknown => {
+    const known = error instanceof ApiError ? undefined : explainApi(error);
+    return known ? new CsiError(known.code, `connection "${connection}": ${known.text}`, { cause: error }) : error;
+  };
+  const told = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((error: unknown) => {
+      throw named(error);
+    });
+  return {
+    where: api.where,
+    version: signal => told(api.version(signal)),
+    call: (method, params, signal) => told(api.call(method, params, signal)),
+    job: (method, params, signal) => told(api.job(method, params, signal)),
   };
 }

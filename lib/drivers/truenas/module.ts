@@ -2,6 +2,8 @@ import type { Protocol } from "../../core/protocols.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 import { zfsParameters, zfsTerritory } from "../zfs/facts.ts";
+import { devices, filesystems } from "../zfs/open.ts";
+import { openTrueNas } from "./open.ts";
 import {
   freenasApiIscsiSchema,
   freenasApiNfsSchema,
@@ -12,6 +14,10 @@ import {
   freenasNvmeofSchema,
   freenasSmbSchema,
 } from "./schema.ts";
+import { IscsiShare } from "./shares/iscsi.ts";
+import { NfsShare } from "./shares/nfs.ts";
+import { NvmeofShare } from "./shares/nvmeof.ts";
+import { SmbShare } from "./shares/smb.ts";
 
 /** Both names of a driver: the product was FreeNAS once. */
 const names = (rest: string): readonly string[] => [`freenas-${rest}`, `truenas-${rest}`];
@@ -24,14 +30,134 @@ const facts = (protocol: Protocol): DriverFacts =>
     territory: zfsTerritory,
   });
 
-/** TrueNAS, with ZFS over SSH or all over its API. Files are checked; nothing can be opened yet. */
-export const truenas: readonly DriverModule[] = [
-  driverModule({ names: names("nfs"), facts: facts("nfs"), schema: freenasNfsSchema }),
-  driverModule({ names: names("smb"), facts: facts("smb"), schema: freenasSmbSchema }),
-  driverModule({ names: names("iscsi"), facts: facts("iscsi"), schema: freenasIscsiSchema }),
-  driverModule({ names: names("nvmeof"), facts: facts("nvmeof"), schema: freenasNvmeofSchema }),
-  driverModule({ names: names("api-nfs"), facts: facts("nfs"), schema: freenasApiNfsSchema }),
-  driverModule({ names: names("api-smb"), facts: facts("smb"), schema: freenasApiSmbSchema }),
-  driverModule({ names: names("api-iscsi"), facts: facts("iscsi"), schema: freenasApiIscsiSchema }),
-  driverModule({ names: names("api-nvmeof"), facts: facts("nvmeof"), schema: freenasApiNvmeofSchema }),
+/** The API refuses a quota below this many bytes. */
+const leastQuota = 1n << 30n;
+
+/** Volumes that are file systems, made by the API, which has no word for lists of access control as a command line has. */
+const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datasetPermissionsAclsBinary">) => ({
+  ...filesystems({ ...section, datasetPermissionsAcls: undefined, datasetPermissionsAclsBinary: "" }),
+  least: section.datasetEnableQuotas ? leastQuota : undefined,
+});
+
+/** TrueNAS through its API alone. */
+const overApi: readonly DriverModule[] = [
+  driverModule({
+    names: names("api-nfs"),
+    facts: facts("nfs"),
+    schema: freenasApiNfsSchema,
+    open(identity, config, ports) {
+      const volumes = apiFilesystems(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "nfs", volumes, share: site => new NfsShare(site, config.nfs) },
+        ports,
+      );
+    },
+  }),
+  driverModule({
+    names: names("api-smb"),
+    facts: facts("smb"),
+    schema: freenasApiSmbSchema,
+    open(identity, config, ports) {
+      const volumes = apiFilesystems(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "smb", volumes, share: site => new SmbShare(site, config.smb) },
+        ports,
+      );
+    },
+  }),
+  driverModule({
+    names: names("api-iscsi"),
+    facts: facts("iscsi"),
+    schema: freenasApiIscsiSchema,
+    open(identity, config, ports) {
+      const volumes = devices(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "iscsi", volumes, share: site => new IscsiShare(site, config.iscsi) },
+        ports,
+      );
+    },
+  }),
+  driverModule({
+    names: names("api-nvmeof"),
+    facts: facts("nvmeof"),
+    schema: freenasApiNvmeofSchema,
+    open(identity, config, ports) {
+      const volumes = devices(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "nvmeof", volumes, share: site => new NvmeofShare(site, config.nvmeof) },
+        ports,
+      );
+    },
+  }),
 ];
+
+/** TrueNAS with ZFS over SSH, and its API for what is shared. */
+const overSsh: readonly DriverModule[] = [
+  driverModule({
+    names: names("nfs"),
+    facts: facts("nfs"),
+    schema: freenasNfsSchema,
+    open(identity, config, ports) {
+      const volumes = filesystems(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "nfs", volumes, share: site => new NfsShare(site, config.nfs) },
+        ports,
+      );
+    },
+  }),
+  driverModule({
+    names: names("smb"),
+    facts: facts("smb"),
+    schema: freenasSmbSchema,
+    open(identity, config, ports) {
+      const volumes = filesystems(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "smb", volumes, share: site => new SmbShare(site, config.smb) },
+        ports,
+      );
+    },
+  }),
+  driverModule({
+    names: names("iscsi"),
+    facts: facts("iscsi"),
+    schema: freenasIscsiSchema,
+    open(identity, config, ports) {
+      const volumes = devices(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "iscsi", volumes, share: site => new IscsiShare(site, config.iscsi) },
+        ports,
+      );
+    },
+  }),
+  driverModule({
+    names: names("nvmeof"),
+    facts: facts("nvmeof"),
+    schema: freenasNvmeofSchema,
+    open(identity, config, ports) {
+      const volumes = devices(config.zfs);
+      return openTrueNas(
+        identity,
+        config,
+        { protocol: "nvmeof", volumes, share: site => new NvmeofShare(site, config.nvmeof) },
+        ports,
+      );
+    },
+  }),
+];
+
+/** Every driver for TrueNAS. */
+export const truenas: readonly DriverModule[] = [...overSsh, ...overApi];

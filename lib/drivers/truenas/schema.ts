@@ -3,8 +3,8 @@ import { httpAddress, sshConnection } from "../../schema/connecting.ts";
 import { consistent, isPlaceholder, optional, record, text } from "../../schema/parts.ts";
 import { numericOwner } from "../../schema/storage.ts";
 import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
+import { iscsi, nfs, nvmeof, smb } from "./sections.ts";
 import { keyInTheOpen } from "./server.ts";
-import { iscsi, nfs, nvmeof, smb } from "./shares.ts";
 
 const http = consistent(
   record(

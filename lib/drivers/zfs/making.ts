@@ -29,13 +29,19 @@ interface Plan {
 function planOf(space: Space, spec: VolumeSpec, least: bigint): Plan {
   const { names, settings, identity } = space;
   const id = names.idOf(spec.name);
-  const wanted = least > 0n ? sizeFrom(spec.range, least) : wantedBytes(spec.range);
+  const asked = least > 0n ? sizeFrom(spec.range, least) : wantedBytes(spec.range);
+  const wanted = max(asked, (settings.volumes.type === "filesystem" ? settings.volumes.least : undefined) ?? 0n);
   const block = blockSizeOf(settings, spec.parameters);
   const bytes = block === undefined ? wanted : wholeBlocks(wanted, blockBytes(block));
   if (spec.range.limit !== undefined && bytes > spec.range.limit)
-    throw space.error("out-of-range", `${bytes} bytes in whole blocks exceed the limit of ${spec.range.limit}`);
+    throw space.error(
+      "out-of-range",
+      `${bytes} bytes, the least in which that can be had, exceed the limit of ${spec.range.limit}`,
+    );
   return { id, dataset: names.dataset(id), bytes, values: volumeValues(settings, identity, spec, bytes) };
 }
+
+const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
 const permissionsOf = ({ settings: { volumes } }: Space) =>
   volumes.type === "filesystem" ? volumes.permissions : undefined;

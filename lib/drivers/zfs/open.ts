@@ -11,6 +11,34 @@ import { Space } from "./space.ts";
 import { DatasetStore } from "./store.ts";
 import type { Zfs } from "./zfs.ts";
 
+/** The keys of `zfs:` that every store has, however ZFS is reached. */
+export type StoreSection = Pick<
+  DatasetSection,
+  | "datasetParentName"
+  | "detachedSnapshotsDatasetParentName"
+  | "datasetProperties"
+  | "snapshotProperties"
+  | "deleteWithDependents"
+>;
+
+/** The keys that say how file systems are made. */
+type FilesystemSection = Pick<
+  DatasetSection,
+  | "datasetEnableQuotas"
+  | "datasetEnableReservation"
+  | "datasetPermissionsMode"
+  | "datasetPermissionsUser"
+  | "datasetPermissionsGroup"
+  | "datasetPermissionsAcls"
+  | "datasetPermissionsAclsBinary"
+>;
+
+/** The keys that say how block devices are made. */
+type DeviceSection = Pick<ZvolSection, "zvolBlocksize" | "zvolCompression" | "zvolDedup" | "zvolEnableReservation">;
+
+/** The key that says how zfs is called. */
+type CliSection = { readonly cli?: DatasetSection["cli"] };
+
 /** What a share adds to the volumes of its store. */
 export interface Sharing {
   readonly protocol: Protocol;
@@ -25,7 +53,7 @@ export const hostOf = (ssh: Ssh | undefined, ports: Ports): Lease<StorageHost> =
   ssh ? ports.ssh(ssh) : { value: ports.local, release: async () => {} };
 
 /** How zfs is called for this section; an account other than root needs sudo for the tools of files. */
-export function wordsOf(section: DatasetSection | ZvolSection, ssh: Ssh | undefined): CliWords {
+export function wordsOf(section: CliSection, ssh: Ssh | undefined): CliWords {
   const paths: { zfs?: string | undefined; sudo?: string | undefined } =
     section.cli && "paths" in section.cli ? (section.cli.paths ?? {}) : {};
   const sudo = [paths.sudo ?? "sudo", "-n"] as const;
@@ -36,7 +64,7 @@ export function wordsOf(section: DatasetSection | ZvolSection, ssh: Ssh | undefi
 }
 
 /** Volumes that are file systems, as the section says. */
-export function filesystems(section: DatasetSection): FilesystemSettings {
+export function filesystems(section: FilesystemSection): FilesystemSettings {
   const mode = section.datasetPermissionsMode;
   const user = section.datasetPermissionsUser;
   const group = section.datasetPermissionsGroup;
@@ -51,7 +79,7 @@ export function filesystems(section: DatasetSection): FilesystemSettings {
 }
 
 /** Volumes that are block devices, as the section says. */
-export const devices = (section: ZvolSection): VolumeSettings => ({
+export const devices = (section: DeviceSection): VolumeSettings => ({
   type: "volume",
   blocksize: section.zvolBlocksize,
   compression: section.zvolCompression,
@@ -63,7 +91,7 @@ export const devices = (section: ZvolSection): VolumeSettings => ({
 export function storeOn(
   zfs: Zfs,
   identity: Identity,
-  section: DatasetSection | ZvolSection,
+  section: StoreSection,
   volumes: FilesystemSettings | VolumeSettings,
   sharing: Sharing,
   close: () => Promise<void>,
@@ -84,7 +112,7 @@ export function storeOn(
 }
 
 /** zfs(8) on the host of a connection, and how that is let go. */
-export function cliOf(section: DatasetSection | ZvolSection, ssh: Ssh | undefined, ports: Ports) {
+export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: Ports) {
   const { value: host, release } = hostOf(ssh, ports);
   const words = wordsOf(section, ssh);
   return { zfs: new ZfsCli(host, words), host, words, close: release };

@@ -9,6 +9,8 @@ export interface FilesystemSettings {
   /** Set their size aside (refreservation). */
   readonly reservation: boolean;
   readonly permissions: Permissions | undefined;
+  /** The smallest size in bytes that the system takes; smaller volumes are made as large as that. */
+  readonly least?: bigint | undefined;
 }
 
 /** Volumes that are block devices. */

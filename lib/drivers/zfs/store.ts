@@ -58,9 +58,17 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
 
   async finish(asset: ZfsAsset, notes: Notes, call: Call): Promise<ZfsAsset> {
     const { settings, zfs } = this.#space;
-    const context = contextText({ node_attach_driver: settings.protocol, ...notes });
-    refuseUnfit(property.context, context);
-    await zfs.set(asset.dataset, { [property.context]: context, [property.success]: "true" }, call.signal);
+    const isKey = ([key]: readonly [string, string]) => settings.noteKeys.includes(key);
+    const all = Object.entries(notes);
+    const kept = all.filter(isKey).map(([key, value]) => [noteProperty(key), value]);
+    const context = Object.fromEntries(all.filter(each => !isKey(each)));
+    const values: Readonly<Record<string, string>> = {
+      ...Object.fromEntries(kept),
+      [property.context]: contextText({ node_attach_driver: settings.protocol, ...context }),
+      [property.success]: "true",
+    };
+    for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
+    await zfs.set(asset.dataset, values, call.signal);
     return { ...asset, notes: { ...asset.notes, ...notes }, finished: true };
   }
 

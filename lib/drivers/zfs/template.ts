@@ -1,33 +1,43 @@
-import type { Context } from "../driver.ts";
+/** Values by name for a template; nested ones are reached with dots, keys of any form in brackets. */
+export type TemplateValues = { readonly [name: string]: string | TemplateValues | undefined };
 
-/** What placeholders can name. */
-export interface TemplateData {
-  readonly name: string;
-  readonly parameters: Context;
+/** `name`, `csi.version`, `parameters.[csi.storage.k8s.io/pvc/name]` → the steps to the value. */
+function steps(path: string): readonly string[] {
+  return [...path.matchAll(/\[([^\]]*)\]|([^.[\]\s]+)/g)].map(match => match[1] ?? match[2] ?? "");
 }
+
+function valueAt(values: TemplateValues, path: string): string {
+  let value: string | TemplateValues | undefined = values;
+  for (const step of steps(path)) {
+    if (typeof value !== "object" || !Object.hasOwn(value, step)) return "";
+    value = value[step];
+  }
+  return typeof value === "string" ? value : "";
+}
+
+const tag = /\{\{\{\s*([^{}]*?)\s*\}\}\}|\{\{\s*([^{}]*?)\s*\}\}/g;
 
 /**
- * The text of a template: `{{ name }}`, `{{ parameters.key }}`, `{{ parameters.[any key] }}`, with two or three braces, and
- * `{{#if x}}…{{else}}…{{/if}}`. What is not given is empty. Nothing is escaped: the value is checked where it is used.
- * The schema has refused everything else.
+ * A template of a connection file with its placeholders filled in; what is not there is empty. Of Handlebars it understands
+ * lookups and {{#if x}}…{{else}}…{{/if}}, which the schema has checked; unlike there nothing is escaped for HTML.
  */
-export function rendered(template: string, data: TemplateData): string {
-  const tags = template.split(/(\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\})/);
-  /** Whether the text is shown, for each open condition. */
-  const shown: boolean[] = [];
-  let text = "";
-  for (const [at, part] of tags.entries()) {
-    const tag = at % 2 === 1 ? part.replace(/^\{+|\}+$/g, "").trim() : undefined;
-    if (tag?.startsWith("#if ")) shown.push(found(tag.slice(4).trim(), data) !== "");
-    else if (tag === "else") shown.push(!shown.pop());
-    else if (tag === "/if") shown.pop();
-    else if (shown.every(Boolean)) text += tag === undefined ? part : found(tag, data);
+export function rendered(template: string, values: TemplateValues): string {
+  // For each open {{#if}}: whether the text inside it counts.
+  const open: boolean[] = [];
+  const result: string[] = [];
+  const add = (text: string) => {
+    if (open.every(Boolean)) result.push(text);
+  };
+  let at = 0;
+  for (const match of template.matchAll(tag)) {
+    add(template.slice(at, match.index));
+    at = match.index + match[0].length;
+    const word = match[1] ?? match[2] ?? "";
+    if (word.startsWith("#if ")) open.push(valueAt(values, word.slice(4)) !== "");
+    else if (word === "/if") open.pop();
+    else if (word === "else") open.push(!open.pop());
+    else add(valueAt(values, word));
   }
-  return text;
-}
-
-function found(path: string, { name, parameters }: TemplateData): string {
-  if (path === "name") return name;
-  const [, bracketed, plain] = /^parameters\.(?:\[(.*)\]|([^[\]]+))$/.exec(path) ?? [];
-  return parameters[bracketed ?? plain ?? ""] ?? "";
+  add(template.slice(at));
+  return result.join("");
 }

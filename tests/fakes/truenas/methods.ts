@@ -55,6 +55,7 @@ const storage: Methods = {
   ...crud("pool.dataset", "DATASET_WRITE", { create: datasets.create, update: datasets.update, query: datasets.query }),
   "pool.dataset.get_instance": { run: datasets.getInstance, role: "DATASET_READ" },
   "pool.dataset.delete": { run: datasets.remove, role: "DATASET_DELETE" },
+  "pool.dataset.rename": { run: datasets.rename, role: "DATASET_WRITE", since: 2510 },
   "pool.dataset.promote": { run: datasets.promote, role: "DATASET_WRITE" },
   "zfs.resource.query": { run: resources.query, role: "ZFS_RESOURCE_READ", since: 2510 },
   "zfs.resource.destroy": { run: resources.destroy, role: "ZFS_RESOURCE_DELETE", since: 2600 },

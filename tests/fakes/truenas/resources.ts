@@ -26,7 +26,12 @@ const numeric = /^[0-9]+$/;
 
 function resource(nas: Nas, dataset: Dataset, wanted: readonly string[] | null, sources: boolean, user: boolean) {
   const { name, type, createtxg, guid } = dataset;
-  const keys = wanted === null ? [] : wanted.length === 0 ? propertiesOf(type) : wanted;
+  const keys =
+    wanted === null
+      ? []
+      : wanted.length === 0
+        ? propertiesOf(type)
+        : wanted.filter(key => propertiesOf(type).includes(key));
   const properties = keys.map(key => {
     const { raw, from } = property(nas, dataset, key);
     const source =

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { clonesOf, existing, made, snapshotsOf } from "./datasets.ts";
+import { clonesOf, existing, made, snapshotsOf, userSource } from "./datasets.ts";
 import { CallError, Invalid } from "./failure.ts";
 import { flag, modelled, or, text, whole } from "./models.ts";
 import { shown, userProperties } from "./properties.ts";
@@ -65,7 +65,7 @@ function entry(nas: Nas, snapshot: Snapshot, extra: Readonly<Record<string, unkn
   const native = Object.entries(rawOf(nas, snapshot)).map(([key, raw]) => [key, shown(key, raw, "NONE")]);
   const user = Object.entries(withUser ? userOf(nas, snapshot) : {}).map(([key, value]) => [
     key,
-    shown(key, value, key in snapshot.user ? "LOCAL" : "INHERITED"),
+    shown(key, value, userSource(nas, key in snapshot.user)),
   ]);
   const id = nameOf(snapshot);
   return {
@@ -237,7 +237,7 @@ const resourceQuery = v.strictObject({
 
 function resource(nas: Nas, snapshot: Snapshot, wanted: readonly string[] | null, user: boolean): object {
   const raw = rawOf(nas, snapshot);
-  const keys = wanted === null ? [] : wanted.length === 0 ? Object.keys(raw) : wanted.filter(key => key in raw);
+  const keys = (wanted ?? []).filter(key => key in raw);
   const properties = keys.map(key => [key, { raw: raw[key], value: raw[key], source: null }]);
   return {
     name: nameOf(snapshot),
@@ -248,7 +248,7 @@ function resource(nas: Nas, snapshot: Snapshot, wanted: readonly string[] | null
     createtxg: snapshot.createtxg,
     guid: Number(snapshot.guid),
     holds: null,
-    properties: wanted === null ? null : Object.fromEntries(properties),
+    properties: wanted?.length ? Object.fromEntries(properties) : null,
     user_properties: user ? userOf(nas, snapshot) : null,
   };
 }

@@ -1,0 +1,116 @@
+import type { Call } from "../../../core/call.ts";
+import { protocols } from "../../../core/protocols.ts";
+import type { VolumeSpec } from "../../driver.ts";
+import type { Notes, Share } from "../../store.ts";
+import { rendered } from "../../zfs/template.ts";
+import { explainApi } from "../meaning.ts";
+import {
+  checkService,
+  dropped,
+  ensured,
+  noted,
+  noteKeys,
+  type Row,
+  rows,
+  type Shareable,
+  type Site,
+  templateValues,
+} from "./share.ts";
+
+/** `nfs:` of a connection file. */
+export interface NfsSettings {
+  readonly shareHost: string;
+  readonly shareCommentTemplate?: string | undefined;
+  readonly shareAlldirs?: boolean | undefined;
+  readonly shareAllowedHosts: readonly string[];
+  readonly shareAllowedNetworks: readonly string[];
+  readonly shareMaprootUser: string;
+  readonly shareMaprootGroup: string;
+  readonly shareMapallUser: string;
+  readonly shareMapallGroup: string;
+}
+
+/** Until 22.02 a share has several paths. */
+const onePath = 2212;
+/** Until 22.12 a share may be quiet. */
+const noQuiet = 2310;
+
+const mountpoint = ({ dataset, mountpoint: place }: Shareable): string => place ?? `/mnt/${dataset}`;
+
+const pathOf = (row: Row): unknown => row["path"] ?? (row["paths"] as readonly unknown[] | undefined)?.[0];
+
+/** Volumes as NFS exports. */
+export class NfsShare implements Share<Shareable> {
+  readonly protocol = "nfs";
+  readonly access = protocols.nfs;
+  readonly growsOnNode = false;
+  readonly #site: Site;
+  readonly #settings: NfsSettings;
+
+  constructor(site: Site, settings: NfsSettings) {
+    this.#site = site;
+    this.#settings = settings;
+  }
+
+  /** As Share.publish. An export of the same path is this volume's: nobody else's data is behind it. */
+  async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
+    const { api } = this.#site;
+    const find = async () => (await this.#exports(asset, call))[0];
+    const make = async () => {
+      const { number } = await api.version(call.signal);
+      return (await api.call("sharing.nfs.create", [this.#request(asset, spec, number)], call.signal)) as Row;
+    };
+    const { id } = await ensured(find, make);
+    // What was said of a volume holds for its whole life.
+    return { [noteKeys.nfs[0]]: String(id), ...this.#fresh(asset), ...this.context(asset) };
+  }
+
+  context(asset: Shareable) {
+    return noted(asset, ["server", "share"]);
+  }
+
+  explain(error: unknown) {
+    return explainApi(error);
+  }
+
+  /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
+  async withdraw(asset: Shareable, call: Call): Promise<void> {
+    for (const { id } of await this.#exports(asset, call))
+      await dropped(this.#site.api, "sharing.nfs.delete", [id], call);
+  }
+
+  check(call: Call): Promise<void> {
+    return checkService(this.#site, "nfs", call);
+  }
+
+  #fresh(asset: Shareable) {
+    return { server: this.#settings.shareHost, share: mountpoint(asset) };
+  }
+
+  async #exports(asset: Shareable, call: Call): Promise<readonly Row[]> {
+    const { api } = this.#site;
+    const { number } = await api.version(call.signal);
+    const path = mountpoint(asset);
+    const found = await rows(api, "sharing.nfs", number < onePath ? [] : [["path", "=", path]], call);
+    return found.filter(row => pathOf(row) === path).sort((a, b) => a.id - b.id);
+  }
+
+  #request(asset: Shareable, { parameters }: VolumeSpec, version: number): object {
+    const settings = this.#settings;
+    const template = settings.shareCommentTemplate ?? "democratic-csi ({{ csi.name }}): {{ zfs.datasetName }}";
+    const path = mountpoint(asset);
+    return {
+      ...(version < onePath ? { paths: [path], alldirs: settings.shareAlldirs ?? false } : { path }),
+      ...(version < noQuiet ? { quiet: false } : {}),
+      comment: rendered(template, { ...templateValues(asset, parameters), csi: { name: this.#site.driver } }),
+      networks: settings.shareAllowedNetworks,
+      hosts: settings.shareAllowedHosts,
+      ro: false,
+      maproot_user: settings.shareMaprootUser,
+      maproot_group: settings.shareMaprootGroup,
+      mapall_user: settings.shareMapallUser,
+      mapall_group: settings.shareMapallGroup,
+      security: [],
+    };
+  }
+}

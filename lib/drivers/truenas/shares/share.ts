@@ -1,0 +1,140 @@
+import { createHash } from "node:crypto";
+import type { Call } from "../../../core/call.ts";
+import { CsiError } from "../../../core/errors.ts";
+import type { Context } from "../../driver.ts";
+import type { Asset, Notes } from "../../store.ts";
+import type { ZfsAsset } from "../../zfs/asset.ts";
+import { rendered, type TemplateValues } from "../../zfs/template.ts";
+import { isMissing, isRefused } from "../api-error.ts";
+import type { Api } from "../client.ts";
+
+/** What the four ways to share have in common. */
+
+/** A volume as a share sees it. */
+export type Shareable = ZfsAsset;
+
+/** Where shares are made. */
+export interface Site {
+  readonly api: Api;
+  readonly connection: string;
+  /** The value of `driver:`, for comments. */
+  readonly driver: string;
+}
+
+/** Notes that stand as ZFS properties of their own, behind "democratic-csi:"; they are as old as that driver. */
+export const noteKeys = {
+  nfs: ["freenas_nfs_share_id"],
+  smb: ["freenas_smb_share_id"],
+  iscsi: [
+    "freenas_iscsi_target_id",
+    "freenas_iscsi_extent_id",
+    "freenas_iscsi_targettoextent_id",
+    "freenas_iscsi_assets_name",
+  ],
+  nvmeof: ["freenas_nvmeof_subsystem_id", "freenas_nvmeof_namespace_id", "freenas_nvmeof_assets_name"],
+} as const;
+
+/** The name of a volume's target or subsystem, kept before anything of it is made. */
+export const nameNote = { iscsi: "freenas_iscsi_assets_name", nvmeof: "freenas_nvmeof_assets_name" } as const;
+
+/** Keeps those notes that are new. */
+export async function kept<A extends Asset>(asset: A, notes: Notes, keep: (notes: Notes) => Promise<A>): Promise<A> {
+  const fresh = Object.entries(notes).filter(([key, value]) => asset.notes[key] !== value);
+  return fresh.length > 0 ? keep(Object.fromEntries(fresh)) : asset;
+}
+
+/** Of the notes those that lead a node to the volume. */
+export const noted = ({ notes }: Asset, keys: readonly string[]): Context =>
+  Object.fromEntries(keys.flatMap(key => (notes[key] === undefined ? [] : [[key, notes[key]]])));
+
+/** A row of a table of the server. */
+export type Row = Readonly<Record<string, unknown>> & { readonly id: number };
+
+/** The rows of `service` that fit. */
+export async function rows(
+  api: Api,
+  service: string,
+  filters: readonly unknown[],
+  call: Call,
+): Promise<readonly Row[]> {
+  return (await api.call(`${service}.query`, [filters], call.signal)) as readonly Row[];
+}
+
+/**
+ * The one object that `find` knows, made when it is not there. What the server says to a second one of the same name differs
+ * from version to version, so after any refusal it is looked for again.
+ */
+export async function ensured<T>(find: () => Promise<T | undefined>, make: () => Promise<T>): Promise<T> {
+  const found = await find();
+  if (found !== undefined) return found;
+  try {
+    return await make();
+  } catch (error) {
+    const other = isRefused(error) ? await find() : undefined;
+    if (other === undefined) throw error;
+    return other;
+  }
+}
+
+/** Deletes a row; one that is gone is gone. */
+export async function dropped(api: Api, method: string, params: readonly unknown[], call: Call): Promise<void> {
+  try {
+    await api.call(method, params, call.signal);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+  }
+}
+
+/** How a target, share or subsystem is named after its volume. */
+export interface Naming {
+  readonly nameTemplate?: string | undefined;
+  readonly namePrefix: string;
+  readonly nameSuffix: string;
+}
+
+/** What names may consist of, in lower case, and how long they may be. */
+export interface NameRule {
+  readonly foreign: RegExp;
+  readonly most: number;
+}
+
+/** What templates of shares may use. */
+export const templateValues = (asset: Shareable, parameters: Context): TemplateValues => ({
+  name: asset.name ?? asset.id,
+  parameters,
+  zfs: { datasetName: asset.dataset },
+});
+
+/**
+ * The name of a volume's target, share or subsystem: from the template or the volume's id, in lower case, since some
+ * initiators take no other. One that the server would refuse is told apart from its like by a hash.
+ */
+export function assetName(asset: Shareable, parameters: Context, naming: Naming, rule: NameRule): string {
+  const { nameTemplate, namePrefix, nameSuffix } = naming;
+  const middle = nameTemplate ? rendered(nameTemplate, templateValues(asset, parameters)) : asset.id;
+  const whole = `${namePrefix}${middle}${nameSuffix}`.toLowerCase();
+  const plain = whole.replace(rule.foreign, "-");
+  if (plain === whole && whole.length <= rule.most && middle === middle.toLowerCase()) return whole;
+  if (plain === whole && whole.length <= rule.most && nameTemplate) return whole;
+  const hash = createHash("sha256").update(`${namePrefix}${middle}${nameSuffix}`).digest("hex").slice(0, 10);
+  return `${plain.slice(0, rule.most - hash.length - 1)}-${hash}`;
+}
+
+/** Somebody else's object stands where this volume's would have to. */
+export const taken = (site: Site, what: string, by: string): CsiError =>
+  new CsiError(
+    "failed-precondition",
+    `connection "${site.connection}": ${what} exists already, for ${by}; rename or remove that`,
+  );
+
+/** Throws when the service is not running: volumes could be made, and no node could reach them. */
+export async function checkService(site: Site, service: string, call: Call): Promise<void> {
+  const found = (await site.api.call("service.query", [[["service", "=", service]]], call.signal)) as readonly Row[];
+  const state = found[0]?.["state"];
+  if (state === "RUNNING") return;
+  const message =
+    state === undefined
+      ? `has no service "${service}"`
+      : `the service "${service}" is not running: start it, and let it start by itself`;
+  throw new CsiError("failed-precondition", `connection "${site.connection}": ${site.api.where} ${message}`);
+}

@@ -1,0 +1,139 @@
+import type { Call } from "../../../core/call.ts";
+import { protocols } from "../../../core/protocols.ts";
+import type { VolumeSpec } from "../../driver.ts";
+import type { Notes, Share } from "../../store.ts";
+import { rendered } from "../../zfs/template.ts";
+import { explainApi } from "../meaning.ts";
+import {
+  assetName,
+  checkService,
+  dropped,
+  ensured,
+  type Naming,
+  noted,
+  noteKeys,
+  type Row,
+  rows,
+  type Shareable,
+  type Site,
+  taken,
+  templateValues,
+} from "./share.ts";
+
+/** `smb:` of a connection file; what is undefined is not sent. */
+export interface SmbSettings extends Naming {
+  readonly shareHost: string;
+  readonly shareAuxiliaryConfigurationTemplate?: string | undefined;
+  readonly shareHome?: boolean | undefined;
+  readonly shareAllowedHosts?: readonly string[] | undefined;
+  readonly shareDeniedHosts?: readonly string[] | undefined;
+  readonly shareDefaultPermissions?: boolean | undefined;
+  readonly shareGuestOk?: boolean | undefined;
+  readonly shareGuestOnly?: boolean | undefined;
+  readonly shareShowHiddenFiles?: boolean | undefined;
+  readonly shareRecycleBin?: boolean | undefined;
+  readonly shareBrowsable?: boolean | undefined;
+  readonly shareAccessBasedEnumeration?: boolean | undefined;
+  readonly shareTimeMachine?: boolean | undefined;
+  readonly shareStorageTask?: number | undefined;
+}
+
+/** From here on a field that does not exist is refused, and some do not exist any more. */
+const strict = 2504;
+/** From here on a share has a purpose, and what belongs to one stands in its options. */
+const purposes = 2510;
+
+const rule = { foreign: /[%<>*?|/\\+=;:",[\]\s]/g, most: 80 };
+
+const mountpoint = ({ dataset, mountpoint: place }: Shareable): string => place ?? `/mnt/${dataset}`;
+const given = (fields: object): object =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+
+/** Volumes as SMB shares. */
+export class SmbShare implements Share<Shareable> {
+  readonly protocol = "smb";
+  readonly access = protocols.smb;
+  readonly growsOnNode = false;
+  readonly #site: Site;
+  readonly #settings: SmbSettings;
+
+  constructor(site: Site, settings: SmbSettings) {
+    this.#site = site;
+    this.#settings = settings;
+  }
+
+  /** As Share.publish. A share of the volume's path is the volume's, whatever its name; one of its name for another path is not. */
+  async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
+    const { api } = this.#site;
+    const name = assetName(asset, spec.parameters, this.#settings, rule);
+    const find = async () => {
+      const own = (await this.#shares(asset, call))[0];
+      if (own) return own;
+      const other = (await rows(api, "sharing.smb", [["name", "C=", name]], call))[0];
+      if (other) throw taken(this.#site, `the SMB share "${name}"`, String(other["path"]));
+      return undefined;
+    };
+    const make = async () => {
+      const { number } = await api.version(call.signal);
+      return (await api.call("sharing.smb.create", [this.#request(asset, name, spec, number)], call.signal)) as Row;
+    };
+    const row = await ensured(find, make);
+    const context = { server: this.#settings.shareHost, share: String(row["name"]), ...this.context(asset) };
+    return { [noteKeys.smb[0]]: String(row.id), ...context };
+  }
+
+  context(asset: Shareable) {
+    return noted(asset, ["server", "share"]);
+  }
+
+  explain(error: unknown) {
+    return explainApi(error);
+  }
+
+  /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
+  async withdraw(asset: Shareable, call: Call): Promise<void> {
+    for (const { id } of await this.#shares(asset, call))
+      await dropped(this.#site.api, "sharing.smb.delete", [id], call);
+  }
+
+  check(call: Call): Promise<void> {
+    return checkService(this.#site, "cifs", call);
+  }
+
+  async #shares(asset: Shareable, call: Call): Promise<readonly Row[]> {
+    const found = await rows(this.#site.api, "sharing.smb", [["path", "=", mountpoint(asset)]], call);
+    return [...found].sort((a, b) => a.id - b.id);
+  }
+
+  #request(asset: Shareable, name: string, { parameters }: VolumeSpec, version: number): object {
+    const settings = this.#settings;
+    const { shareAuxiliaryConfigurationTemplate: template } = settings;
+    const options = given({
+      auxsmbconf: template === undefined ? undefined : rendered(template, templateValues(asset, parameters)),
+      home: settings.shareHome,
+      hostsallow: settings.shareAllowedHosts,
+      hostsdeny: settings.shareDeniedHosts,
+      guestok: settings.shareGuestOk,
+      recyclebin: settings.shareRecycleBin,
+      timemachine: settings.shareTimeMachine,
+    });
+    const base = { name, path: mountpoint(asset), ...given({ browsable: settings.shareBrowsable }) };
+    const listed = settings.shareAccessBasedEnumeration;
+    if (version >= purposes) {
+      const legacy = { purpose: "LEGACY_SHARE", options: { purpose: "LEGACY_SHARE", ...options } };
+      return { ...base, ...given({ access_based_share_enumeration: listed }), ...legacy };
+    }
+    const flat = { ...base, ...options, ...given({ abe: listed }) };
+    return version >= strict ? flat : { ...flat, ...this.#old() };
+  }
+
+  #old(): object {
+    const settings = this.#settings;
+    return given({
+      default_permissions: settings.shareDefaultPermissions,
+      guestonly: settings.shareGuestOnly,
+      showhiddenfiles: settings.shareShowHiddenFiles,
+      storage_task: settings.shareStorageTask,
+    });
+  }
+}

@@ -1,0 +1,76 @@
+import { type Copy, ZfsError } from "../../zfs/zfs.ts";
+import type { Api } from "../client.ts";
+import type { Reading } from "./reading.ts";
+import { apiValues, asChanges } from "./values.ts";
+import { zfsError } from "./words.ts";
+
+/** Full copies of a snapshot: a replication that runs once, on the system itself. */
+
+interface Job {
+  readonly id: number;
+  readonly state: string;
+  readonly method: string;
+  readonly arguments: readonly unknown[];
+}
+
+/** What a copy needs besides the API. */
+export interface CopyTools {
+  readonly api: Api;
+  readonly reading: Reading;
+  /** Removes a dataset with its snapshots. */
+  readonly remove: (name: string, signal: AbortSignal) => Promise<void>;
+}
+
+/**
+ * As Zfs.copy. The copy is complete when the snapshot is on it, too; a half-made one is of no use and is made anew, unless it is
+ * still being made.
+ */
+export async function copied(
+  { api, reading, remove }: CopyTools,
+  { from, to, values }: Copy,
+  signal: AbortSignal,
+): Promise<void> {
+  const name = from.slice(from.indexOf("@") + 1);
+  if (await reading.one(`${to}@${name}`, ["type"], signal)) return marked(api, to, values, signal);
+  if (await isCopied(api, to, signal)) throw new ZfsError("busy", `${to} is still being copied`);
+  if (await reading.one(to, ["type"], signal)) await remove(to, signal);
+  try {
+    await api.job("replication.run_onetime", [request(from, to)], signal);
+  } catch (error) {
+    throw zfsError(error);
+  }
+  await marked(api, to, values, signal);
+}
+
+const escaped = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+
+const request = (from: string, to: string): object => ({
+  direction: "PUSH",
+  transport: "LOCAL",
+  source_datasets: [from.slice(0, from.indexOf("@"))],
+  target_dataset: to,
+  name_regex: `^${escaped(from.slice(from.indexOf("@") + 1))}$`,
+  recursive: false,
+  retention_policy: "NONE",
+  readonly: "IGNORE",
+  properties: false,
+  only_from_scratch: true,
+});
+
+/** Jobs outlive the call that began them, and this process, too. */
+async function isCopied(api: Api, to: string, signal: AbortSignal): Promise<boolean> {
+  const filters = [
+    ["method", "=", "replication.run_onetime"],
+    ["state", "in", ["WAITING", "RUNNING"]],
+  ];
+  const jobs = (await api.call("core.get_jobs", [filters], signal)) as readonly Job[];
+  return jobs.some(
+    job => (job.arguments[0] as { readonly target_dataset?: unknown } | undefined)?.target_dataset === to,
+  );
+}
+
+async function marked(api: Api, to: string, values: Copy["values"], signal: AbortSignal): Promise<void> {
+  const { fields, user } = apiValues(values);
+  if (Object.keys(values).length === 0) return;
+  await api.call("pool.dataset.update", [to, { ...fields, user_properties_update: asChanges(user) }], signal);
+}

@@ -1,0 +1,80 @@
+import type { Entry, Property } from "../../zfs/zfs.ts";
+import { isUserProperty, zfsName } from "./values.ts";
+
+/** What the API shows of datasets and snapshots, as entries of the port. */
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** User properties of the dataset that one inherits from; undefined: each property says itself where it is from. */
+export type Inherited = Fields | undefined;
+
+const fieldsIn = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
+
+const local: ReadonlySet<unknown> = new Set(["LOCAL", "RECEIVED"]);
+
+function sourceOf(source: unknown): unknown {
+  return typeof source === "object" && source !== null ? (source as Fields)["type"] : source;
+}
+
+const text = (value: unknown): string | undefined => {
+  if (value === undefined || value === null || value === "" || value === "-") return undefined;
+  return String(value);
+};
+
+/** Only what was asked for; what has no value is absent. */
+function entry(name: string, wanted: readonly string[], all: ReadonlyMap<string, Property>): Entry {
+  const properties = wanted.flatMap(key => {
+    const property = all.get(key);
+    return property === undefined ? [] : [[key, property] as const];
+  });
+  return { name, properties: new Map(properties) };
+}
+
+/**
+ * A value that the dataset above has, too, counts as inherited: from 25.10 on the API does not tell where a user property is set.
+ * One that is set twice is taken for inherited then, which makes a volume look foreign and never the other way round.
+ */
+function isOwn(row: Fields, key: string, value: string, inherited: Inherited): boolean {
+  if (inherited?.[key] !== value) return true;
+  // A snapshot with this name of its own was made as a whole by a CSI driver.
+  const name = fieldsIn(row["user_properties"])[snapshotName] ?? fieldsIn(row["properties"])[snapshotName];
+  const mark = text(fieldsIn(name)["rawvalue"] ?? name);
+  return mark !== undefined && inherited[snapshotName] !== mark && key.startsWith("democratic-csi:");
+}
+
+const snapshotName = "democratic-csi:csi_snapshot_name";
+
+/** A row of zfs.resource.query or zfs.resource.snapshot.query (25.10 and newer). */
+export function resourceEntry(row: Fields, wanted: readonly string[], inherited: Inherited): Entry {
+  const name = String(row["name"]);
+  const all = new Map<string, Property>([["type", { value: String(row["type"]).toLowerCase(), own: false }]]);
+  for (const [key, each] of Object.entries(fieldsIn(row["properties"]))) {
+    const value = text(fieldsIn(each)["raw"]);
+    if (value !== undefined) all.set(key, { value, own: local.has(sourceOf(fieldsIn(each)["source"])) });
+  }
+  for (const [key, each] of Object.entries(fieldsIn(row["user_properties"]))) {
+    const value = text(each);
+    if (value !== undefined) all.set(key, { value, own: isOwn(row, key, value, inherited) });
+  }
+  return entry(name, wanted, all);
+}
+
+/** A row of pool.dataset.query, zfs.snapshot.query or pool.snapshot.query, where each property has a raw value and a source. */
+export function shownEntry(row: Fields, wanted: readonly string[], inherited: Inherited): Entry {
+  const name = String(row["id"] ?? row["name"]);
+  const all = new Map<string, Property>([
+    ["type", { value: String(row["type"] ?? "snapshot").toLowerCase(), own: false }],
+  ]);
+  const shown = { ...row, ...fieldsIn(row["properties"]), ...fieldsIn(row["user_properties"]) };
+  for (const [key, each] of Object.entries(shown)) {
+    const fields = fieldsIn(each);
+    if (!("rawvalue" in fields)) continue;
+    const value = text(fields["rawvalue"]);
+    const named = local.has(sourceOf(fields["source"]));
+    const own = isUserProperty(key) ? named && isOwn(row, key, value ?? "", inherited) : named;
+    if (value !== undefined) all.set(zfsName(key), { value, own });
+  }
+  const mountpoint = text(row["mountpoint"]);
+  if (mountpoint !== undefined && !all.has("mountpoint")) all.set("mountpoint", { value: mountpoint, own: false });
+  return entry(name, wanted, all);
+}

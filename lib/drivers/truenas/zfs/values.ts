@@ -1,0 +1,112 @@
+import { ZfsError } from "../../zfs/zfs.ts";
+
+/** Properties in the words of ZFS, and in those of the API. */
+
+const numbers: ReadonlySet<string> = new Set([
+  "quota",
+  "refquota",
+  "reservation",
+  "refreservation",
+  "volsize",
+  "copies",
+]);
+
+const apiNames: Readonly<Record<string, string>> = {
+  dedup: "deduplication",
+  special_small_blocks: "special_small_block_size",
+};
+const zfsNames: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(apiNames).map(([zfs, api]) => [api, zfs]),
+);
+
+const settable: ReadonlySet<string> = new Set([
+  ...["aclmode", "acltype", "atime", "casesensitivity", "checksum", "compression", "copies", "dedup", "exec"],
+  ...["quota", "readonly", "recordsize", "refquota", "refreservation", "reservation", "snapdev", "snapdir"],
+  ...["special_small_blocks", "sync", "volblocksize", "volsize"],
+]);
+
+/** TrueNAS mounts what it has, and shares in its own way. */
+const ofServer: ReadonlySet<string> = new Set(["canmount", "sharenfs", "sharesmb"]);
+
+/** User properties that TrueNAS keeps under names of its own. */
+const owned: Readonly<Record<string, string>> = {
+  "org.freenas:description": "comments",
+  "org.freenas:quota_warning": "quota_warning",
+  "org.freenas:quota_critical": "quota_critical",
+  "org.freenas:refquota_warning": "refquota_warning",
+  "org.freenas:refquota_critical": "refquota_critical",
+  "org.truenas:managedby": "managedby",
+};
+
+/** The name in ZFS of a property that the API names. */
+export const zfsName = (name: string): string => zfsNames[name] ?? name;
+
+export const isUserProperty = (name: string): boolean => name.includes(":");
+
+/** "128K", "1M" → as the API spells sizes of records and blocks. */
+function sizeWord(value: string): string {
+  if (!/^[0-9]+$/.test(value)) return value.toUpperCase().replace(/B$/, "");
+  const bytes = Number(value);
+  if (bytes % 1024 ** 2 === 0) return `${bytes / 1024 ** 2}M`;
+  return bytes % 1024 === 0 ? `${bytes / 1024}K` : value;
+}
+
+const suffixes = "KMGTP";
+
+function bytesOf(name: string, value: string): number {
+  const match = /^([0-9]+)(?:([KMGTP])(?:i?B)?)?$/i.exec(value);
+  if (value === "none") return 0;
+  if (!match) throw new ZfsError("invalid", `the property ${name} must be a number, not "${value}"`);
+  const [, digits = "0", suffix] = match;
+  return Number(digits) * (suffix ? 1024 ** (suffixes.indexOf(suffix.toUpperCase()) + 1) : 1);
+}
+
+/** What a volume reserves so that it never runs out of space: as much as it is large. */
+export const wholeSize = "auto";
+
+function nativeValue(name: string, value: string): unknown {
+  if (name === "refreservation" && value === wholeSize) return wholeSize;
+  if (numbers.has(name)) return bytesOf(name, value);
+  if (name === "special_small_blocks") return bytesOf(name, value);
+  if (name === "recordsize" || name === "volblocksize") return sizeWord(value);
+  return value.toUpperCase();
+}
+
+/** Values split into what a request of the API has fields for and user properties. `undefined`: inherited again. */
+export interface ApiValues {
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly user: Readonly<Record<string, string | undefined>>;
+}
+
+/** Throws ZfsError "invalid" for a property that cannot be set through the API. */
+export function apiValues(values: Readonly<Record<string, string | undefined>>): ApiValues {
+  const fields: Record<string, unknown> = {};
+  const user: Record<string, string | undefined> = {};
+  for (const [name, value] of Object.entries(values)) {
+    if (ofServer.has(name)) continue;
+    const field = owned[name];
+    if (field !== undefined) fields[field] = field.includes("quota") ? Number(value ?? 0) : (value ?? "");
+    else if (isUserProperty(name)) user[name] = value;
+    else if (!settable.has(name))
+      throw new ZfsError(
+        "invalid",
+        `the property ${name} cannot be set through the API of TrueNAS; set it on the parent dataset`,
+      );
+    else fields[apiNames[name] ?? name] = value === undefined ? "INHERIT" : nativeValue(name, value);
+  }
+  return { fields, user };
+}
+
+const onlyForNew: ReadonlySet<string> = new Set(["casesensitivity", "volblocksize"]);
+
+/** Fields that an existing dataset takes; what is fixed when it is made is left out. */
+export const changeable = (fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(fields).filter(([name]) => !onlyForNew.has(name)));
+
+/** User properties as a creation takes them. */
+export const asList = (user: ApiValues["user"]): readonly object[] =>
+  Object.entries(user).flatMap(([key, value]) => (value === undefined ? [] : [{ key, value }]));
+
+/** User properties as a change takes them. */
+export const asChanges = (user: ApiValues["user"]): readonly object[] =>
+  Object.entries(user).map(([key, value]) => (value === undefined ? { key, remove: true } : { key, value }));

@@ -1,0 +1,263 @@
+import {
+  type Copy,
+  type Destruction,
+  type Entries,
+  type Entry,
+  type Kind,
+  type Look,
+  type Made,
+  type NewDataset,
+  type Origin,
+  type Permissions,
+  type Values,
+  type Zfs,
+  ZfsError,
+} from "../../zfs/zfs.ts";
+import type { Api } from "../client.ts";
+import { copied } from "./copy.ts";
+import { permitted } from "./permissions.ts";
+import { Reading, snapshotService, withSnapshotResources } from "./reading.ts";
+import { Removal } from "./removal.ts";
+import { apiValues, asChanges, asList, changeable, wholeSize } from "./values.ts";
+import { whyNot, zfsError } from "./words.ts";
+
+/** The first version that can give a dataset another name. */
+const withRename = 2510;
+
+const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
+
+/** Where a clone gets its properties before it gets its name; what an interrupted copy leaves has the same name. */
+const stagingOf = (name: string): string => `${parentOf(name)}/csimux-recv-${name.slice(name.lastIndexOf("/") + 1)}`;
+
+/** The pools of a TrueNAS system through its API. What the server says is understood here and in the files beside it only. */
+export class ZfsApi implements Zfs {
+  readonly #api: Api;
+  readonly #reading: Reading;
+  readonly #removal: Removal;
+  readonly #shareType: "GENERIC" | "SMB";
+
+  /** `shareType`: what new file systems are made for; SMB gets names without case and access control lists. */
+  constructor(api: Api, shareType: "GENERIC" | "SMB") {
+    this.#api = api;
+    this.#reading = new Reading(api);
+    this.#removal = new Removal(api, this.#reading);
+    this.#shareType = shareType;
+  }
+
+  read(look: Look, signal: AbortSignal): Promise<Entries> {
+    return this.#reading.read(look, signal);
+  }
+
+  below(
+    parent: string,
+    kinds: readonly Kind[],
+    properties: readonly string[],
+    depth: 1 | 2,
+    signal: AbortSignal,
+  ): Promise<readonly Entry[]> {
+    return this.#reading.below(parent, kinds, properties, depth, signal);
+  }
+
+  family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
+    return this.#reading.family(dataset, look, signal);
+  }
+
+  holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
+    return this.#reading.holders(parent, snapshotName, signal);
+  }
+
+  async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {
+    const { name, permissions } = dataset;
+    const make = () => this.#api.call("pool.dataset.create", [this.#request(dataset, parents)], signal);
+    return this.#made(name, make, permissions, look, signal);
+  }
+
+  /**
+   * A clone and its properties appear in one step: up to 25.10 the request takes them all; 26 takes none that are not ZFS' own, so
+   * there the clone gets its name last.
+   */
+  async clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made> {
+    const { name, permissions } = dataset;
+    if (origin.temporary) await this.#ensureSnapshot(origin.snapshot, signal);
+    const { number } = await this.#api.version(signal);
+    const make = () =>
+      number >= withSnapshotResources
+        ? this.#clonedAside(dataset, origin, signal)
+        : this.#cloned(dataset, origin, signal);
+    const made = await this.#made(name, make, permissions, look, signal);
+    if (!origin.temporary) return made;
+    await this.#removal.destroy(origin.snapshot, { deferred: true }, signal);
+    return { ...made, entries: await this.read(look, signal) };
+  }
+
+  async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
+    const { fields, user } = apiValues(values);
+    const { number } = await this.#api.version(signal);
+    if (name.includes("@")) return this.#setSnapshot(name, user, number, signal);
+    await this.#changed(name, fields, user, signal);
+  }
+
+  async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
+    await permitted(this.#api, await this.#mountpoint(name, signal), permissions, signal);
+  }
+
+  async snapshot(
+    names: readonly [string, ...string[]],
+    values: Readonly<Record<string, string>>,
+    look: Look,
+    signal: AbortSignal,
+  ): Promise<Made> {
+    const [name, ...more] = names;
+    if (more.length > 0) throw new ZfsError("invalid", "TrueNAS takes no snapshots of several volumes at one moment");
+    return this.#made(name, () => this.#takeSnapshot(name, values, signal), undefined, look, signal);
+  }
+
+  destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
+    return this.#removal.destroy(name, how, signal);
+  }
+
+  async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+    const { number, text } = await this.#api.version(signal);
+    if (number < withRename)
+      throw new ZfsError("invalid", `full copies need TrueNAS 25.10 or newer, and this is ${text}`);
+    await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+  }
+
+  /** TrueNAS mounts what it makes. */
+  async mount(): Promise<void> {}
+
+  async copy(copy: Copy, signal: AbortSignal): Promise<void> {
+    const remove = (name: string) => this.#removal.destroy(name, { recursive: true }, signal);
+    await copied({ api: this.#api, reading: this.#reading, remove }, copy, signal);
+  }
+
+  #request({ name, volsize, values }: NewDataset, parents: boolean): object {
+    const { fields, user } = apiValues(values);
+    const common = { name, create_ancestors: parents, user_properties: asList(user) };
+    if (volsize === undefined) return { ...fields, ...common, type: "FILESYSTEM", share_type: this.#shareType };
+    const { refreservation, ...rest } = fields;
+    // A thick volume has its size set aside by the server; a sparse one is allowed to be larger than what is free.
+    const sparse = refreservation === 0;
+    return {
+      ...rest,
+      ...common,
+      type: "VOLUME",
+      volsize: Number(volsize),
+      sparse,
+      ...(sparse ? { force_size: true } : {}),
+    };
+  }
+
+  async #cloned({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<void> {
+    const { number } = await this.#api.version(signal);
+    const size = volsize === undefined ? {} : { volsize: String(volsize) };
+    const request = { snapshot, dataset_dst: name, dataset_properties: { ...values, ...size } };
+    await this.#api.call(`${snapshotService(number)}.clone`, [request], signal);
+  }
+
+  async #clonedAside({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<void> {
+    if (await this.#reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
+    const staging = stagingOf(name);
+    await this.#removal.destroy(staging, { recursive: true }, signal);
+    await this.#api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
+    const { fields, user } = apiValues(values);
+    const size = volsize === undefined ? {} : { volsize: Number(volsize), force_size: true };
+    await this.#changed(staging, { ...fields, ...size }, user, signal);
+    await this.rename(staging, name, signal);
+  }
+
+  async #ensureSnapshot(name: string, signal: AbortSignal): Promise<void> {
+    if (await this.#reading.one(name, ["type"], signal)) return;
+    try {
+      await this.#takeSnapshot(name, {}, signal);
+    } catch (error) {
+      if (whyNot(error) !== "exists") throw zfsError(error);
+    }
+  }
+
+  /** All properties at creation: later ones would not be kept by 26. */
+  async #takeSnapshot(id: string, values: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
+    const { number } = await this.#api.version(signal);
+    const [dataset, name] = id.split("@");
+    if (number >= withSnapshotResources)
+      await this.#api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
+    else await this.#api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
+  }
+
+  async #setSnapshot(
+    name: string,
+    user: Readonly<Record<string, string | undefined>>,
+    version: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (version >= withSnapshotResources)
+      throw new ZfsError("invalid", "TrueNAS 26 does not change the properties of a snapshot");
+    await this.#done(`${snapshotService(version)}.update`, [name, { user_properties_update: asChanges(user) }], signal);
+  }
+
+  async #changed(
+    name: string,
+    all: Readonly<Record<string, unknown>>,
+    user: Readonly<Record<string, string | undefined>>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const fields = await this.#reserved(name, changeable(all), signal);
+    const size = "volsize" in fields ? { force_size: true } : {};
+    const request = { ...fields, ...size, user_properties_update: asChanges(user) };
+    if (Object.keys(fields).length === 0 && request.user_properties_update.length === 0) return;
+    await this.#done("pool.dataset.update", [name, request], signal);
+  }
+
+  /** The API has no word for a reservation as large as the volume. */
+  async #reserved(
+    name: string,
+    fields: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    if (fields["refreservation"] !== wholeSize) return fields;
+    const volsize =
+      fields["volsize"] ??
+      Number((await this.#reading.one(name, ["volsize"], signal))?.properties.get("volsize")?.value);
+    return { ...fields, refreservation: volsize };
+  }
+
+  async #done(method: string, params: readonly unknown[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.#api.call(method, params, signal);
+    } catch (error) {
+      throw zfsError(error);
+    }
+  }
+
+  /** What a refusal to make something means is seen from what is there, since each version says it in other words. */
+  async #made(
+    name: string,
+    make: () => Promise<unknown>,
+    permissions: Permissions | undefined,
+    look: Look,
+    signal: AbortSignal,
+  ): Promise<Made> {
+    try {
+      await make();
+    } catch (error) {
+      const failure = whyNot(error);
+      if (failure === undefined || failure === "full") throw zfsError(error);
+      if (!(await this.#reading.one(name, ["type"], signal)))
+        throw (await this.#orphan(name, signal)) ?? zfsError(error);
+      return { made: false, entries: await this.read(look, signal) };
+    }
+    if (permissions) await this.permit(name, permissions, signal);
+    return { made: true, entries: await this.read(look, signal) };
+  }
+
+  async #orphan(name: string, signal: AbortSignal): Promise<ZfsError | undefined> {
+    const above = name.includes("@") ? name.slice(0, name.indexOf("@")) : parentOf(name);
+    if (above === "" || (await this.#reading.one(above, ["type"], signal))) return undefined;
+    return new ZfsError("absent", `${above} does not exist`);
+  }
+
+  async #mountpoint(name: string, signal: AbortSignal): Promise<string> {
+    const place = (await this.#reading.one(name, ["mountpoint"], signal))?.properties.get("mountpoint")?.value;
+    return place?.startsWith("/mnt/") ? place : `/mnt/${name}`;
+  }
+}

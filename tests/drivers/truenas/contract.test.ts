@@ -1,0 +1,29 @@
+import { driverContract } from "../../contract/driver.ts";
+import type { Need } from "../../contract/needs.ts";
+import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
+import { truenasRig, type Way } from "./rig.ts";
+
+/** From here on a dataset can be renamed, so that one which others need can be set aside. */
+const withRename = 2510;
+
+const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
+  groupSnapshots: "TrueNAS takes no snapshots of several volumes at one moment",
+  modify: "not offered yet",
+  ...(numberOf(version) >= withRename && {
+    "snapshots hold their volume": "the volume is set aside until they are gone",
+  }),
+  ...(numberOf(version) < withRename && {
+    "clones survive their volume": "before 25.10 no dataset can be renamed through the API",
+    "snapshots survive their volume": "before 25.10 no dataset can be renamed through the API",
+  }),
+});
+
+const first: Readonly<Record<Way, number>> = { nfs: 0, smb: 0, iscsi: 0, nvmeof: 2510 };
+
+for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
+  for (const version of versions.filter(each => numberOf(each) >= first[way])) {
+    const zfs = numberOf(version) < withRename ? {} : { deleteWithDependents: "tombstone" };
+    const open = () => truenasRig(way, { version }, { zfs });
+    driverContract(`freenas-api-${way} on TrueNAS ${version}`, open, lacks(version));
+  }
+}

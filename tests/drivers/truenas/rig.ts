@@ -1,0 +1,104 @@
+import * as v from "valibot";
+import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
+import { modules } from "../../../lib/drivers/index.ts";
+import type { DriverRig } from "../../contract/rig.ts";
+import { localPorts } from "../../fakes/ports.ts";
+import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
+import { tableNames } from "../../fakes/truenas/state.ts";
+
+/** Sections of a connection file, as a person writes them. */
+export type Sections = Readonly<Record<string, unknown>>;
+
+/** The sections that the drivers of each protocol need beside `httpConnection`. */
+export const sections: Readonly<Record<"nfs" | "smb" | "iscsi" | "nvmeof", Sections>> = {
+  nfs: { nfs: { shareHost: "nas", shareAllowedNetworks: [], shareAllowedHosts: [] } },
+  smb: { smb: { shareHost: "nas" } },
+  iscsi: {
+    iscsi: { targetPortal: "nas:3260", targetGroups: [{ targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1 }] },
+  },
+  nvmeof: { nvmeof: { transports: ["tcp://nas:4420"], ports: [1] } },
+};
+
+export type Way = keyof typeof sections;
+
+export const parent = "tank/k8s/v";
+
+const filesystems = (way: Way): boolean => way === "nfs" || way === "smb";
+
+export interface Opening {
+  /** The key that the driver logs in with. */
+  readonly key?: string;
+  readonly zfs?: Sections;
+  readonly more?: Sections;
+  readonly connection?: string;
+}
+
+/** A driver on a double, opened as from a connection file. */
+export function openOn(
+  double: Double,
+  way: Way,
+  { key = "1-secret", zfs, more, connection = "c1" }: Opening = {},
+): Driver {
+  const name = `freenas-api-${way}`;
+  const module = modules.find(each => each.names.includes(name));
+  if (!module?.open) throw new Error(`${name} cannot be opened`);
+  const sized = filesystems(way) ? { datasetEnableQuotas: true } : {};
+  const config = {
+    httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key },
+    zfs: { datasetParentName: parent, detachedSnapshotsDatasetParentName: "tank/k8s/s", ...sized, ...zfs },
+    ...sections[way],
+    ...more,
+  };
+  const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100 };
+  return module.open(identity, v.parse(module.schema, config) as never, localPorts(neverRun));
+}
+
+const neverRun = {
+  where: "nowhere",
+  run: () => Promise.reject(new Error("the API drivers run no program")),
+};
+
+/** What stands on a double, in words, apart from what every system has. */
+export function remainsOf({ state }: Double): readonly string[] {
+  const usual = new Set(["tank", "tank/k8s", parent, "tank/k8s/s"]);
+  const rows = tableNames.flatMap(table => {
+    if (table === "portal" || table === "initiator" || table === "iscsiAuth" || table === "nvmetPort") return [];
+    return state.tables[table].map(row => `${table} ${JSON.stringify(row["name"] ?? row["path"] ?? row.id)}`);
+  });
+  const datasets = Object.keys(state.datasets).filter(name => !usual.has(name));
+  return [...datasets, ...Object.keys(state.snapshots), ...rows].sort();
+}
+
+const datasetOf = (double: Double, { id }: Volume) => double.state.datasets[`${parent}/${id}`];
+
+/** The contract's rig on a double of its own. */
+export async function truenasRig(way: Way, options: DoubleOptions, opening: Opening = {}): Promise<DriverRig> {
+  const double = await startDouble(options);
+  const opened: Driver[] = [];
+  let mortals = 0;
+  const open = (more: Opening = {}): Driver => {
+    const driver = openOn(double, way, { ...opening, ...more });
+    opened.push(driver);
+    return driver;
+  };
+  return {
+    open,
+    dying(step, when) {
+      const key = `${++mortals + 1}-mortal`;
+      double.accounts.addKey(key);
+      double.faults.kill(key, step, when);
+      return { driver: open({ key }), dead: () => double.faults.killed(key) };
+    },
+    async write(volume, text) {
+      const dataset = datasetOf(double, volume);
+      if (dataset) dataset.content = text;
+    },
+    read: async volume => datasetOf(double, volume)?.content,
+    remains: async () => remainsOf(double),
+    hostileSnapshots: ["@", "a@", "@b", "a@b@c", "a/b/c", "../v@x", "tank@x", "a@-b", "a/..", "%00@a", "a@%"],
+    async close() {
+      for (const driver of opened) await driver.close?.();
+      await double.close();
+    },
+  };
+}
