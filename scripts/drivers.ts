@@ -32,7 +32,7 @@ async function hasContractTest(folder: string): Promise<boolean> {
   const files = [...(await filesBelow(`tests/drivers/${folder}`)), `${root}/tests/drivers/${folder}.test.ts`];
   const tests = files.filter(file => file.endsWith(".test.ts"));
   const texts = await Promise.all(tests.map(file => readFile(file, "utf8").catch(() => "")));
-  return texts.some(text => /^driverContract\(/m.test(text));
+  return texts.some(text => /^\s*driverContract\(/m.test(text));
 }
 
 /** What is missing for the drivers: an example for each name, a contract test for each folder. One line each. */
