@@ -2,7 +2,11 @@ import type { Log } from "../lib/core/call.ts";
 import type { Ports } from "../lib/drivers/module.ts";
 import { localRunner } from "../lib/io/local.ts";
 import { localHost } from "../lib/io/local-host.ts";
+import type { CommandRunner } from "../lib/io/runner.ts";
 import { SshHosts } from "../lib/io/ssh/hosts.ts";
+import { shareAttachers } from "../lib/node/attachers.ts";
+import { Mounts } from "../lib/node/mounts.ts";
+import { SharePoints } from "../lib/node/share-points.ts";
 import type { Host } from "./host.ts";
 import { toolEnvironment } from "./tools.ts";
 
@@ -15,10 +19,32 @@ export function ownArgv(): readonly string[] {
   return source.startsWith(compiledProgram) ? [process.execPath] : [process.execPath, source];
 }
 
-/** What drivers reach the outside through; `close` ends the logins. */
-export function openPorts(host: Host, log: Log): { readonly ports: Ports; readonly close: () => Promise<void> } {
+/**
+ * What drivers reach the outside through; `close` ends the logins and unmounts what was mounted in `shareFolder`. Without such a
+ * folder nothing is mounted.
+ */
+export function openPorts(
+  host: Host,
+  shareFolder: string | undefined,
+  log: Log,
+): { readonly ports: Ports; readonly close: () => Promise<void> } {
   const env = toolEnvironment(host.env);
+  const runner = localRunner({ env });
   const hosts = new SshHosts({ env, askpass: ownArgv(), log });
-  const ports = { local: localHost(localRunner({ env })), ssh: hosts.lease.bind(hosts) };
-  return { ports, close: () => hosts.close() };
+  const shares = shareFolder === undefined ? undefined : sharePoints(runner, shareFolder, log);
+  const ports = {
+    local: localHost(runner),
+    ssh: hosts.lease.bind(hosts),
+    ...(shares && { share: shares.lease.bind(shares) }),
+  };
+  const close = async () => {
+    await shares?.close();
+    await hosts.close();
+  };
+  return { ports, close };
+}
+
+function sharePoints(runner: CommandRunner, folder: string, log: Log): SharePoints {
+  const mounts = new Mounts(runner, runner, "/proc/self/mountinfo", folder);
+  return new SharePoints({ attachers: shareAttachers({ hostMounts: false }), mounts, folder, log });
 }

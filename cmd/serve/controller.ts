@@ -36,17 +36,18 @@ function surveyor(connections: Connections, path: string, log: Log): () => Promi
   };
 }
 
-/** Builds the controller half by hand: files → connections → routing. */
+/** Builds the controller half by hand: files → connections → routing. Shares that it mounts itself appear in `shareFolder`. */
 export function openController(
   host: Host,
   main: MainFile,
   outside: Outside,
   ownPlace: (() => Segments) | undefined,
+  shareFolder: string,
   log: Log,
 ) {
   const { single } = main.config;
   const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
-  const { ports, close } = openPorts(host, log);
+  const { ports, close } = openPorts(host, shareFolder, log);
   const { prefix } = main.config.defaults;
   const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
   const open = once(async () => (await import("../open.ts")).opener(options));

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { controllerService } from "../../lib/csi/controller.ts";
@@ -54,6 +55,10 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
   }
 }
 
+/** Where the controller mounts shares for itself: in memory of this machine or container alone, unless a folder for state is given. */
+const shareFolder = ({ stateDir, name }: ServeOptions): string =>
+  stateDir === undefined ? join("/run/csimux", name, "shares") : join(stateDir, "shares");
+
 async function start(options: ServeOptions, host: Host, log: Log) {
   const { modes } = options;
   const endpoints = options.endpoints.map(parseEndpoint);
@@ -63,7 +68,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const own = await ownNode(main.config, options.nodeName, host, log);
   const node = openNode(options, host, main, own);
   if (modes.has("node")) await node.begin(log);
-  const controller = openController(host, main, outside, own.place, log);
+  const controller = openController(host, main, outside, own.place, shareFolder(options), log);
   const server = new GrpcServer({ maxRequestBytes });
   const topology = main.config.nodeTopology !== undefined;
   const { groupSnapshots } = controller.parts;

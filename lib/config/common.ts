@@ -14,7 +14,7 @@ import {
   text,
 } from "../schema/parts.ts";
 import { isLabelKey, isLabelValue } from "../topology/labels.ts";
-import { nodeSchema } from "./node.ts";
+import { nodeSchema, nodeSettings } from "./node.ts";
 
 /** One place that a connection is reachable from. */
 export interface Alternative {
@@ -183,6 +183,8 @@ export interface CommonConfig {
   readonly labels: Readonly<Record<string, string>>;
   /** retain: DeleteVolume succeeds and changes nothing. */
   readonly deleteStrategy: "delete" | "retain";
+  /** `node.mount.mount_flags`, one flag each. */
+  readonly mountFlags: readonly string[];
   /** Undefined: the driver's own. */
   readonly accessModes: readonly AccessMode[] | undefined;
 }
@@ -197,6 +199,7 @@ export function commonConfig(parsed: v.InferOutput<typeof commonSchema>): Common
     topology: perDriver?.topology?.map(each => ({ requirements: each.requirements, extra: each.extra ?? {} })),
     labels: perDriver?.labels ?? {},
     deleteStrategy: parsed._private?.csi?.volume?.deleteStrategy === "retain" ? "retain" : "delete",
+    mountFlags: nodeSettings(parsed.node).mountFlags,
     accessModes: parsed.csi?.access_modes?.map(name => modes[name]),
   };
 }

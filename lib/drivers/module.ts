@@ -1,6 +1,7 @@
 import type { GenericSchema, InferOutput } from "valibot";
 import type { Lease } from "../io/lease.ts";
 import type { StorageHost } from "../io/script.ts";
+import type { SharePoint, ShareSettings } from "../io/share-point.ts";
 import type { SshSettings } from "../io/ssh/settings.ts";
 import type { Driver } from "./driver.ts";
 import type { DriverFacts } from "./facts.ts";
@@ -11,6 +12,8 @@ export interface Ports {
   readonly local: StorageHost;
   /** A machine behind ssh, shared with other connections to it; nothing is connected before its first use. */
   ssh(settings: SshSettings): Lease<StorageHost>;
+  /** A share that csimux mounts itself, shared with other connections to it. Absent where nothing can be mounted. */
+  readonly share?: (settings: ShareSettings) => Lease<SharePoint>;
 }
 
 /** What a driver may know of the connection it serves. */
@@ -20,6 +23,8 @@ export interface Identity {
   readonly driver: string;
   /** `instance_id` of the connection file. */
   readonly instanceId: string | undefined;
+  /** `node.mount.mount_flags` of the connection file, for what csimux mounts itself. */
+  readonly mountFlags?: readonly string[];
   /** The longest volume or snapshot id in bytes that still fits a CSI handle of this connection. */
   readonly maxIdBytes: number;
 }

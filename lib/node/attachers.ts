@@ -14,13 +14,19 @@ export const protocolKey = "node_attach_driver";
 /** The protocols that this node can attach, by the value of `node_attach_driver`. */
 export type Attachers = ReadonlyMap<string, Attacher>;
 
+/** The protocols of shares. */
+export const shareAttachers = (ports: Pick<AttacherPorts, "hostMounts">): Attachers =>
+  new Map([
+    ["nfs", nfs(ports)],
+    ["smb", smb(ports)],
+    ["lustre", lustre()],
+  ]);
+
 /** Every protocol that csimux has. */
 export const attachers = (ports: AttacherPorts): Attachers =>
   new Map<string, Attacher>([
     ["hostpath", hostpath(ports)],
-    ["nfs", nfs(ports)],
-    ["smb", smb(ports)],
-    ["lustre", lustre()],
+    ...shareAttachers(ports),
     ["iscsi", iscsi(ports)],
     ["nvmeof", nvmeof(ports)],
     ["zfs-local", zfsLocal(ports)],

@@ -3,10 +3,11 @@ import { Slots } from "../../core/slots.ts";
 import type { Driver } from "../driver.ts";
 import type { Identity, Ports } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
+import { ShareBase } from "./base.ts";
 import { filesOn } from "./by-server.ts";
 import { explain } from "./failures.ts";
 import type { Files } from "./files.ts";
-import { kinds } from "./kinds.ts";
+import { type Kind, kinds } from "./kinds.ts";
 import { Layout } from "./layout.ts";
 import { carefulFiles, ownFiles } from "./own-files.ts";
 import { Dress } from "./owner.ts";
@@ -21,7 +22,12 @@ import { Trees } from "./trees.ts";
 const toolsAtOnce = 4;
 
 /** Volumes and snapshots, each of which can be the source of the other's copies. */
-function storeOn(space: Space, maxIdBytes: number, settings: DirectorySettings): FolderStore {
+function storeOn(
+  space: Space,
+  maxIdBytes: number,
+  settings: DirectorySettings,
+  close: (() => Promise<void>) | undefined,
+): FolderStore {
   const trees = new Trees(space, "v");
   const snapshots: Snapshots = new Snapshots(space, {
     trees: new Trees(space, "s"),
@@ -35,8 +41,24 @@ function storeOn(space: Space, maxIdBytes: number, settings: DirectorySettings):
     dress: new Dress(space, settings),
     maxIdBytes,
     snapshots,
+    close,
   });
   return store;
+}
+
+/** The base folder of a share that must be mounted, where this process can mount it. */
+function shareBase(
+  kind: Kind,
+  identity: Identity,
+  settings: DirectorySettings,
+  layout: Layout,
+  files: Files,
+  { share }: Ports,
+): ShareBase | undefined {
+  if (!share || !settings.requireMount || !kind.mountTypes) return undefined;
+  const context = kind.context(settings.shareHost ?? "", settings.shareBasePath.replace(/(.)\/+$/, "$1"));
+  const lease = share({ protocol: kind.protocol, context, mountFlags: identity.mountFlags ?? [] });
+  return new ShareBase(layout.base, files, kind.mountTypes, lease);
 }
 
 /**
@@ -51,18 +73,22 @@ export function directoryDriver(
   files?: Files,
 ): Driver {
   const kind = kinds[kindName];
+  const serverFiles = files ?? (kind.local ? carefulFiles : filesOn(settings.shareHost ?? ""));
+  const layout = new Layout(settings.controllerBasePath);
+  const base = shareBase(kind, identity, settings, layout, serverFiles, ports);
   const space: Space = {
     connection: identity.connection,
     explain,
-    files: files ?? (kind.local ? carefulFiles : filesOn(settings.shareHost ?? "")),
+    files: serverFiles,
     choose: files === undefined && kind.local ? ownFiles : undefined,
-    layout: new Layout(settings.controllerBasePath),
+    layout,
+    locate: base && (() => base.find()),
     runner: ports.local.runner,
     slots: new Slots(toolsAtOnce),
     locks: new Locks(),
     local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
-  const store = storeOn(space, identity.maxIdBytes, settings);
+  const store = storeOn(space, identity.maxIdBytes, settings, base && (() => base.close()));
   return new StoreDriver(identity, store, new BaseShare(kind, settings), kind.local);
 }

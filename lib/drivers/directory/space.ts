@@ -5,7 +5,7 @@ import type { Slots } from "../../core/slots.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import type { Subject } from "../failure.ts";
 import { type Files, type Step, unless } from "./files.ts";
-import type { Layout } from "./layout.ts";
+import { Layout } from "./layout.ts";
 
 /** What all parts of one directory driver share. */
 export interface Space extends Subject {
@@ -13,7 +13,10 @@ export interface Space extends Subject {
   files: Files;
   /** How the folder at a path is to be worked on. Rejects with an errno error. */
   readonly choose: ((base: string) => Promise<Files>) | undefined;
-  readonly layout: Layout;
+  /** Where the base folder is; `locate` moves it. */
+  layout: Layout;
+  /** The base folder of a share, found at the beginning of each operation; undefined where it is one fixed folder. */
+  readonly locate: (() => Promise<string>) | undefined;
   readonly runner: CommandRunner;
   /** Bounds how many tools work on this storage at once. */
   readonly slots: Slots;
@@ -27,6 +30,10 @@ export interface Space extends Subject {
 
 /** How the base folder is to be worked on now; each operation begins with it. */
 export async function begin(space: Space): Promise<void> {
+  if (space.locate) {
+    const base = await space.locate();
+    if (base !== space.layout.base) space.layout = new Layout(base);
+  }
   if (space.choose) space.files = await space.choose(space.layout.base);
 }
 

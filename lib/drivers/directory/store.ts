@@ -25,6 +25,8 @@ export interface FolderParts {
   readonly dress: Dress;
   readonly maxIdBytes: number;
   readonly snapshots: Snapshots;
+  /** Gives up what the base folder needed; undefined where that was nothing. */
+  readonly close: (() => Promise<void>) | undefined;
 }
 
 const copyable = ["volume", "snapshot"] as const;
@@ -109,6 +111,10 @@ export class FolderStore implements VolumeStore<Folder> {
       stillWanted(this.#space, call);
       return (await trees.isTree(id)) ? folder(id, await this.#records.read(id)) : undefined;
     });
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.close?.();
   }
 
   async check(call: Call): Promise<void> {

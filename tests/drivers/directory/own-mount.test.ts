@@ -1,0 +1,164 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
+import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { localHost } from "../../../lib/io/local-host.ts";
+import { shareAttachers } from "../../../lib/node/attachers.ts";
+import { Mounts } from "../../../lib/node/mounts.ts";
+import { SharePoints } from "../../../lib/node/share-points.ts";
+import { MountProgram } from "../../fakes/mount-program.ts";
+import { callOf, codeOf, isRoot, keptLog } from "../../node/lab.ts";
+
+let folder: string;
+let mount: MountProgram;
+beforeEach(async () => {
+  folder = await realpath(await mkdtemp(join(tmpdir(), "csimux-own-mount-")));
+  mount = await MountProgram.at(join(folder, "bin"));
+});
+afterEach(async () => {
+  for (const at of [...(await mounted())].reverse()) execFileSync("umount", ["-l", at]);
+  await rm(folder, { recursive: true });
+});
+
+const shares = () => join(folder, "shares");
+async function mounted(): Promise<readonly string[]> {
+  const points = (await readFile("/proc/self/mountinfo", "utf8")).split("\n").map(line => line.split(" ")[4] ?? "");
+  return points.filter(point => point.startsWith(folder));
+}
+
+/** The fake server's shares count as NFS where the fake program has mounted them, and nothing else does. */
+const files = (isNfs: (path: string) => boolean): Files => ({
+  ...pooledFiles,
+  statfs: async path => ({ ...(await pooledFiles.statfs(path)), type: isNfs(path) ? 0x6969 : 1 }),
+});
+
+const points = (): SharePoints => {
+  const { runner } = mount;
+  const mounts = new Mounts(runner, runner, "/proc/self/mountinfo", shares());
+  const { log } = keptLog();
+  return new SharePoints({ attachers: shareAttachers({ hostMounts: false }), mounts, folder: shares(), log });
+};
+
+function driverOn(own: SharePoints, name: string, isNfs = (path: string) => path.startsWith(shares())): Driver {
+  const settings = {
+    shareHost: "nas",
+    shareBasePath: "/export/k8s/",
+    controllerBasePath: join(folder, "storage"),
+    mode: undefined,
+    user: undefined,
+    group: undefined,
+    requireMount: true,
+    snapshotDriver: "filecopy",
+  };
+  const identity = {
+    connection: name,
+    driver: "nfs-client",
+    instanceId: undefined,
+    maxIdBytes: 60,
+    mountFlags: ["hard"],
+  };
+  const refuse = () => {
+    throw new Error("no ssh here");
+  };
+  const ports = { local: localHost(mount.runner), ssh: refuse, share: own.lease.bind(own) };
+  return directoryDriver("nfs-client", identity, settings, ports, files(isNfs));
+}
+
+const spec = (name: string) => ({
+  name,
+  range: { required: undefined, limit: undefined },
+  parameters: {},
+  mutable: {},
+  source: undefined,
+  capabilities: [],
+  topology: { requisite: [], preferred: [] },
+});
+
+describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
+  test.each([false, true])(
+    "is mounted by csimux, and the controller's own disk stays empty (folder there: %p)",
+    async is => {
+      if (is) await mkdir(join(folder, "storage"));
+      const own = points();
+      const driver = driverOn(own, "one");
+      const made = await driver.create(spec("pvc-1"), callOf());
+      expect(made.context).toMatchObject({ server: "nas", share: "/export/k8s/v/pvc-1" });
+      const [at = "", ...more] = await mounted();
+      expect(more).toEqual([]);
+      expect(await mount.calls()).toEqual([`-n -t nfs -o retry=0,hard nas:/export/k8s ${at}`]);
+      expect(await readdir(join(at, "v"))).toEqual(["pvc-1"]);
+      if (is) expect(await readdir(join(folder, "storage"))).toEqual([]);
+      await driver.delete("pvc-1", callOf());
+      await own.close();
+      expect(await mounted()).toEqual([]);
+      expect(await readdir(shares())).toEqual([]);
+    },
+  );
+
+  test("is mounted once for all connections to it, also when they begin at once", async () => {
+    const own = points();
+    const drivers = ["one", "two", "three"].map(name => driverOn(own, name));
+    await Promise.all(drivers.map((driver, at) => driver.create(spec(`pvc-${at}`), callOf())));
+    expect(await mount.calls()).toHaveLength(1);
+    await drivers[0]?.close?.();
+    expect(await mounted()).toHaveLength(1);
+    await own.close();
+    expect(await mounted()).toEqual([]);
+  });
+
+  test("is mounted once, whatever a killed process left there", async () => {
+    await driverOn(points(), "one").create(spec("pvc-1"), callOf());
+    const own = points();
+    await driverOn(own, "one").create(spec("pvc-1"), callOf());
+    expect(await mounted()).toHaveLength(1);
+    await own.close();
+    expect(await mounted()).toEqual([]);
+  });
+
+  test("and cannot be mounted makes nothing, and says of no volume that it is gone", async () => {
+    await mkdir(join(folder, "storage"));
+    const driver = driverOn(points(), "one");
+    for (const [words, code] of [
+      ["mount.nfs: Connection refused", "unavailable"],
+      ["mount.nfs: No such file or directory", "unavailable"],
+      ["mount.nfs: access denied by server while mounting nas:/export/k8s", "permission-denied"],
+    ] as const) {
+      await mount.answer(words);
+      expect(await codeOf(driver.create(spec("pvc-1"), callOf()))).toBe(code);
+      expect(await codeOf(driver.delete("pvc-1", callOf()))).toBe(code);
+    }
+    expect(await readdir(join(folder, "storage"))).toEqual([]);
+    await mount.answer(undefined);
+    await driver.create(spec("pvc-1"), callOf());
+  });
+
+  test("and went stale under csimux is mounted anew", async () => {
+    let stale = false;
+    const own = points();
+    const driver = driverOn(own, "one", path => path.startsWith(shares()) && !stale);
+    await driver.create(spec("pvc-1"), callOf());
+    stale = true;
+    const calls = mount.calls.bind(mount);
+    const again = driver.create(spec("pvc-2"), callOf());
+    while ((await calls()).length < 2) await new Promise(resolve => setTimeout(resolve, 5));
+    stale = false;
+    await again;
+    expect(await mounted()).toHaveLength(1);
+    await own.close();
+  });
+});
+
+describe.skipIf(!isRoot)("a share that the deployment has mounted", () => {
+  test("is used as it is", async () => {
+    await mkdir(join(folder, "storage"));
+    const own = points();
+    const driver = driverOn(own, "one", () => true);
+    await driver.create(spec("pvc-1"), callOf());
+    expect(await mount.calls()).toEqual([]);
+    expect(await readdir(join(folder, "storage", "v"))).toEqual(["pvc-1"]);
+  });
+});
