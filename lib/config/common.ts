@@ -26,11 +26,7 @@ export interface Alternative {
 
 const value = (description: string) =>
   v.pipe(
-    v.custom<unknown>(
-      each => !Array.isArray(each),
-      "must be one value: for several, write one entry of topology for each",
-    ),
-    scalar({ description }),
+    scalar({ description }, "must be one value: for several, write one entry of topology for each"),
     v.check(isLabelValue, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
   );
 

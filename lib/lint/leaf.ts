@@ -14,7 +14,9 @@ export interface Leaf {
   readonly outward: (position: Position) => Position | undefined;
   /** The place in `file` of the whole document. */
   readonly start: Position;
-  /** Whether the value at a path must not be printed. */
+  /** Where in the whole document it stands, of a part of one. */
+  readonly above?: Path;
+  /** Whether the value at a path of the whole document must not be printed. */
   readonly isSecret: (path: Path) => boolean;
 }
 

@@ -81,7 +81,7 @@ function below(leaf: Leaf, path: Path, value: Mapping): Leaf {
     value,
     position: (inner, what) => leaf.source.position([...path, ...inner], what),
   };
-  return { ...leaf, source, isSecret: secretByName };
+  return { ...leaf, source, above: [...(leaf.above ?? []), ...path], isSecret: secretByName };
 }
 
 /** Of a SealedSecret only the names can be known. */

@@ -24,12 +24,19 @@ export function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: 
   const read: ReadProxy = readSingle(readProxySource(leaf.source, outside), modules, outside);
   const schemas = modules.map(({ schema }) => schema);
   // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
-  const isSecret = (whole: Path): boolean => {
-    // In Helm values the main file stands under driver.config.
-    const path = whole[0] === "driver" && whole[1] === "config" ? whole.slice(2) : whole;
-    return path[0] !== "driver" && path[0] !== "proxy" && !schemas.some(schema => isPlain(schema, path));
-  };
+  const isSecret = within(
+    leaf,
+    path => path[0] !== "driver" && path[0] !== "proxy" && !schemas.some(schema => isPlain(schema, path)),
+  );
   return { leaf: { ...leaf, isSecret }, read, proxy: mappingAt(leaf.source.value, "proxy") };
+}
+
+/** The rule for a part of a document, by the paths of the whole; what stands around the part goes by names. */
+function within({ above = [] }: Leaf, isSecret: Leaf["isSecret"]): Leaf["isSecret"] {
+  return path =>
+    above.every((step, index) => path[index] === step)
+      ? path.length > above.length && isSecret(path.slice(above.length))
+      : secretByName(path);
 }
 
 /** Reads a connection as `serve` would. */
@@ -42,7 +49,7 @@ export function connectionFile(
   const read = readConnectionSource(name, leaf.source, defaults, outside, modules);
   const driver = textAt(leaf.source.value, "driver") ?? "";
   const schemas = [commonSchema, ...(read.module ? [read.module.schema] : [])];
-  const isSecret = (path: Path): boolean => !schemas.some(schema => isPlain(schema, path));
+  const isSecret = within(leaf, path => !schemas.some(schema => isPlain(schema, path)));
   return { leaf: { ...leaf, isSecret }, name, read, driver };
 }
 

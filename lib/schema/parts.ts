@@ -151,8 +151,8 @@ export const owner = (about: About): v.GenericSchema<unknown, string> =>
 
 const placeholders: ReadonlySet<unknown> = new Set(["server address", "server[:port]", "tcp://server:port"]);
 
-/** What csimux's own examples put there. */
-const ownPlaceholder = /^(?:[0-9]+-)?put-the-[a-z]+-here$|^\s*put the text of the key here\s*$/m;
+/** What csimux's own examples put there, and the dots of a published key. */
+const ownPlaceholder = /^(?:[0-9]+-)?put-the-[a-z]+-here$|^\s*put the text of the key here\s*$|^\s*\.\.\.\s*$/m;
 
 /** Whether a text is, or holds, what the examples of csimux put where a secret belongs. */
 export const holdsPlaceholder = (value: string): boolean => ownPlaceholder.test(value);
@@ -210,12 +210,12 @@ export const mapOf = <S extends v.GenericSchema>(
   about: About,
 ): v.GenericSchema<unknown, Record<string, v.InferOutput<S>>> => described(v.record(v.string(), value), about);
 
-/** A scalar that ends up as text in somebody else's hands (a ZFS property, a targetcli attribute): 1, true and "on" alike. */
-export const scalar = (about: About): v.GenericSchema<unknown, string> =>
-  described(
-    v.pipe(v.union([v.string(), v.number(), v.boolean()], "must be text, a number or a boolean"), v.transform(String)),
-    about,
-  );
+/**
+ * A scalar that ends up as text in somebody else's hands (a ZFS property, a targetcli attribute): 1, true and "on" alike. `help`
+ * is for lists and mappings.
+ */
+export const scalar = (about: About, help = "must be text, a number or a boolean"): v.GenericSchema<unknown, string> =>
+  described(v.pipe(v.union([v.string(), v.number(), v.boolean()], help), v.transform(String)), about);
 
 /** A value that is handed on unchanged, whatever its shape. */
 export const anything = (about: About): v.GenericSchema<unknown, unknown> => described(v.unknown(), about);

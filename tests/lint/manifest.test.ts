@@ -158,6 +158,45 @@ describe("values of the chart", () => {
   });
 });
 
+describe("values of a deployment of one driver", () => {
+  const values = `csiDriver: { name: org.democratic-csi.nfs, attachRequired: false }
+storageClasses:
+- name: nfs
+  parameters: { fsType: nfs }
+  secrets: { node-stage-secret: }
+driver:
+  config:
+    driver: freenas-nfs
+    instance_id:
+    httpConnection: { protocol: https, host: server address, apiKey: hunter2, port: "443" }
+    sshConnection:
+      host: server address
+      username: root
+      password: ""
+      hostKeyPolicy: accept-new
+      privateKey: |
+        -----BEGIN RSA PRIVATE KEY-----
+        ...
+        -----END RSA PRIVATE KEY-----
+    zfs: { datasetParentName: tank/a/vols, detachedSnapshotsDatasetParentName: tank/a/snaps }
+    nfs: { shareHost: server address }
+`;
+  const found = check({ "values.yaml": values }).filter(({ rule }) => rule !== "driver-not-ready");
+
+  test("pass as they are, but for images, and what published examples leave to be filled in", () => {
+    expect(new Set(found.map(({ rule }) => rule))).toEqual(
+      new Set(["helm-image", "placeholder-value", "retyped-value"]),
+    );
+    expect(found.filter(({ rule }) => rule === "placeholder-value")).toHaveLength(4);
+  });
+
+  test("are shown without their secrets, and with what is none", () => {
+    const shown = JSON.stringify(found);
+    expect(shown).not.toContain("hunter2");
+    expect(shown).toContain("host: server address, apiKey: ***");
+  });
+});
+
 describe("a PersistentVolume", () => {
   const volume = (handle: string, attributes: string): string =>
     `apiVersion: v1\nkind: PersistentVolume\nmetadata: { name: x }\nspec:\n  csi:\n    driver: a.example\n    volumeHandle: ${handle}\n    volumeAttributes: { ${attributes} }\n`;

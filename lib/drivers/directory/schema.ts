@@ -126,7 +126,7 @@ export const smbClientSchema = record({
 
 /** One or several nodes of the management service as mount.lustre(8) takes them, such as 10.0.0.1@tcp:10.0.0.2@tcp. */
 const managementNodes = shaped(
-  /^[A-Za-z0-9._@,:-]+$/,
+  /^(?:[A-Za-z0-9._@,:-]+|server address)$/,
   "must be the management nodes alone, such as 10.0.0.1@tcp:10.0.0.2@tcp, without scheme, path or spaces",
   { description: "the management nodes as nodes reach them", example: "10.0.0.1@tcp:10.0.0.2@tcp" },
 );
