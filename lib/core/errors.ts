@@ -1,6 +1,7 @@
 /**
  * The failure vocabulary of csimux: the status codes of the CSI specification, in words.
- * Which situation gets which code: CSI v1.13 "Error Scheme" and the tables of each RPC.
+ * Which situation gets which code: CSI v1.13 "Error Scheme" and the tables of each RPC; errors.md has what callers do with each,
+ * and what csimux answers when.
  */
 export type Code =
   | "invalid-argument"

@@ -10,7 +10,7 @@ export interface WatchTimes {
   readonly absent: number;
 }
 
-const usual: WatchTimes = { settle: 200, slow: 30_000, absent: 5_000 };
+const usual: WatchTimes = { settle: 200, slow: 60_000, absent: 5_000 };
 
 /** What is looked at. */
 export interface Watched {
