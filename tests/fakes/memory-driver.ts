@@ -19,6 +19,8 @@ export class MemoryDriver {
   fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
+  /** How often it was asked how much is free. */
+  measured = 0;
   /** Awaited inside available alone. */
   measure: Promise<void> = Promise.resolve();
   /** Whether volumes can be looked up by name. */
@@ -68,6 +70,7 @@ export class MemoryDriver {
     return {
       available: async () => {
         await this.look;
+        this.measured++;
         await this.measure;
         if (this.fail.available) throw this.fail.available;
         return this.free ?? 0n;

@@ -8,7 +8,7 @@ import type { Demand } from "../../lib/topology/place.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
 /** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
-export function muxWorld(names: readonly string[]) {
+export function muxWorld(names: readonly string[], patience = { look: 50, capacity: 50 }) {
   const memories = new Map(names.map(name => [name, new MemoryDriver()]));
   const traits = new Map<string, Partial<Connection>>();
   const up = new Set(names);
@@ -45,7 +45,7 @@ export function muxWorld(names: readonly string[]) {
     connections,
     async () => groups,
     () => settings,
-    { look: 50, capacity: 50 },
+    patience,
   );
   return {
     memories,
