@@ -17,15 +17,19 @@ async function exampleDrivers(): Promise<ReadonlySet<string>> {
   return new Set(drivers.filter(driver => typeof driver === "string"));
 }
 
-/** The folders of lib/drivers whose module.ts gives an `open`: drivers that csimux serves, not only checks. */
+/** The folders of lib/drivers whose module.ts gives an `open`: drivers that csimux serves, not only checks, and that make volumes. */
 async function openFolders(): Promise<readonly string[]> {
   const entries = await readdir(`${root}/lib/drivers`, { withFileTypes: true });
   const folders = entries.filter(entry => entry.isDirectory()).map(entry => entry.name);
   const texts = await Promise.all(
     folders.map(name => readFile(`${root}/lib/drivers/${name}/module.ts`, "utf8").catch(() => "")),
   );
-  return folders.filter((_, index) => /^\s+open[:,(]/m.test(texts[index] ?? ""));
+  return folders.filter((_, index) => /^\s+open[:,(]/m.test(texts[index] ?? "") && provisions(texts[index] ?? ""));
 }
+
+/** Whether one of the modules in a text makes volumes; the suite is about those. */
+const provisions = (text: string): boolean =>
+  (text.match(/driverModule\(/g) ?? []).length > (text.match(/provisions: false/g) ?? []).length;
 
 /** Whether the tests of a driver folder run the suite of tests/contract; to import a part of it proves nothing. */
 async function hasContractTest(folder: string): Promise<boolean> {

@@ -9,9 +9,11 @@ import { localRunner } from "../../lib/io/local.ts";
 import { attachers } from "../../lib/node/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
+import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
 import { toolEnvironment } from "../tools.ts";
+import { mountFlags } from "./mount-flags.ts";
 import type { OwnNode } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
@@ -29,17 +31,14 @@ async function writable(folder: string): Promise<void> {
 }
 
 /** Builds the node half by hand. */
-export function openNode(options: ServeOptions, host: Host, main: MainFile, { info }: OwnNode) {
+export function openNode(options: ServeOptions, host: Host, main: MainFile, outside: Outside, { info }: OwnNode) {
   const runner = localRunner({ env: toolEnvironment(host.env) });
   const state = options.stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", options.name);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({
     runner,
     host: onHost,
-    mountFlags: async () => {
-      await main.refresh();
-      return main.config.node.mountFlags;
-    },
+    mountFlags: mountFlags(main, outside),
     attachers: attachers({
       runner,
       host: onHost,

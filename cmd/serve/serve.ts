@@ -66,7 +66,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const main = await MainFile.load(options.config, outside, log);
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const node = openNode(options, host, main, own);
+  const node = openNode(options, host, main, outside, own);
   if (modes.has("node")) await node.begin(log);
   const controller = openController(host, main, outside, own.place, shareFolder(options), log);
   const server = new GrpcServer({ maxRequestBytes });

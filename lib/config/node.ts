@@ -30,7 +30,7 @@ const mount = record(
 
 const format = record({ customOptions: words("more arguments of mkfs") }, { description: "making one file system" });
 
-/** The `node:` block of the main file. Nodes read no connection files, so it has no effect there. */
+/** The `node:` block. What a connection's says of mounts counts on nodes that have its file, and for its controller. */
 export const nodeSchema = record(
   {
     mount: optional(mount),
@@ -51,7 +51,10 @@ export const nodeSchema = record(
     ),
     csiProxy: optional(anything({ description: "endpoints on Windows; not used" })),
   },
-  { description: "what nodes do with every volume; counts in the main file alone" },
+  {
+    description:
+      "what nodes do with every volume; in a connection file only mount_flags counts, on nodes that have the file",
+  },
 );
 
 /** What nodes do with every volume. */

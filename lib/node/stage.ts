@@ -101,7 +101,7 @@ export class Staging {
   readonly #showing: Showing;
   readonly #turns: Turns;
 
-  readonly #mountFlags: () => Promise<readonly string[]>;
+  readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
 
   /** `mountFlags` are those that every staged mount gets. */
   constructor(
@@ -110,7 +110,7 @@ export class Staging {
     records: Records,
     showing: Showing,
     turns: Turns,
-    mountFlags: () => Promise<readonly string[]>,
+    mountFlags: (volumeId: string) => Promise<readonly string[]>,
   ) {
     this.#attachers = attachers;
     this.#mounts = mounts;
@@ -123,7 +123,7 @@ export class Staging {
   /** `stagingPath` is a checked path. The record is written before anything is done, so that a crash can be undone. */
   async stage(asked: StageRequest, call: Call): Promise<void> {
     const { volumeId, context } = asked;
-    const capability = withAllFlags(asked.capability, await this.#mountFlags(), context, call);
+    const capability = withAllFlags(asked.capability, await this.#mountFlags(volumeId), context, call);
     const request = { ...asked, capability };
     const protocol = context[protocolKey] ?? "";
     const attacher = attacherOf(this.#attachers, protocol, volumeId);

@@ -26,8 +26,8 @@ export interface NodePorts {
   readonly runner: CommandRunner;
   /** The host's programs. */
   readonly host: CommandRunner;
-  /** Flags that this node gives to every mount of a share or device: `node.mount.mount_flags` of the main file. */
-  readonly mountFlags: () => Promise<readonly string[]>;
+  /** Flags for every mount of this volume: `node.mount.mount_flags` of its connection or of the main file. */
+  readonly mountFlags: (volumeId: string) => Promise<readonly string[]>;
   readonly attachers: Attachers;
   readonly disks: Disks;
   /** The folder of the records; must survive restarts of the process. */

@@ -1,12 +1,9 @@
-import type { Access } from "../../core/access.ts";
 import { record } from "../../schema/parts.ts";
 import { factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
+import { access, ManualDriver } from "./driver.ts";
 
 const schema = record({});
-
-/** Each volume names its protocol itself, so anything may be asked of it. */
-const access: Access = { kinds: ["mount", "block"], filesystems: "any", sharedWriters: true };
 
 /** Volumes that people describe in PersistentVolumes by hand: nodes attach them, nothing is created, no keys of its own. */
 export const nodeManual: readonly DriverModule[] = [
@@ -20,5 +17,6 @@ export const nodeManual: readonly DriverModule[] = [
       expands: false,
     },
     schema,
+    open: identity => new ManualDriver(identity),
   }),
 ];

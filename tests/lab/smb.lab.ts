@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { mountCapability } from "../../scripts/client.ts";
+import { codeOf, untilDone, type World } from "../serve/world.ts";
+import { foldersOf, type Made, startCsimux, whileMounted } from "./rig.ts";
+import { run } from "./run.ts";
+import { leftSince, traces } from "./traces.ts";
+
+/** The lab's SMB user, and its password in a form that would be seen where it must not be. */
+const user = "csi";
+const password = "csi";
+const secrets = { mount_flags: `username=${user},password=${password}` };
+
+let before: ReadonlySet<string>;
+let base: string;
+let world: World;
+beforeAll(async () => {
+  before = await traces();
+  base = await mkdtemp("/srv/smb-");
+  await chmod(base, 0o777);
+  await run(["net", "usershare", "add", "csimux-lab", base, "", "Everyone:F", "guest_ok=n"]);
+  const connection = [
+    "driver: smb-client",
+    "smb:",
+    "  shareHost: 127.0.0.1",
+    "  shareBasePath: csimux-lab",
+    "  controllerBasePath: /nowhere/mounted",
+    "node:",
+    "  mount:",
+    `    mount_flags: username=${user},password=${password},vers=3.1.1`,
+  ];
+  world = await startCsimux({ connections: { files: [...connection, ""].join("\n") } });
+});
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+  await run(["net", "usershare", "delete", "csimux-lab"]);
+  await rm(base, { recursive: true });
+  expect(await leftSince(before)).toEqual([]);
+});
+
+async function make(name: string): Promise<Made> {
+  const { volume } = await untilDone(() => world.create(name, "files", {}, 60_000));
+  if (!volume) throw new Error("no volume");
+  return volume;
+}
+
+test("a volume lives its life, on a share that csimux mounted itself, and keeps the password to itself", async () => {
+  const made = await make("pvc-1");
+  await whileMounted(
+    world,
+    made,
+    async path => {
+      await writeFile(join(path, "hello"), "from a pod");
+      expect(await readFile(`${base}/v/pvc-1/hello`, "utf8")).toBe("from a pod");
+      const { usage } = await world.node("nodeGetVolumeStats", { volumeId: made.volumeId, volumePath: path });
+      expect((usage[0]?.total ?? 0n) > 0n).toBe(true);
+      const volumes = join(world.sandbox.stateDir, "volumes");
+      const records = await Promise.all((await readdir(volumes)).map(file => readFile(join(volumes, file), "utf8")));
+      expect(records.join()).not.toContain("password");
+      expect(await world.daemon.log()).not.toContain("password=csi");
+    },
+    { secrets },
+  );
+  await whileMounted(
+    world,
+    made,
+    async path => {
+      expect(await readFile(join(path, "hello"), "utf8")).toBe("from a pod");
+      await expect(writeFile(join(path, "hello"), "no")).rejects.toThrow("EROFS");
+    },
+    { secrets: { username: user, password }, readonly: true },
+  );
+  await untilDone(() => world.controller("deleteVolume", { volumeId: made.volumeId }, 60_000));
+  expect(await readdir(`${base}/v`).catch(() => [])).toEqual([]);
+});
+
+test("a wrong password is told as such, and leaves nothing behind", async () => {
+  const made = await make("pvc-2");
+  const { staging } = foldersOf(world, made);
+  await run(["mkdir", "-p", staging]);
+  const request = {
+    volumeId: made.volumeId,
+    volumeCapability: mountCapability,
+    volumeContext: { ...made.volumeContext },
+    stagingTargetPath: staging,
+    secrets: { username: user, password: "wrong" },
+  };
+  const permissionDenied = 7;
+  expect(await codeOf(world.node("nodeStageVolume", request, 60_000))).toBe(permissionDenied);
+  expect(await readdir(join(world.sandbox.stateDir, "volumes"))).toEqual([]);
+  await untilDone(() => world.controller("deleteVolume", { volumeId: made.volumeId }, 60_000));
+});
