@@ -66,11 +66,14 @@ export class MainFile {
     return dirname(this.#path);
   }
 
-  /** Takes over a changed file. Never throws: what was good stays. */
+  /** As `look`, at most once a second: for what every call does. */
   async refresh(): Promise<void> {
-    const now = Date.now();
-    if (now - this.#looked < freshMs) return;
-    this.#looked = now;
+    if (Date.now() - this.#looked >= freshMs) await this.look();
+  }
+
+  /** Takes over a changed file. Never throws: what was good stays. */
+  async look(): Promise<void> {
+    this.#looked = Date.now();
     try {
       await this.#take(await this.#read());
       this.#complaint = undefined;

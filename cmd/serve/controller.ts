@@ -21,9 +21,10 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /** A look at all connections. A folder that cannot be read is said once, and once when it can be read again. */
-function surveyor(connections: Connections, path: string, log: Log): () => Promise<void> {
+function surveyor(main: MainFile, connections: Connections, path: string, log: Log): () => Promise<void> {
   let unread: string | undefined;
   return async () => {
+    await main.look();
     try {
       await connections.survey();
       if (unread !== undefined) log.info(`the folder of connection files ${path} can be read again`);
@@ -83,17 +84,20 @@ export function openController(
     return main.config.groups;
   };
   const { stop, ...parts } = openMux(connections, configured, settings);
-  const watch = new FolderWatch(folder, surveyor(connections, folder.path, log));
+  const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, log))];
+  if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
     /** Looks at all connections now, and at what changes from now on. */
-    watch: () => watch.start(),
+    watch: () => {
+      for (const each of watches) each.start();
+    },
     parts: {
       ...parts,
       modifies: () => connections.anyCan("modify"),
       groups: () => connections.anyCan("groupSnapshots"),
     },
     async close() {
-      watch.stop();
+      for (const each of watches) each.stop();
       await stop();
       await connections.close();
       await close();

@@ -72,10 +72,16 @@ export function humanLine({ time, level, message, fields }: LogLine): string {
   const rest = Object.entries(fields).flatMap(([key, value]) =>
     value === undefined ? [] : [`${key}=${typeof value === "string" ? plain(value) : JSON.stringify(value)}`],
   );
-  const line = [time.slice(11, 23), level.toUpperCase().padEnd(5), JSON.stringify(message).slice(1, -1), ...rest].join(
-    " ",
-  );
+  const line = [time.slice(11, 23), level.toUpperCase().padEnd(5), printable(message), ...rest].join(" ");
   return line.length <= longestLine ? line : `${line.slice(0, longestLine)}… (${line.length} characters)`;
 }
+
+/** Control characters and line ends as JSON writes them; quotes stay as they are. */
+const printable = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that must not reach a terminal
+  text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, character => {
+    const escaped = JSON.stringify(character).slice(1, -1);
+    return escaped === character ? `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}` : escaped;
+  });
 
 const plain = (value: string): string => (/^[\w./:@-]+$/.test(value) ? value : JSON.stringify(value));

@@ -81,7 +81,8 @@ const gone =
 function inOrder(before: State | undefined): string {
   if (before === undefined) return "is in order";
   if (before.kind === "gone") return "is back and in order";
-  return before.kind === "bad" ? "is in order again" : "has changed and is in order";
+  if (before.kind === "good") return "has changed and is in order";
+  return before.served ? "is in order again" : "is in order now";
 }
 
 function isSame(before: State | undefined, now: State): boolean {

@@ -203,7 +203,7 @@ test("a survey says each change of the state of each connection once, with the r
   expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*: EIO$/)]);
   files.set("a", "two");
   files.set("b", "one");
-  expect(await survey()).toEqual(['"a" is in order again', '"b" is in order again']);
+  expect(await survey()).toEqual(['"a" is in order again', '"b" is in order now']);
   files.delete("a");
   expect(await survey()).toEqual([expect.stringMatching(/^"a" is gone: .*UNAVAILABLE/)]);
   files.set("a", "two");

@@ -26,13 +26,15 @@ test("the log tells of every file at the start and at each change, without any c
     expect(await logged(world, '"good\\" is in order"', "local-hostpath")).toBe(1);
     expect(await logged(world, '"wrong\\" is out of service', "wrong.yaml:1:", "local-hostpth")).toBe(1);
     await writeFile(file, good);
-    expect(await logged(world, '"wrong\\" is in order again"')).toBe(1);
+    expect(await logged(world, '"wrong\\" is in order now"')).toBe(1);
     await writeFile(file, `${good}proxy: [`);
     expect(await logged(world, '"wrong\\" is degraded', "last good", "wrong.yaml:")).toBe(1);
     await rm(file);
     expect(await logged(world, '"wrong\\" is gone', "UNAVAILABLE")).toBe(1);
     await writeFile(file, good);
     expect(await logged(world, '"wrong\\" is back and in order"')).toBe(1);
+    await writeFile(world.sandbox.config, "driver: proxy\nproxy: [");
+    expect(await logged(world, "the main file cannot be used, the last good one stays", "proxy.yaml:2")).toBe(1);
     const lines = (await world.daemon.log()).trim().split("\n").length;
     await Bun.sleep(500);
     expect((await world.daemon.log()).trim().split("\n")).toHaveLength(lines);
