@@ -9,6 +9,7 @@ const codes: Readonly<Record<string, number | "ok">> = {
   OK: "ok",
   INVALID_ARGUMENT: 3,
   NOT_FOUND: 5,
+  FAILED_PRECONDITION: 9,
   ABORTED: 10,
   UNAVAILABLE: 14,
 };
