@@ -1,5 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
-import { ApiError } from "./api-error.ts";
+import { ApiError, errnos, isDenied } from "./api-error.ts";
 import { type Api, apiOf, Client } from "./client.ts";
 import { explainApi } from "./meaning.ts";
 import { type Server, serverKey } from "./server.ts";
@@ -28,12 +28,13 @@ export function leasedApi(server: Server, connection: string): { readonly api: A
 }
 
 /**
- * An API whose failures name the connection, where it was the way to the system that failed. What the system refused stays an
- * ApiError: whoever asked knows what that means.
+ * An API whose failures name the connection, where the way to the system failed or the account may not go on. What the system
+ * refused stays an ApiError: whoever asked knows what that means.
  */
 function naming(api: Api, connection: string): Api {
   const named = (error: unknown): unknown => {
-    const known = error instanceof ApiError ? undefined : explainApi(error);
+    const refused = error instanceof ApiError && !isDenied(error) && error.errno !== errnos.noMethod;
+    const known = refused ? undefined : explainApi(error);
     return known ? new CsiError(known.code, `connection "${connection}": ${known.text}`, { cause: error }) : error;
   };
   const told = <T>(work: Promise<T>): Promise<T> =>

@@ -28,6 +28,7 @@ const filesystems = (way: Way): boolean => way === "nfs" || way === "smb";
 export interface Opening {
   /** The key that the driver logs in with. */
   readonly key?: string;
+  readonly username?: string;
   readonly zfs?: Sections;
   readonly more?: Sections;
   readonly connection?: string;
@@ -37,14 +38,14 @@ export interface Opening {
 export function openOn(
   double: Double,
   way: Way,
-  { key = "1-secret", zfs, more, connection = "c1" }: Opening = {},
+  { key = "1-secret", username, zfs, more, connection = "c1" }: Opening = {},
 ): Driver {
   const name = `freenas-api-${way}`;
   const module = modules.find(each => each.names.includes(name));
   if (!module?.open) throw new Error(`${name} cannot be opened`);
   const sized = filesystems(way) ? { datasetEnableQuotas: true } : {};
   const config = {
-    httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key },
+    httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key, username },
     zfs: { datasetParentName: parent, detachedSnapshotsDatasetParentName: "tank/k8s/s", ...sized, ...zfs },
     ...sections[way],
     ...more,

@@ -1,0 +1,364 @@
+import { describe, expect, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
+import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
+import { type Opening, openOn, parent, remainsOf, type Way } from "./rig.ts";
+
+const call = callWith();
+
+async function on(
+  options: DoubleOptions,
+  way: Way,
+  work: (driver: Driver, double: Double) => Promise<void>,
+  opening: Opening = {},
+): Promise<void> {
+  const double = await startDouble(options);
+  const driver = openOn(double, way, opening);
+  try {
+    await work(driver, double);
+  } finally {
+    await driver.close?.();
+    await double.close();
+  }
+}
+
+async function refusal(work: Promise<unknown>): Promise<{ readonly code: string; readonly message: string }> {
+  try {
+    await work;
+    return { code: "ok", message: "" };
+  } catch (error) {
+    if (error instanceof CsiError) return error;
+    throw error;
+  }
+}
+
+/** As the sidecars do: once more when the answer is that it may be repeated. */
+async function persistent<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof CsiError && error.code === "unavailable")) throw error;
+    return work();
+  }
+}
+
+const waysOf = (version: Version): readonly Way[] =>
+  numberOf(version) < 2510 ? ["nfs", "smb", "iscsi"] : ["nfs", "smb", "iscsi", "nvmeof"];
+
+const methods = (double: Double): readonly string[] => double.requests.map(({ method }) => method);
+
+const prefix = "democratic-csi:";
+
+describe.each(versions)("on TrueNAS %s", version => {
+  const number = numberOf(version);
+
+  test.each(waysOf(version))(
+    "a reply that is lost at any change of %s ends as exactly one object after a repeat",
+    async way => {
+      for (const when of ["before", "after"] as const) {
+        for (let skip = 0; skip < 12; skip++) {
+          await on({ version }, way, async (driver, double) => {
+            double.faults.loseOnce(/\.(?:create|update|delete|destroy|clone|rename)$/, when, skip);
+            const { id } = await persistent(() => driver.create(volumeOf("pvc-1"), call));
+            await persistent(() => driver.create(volumeOf("pvc-1"), call));
+            const { tables } = double.state;
+            const rows = way === "iscsi" ? tables.extent : way === "nvmeof" ? tables.nvmetSubsys : tables[way];
+            expect([skip, when, rows.length]).toEqual([skip, when, 1]);
+            await persistent(() => driver.delete(id, call));
+            expect([skip, when, remainsOf(double)]).toEqual([skip, when, []]);
+          });
+        }
+      }
+    },
+  );
+
+  test.each(waysOf(version))(
+    "a noted id of %s that TrueNAS has given to somebody else's share is not deleted",
+    async way => {
+      await on({ version }, way, async (driver, double) => {
+        const { id } = await driver.create(volumeOf("pvc-1"), call);
+        const other = await driver.create(volumeOf("pvc-2"), call);
+        const [mine, theirs] = [id, other.id].map(each => double.state.datasets[`${parent}/${each}`]);
+        // As after a restore of TrueNAS' configuration: the note names a row that is another volume's now.
+        for (const [key, value] of Object.entries(theirs?.user ?? {}))
+          if (mine && /_id$/.test(key) && key.startsWith(`${prefix}freenas`)) mine.user[key] = value;
+        await driver.delete(id, call);
+        expect(await getVolume(driver, other.id)).toEqual(other);
+        const left = remainsOf(double).filter(each => !each.startsWith(parent));
+        expect(left.length).toBe(way === "iscsi" ? 3 : way === "nvmeof" ? 3 : 1);
+      });
+    },
+  );
+
+  test("a volume that democratic-csi made is served, expanded, snapshotted and deleted as it is", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const dataset = double.state.datasets[`${parent}/${id}`];
+      if (!dataset) throw new Error("no dataset");
+      dataset.user = {
+        [`${prefix}managed_resource`]: "true",
+        [`${prefix}provision_success`]: "true",
+        [`${prefix}csi_volume_name`]: "pvc-1",
+        [`${prefix}volume_context_provisioner_driver`]: "freenas-api-nfs",
+        [`${prefix}freenas_nfs_share_id`]: "1",
+        [`${prefix}csi_share_volume_context`]: `{"node_attach_driver":"nfs","server":"old","share":"/mnt/${parent}/${id}"}`,
+      };
+      const volume = await getVolume(driver, id);
+      expect(volume.context).toMatchObject({ server: "old", share: `/mnt/${parent}/${id}` });
+      expect(await driver.create(volumeOf("pvc-1"), call)).toEqual(volume);
+      expect(double.state.tables.nfs).toHaveLength(1);
+      expect((await driver.expand?.expand(id, { required: 2n * gib, limit: undefined }, call))?.bytes).toBe(2n * gib);
+      const snapshot = await snapshotsOf(driver).create("s", id, {}, call);
+      expect(snapshot.id).toBe(`${id}@s`);
+      await snapshotsOf(driver).delete(snapshot.id, call);
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
+  test("snapshots of others go with a volume, CSI snapshots and clones keep it, and no other volume is touched", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const other = await driver.create(volumeOf("pvc-2"), call);
+      const clone = await driver.create(volumeOf("clone", gib, { kind: "volume", id }), call);
+      expect((await refusal(driver.delete(id, call))).code).toBe("failed-precondition");
+      // The refusal came before the export was taken away.
+      expect(double.state.tables.nfs).toHaveLength(3);
+      await driver.delete(clone.id, call);
+      await driver.create(volumeOf("pvc-3"), call);
+      double.state.snapshots[`${parent}/${id}@auto-2026`] = {
+        ...{ dataset: `${parent}/${id}`, name: "auto-2026", user: {}, guid: "7", createtxg: 7, creation: 7 },
+        ...{ holds: 0, deferred: false },
+      };
+      await snapshotsOf(driver).create("s", id, {}, call);
+      expect((await refusal(driver.delete(id, call))).code).toBe("failed-precondition");
+      await snapshotsOf(driver).delete(`${id}@s`, call);
+      await driver.delete(id, call);
+      expect([...(await volumeIds(driver))].sort()).toEqual([other.id, "pvc-3"].sort());
+      const deletions = double.requests.filter(({ method }) => /(?:delete|destroy)$/.test(method));
+      expect(
+        deletions.filter(({ params }) => /"(?:recursive|all_snapshots)":true/.test(JSON.stringify(params))),
+      ).toEqual([]);
+    });
+  });
+
+  test("a volume that is held open is not reported deleted, also where TrueNAS says that it is gone", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      double.busy.add(`${parent}/${id}`);
+      expect((await refusal(driver.delete(id, call))).code).toBe("aborted");
+      double.busy.clear();
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
+  test("mode and owner are set, root included, and a job that fails is a failure", async () => {
+    const zfs = { datasetPermissionsMode: "0770", datasetPermissionsUser: "0", datasetPermissionsGroup: "3000" };
+    await on(
+      { version },
+      "nfs",
+      async (driver, double) => {
+        const { id } = await driver.create(volumeOf("pvc-1"), call);
+        expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o770, uid: 0, gid: 3000 });
+        const changes = double.requests.filter(({ method }) => method.startsWith("filesystem."));
+        expect(changes.map(({ method }) => method)).toEqual(["filesystem.chown", "filesystem.setperm"]);
+        double.accounts.addKey("9-weak", [
+          "DATASET_WRITE",
+          "DATASET_DELETE",
+          "SNAPSHOT_WRITE",
+          "SNAPSHOT_DELETE",
+          "ZFS_RESOURCE_READ",
+        ]);
+        const weak = openOn(double, "nfs", { key: "9-weak", zfs });
+        expect(await refusal(weak.create(volumeOf("pvc-2"), call))).toMatchObject({
+          message: expect.stringContaining("FILESYSTEM_ATTRS_WRITE"),
+        });
+        await weak.close?.();
+      },
+      { zfs },
+    );
+  });
+
+  test("properties reach the server in its own words, and what it keeps under another name arrives there", async () => {
+    const zfs = {
+      datasetProperties: {
+        "org.freenas:description": "volume {{ parameters.[csi.storage.k8s.io/pvc/name] }}",
+        compression: "zstd",
+        atime: "off",
+        dedup: "off",
+        recordsize: "128K",
+        "my:own": "{{ name }}",
+      },
+    };
+    await on(
+      { version },
+      "nfs",
+      async (driver, double) => {
+        const spec = { ...volumeOf("pvc-1"), parameters: { "csi.storage.k8s.io/pvc/name": "data" } };
+        const { id } = await driver.create(spec, call);
+        const dataset = double.state.datasets[`${parent}/${id}`];
+        expect(dataset?.user).toMatchObject({ "org.freenas:description": "volume data", "my:own": "pvc-1" });
+        expect(dataset?.native).toMatchObject({
+          compression: "zstd",
+          atime: "off",
+          dedup: "off",
+          recordsize: "131072",
+        });
+      },
+      { zfs },
+    );
+  });
+
+  test("compression and deduplication of block devices are applied; a sparse one may be larger than what is free", async () => {
+    const zfs = { zvolCompression: "lz4", zvolDedup: "on" };
+    await on(
+      { version },
+      "iscsi",
+      async (driver, double) => {
+        const { id } = await driver.create(volumeOf("pvc-1", 2000n * gib), call);
+        expect(double.state.datasets[`${parent}/${id}`]?.native).toMatchObject({
+          compression: "lz4",
+          dedup: "on",
+          volsize: String(2000n * gib),
+        });
+        expect((await driver.expand?.expand(id, { required: 3000n * gib, limit: undefined }, call))?.bytes).toBe(
+          3000n * gib,
+        );
+      },
+      { zfs },
+    );
+  });
+
+  test("a file system below the server's least quota becomes as large as that, or is out of range", async () => {
+    await on({ version }, "nfs", async driver => {
+      const small = { ...volumeOf("pvc-1"), range: { required: 1000n, limit: undefined } };
+      expect((await driver.create(small, call)).bytes).toBe(gib);
+      const capped = { ...volumeOf("pvc-2"), range: { required: 1000n, limit: 2000n } };
+      expect((await refusal(driver.create(capped, call))).code).toBe("out-of-range");
+    });
+  });
+
+  test("a listing of many volumes is one request, and asking for what is free changes nothing", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      for (let n = 0; n < 40; n++) await driver.create(volumeOf(`pvc-${n}`), call);
+      double.requests.length = 0;
+      expect(await volumeIds(driver)).toHaveLength(40);
+      expect(methods(double)).toHaveLength(1);
+      double.requests.length = 0;
+      expect(await driver.capacity?.available({}, call)).toBeGreaterThan(gib);
+      expect(methods(double).filter(method => !/query$/.test(method))).toEqual([]);
+      double.requests.length = 0;
+      await snapshotsOf(driver).create("s", "pvc-1", {}, call);
+      expect(methods(double).length).toBeLessThan(12);
+    });
+  });
+
+  test("60 volumes at once are made over one connection", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      double.latencyMs = 1;
+      await Promise.all(Array.from({ length: 60 }, (_, n) => driver.create(volumeOf(`pvc-${n}`), call)));
+      expect(await volumeIds(driver)).toHaveLength(60);
+      if (number >= 2504) expect(double.accounts.logins).toBe(1);
+    });
+  });
+});
+
+test("volumes outlive an upgrade of the system from 24.10 to 26", async () => {
+  await on({ version: "24.10" }, "iscsi", async (driver, double) => {
+    const made = await driver.create(volumeOf("pvc-1"), call);
+    for (const version of ["25.10", "26.0"] as const) {
+      double.away = true;
+      double.cut();
+      await refusal(getVolume(driver, made.id));
+      double.restart(version);
+      double.away = false;
+      while ((await refusal(getVolume(driver, made.id))).code !== "ok")
+        await new Promise(resolve => setTimeout(resolve, 20));
+      expect(await driver.create(volumeOf("pvc-1"), call)).toEqual(made);
+      await driver.delete((await driver.create(volumeOf(`of-${version}`), call)).id, call);
+    }
+    await driver.delete(made.id, call);
+    expect(remainsOf(double)).toEqual([]);
+  });
+});
+
+describe.each(["25.10", "26.0"] as const)("full copies on TrueNAS %s", version => {
+  const parameters = { detachedVolumesFromVolumes: "true" };
+  const spec = (id: string) => ({ ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters });
+
+  test("do not depend on their source, have their properties, and leave no snapshot behind", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const source = double.state.datasets[`${parent}/${id}`];
+      if (source) source.content = "data";
+      const copy = await driver.create(spec(id), call);
+      expect(double.state.datasets[`${parent}/${copy.id}`]).toMatchObject({ content: "data" });
+      expect(Object.keys(double.state.snapshots)).toEqual([]);
+      await driver.delete(id, call);
+      await driver.delete(copy.id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
+  test("that a restart of the server cut short are made anew, never taken for whole", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const source = double.state.datasets[`${parent}/${id}`];
+      if (source) source.content = "data";
+      double.jobs.ms = 60_000;
+      const cut = refusal(driver.create(spec(id), call));
+      while (!methods(double).includes("replication.run_onetime")) await new Promise(resolve => setTimeout(resolve, 5));
+      double.restart();
+      expect((await cut).code).toBe("unavailable");
+      expect(await volumeIds(driver)).toEqual([id]);
+      double.jobs.ms = 0;
+      const copy = await driver.create(spec(id), call);
+      expect(double.state.datasets[`${parent}/${copy.id}`]).toMatchObject({ content: "data" });
+    });
+  });
+});
+
+describe("what is wrong is said in one line", () => {
+  const said = async (options: DoubleOptions, way: Way, spoil: (double: Double) => unknown, opening: Opening = {}) => {
+    let text = "";
+    await on(
+      options,
+      way,
+      async (driver, double) => {
+        spoil(double);
+        text = (await refusal(driver.check?.(call) ?? Promise.resolve())).message;
+      },
+      opening,
+    );
+    expect(text).not.toContain("\n");
+    return text;
+  };
+  const version = "25.10" as const;
+  const stopped = ({ state }: Double) => Object.assign(state.services, { nfs: "STOPPED" });
+  const emptied = (table: "portal" | "nvmetPort") => (double: Double) =>
+    Object.assign(double.state.tables, { [table]: [] });
+  const pool = { datasetParentName: "other/v", detachedSnapshotsDatasetParentName: "other/s" };
+
+  test.each<[string, Way, (double: Double) => unknown, RegExp, Opening?, Version?]>([
+    ["nothing", "nfs", () => undefined, /^$/],
+    ["a stopped service", "nfs", stopped, /service "nfs" is not running/],
+    ["a revoked key", "nfs", double => double.accounts.revoke("1-secret"), /wrong|revoked/],
+    ["an account without roles", "nfs", () => undefined, /lacks the role/, { key: "3-none" }],
+    ["a missing pool", "nfs", () => undefined, /pool "other" is not there/, { zfs: pool }],
+    ["a portal that is not there", "iscsi", emptied("portal"), /no iSCSI portal with id 1/],
+    ["a port that is not there", "nvmeof", emptied("nvmetPort"), /no NVMe-oF port with id 1/],
+    ["a version that is too old", "nvmeof", () => undefined, /needs TrueNAS 25.10 or newer/, {}, "25.04"],
+    ["a node on standby", "nfs", double => Object.assign(double, { redirect: [] }), /standby/, { username: "csi" }],
+    ["an address that is not allowed", "nfs", double => Object.assign(double, { closedToAll: true }), /not allowed/],
+    ["a server that is away", "nfs", double => Object.assign(double, { away: true }), /HTTP 502/],
+  ])("%s", async (_, way, spoil, expected, opening = {}, which = version) => {
+    const prepare = (double: Double) => {
+      double.accounts.addKey("3-none", []);
+      spoil(double);
+    };
+    expect(await said({ version: which }, way, prepare, opening)).toMatch(expected);
+  });
+});
