@@ -8,6 +8,7 @@ import type { FilesystemSettings, VolumeSettings } from "../zfs/settings.ts";
 import { leasedApi } from "./clients.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type Shareable, type Site } from "./shares/share.ts";
+import { grownByServer } from "./zfs/grown-by-server.ts";
 import { ZfsApi } from "./zfs/zfs-api.ts";
 
 type Ssh = Parameters<typeof cliOf>[1];
@@ -30,8 +31,9 @@ export interface Way {
 export function openTrueNas(identity: Identity, config: TrueNasConfig, way: Way, ports: Ports): Driver {
   const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
   const site: Site = { api: lease.api, connection: identity.connection, driver: identity.driver };
+  const api = new ZfsApi(lease.api, way.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
-  const zfs = overSsh?.zfs ?? new ZfsApi(lease.api, way.protocol === "smb" ? "SMB" : "GENERIC");
+  const zfs = overSsh ? grownByServer(overSsh.zfs, api) : api;
   const close = async () => {
     lease.release();
     await overSsh?.close();

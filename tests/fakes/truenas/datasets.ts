@@ -197,6 +197,7 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
 
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
   const fields = modelled(updateModel, data, "data");
+  if (nas.elsewhere && fields.volsize !== undefined) return nas.elsewhere.grow(String(id), fields.volsize);
   const dataset = existing(nas, String(id), "id");
   if (fields.volsize !== undefined) checkGrowth(nas, dataset, fields.volsize, fields.force_size);
   for (const [key, raw] of Object.entries(nativeOf(fields))) {

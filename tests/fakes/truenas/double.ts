@@ -9,7 +9,7 @@ import { Faults } from "./faults.ts";
 import { Jobs } from "./jobs.ts";
 import { answerRest } from "./routes.ts";
 import { Conversation } from "./socket.ts";
-import { freshState, type State } from "./state.ts";
+import { type Elsewhere, freshState, type State } from "./state.ts";
 import { apiVersions, numberOf, type Version } from "./versions.ts";
 
 /** How a double is started. */
@@ -20,6 +20,8 @@ export interface DoubleOptions {
   /** PEM texts; without them it speaks plain HTTP. */
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly state?: State;
+  /** Where the datasets are, when not here. */
+  readonly elsewhere?: Elsewhere;
   /** Loopback without TLS counts as safe for keys, as on the real one; false to see a key revoked. */
   readonly trustLoopback?: boolean;
   /** Requests without a login that one address may send within a minute, for each method; no limit when absent. */
@@ -109,6 +111,7 @@ export class Double {
       state: this.state,
       busy: this.busy,
       sessions: this.sessions,
+      elsewhere: this.#options.elsewhere,
     };
     const { accounts, jobs, faults, latencyMs } = this;
     const record: Core["record"] = (protocol, method, params) =>

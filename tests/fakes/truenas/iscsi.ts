@@ -109,7 +109,7 @@ export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
 /** The block device of a zvol is named "zvol/<dataset>". */
 export function checkZvol(nas: Nas, device: string | null, attribute: string): void {
   const name = device?.startsWith("zvol/") ? device.slice("zvol/".length) : "";
-  if (nas.state.datasets[name]?.type !== "VOLUME")
+  if (!(nas.elsewhere?.has(name) ?? nas.state.datasets[name]?.type === "VOLUME"))
     throw new Invalid([attribute, `Device ${device} for volume does not exist`, 22]);
 }
 

@@ -49,7 +49,8 @@ function refuse(nas: Nas, table: TableName, problem: Problems): void {
 }
 
 const mounted = (nas: Nas, path: string): boolean =>
-  path.startsWith("/mnt/") && nas.state.datasets[path.slice("/mnt/".length)]?.type === "FILESYSTEM";
+  nas.elsewhere?.has(path.replace(/^\/mnt\//, "").replace(/^\//, "")) ??
+  (path.startsWith("/mnt/") && nas.state.datasets[path.slice("/mnt/".length)]?.type === "FILESYSTEM");
 
 export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nfsNew, data, "data");

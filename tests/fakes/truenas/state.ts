@@ -69,8 +69,15 @@ export interface State {
   txg: number;
 }
 
+/** Datasets that another program knows: the double has the shares, and asks here what they share. */
+export interface Elsewhere {
+  has(name: string): boolean;
+  grow(name: string, volsize: number): void;
+}
+
 /** What the methods work on. */
 export interface Nas {
+  readonly elsewhere?: Elsewhere | undefined;
   readonly version: Version;
   /** 2510 for 25.10. */
   readonly number: number;

@@ -1,0 +1,110 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import * as v from "valibot";
+import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
+import { modules } from "../../../lib/drivers/index.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { localHost } from "../../../lib/io/local-host.ts";
+import { CommandError } from "../../../lib/io/runner.ts";
+import type { StorageHost } from "../../../lib/io/script.ts";
+import { driverContract } from "../../contract/driver.ts";
+import type { DriverRig } from "../../contract/rig.ts";
+import { localPorts } from "../../fakes/ports.ts";
+import { type Double, startDouble } from "../../fakes/truenas/double.ts";
+import type { Version } from "../../fakes/truenas/versions.ts";
+import { set } from "../../fakes/zfs/change.ts";
+import { fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
+import { remainsOf, sections, type Way } from "./rig.ts";
+
+/** A driver with ZFS over ssh: the program zfs is a model of it, the shares are those of a double. */
+function openOn(double: Double, host: StorageHost, way: Way, key: string): Driver {
+  const name = `truenas-${way}`;
+  const module = modules.find(each => each.names.includes(name));
+  if (!module?.open) throw new Error(`${name} cannot be opened`);
+  const config = {
+    httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key },
+    sshConnection: { host: "nas", username: "root", password: "x" },
+    zfs: {
+      ...{ datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s" },
+      ...(way === "nfs" || way === "smb" ? { datasetEnableQuotas: true } : {}),
+      deleteWithDependents: "tombstone",
+    },
+    ...sections[way],
+  };
+  const identity = { connection: "c1", driver: name, instanceId: undefined, maxIdBytes: 100 };
+  return module.open(identity, v.parse(module.schema, config) as never, localPorts(host.runner, host));
+}
+
+/** A host whose scripts count as requests of this credential: the process ends with all that it reaches. */
+const mortal = (host: StorageHost, double: Double, key: string): StorageHost => ({
+  ...host,
+  async script(script, signal) {
+    const fault = double.faults.next(key, "script");
+    const lost = () => new CommandError("nas", "zfs", "lost", "the process was killed");
+    if (fault === "before") throw lost();
+    const outputs = await host.script(script, signal);
+    if (fault === "after") throw lost();
+    return outputs;
+  },
+});
+
+async function rig(way: Way, version: Version): Promise<DriverRig> {
+  const fake = await fakeZfs();
+  const host = localHost(inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } })));
+  const elsewhere = {
+    has: (name: string) =>
+      fake.with(pools => pools.all().some(each => each.name === name || fake.place(each.name) === `/${name}`)),
+    grow: (name: string, volsize: number) => fake.with(pools => set(pools, [`volsize=${volsize}`, name])),
+  };
+  const double = await startDouble({ version, elsewhere });
+  const opened: Driver[] = [];
+  const open = (on: StorageHost, key: string): Driver => {
+    const driver = openOn(double, on, way, key);
+    opened.push(driver);
+    return driver;
+  };
+  let mortals = 0;
+  const file = (volume: Volume) => join(fake.place(`tank/k/v/${volume.id}`), "content");
+  return {
+    open: () => open(host, "1-secret"),
+    dying(step, when) {
+      const key = `${++mortals + 1}-mortal`;
+      double.accounts.addKey(key);
+      double.faults.kill(key, step, when);
+      return { driver: open(mortal(host, double, key), key), dead: () => double.faults.killed(key) };
+    },
+    async write(volume, text) {
+      mkdirSync(join(file(volume), ".."), { recursive: true });
+      writeFileSync(file(volume), text);
+    },
+    read: async volume => (existsSync(file(volume)) ? readFileSync(file(volume), "utf8") : undefined),
+    hostileSnapshots: ["a@", "@a", "a@b@c", "../v@x", "-r@x"],
+    remains: async () => [
+      ...fake
+        .with(pools => pools.all().map(({ name }) => name))
+        .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
+      ...remainsOf(double),
+    ],
+    async close() {
+      for (const driver of opened) await driver.close?.();
+      await double.close();
+      await fake.close();
+    },
+  };
+}
+
+const lacks = {
+  groupSnapshots: "not made yet",
+  modify: "not made yet",
+  "snapshots hold their volume": "a volume that is still needed is set aside",
+} as const;
+
+const tried = [
+  ["nfs", "26.0"],
+  ["smb", "25.04"],
+  ["iscsi", "24.10"],
+  ["nvmeof", "25.10"],
+] as const;
+
+for (const [way, version] of tried)
+  driverContract(`truenas-${way} with ZFS over ssh on TrueNAS ${version}`, () => rig(way, version), lacks);
