@@ -7,7 +7,7 @@ import { type Attachers, attacherOf } from "./attachers.ts";
 import { digest } from "./digest.ts";
 import { ensureFolder, removeEntry } from "./entries.ts";
 import { bounded } from "./files.ts";
-import type { MountTable } from "./mount-table.ts";
+import { type Identity, type MountTable, sameFolder } from "./mount-table.ts";
 import type { Mounts } from "./mounts.ts";
 import { realPlace } from "./paths.ts";
 
@@ -53,6 +53,8 @@ class Point implements SharePoint {
   readonly #settings: ShareSettings;
   readonly #key: string;
   #running: Promise<string> | undefined;
+  /** What was seen where it mounted: the kernel may call a server by another name under which it has the same export mounted. */
+  #shows: Identity | undefined;
 
   constructor(parts: SharePointParts, settings: ShareSettings, key: string) {
     this.#parts = parts;
@@ -82,16 +84,22 @@ class Point implements SharePoint {
     let table = await mounts.table();
     const at = await this.#at(table, call.signal);
     const share = await this.#share(table);
-    const sources = [share.source, ...(share.alternatives ?? [])];
-    if (!anew && sources.some(source => table.isOf(at, { fsType: share.fsType, source }))) return at;
+    if (!anew && this.#isThere(share, at, table)) return at;
     if (table.layers(at) > 0) {
       await mounts.unmount(at, table, call);
       table = await mounts.table();
     }
     await ensureFolder(at, call.signal);
     log.info("mounting a share for the controller, because it is mounted nowhere else", { source: share.source, at });
-    await mounts.mount({ ...share, at, flags: [] }, table, call.signal);
+    this.#shows = await mounts.mount({ ...share, at, flags: [] }, table, call.signal);
     return at;
+  }
+
+  #isThere(share: Share, at: string, table: MountTable): boolean {
+    const top = table.top(at);
+    if (top && this.#shows && sameFolder(top, this.#shows)) return true;
+    const sources = [share.source, ...(share.alternatives ?? [])];
+    return sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
   }
 
   #at(table: MountTable, signal: AbortSignal): Promise<string> {

@@ -1,11 +1,13 @@
 import { realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
+import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import type { Attached, Attacher, AttacherPorts, Wanted } from "../attacher.ts";
+import { deviceNumber } from "../disks/block-device.ts";
 import { bounded } from "../files.ts";
 import { otherFlags } from "../flags.ts";
 
@@ -67,14 +69,10 @@ function fileSystem(name: string, mountpoint: string, { capability, volumeId }: 
 
 async function volume(name: string, guid: string, devices: string, call: Call): Promise<Attached> {
   const link = join(devices, "zvol", name);
-  const path = await bounded(realpath(link), `resolving ${link}`, call.signal);
+  const absent = (cause: unknown): never => {
+    throw new CsiError("unavailable", `${link} is not there yet (${errnoOf(cause)}); is udev running?`, { cause });
+  };
+  const path = await bounded(realpath(link).catch(absent), `resolving ${link}`, call.signal);
   const { rdev } = await bounded(stat(path), `looking at ${path}`, call.signal);
   return { kind: "device", path, number: deviceNumber(rdev), identity: guid };
 }
-
-/** A device number of stat(2) as "major:minor" (makedev(3)). */
-const deviceNumber = (rdev: number): string => {
-  const all = BigInt(rdev);
-  const major = ((all >> 8n) & 0xfffn) | ((all >> 32n) & ~0xfffn);
-  return `${major}:${(all & 0xffn) | ((all >> 12n) & ~0xffn & 0xffffffffn)}`;
-};

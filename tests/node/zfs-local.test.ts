@@ -1,0 +1,87 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmod, mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import type { Capability } from "../../lib/core/access.ts";
+import { zfsLocal } from "../../lib/node/attach/zfs-local.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
+import { MountProgram } from "../fakes/mount-program.ts";
+import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
+
+let lab: Lab;
+let mount: MountProgram;
+let node: NodeVolumes;
+beforeEach(async () => {
+  lab = await Lab.open();
+  mount = await MountProgram.at(lab.at("bin"));
+  const zfs = `#!/bin/sh
+echo "$*" >> ${lab.at("zfs-calls")}
+case "$6" in
+tank/k8s/plain) printf 'filesystem\\n11\\n/tank/k8s/plain\\n' ;;
+tank/k8s/legacy) printf 'filesystem\\n12\\nlegacy\\n' ;;
+tank/k8s/disk) printf 'volume\\n13\\n-\\n' ;;
+tank/k8s/broken) echo "cannot open: pool I/O is currently suspended" >&2; exit 1 ;;
+*) echo "cannot open '$6': dataset does not exist" >&2; exit 1 ;;
+esac
+`;
+  await writeFile(lab.at("bin", "zfs"), zfs);
+  await chmod(lab.at("bin", "zfs"), 0o755);
+  await mkdir(lab.at("dev", "zvol", "tank", "k8s"), { recursive: true });
+  const { runner } = mount;
+  const attacher = zfsLocal({ host: runner, devices: lab.at("dev") });
+  node = lab.node(runner, mountinfo, { host: runner, attachers: new Map([["zfs-local", attacher]]) });
+});
+afterEach(() => lab.close());
+
+const stage = (dataset: string, more: Partial<Capability> = {}) => {
+  const context = { node_attach_driver: "zfs-local", zfs_asset_name: dataset };
+  return node.stage(lab.stage("a", { context, capability: { ...writer, ...more } }), callOf());
+};
+
+describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
+  test("with a mount point of its own is mounted as zfs mount would, and keeps it", async () => {
+    await stage("tank/k8s/plain", { mountFlags: ["noatime"] });
+    expect(await mount.calls()).toEqual([`-n -t zfs -o noatime,zfsutil tank/k8s/plain ${lab.at("staging", "a")}`]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("without one is mounted as any file system", async () => {
+    await stage("tank/k8s/legacy");
+    expect(await mount.calls()).toEqual([`-n -t zfs tank/k8s/legacy ${lab.at("staging", "a")}`]);
+  });
+
+  test("is no block device, and a volume is the device behind its link", async () => {
+    expect(await codeOf(stage("tank/k8s/plain", { kind: "block" }))).toBe("failed-precondition");
+    await symlink("/dev/null", lab.at("dev", "zvol", "tank", "k8s", "disk"));
+    const attacher = zfsLocal({ host: mount.runner, devices: lab.at("dev") });
+    const wanted = {
+      volumeId: "a",
+      context: { zfs_asset_name: "tank/k8s/disk" },
+      publishContext: {},
+      capability: { ...writer, kind: "block" } as const,
+      readonly: false,
+      notes: {},
+      table: { covering: () => undefined } as never,
+    };
+    expect(await attacher.attach(wanted, async () => {}, callOf())).toEqual({
+      kind: "device",
+      path: "/dev/null",
+      number: "1:3",
+      identity: "13",
+    });
+  });
+
+  test("that does not exist is not found; one that does not answer is tried again", async () => {
+    expect(await codeOf(stage("tank/k8s/missing"))).toBe("not-found");
+    expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
+    expect(await codeOf(stage("tank/k8s/broken"))).toBe("unavailable");
+    expect(await codeOf(stage("tank/k8s/disk"))).toBe("unavailable");
+  });
+
+  test.each(["tank", "tank/a;reboot", "tank/../x", "-tank/a", "tank/a@b", "tank/a#b", "tank/$(x)", ""])(
+    "is refused under the name %j before any program is asked",
+    async name => {
+      expect(await codeOf(stage(name))).toBe("invalid-argument");
+      expect(await readdir(lab.folder)).not.toContain("zfs-calls");
+    },
+  );
+});
