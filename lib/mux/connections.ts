@@ -23,6 +23,9 @@ type Labels = Connection["labels"];
 /** Checks the text, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
 export type Open = (name: string, text: string) => Connection;
 
+/** How many files are looked at together. */
+const width = 64;
+
 /**
  * Name → open connection. The file is looked at on each use and compared by content, so a changed Secret takes effect
  * at the next call; a file that turned bad leaves the last good connection in service; a driver is closed only when its
@@ -89,7 +92,10 @@ export class Connections {
   async survey(): Promise<void> {
     const names = new Set(await this.names());
     for (const name of this.#states.present()) names.add(name);
-    for (const name of names) await this.#look(name);
+    // Many at a time, because each may be on a mount that hangs; not all, because judging one takes its time.
+    const all = [...names];
+    for (let from = 0; from < all.length; from += width)
+      await Promise.all(all.slice(from, from + width).map(name => this.#look(name)));
   }
 
   /**

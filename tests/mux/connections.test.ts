@@ -8,6 +8,7 @@ import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 /** Files in a Map; a text "bad…" cannot be opened, "unreadable" cannot even be read, a text "family:x…" is of family x. */
 function world(timeout: CacheTimeout = { kind: "forever" }) {
   const files = new Map<string, string>();
+  const hung = new Set<string>();
   const opened: { text: string; memory: MemoryDriver }[] = [];
   const warnings: string[] = [];
   const open = (name: string, text: string): Connection => {
@@ -40,6 +41,7 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
   const source = {
     names: async () => [...files.keys()].sort(),
     read: async (name: string) => {
+      if (hung.has(name)) await new Promise(() => undefined);
       const text = files.get(name);
       if (text === "unreadable") throw new CsiError("failed-precondition", "EIO");
       return text;
@@ -48,6 +50,8 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
   };
   return {
     files,
+    /** Names whose file is never read to its end. */
+    hung,
     opened,
     warnings,
     said,
@@ -246,4 +250,17 @@ test("a survey neither opens what was closed for want of calls nor keeps it open
   files.set("c", "one");
   for (let i = 0; i < 5; i++) await connections.survey();
   expect(opened.map(each => each.memory.closed)).toEqual([1]);
+});
+
+test("files that hang do not keep a survey from the others", async () => {
+  const { files, said, connections, hung } = world();
+  for (let i = 0; i < 20; i++) {
+    files.set(`a${i}`, "one");
+    hung.add(`a${i}`);
+  }
+  files.set("b", "one");
+  void connections.survey();
+  const until = Date.now() + 30_000;
+  while (said.length === 0 && Date.now() < until) await Bun.sleep(1);
+  expect(said).toEqual(['connection "b" is in order']);
 });
