@@ -122,7 +122,8 @@ async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin
   const filesystem = settings.volumes.type === "filesystem";
   await zfs.copy({ from, to: staging, values: filesystem ? { canmount: "noauto" } : {} }, signal);
   const size = filesystem ? {} : { volsize: String(plan.bytes) };
-  await zfs.set(staging, { ...size, ...laterValues(plan.values) }, signal);
+  const mounted = filesystem ? { canmount: "on" } : {};
+  await zfs.set(staging, { ...size, ...mounted, ...laterValues(plan.values) }, signal);
   await zfs.rename(staging, plan.dataset, signal);
   const entries = await zfs.read(look, signal);
   return standing(space, spec, plan, { made: false, entries }, call);
@@ -162,6 +163,5 @@ async function afterCopy(
     if (!attached) await zfs.destroy(from, { deferred: true }, call.signal);
   }
   if (settings.volumes.type !== "filesystem") return;
-  await zfs.set(asset.dataset, { canmount: undefined }, call.signal);
   await zfs.mount(asset.dataset, call.signal);
 }

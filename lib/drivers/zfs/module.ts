@@ -8,6 +8,7 @@ import { StoreDriver } from "../store-driver.ts";
 import { zfsParameters, zfsTerritory } from "./facts.ts";
 import { LocalShare } from "./local-share.ts";
 import { cliOf, devices, filesystems, storeOn } from "./open.ts";
+import { openIscsi } from "./open-iscsi.ts";
 import { PropertyShare } from "./property-share.ts";
 import {
   zfsGenericIscsiSchema,
@@ -81,7 +82,12 @@ export const zfs: readonly DriverModule[] = [
       return openShared("smb", sharing, identity, config, ports);
     },
   }),
-  driverModule({ names: ["zfs-generic-iscsi"], facts: generic("iscsi"), schema: zfsGenericIscsiSchema }),
+  driverModule({
+    names: ["zfs-generic-iscsi"],
+    facts: generic("iscsi"),
+    schema: zfsGenericIscsiSchema,
+    open: (identity, config, ports) => openIscsi(identity, config, ports),
+  }),
   driverModule({ names: ["zfs-generic-nvmeof"], facts: generic("nvmeof"), schema: zfsGenericNvmeofSchema }),
   driverModule({
     names: ["zfs-local-dataset"],

@@ -28,12 +28,15 @@ export interface SnapshotId {
 /** The parts of a snapshot's id; undefined for a text that cannot be one. */
 export function snapshotId(id: string): SnapshotId | undefined {
   const [, volume = "", mark = "", name = ""] = /^([^@/]+)([@/])([^@/]+)$/.exec(id) ?? [];
-  if (!isVolumeId(volume) || !snapshotShape.test(name) || name.startsWith("-")) return undefined;
+  if (!isVolumeId(volume) || !isSnapshotName(name)) return undefined;
   return { volume, name, detached: mark === "/" };
 }
 
 /** Whether a text can be the id of a volume: nothing that is a path, an option, a list or a range to zfs. */
 export const isVolumeId = (id: string): boolean => volumeShape.test(id) && !id.startsWith(ours);
+
+/** Whether a text can be the name of a snapshot that we give out. */
+export const isSnapshotName = (text: string): boolean => snapshotShape.test(text) && !text.startsWith("-");
 
 /** Whether a snapshot's name is one that we make for our own use. */
 export const isTemporary = (snapshotName: string): boolean =>

@@ -88,5 +88,7 @@ export type DatasetSection =
 export type ZvolSection =
   | InferOutput<typeof zfsGenericIscsiSchema>["zfs"]
   | InferOutput<typeof zfsLocalZvolSchema>["zfs"];
+/** The sections of zfs-generic-iscsi. */
+export type IscsiConfig = InferOutput<typeof zfsGenericIscsiSchema>;
 /** The `sshConnection:` block. */
 export type Ssh = NonNullable<InferOutput<typeof zfsGenericNfsSchema>["sshConnection"]>;

@@ -189,7 +189,9 @@ export class DatasetSnapshots implements Snapshotting {
   }
 }
 
-function snapshotOf(id: string, entry: Entry): Snapshot {
+/** The snapshot that an entry is, under its id. */
+export function snapshotOf(id: string, entry: Entry): Snapshot {
+  const group = ownValue(entry, property.group);
   const seconds = Number(shownValue(entry, "creation") ?? 0);
   return {
     id,
@@ -197,5 +199,6 @@ function snapshotOf(id: string, entry: Entry): Snapshot {
     bytes: snapshotBytes(entry),
     createdAt: new Date(seconds * 1000),
     ready: true,
+    ...(group !== undefined && { group }),
   };
 }

@@ -18,7 +18,7 @@ export interface Origin {
 export const snapshotProperties = [
   ...["type", "creation", "guid", "defer_destroy", "referenced", "logicalreferenced", "volsize"],
   ...[property.managed, property.success, property.snapshotName, property.snapshotVolume],
-  ...[property.bytes, property.tombstone],
+  ...[property.bytes, property.group, property.tombstone],
 ] as const;
 
 /** What a volume made from this snapshot needs at least, in bytes: what its volume had, else what is in it. */

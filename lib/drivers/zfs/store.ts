@@ -4,7 +4,9 @@ import { afterFailure, type Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { Notes, VolumeStore } from "../store.ts";
 import { assetLook, assetOf, assetProperties, bytesOf, shownValue, type ZfsAsset } from "./asset.ts";
+import { DatasetGroupSnapshots } from "./group-snapshots.ts";
 import { makeEmpty, makeFrom } from "./making.ts";
+import { changes } from "./mutable.ts";
 import { isVolumeId } from "./names.ts";
 import { refuseRemoval, removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
@@ -18,6 +20,7 @@ const clonable = ["volume", "snapshot"] as const;
 export class DatasetStore implements VolumeStore<ZfsAsset> {
   readonly clonesFrom = clonable;
   readonly snapshots: DatasetSnapshots;
+  readonly groupSnapshots: DatasetGroupSnapshots;
   readonly #space: Space;
   readonly #close: () => Promise<void>;
 
@@ -26,6 +29,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     this.#space = space;
     this.#close = close;
     this.snapshots = new DatasetSnapshots(space);
+    this.groupSnapshots = new DatasetGroupSnapshots(space);
   }
 
   idOf(name: string): string {
@@ -94,6 +98,12 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     const thick = settings.volumes.thick ? { refreservation: "auto" } : {};
     await zfs.set(asset.dataset, { volsize: String(whole), ...thick }, call.signal);
     return { ...asset, bytes: whole };
+  }
+
+  async modify(asset: ZfsAsset, properties: Context, call: Call): Promise<void> {
+    const { settings, zfs } = this.#space;
+    const values = changes(properties, settings.volumes.type);
+    if (Object.keys(values).length > 0) await zfs.set(asset.dataset, values, call.signal);
   }
 
   /** What the parent has left; while it does not exist, what is left above it. */

@@ -19,6 +19,8 @@ export const property = {
   snapshotVolume: "democratic-csi:csi_snapshot_source_volume_id",
   /** Ours: the size in bytes of the volume when a snapshot was taken. */
   bytes: "csimux:bytes",
+  /** Ours: the id of the group that a snapshot was taken with. */
+  group: "csimux:group",
   /** Ours: the id of the volume that a tombstone was. */
   tombstone: "csimux:tombstone",
 } as const;

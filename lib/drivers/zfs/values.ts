@@ -1,6 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { Identity } from "../module.ts";
+import { changes } from "./mutable.ts";
 import { chosen } from "./parameters.ts";
 import type { StoreSettings } from "./settings.ts";
 import { rendered } from "./template.ts";
@@ -63,6 +64,7 @@ export function volumeValues(settings: StoreSettings, identity: Identity, spec: 
     ...(volumes.type === "volume" && volumes.compression && { compression: volumes.compression }),
     ...(volumes.type === "volume" && volumes.dedup && { dedup: volumes.dedup }),
     ...chosen(spec.parameters),
+    ...changes(spec.mutable ?? {}, volumes.type),
     ...(block !== undefined && { volblocksize: block }),
     ...sharing,
     ...sizeValues(settings, bytes),
@@ -87,13 +89,18 @@ export const cloneValues = (values: NewValues): NewValues =>
 /** All properties of a new snapshot; `bytes`: the size of its volume, 0 when nobody knows. */
 export function snapshotValues(
   { snapshotProperties }: StoreSettings,
-  of: { readonly name: string; readonly volume: string; readonly bytes: bigint; readonly parameters: Context },
+  of: {
+    readonly name: string;
+    readonly volume: string | undefined;
+    readonly bytes: bigint;
+    readonly parameters: Context;
+  },
 ): NewValues {
   const values: NewValues = {
     ...templates(snapshotProperties, of.name, of.parameters),
     [property.managed]: "true",
     [property.snapshotName]: of.name,
-    [property.snapshotVolume]: of.volume,
+    ...(of.volume !== undefined && { [property.snapshotVolume]: of.volume }),
     [property.success]: "true",
     ...(of.bytes > 0n && { [property.bytes]: String(of.bytes) }),
   };

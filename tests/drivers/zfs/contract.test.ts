@@ -1,14 +1,11 @@
 import { driverContract } from "../../contract/driver.ts";
 import { zfsRig } from "./zfs-rig.ts";
 
-const later = { groupSnapshots: "not made yet", modify: "not made yet" };
 const tombstones = { deleteWithDependents: "tombstone" };
 const kept = {
-  ...later,
   "snapshots hold their volume": "a volume that is still needed is set aside",
 };
 const held = {
-  ...later,
   "snapshots survive their volume": "they are in it",
   "clones survive their volume": "they hang on it",
 };
@@ -20,4 +17,5 @@ driverContract(
   held,
 );
 driverContract("zfs-local-dataset", () => zfsRig({ driver: "zfs-local-dataset", zfs: tombstones }), kept);
+driverContract("zfs-generic-iscsi", () => zfsRig({ driver: "zfs-generic-iscsi" }), held);
 driverContract("zfs-local-zvol", () => zfsRig({ driver: "zfs-local-zvol", zfs: tombstones }), kept);

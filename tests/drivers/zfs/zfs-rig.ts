@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { safeParse } from "valibot";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import type { Identity } from "../../../lib/drivers/module.ts";
 import { zfs } from "../../../lib/drivers/zfs/module.ts";
+import { openIscsi } from "../../../lib/drivers/zfs/open-iscsi.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { CommandError } from "../../../lib/io/runner.ts";
@@ -18,6 +19,8 @@ export interface ZfsOptions {
   readonly zfs?: object;
   readonly instanceId?: string;
   readonly maxIdBytes?: number;
+  /** Where the model of the host lies. */
+  readonly folder?: string;
 }
 
 /** A rig that shows its pools. */
@@ -45,6 +48,17 @@ const sections: Readonly<Record<string, object>> = {
       shareStrategySetDatasetProperties: { properties: { sharesmb: "on" } },
     },
   },
+  "zfs-generic-iscsi": {
+    iscsi: {
+      targetPortal: "nas:3260",
+      shareStrategy: "targetCli",
+      shareStrategyTargetCli: {
+        basename: "iqn.2024-01.org.example:storage",
+        tpg: { attributes: { authentication: 1 }, auth: { userid: "node", password: "CHAP secret12" } },
+        block: { attributes: { emulate_tpu: 1 } },
+      },
+    },
+  },
 };
 
 /** Opens a driver as its module does, from the sections of a file. */
@@ -61,7 +75,12 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
     instanceId: options.instanceId,
     maxIdBytes: options.maxIdBytes ?? 123,
   };
-  return module.open(identity, parsed.output as never, localPorts(host.runner, host));
+  const ports = localPorts(host.runner, host);
+  if (options.driver === "zfs-generic-iscsi" && options.folder !== undefined) {
+    const places = { configfs: join(options.folder, "lio"), devices: join(options.folder, "dev") };
+    return openIscsi(identity, parsed.output as never, ports, places);
+  }
+  return module.open(identity, parsed.output as never, ports);
 }
 
 /** A host whose n-th step is the last: nothing after it has any effect, and nobody hears how it ended. */
@@ -85,8 +104,13 @@ function mortal(host: StorageHost, last: number, when: "before" | "after") {
 const marker = "content.txt";
 
 /** Pools of the model, and drivers on them. */
-export async function zfsRig(options: ZfsOptions): Promise<ZfsRig> {
+export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
   const fake = await fakeZfs();
+  const options = { ...given, folder: fake.folder };
+  const targets = (folder: string) => {
+    const path = join(fake.folder, "lio", folder);
+    return existsSync(path) ? readdirSync(path).map(name => `${folder}/${name}`) : [];
+  };
   const local = localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
   const host = localHost(inProcess(fake, local));
   const place = (volume: Volume) => fake.place(`tank/k/v/${volume.id}`);
@@ -108,6 +132,15 @@ export async function zfsRig(options: ZfsOptions): Promise<ZfsRig> {
       const path = join(place(volume), marker);
       return existsSync(path) ? readFileSync(path, "utf8") : undefined;
     },
+    properties: {
+      good: { compression: "zstd-3", "zfs.sync": "always" },
+      bad: [
+        { compression: "best" },
+        { mountpoint: "/etc" },
+        { sharenfs: "rw" },
+        { "democratic-csi:managed_resource": "no" },
+      ],
+    },
     hostileSnapshots: [
       "a@",
       "@a",
@@ -121,8 +154,13 @@ export async function zfsRig(options: ZfsOptions): Promise<ZfsRig> {
       "-r@x",
       "a@-r",
     ],
-    remains: async () =>
-      fake.with(pools => pools.all().map(({ name }) => name)).filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
+    remains: async () => [
+      ...fake
+        .with(pools => pools.all().map(({ name }) => name))
+        .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
+      ...targets("iscsi"),
+      ...targets("core"),
+    ],
     close: () => fake.close(),
   };
 }

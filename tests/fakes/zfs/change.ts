@@ -45,7 +45,9 @@ function checked(thing: Thing, name: string, value: string, fresh: boolean, head
 /** Sets native and user properties of a dataset. `fresh`: it is being made. */
 function apply(pools: Pools, thing: Thing, pairs: Pairs, fresh: boolean): void {
   const head = fresh ? `cannot create '${thing.name}'` : `cannot set property for '${thing.name}'`;
-  for (const [name, raw] of pairs) {
+  // ZFS takes the values of one command together, so that a reservation follows the size that is set with it.
+  const ordered = [...pairs].sort((a, b) => Number(b[0] === "volsize") - Number(a[0] === "volsize"));
+  for (const [name, raw] of ordered) {
     const value = checked(thing, name, raw, fresh, head);
     if (name === "volsize") refuseVolsize(pools, thing, Number(value), head);
     if (name === "refquota" && value !== "0" && Number(value) < pools.bytes(thing))
@@ -197,8 +199,9 @@ export function inherit(pools: Pools, argv: readonly string[]): void {
   for (const name of names) {
     const thing = pools.find(name);
     if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+    if (natives[property]?.inherited === false) throw new Failure(`'${property}' property cannot be inherited`);
     delete thing.own[property];
-    if (property === "canmount" || property === "mountpoint") pools.mount(thing);
+    if (property === "mountpoint") pools.mount(thing);
   }
 }
 

@@ -70,6 +70,23 @@ export class Pools {
     const path = join(this.folder, "state.json");
     writeFileSync(`${path}.new`, JSON.stringify(this.state));
     renameSync(`${path}.new`, path);
+    this.#devices();
+  }
+
+  /** A file for each zvol, as udev makes links below /dev/zvol. */
+  #devices(): void {
+    const dev = join(this.folder, "dev");
+    const wanted = new Set(
+      this.all()
+        .filter(({ type }) => type === "volume")
+        .map(({ name }) => name),
+    );
+    if (wanted.size === 0 && !existsSync(dev)) return;
+    rmSync(dev, { recursive: true, force: true });
+    for (const name of wanted) {
+      mkdirSync(dirname(join(dev, name)), { recursive: true });
+      writeFileSync(join(dev, name), "");
+    }
   }
 
   addPool(name: string, bytes: number): void {

@@ -38,6 +38,10 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
     );
     chmodSync(join(bin, program), 0o755);
   }
+  const targetcli = join(import.meta.dir, "../targetcli.ts");
+  const lio = `LIO_ROOT='${folder}/lio' LIO_FAULT=$(cat '${folder}/lio-fault' 2>/dev/null)`;
+  writeFileSync(join(bin, "targetcli"), `#!/bin/sh\n${lio} exec '${process.execPath}' '${targetcli}'\n`);
+  chmodSync(join(bin, "targetcli"), 0o755);
   const within = <T>(work: (pools: Pools) => T): T => {
     const pools = new Pools(folder);
     const result = work(pools);

@@ -1,0 +1,90 @@
+import type { Call } from "../../core/call.ts";
+import type { Context, GroupSnapshot, GroupSnapshotting } from "../driver.ts";
+import { assetOf, assetProperties, ownValue, type ZfsAsset } from "./asset.ts";
+import { isSnapshotName, isVolumeId } from "./names.ts";
+import { snapshotOf } from "./snapshots.ts";
+import { isSnapshot, snapshotProperties } from "./sources.ts";
+import type { Space } from "./space.ts";
+import { property } from "./user-properties.ts";
+import { snapshotValues } from "./values.ts";
+import type { Entry } from "./zfs.ts";
+
+/** Snapshots of several volumes at one moment: `zfs snapshot a@x b@x` is done for all of them or for none. */
+export class DatasetGroupSnapshots implements GroupSnapshotting {
+  readonly #space: Space;
+
+  constructor(space: Space) {
+    this.#space = space;
+  }
+
+  async create(name: string, volumeIds: readonly string[], parameters: Context, call: Call): Promise<GroupSnapshot> {
+    const { names, zfs, settings } = this.#space;
+    const volumes = await this.#volumes(volumeIds, call);
+    const longest = volumes.reduce((most, { id }) => (id.length > most.length ? id : most), "");
+    const own = names.snapshotName(name, longest);
+    const before = await this.#members(own, call);
+    if (before.length > 0) return this.#existing(name, own, volumes, before);
+    // Size and id are of each volume, so they cannot stand on all of them.
+    const whose = { name, volume: undefined, bytes: 0n, parameters };
+    const values = { ...snapshotValues(settings, whose), [property.group]: own };
+    const [first = "", ...rest] = volumes.map(({ dataset }) => `${dataset}@${own}`);
+    const look = { names: [names.pool, first, ...rest], properties: snapshotProperties };
+    const { entries } = await zfs.snapshot([first, ...rest], values, look, call.signal);
+    const made = [...entries.values()].filter(isSnapshot);
+    return this.#existing(name, own, volumes, made);
+  }
+
+  async delete(id: string, _snapshotIds: readonly string[], call: Call): Promise<void> {
+    if (!isSnapshotName(id)) return;
+    const { zfs } = this.#space;
+    for (const { name } of await this.#members(id, call)) await zfs.destroy(name, { deferred: true }, call.signal);
+  }
+
+  async get(id: string, _snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot> {
+    const members = isSnapshotName(id) ? await this.#members(id, call) : [];
+    if (members.length > 0) return this.#group(id, members);
+    throw this.#space.error("not-found", `group snapshot "${id.slice(0, 128)}" does not exist`);
+  }
+
+  async #volumes(ids: readonly string[], call: Call): Promise<readonly ZfsAsset[]> {
+    const { names, zfs, settings } = this.#space;
+    const look = {
+      names: [names.pool, ...ids.filter(isVolumeId).map(id => names.dataset(id))],
+      properties: assetProperties(settings),
+    };
+    const entries = await zfs.read(look, call.signal);
+    return ids.map(id => {
+      const asset = isVolumeId(id) ? assetOf(id, entries.get(names.dataset(id)), settings) : undefined;
+      if (asset?.finished) return asset;
+      throw this.#space.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
+    });
+  }
+
+  /** The snapshots of this name that csimux took, those of a group or of a volume alone. */
+  async #members(own: string, call: Call): Promise<readonly Entry[]> {
+    const { names, zfs } = this.#space;
+    const datasets = await zfs.holders(names.parent, own, call.signal);
+    if (datasets.length === 0) return [];
+    const look = { names: [names.pool, ...datasets.map(each => `${each}@${own}`)], properties: snapshotProperties };
+    return [...(await zfs.read(look, call.signal)).values()].filter(isSnapshot);
+  }
+
+  #existing(name: string, own: string, volumes: readonly ZfsAsset[], members: readonly Entry[]): GroupSnapshot {
+    const wanted = new Set(volumes.map(({ dataset }) => `${dataset}@${own}`));
+    const equal = members.length === wanted.size && members.every(each => wanted.has(each.name));
+    if (equal && members.every(each => ownValue(each, property.group) === own)) return this.#group(own, members);
+    throw this.#space.error(
+      "already-exists",
+      `group snapshot "${name.slice(0, 128)}" exists of other volumes, or one of them has a snapshot of this name`,
+    );
+  }
+
+  #group(id: string, members: readonly Entry[]): GroupSnapshot {
+    const { names } = this.#space;
+    const snapshots = members
+      .map(entry => snapshotOf(`${names.volumeOf(entry.name.split("@")[0] ?? "") ?? ""}@${id}`, entry))
+      .sort((a, b) => (a.id < b.id ? -1 : 1));
+    const times = snapshots.map(({ createdAt }) => createdAt.getTime());
+    return { id, snapshots, createdAt: new Date(Math.min(...times)), ready: true };
+  }
+}

@@ -1,0 +1,101 @@
+import { expect, test } from "bun:test";
+import { isVolumeId, Names, snapshotId } from "../../../lib/drivers/zfs/names.ts";
+import { rendered } from "../../../lib/drivers/zfs/template.ts";
+
+const names = new Names("tank/k8s/volumes", "tank/k8s/snapshots", 123);
+
+test.each(["pvc-0d5e7e2c-9b1a-4d8e-8f0a-0c1d2e3f4a5b", "a", "A_b-9", "x".repeat(98)])(
+  "%s is the id of its name",
+  name => {
+    expect(names.idOf(name)).toBe(name);
+    expect(names.volumeOf(names.dataset(name))).toBe(name);
+  },
+);
+
+test.each([
+  "../../etc",
+  "a b",
+  "-r",
+  "a@b",
+  "a/b",
+  "a%b",
+  "a,b",
+  "csimux-trash-1",
+  "é",
+  "x".repeat(128),
+  "a\nb",
+  "a#b",
+  "$(id)",
+])("the name %j gets an id that ZFS cannot misread", name => {
+  const id = names.idOf(name);
+  expect(isVolumeId(id)).toBe(true);
+  expect(names.idOf(name)).toBe(id);
+  expect(id).not.toBe(name);
+});
+
+test("everything that hangs on a volume fits into a name of ZFS and into a handle", () => {
+  for (const parent of ["t", "tank/k8s/v", `tank/${"p".repeat(145)}`])
+    for (const maxIdBytes of [62, 90, 124]) {
+      const all = new Names(parent, `${parent}-s`, maxIdBytes);
+      for (const text of ["pvc-0d5e7e2c-9b1a-4d8e-8f0a-0c1d2e3f4a5b", "x".repeat(128), "ü".repeat(64)]) {
+        const volume = all.idOf(text);
+        const snapshot = all.snapshotName("y".repeat(128), volume);
+        const made = [
+          all.sourceFor(all.dataset(volume), volume),
+          all.sourceForSnapshot(volume, snapshot),
+          all.snapshot({ volume, name: snapshot, detached: false }),
+          all.snapshot({ volume, name: snapshot, detached: true }),
+          all.staging(volume),
+        ];
+        for (const name of made) expect([name, name.length <= 255]).toEqual([name, true]);
+        expect(`${volume}@${snapshot}`.length).toBeLessThanOrEqual(maxIdBytes);
+        expect(snapshotId(`${volume}@${snapshot}`)).toEqual({ volume, name: snapshot, detached: false });
+      }
+    }
+});
+
+test("a parent that leaves no room is refused before anything is made", () => {
+  expect(() => new Names(`tank/${"p".repeat(190)}`, "tank/s", 123)).toThrow("must be at most");
+});
+
+test.each([
+  ...[
+    "",
+    "v",
+    "@",
+    "v@",
+    "@n",
+    "v/",
+    "/n",
+    "v@a@b",
+    "v/a/b",
+    "../v@n",
+    "v@a,b",
+    "v@a%b",
+    "v@%",
+    "v@-r",
+    "-v@n",
+    "v@a b",
+  ],
+  ...["v@a;id", "v@$(id)", "v@a\nb", "csimux-trash-1@n", "v#b", "v@a/b", `v@${"n".repeat(129)}`],
+])("%j is no snapshot", id => {
+  expect(snapshotId(id)).toBeUndefined();
+});
+
+test("names of snapshots that csimux uses itself are not given to others", () => {
+  for (const name of ["volume-source-for-volume-x", "volume-source-for-snapshot-x", "csimux-x"])
+    expect(names.snapshotName(name, "v")).not.toBe(name);
+  expect(names.snapshotName("snapshot-1.2:3+4", "v")).toBe("snapshot-1.2:3+4");
+});
+
+test.each([
+  ["{{ name }}", "pvc-1"],
+  ["{{{name}}}-{{ parameters.[csi.storage.k8s.io/pvc/name] }}", "pvc-1-data"],
+  ["{{ parameters.plain }}{{ parameters.absent }}", "<&\"'>"],
+  ["{{#if parameters.plain}}yes{{else}}no{{/if}}", "yes"],
+  ["{{#if parameters.absent}}yes{{else}}no{{#if name}}!{{/if}}{{/if}}", "no!"],
+  ["no placeholder", "no placeholder"],
+])("the template %s becomes %s", (template, text) => {
+  const parameters = { "csi.storage.k8s.io/pvc/name": "data", plain: "<&\"'>" };
+  expect(rendered(template, { name: "pvc-1", parameters })).toBe(text);
+});
