@@ -94,6 +94,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   }
   const stop = async () => {
     const stopped = await server.stop(drainMs);
+    node.parts.volumes.end();
     await controller.close();
     return stopped;
   };

@@ -4,6 +4,7 @@ import { Locks } from "../core/locks.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import { Turns } from "../io/turns.ts";
 import type { Attachers } from "./attachers.ts";
+import { Care } from "./care.ts";
 import { type Adverse, type Measured, measured } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
@@ -20,6 +21,9 @@ import { sizeOnly, Usages } from "./usage.ts";
 
 /** How long the beginning may take, in milliseconds: the node is not served before. */
 const beginMs = 10_000;
+
+/** How often staged shares are looked at, in milliseconds. */
+const careMs = 60_000;
 
 /** What the node side needs from outside. */
 export interface NodePorts {
@@ -46,6 +50,7 @@ export class NodeVolumes {
   readonly #disks: Disks;
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #care: Care;
   readonly #staging: Staging;
   readonly #publishing: Publishing;
   readonly #growing: Growing;
@@ -57,6 +62,7 @@ export class NodeVolumes {
     this.#disks = disks;
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
+    this.#care = new Care(this.#mounts, this.#records);
     this.#staging = new Staging(
       attachers,
       this.#mounts,
@@ -70,9 +76,15 @@ export class NodeVolumes {
     this.#usages = new Usages(runner);
   }
 
-  /** To be called once, before anything else: what an ended process left is put right or logged. Never throws. */
+  /** To be called once, before anything else: what an ended process left is put right or logged, and shares are watched. Never throws. */
   async begin(log: Log): Promise<void> {
     await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(beginMs));
+    this.#care.start(careMs, log);
+  }
+
+  /** Ends what `begin` started. */
+  end(): void {
+    this.#care.stop();
   }
 
   /** Also throws "already-exists", "failed-precondition" and "not-found" (CSI NodeStageVolume). */
