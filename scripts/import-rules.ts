@@ -11,7 +11,8 @@ interface Layer {
 }
 
 /** What every family builds on; index.ts, which lists the families, is above them. */
-const driverShared = "lib/drivers/(driver|module|facts|failure|pages|sizes|store|store-driver)\\.ts";
+const driverShared =
+  "lib/drivers/(driver|module|facts|failure|pages|sizes|store|store-driver|template|parameters)\\.ts";
 
 /** The arrows of CONTRIBUTING.md as data. A folder that is missing here may import nothing from lib/. */
 const layers: readonly Layer[] = [
@@ -34,7 +35,7 @@ const layers: readonly Layer[] = [
   },
   {
     folder: "lib/drivers/[^/]+/",
-    lib: ["lib/core/", driverShared, "lib/schema/(parts|storage|connecting)\\.ts", "lib/io/"],
+    lib: ["lib/core/", driverShared, "lib/schema/(parts|storage|connecting)\\.ts", "lib/yaml/parse\\.ts", "lib/io/"],
     packages: ["valibot"],
   },
   {

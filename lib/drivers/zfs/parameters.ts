@@ -1,22 +1,9 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Context } from "../driver.ts";
 import type { Identity } from "../module.ts";
+import { parameter } from "../parameters.ts";
 
-const prefix = "democratic-csi.org/";
-
-/** What a parameter was spelled for, the strongest first: this instance, this driver, every driver, nobody in particular. */
-const forms = ({ instanceId, driver }: Identity, key: string): readonly string[] => [
-  ...(instanceId === undefined ? [] : [`${prefix}${instanceId}/${key}`]),
-  `${prefix}${driver}/${key}`,
-  `${prefix}${key}`,
-  key,
-];
-
-/** The value of a parameter in any of its spellings; undefined when it is not given. */
-export function parameter(parameters: Context, identity: Identity, key: string): string | undefined {
-  const form = forms(identity, key).find(each => parameters[each] !== undefined);
-  return form === undefined ? undefined : parameters[form];
-}
+export { parameter };
 
 /** A parameter that switches something on. Throws "invalid-argument" for what is neither "true" nor "false". */
 export function switched(parameters: Context, identity: Identity, key: string): boolean {

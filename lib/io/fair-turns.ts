@@ -1,0 +1,67 @@
+import { HttpError } from "./dial.ts";
+
+interface Waiting {
+  readonly start: () => void;
+}
+
+/**
+ * Runs at most so many pieces of work at once. Those that wait are taken from each owner in turn, so that a burst of one
+ * connection does not hold up the others.
+ */
+export class FairTurns {
+  #free: number;
+  readonly #queues = new Map<string, Waiting[]>();
+
+  constructor(atOnce: number) {
+    this.#free = atOnce;
+  }
+
+  /** Throws HttpError "cancelled" when the signal ends the wait. */
+  async run<T>(owner: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#turn(owner, signal);
+    try {
+      return await work();
+    } finally {
+      this.#next();
+    }
+  }
+
+  #turn(owner: string, signal: AbortSignal): Promise<void> {
+    if (this.#free > 0) {
+      this.#free--;
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      const queue = this.#queues.get(owner) ?? [];
+      this.#queues.set(owner, queue);
+      const leave = () => {
+        const index = queue.indexOf(waiting);
+        if (index >= 0) queue.splice(index, 1);
+        if (queue.length === 0 && this.#queues.get(owner) === queue) this.#queues.delete(owner);
+        reject(new HttpError(owner, "cancelled", "the call ended while it waited for its turn"));
+      };
+      const waiting: Waiting = {
+        start: () => {
+          signal.removeEventListener("abort", leave);
+          resolve();
+        },
+      };
+      queue.push(waiting);
+      signal.addEventListener("abort", leave, { once: true });
+    });
+  }
+
+  /** A place is handed on, never put back while somebody waits for it. */
+  #next(): void {
+    const [owner, queue] = this.#queues.entries().next().value ?? [];
+    const waiting = queue?.shift();
+    if (owner === undefined || !queue || !waiting) {
+      this.#free++;
+      return;
+    }
+    // To the end of the round.
+    this.#queues.delete(owner);
+    if (queue.length > 0) this.#queues.set(owner, queue);
+    waiting.start();
+  }
+}
