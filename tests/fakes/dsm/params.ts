@@ -1,0 +1,38 @@
+/** Parameters of a request: JSON where the text is JSON, else the text. */
+export type Params = Readonly<Record<string, unknown>>;
+
+/** An answer `{success: false}`. */
+export class DsmFailure extends Error {
+  readonly code: number;
+  constructor(code: number) {
+    super(`DSM error ${code}`);
+    this.code = code;
+  }
+}
+
+/** The parameters of a form. */
+export function paramsOf(form: URLSearchParams): Params {
+  return Object.fromEntries(
+    [...form].map(([key, value]) => {
+      try {
+        return [key, JSON.parse(value)];
+      } catch {
+        return [key, value];
+      }
+    }),
+  );
+}
+
+/** A parameter that must be text: unquoted digits are a number to DSM, and refused. */
+export function text(params: Params, key: string): string {
+  const value = params[key];
+  if (typeof value === "string") return value;
+  throw new DsmFailure(value === undefined ? 114 : 120);
+}
+
+/** A parameter that must be a whole number. */
+export function whole(params: Params, key: string): number {
+  const value = params[key];
+  if (typeof value === "number" && Number.isInteger(value)) return value;
+  throw new DsmFailure(value === undefined ? 114 : 120);
+}

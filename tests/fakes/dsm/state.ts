@@ -1,0 +1,112 @@
+import { randomUUID } from "node:crypto";
+
+/** A LUN as DSM keeps it; `content` is what a node wrote. */
+export interface Lun {
+  readonly uuid: string;
+  readonly lunId: number;
+  name: string;
+  size: number;
+  readonly location: string;
+  readonly type: string;
+  description: string;
+  readonly attributes: readonly { readonly dev_attrib: string; readonly enable: number }[];
+  content: string | undefined;
+  /** Answers during which it is locked still. */
+  locked: number;
+  /** Listings that do not show it yet. */
+  hidden: number;
+  /** Listings that show it still after its deletion; undefined while it lives. */
+  dying: number | undefined;
+}
+
+/** A snapshot of a LUN. */
+export interface Snapshot {
+  readonly uuid: string;
+  readonly lun: string;
+  readonly name: string;
+  readonly description: string;
+  readonly takenBy: string;
+  readonly size: number;
+  readonly time: number;
+  readonly locked: boolean;
+  readonly content: string | undefined;
+}
+
+/** An iSCSI target. */
+export interface Target {
+  readonly id: number;
+  readonly name: string;
+  readonly iqn: string;
+  readonly options: Readonly<Record<string, unknown>>;
+  mapped: readonly { readonly lun_uuid: string; readonly mapping_index: number }[];
+  sessions: readonly { readonly iqn: string; readonly ip: string }[];
+}
+
+/** What goes differently on another system, and how long things take. */
+export interface Habits {
+  /** The major version of DSM. */
+  readonly version: 6 | 7;
+  /** Answers for which a clone is locked. */
+  cloneLocked: number;
+  /** Listings in which a new clone does not appear. */
+  cloneHidden: number;
+  /** Listings in which a deleted LUN still appears. */
+  deletion: number;
+  filesystem: "btrfs" | "ext4";
+  maxLuns: number;
+  maxTargets: number;
+  maxSnapshots: number;
+  /** Whether a clone gets the description it was asked for. */
+  describesClones: boolean;
+}
+
+/** Everything that a DSM keeps over a restart. */
+export class State {
+  readonly luns = new Map<string, Lun>();
+  readonly snapshots = new Map<string, Snapshot>();
+  readonly targets = new Map<number, Target>();
+  free = 2 ** 43;
+  readonly habits: Habits;
+  #lunId = 0;
+  #targetId = 0;
+
+  constructor(version: 6 | 7) {
+    this.habits = {
+      version,
+      cloneLocked: 1,
+      cloneHidden: 1,
+      deletion: 1,
+      filesystem: "btrfs",
+      maxLuns: 256,
+      maxTargets: 256,
+      maxSnapshots: 256,
+      describesClones: version === 7,
+    };
+  }
+
+  add(lun: Omit<Lun, "uuid" | "lunId" | "dying">): Lun {
+    const made: Lun = { ...lun, uuid: randomUUID(), lunId: ++this.#lunId, dying: undefined };
+    this.luns.set(made.uuid, made);
+    return made;
+  }
+
+  addTarget(target: Omit<Target, "id" | "mapped" | "sessions">): Target {
+    const made: Target = { ...target, id: ++this.#targetId, mapped: [], sessions: [] };
+    this.targets.set(made.id, made);
+    return made;
+  }
+
+  byName(name: string): Lun | undefined {
+    return [...this.luns.values()].find(lun => lun.name === name);
+  }
+
+  /** What is left, in words. The name of what is being made or removed is shown without its ending. */
+  remains(): readonly string[] {
+    const luns = [...this.luns.values()].filter(({ dying }) => dying === undefined);
+    return [
+      ...luns.map(({ name }) => `lun ${name.replace(/\.new$|\.[0-9a-f]{8}\.del$/, "")}`),
+      ...[...this.snapshots.values()].map(({ description }) => `snapshot ${description}`),
+      ...[...this.targets.values()].map(({ iqn }) => `target ${iqn}`),
+    ].sort();
+  }
+}
