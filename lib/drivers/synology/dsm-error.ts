@@ -1,0 +1,123 @@
+import type { Code } from "../../core/errors.ts";
+import { HttpError, type HttpFailure } from "../../io/dial.ts";
+import type { Meaning } from "../failure.ts";
+
+/** DSM refused a call. Its numbers mean different things in different APIs, so both stand here. */
+export class DsmError extends Error {
+  override readonly name = "DsmError";
+  readonly api: string;
+  readonly method: string;
+  readonly code: number;
+  constructor(api: string, method: string, code: number) {
+    super(`${api} ${method} was answered with error ${code}`);
+    this.api = api;
+    this.method = method;
+    this.code = code;
+  }
+}
+
+/** Whoever answers there is no DSM, or one that cannot be used. */
+export class NotDsm extends Error {
+  override readonly name = "NotDsm";
+}
+
+/** Numbers that the code acts on, by what they say. */
+export const errors = {
+  noLun: 18990531,
+  noSnapshot: 18990532,
+  lunExists: 18990538,
+  noTarget: 18990710,
+  targetExists: 18990744,
+} as const;
+
+/** Whether this is DSM's answer with that number. */
+export const isAnswer = (error: unknown, code: number): error is DsmError =>
+  error instanceof DsmError && error.code === code;
+
+/** The session is over: timed out, replaced by another login, unknown; also how DSM 7 answers where a right is missing. */
+export const endsSession = (error: unknown): boolean =>
+  error instanceof DsmError && [105, 106, 107, 119].includes(error.code);
+
+const authApi = "SYNO.API.Auth";
+
+/** Whether DSM has refused the login itself, so that another try would be refused as well. */
+export const refusesLogin = (error: unknown): error is DsmError => error instanceof DsmError && error.api === authApi;
+
+type Numbers = Readonly<Record<number, readonly [Code, string]>>;
+
+const secondFactor = "the account asks for a second factor: use one without (Control Panel, User, Advanced)";
+
+const login: Numbers = {
+  400: ["unauthenticated", "user name or password are wrong"],
+  401: ["unauthenticated", "the account is disabled"],
+  402: ["permission-denied", "the account may not log in to DSM"],
+  403: ["failed-precondition", secondFactor],
+  404: ["failed-precondition", secondFactor],
+  405: ["failed-precondition", secondFactor],
+  406: ["failed-precondition", secondFactor],
+  407: [
+    "unavailable",
+    "DSM has blocked this address after failed logins (Control Panel, Security, Auto Block); remove it there",
+  ],
+  408: ["unauthenticated", "the password has expired"],
+  409: ["unauthenticated", "the password has expired"],
+  410: ["unauthenticated", "the password must be changed first"],
+};
+
+/** Numbers below 400 are the same for every API. */
+const common: Numbers = {
+  101: ["invalid-argument", "DSM does not take a parameter of this request"],
+  102: ["failed-precondition", "this DSM has no such API: is SAN Manager (iSCSI Manager) installed?"],
+  103: ["failed-precondition", "this version of DSM has no such method"],
+  104: ["failed-precondition", "this version of DSM is too old or too new"],
+  105: ["permission-denied", "the account may not do this: it has to be an administrator"],
+  106: ["unavailable", "the session has ended"],
+  107: ["unavailable", "another login has ended the session: every installation needs its own httpConnection.session"],
+  117: ["unavailable", "DSM is busy"],
+  119: ["unavailable", "the session is not known"],
+};
+
+const san: Numbers = {
+  18990002: ["resource-exhausted", "the volume is full"],
+  18990318: ["invalid-argument", "this type of LUN does not fit the file system: BLUN on Btrfs, THIN or FILE on ext4"],
+  18990500: ["invalid-argument", "this type of LUN does not exist there"],
+  18990503: ["invalid-argument", "DSM does not take this name"],
+  [errors.noLun]: ["not-found", "the LUN does not exist"],
+  [errors.noSnapshot]: ["not-found", "the snapshot does not exist"],
+  [errors.lunExists]: ["already-exists", "a LUN of this name exists"],
+  18990541: ["resource-exhausted", "the system has as many LUNs as it can have"],
+  18990542: ["resource-exhausted", "the system has as many targets as it can have"],
+  18990543: ["resource-exhausted", "the LUN has as many snapshots as it can have"],
+  18990635: ["invalid-argument", "direct_io_pattern does not fit the type of the LUN"],
+  18990708: [
+    "invalid-argument",
+    "DSM does not take the CHAP credentials: 12 to 16 letters and digits, not both the same",
+  ],
+  [errors.noTarget]: ["not-found", "the target does not exist"],
+  [errors.targetExists]: ["already-exists", "a target of this name exists"],
+};
+
+const tables: readonly (readonly [api: RegExp, Numbers])[] = [
+  [/^SYNO\.API\.Auth$/, login],
+  [/^SYNO\.Core\.ISCSI\./, san],
+];
+
+const codes: Readonly<Record<HttpFailure, Code>> = {
+  unreachable: "unavailable",
+  certificate: "unavailable",
+  timeout: "deadline-exceeded",
+  cancelled: "deadline-exceeded",
+  lost: "unavailable",
+  "too-long": "failed-precondition",
+  refused: "unavailable",
+};
+
+/** What any failure of DSM's API means to a caller; undefined for one that is not of the API. */
+export function explainDsm(error: unknown): Meaning | undefined {
+  if (error instanceof HttpError) return { code: codes[error.failure], text: error.message };
+  if (error instanceof NotDsm) return { code: "failed-precondition", text: error.message };
+  if (!(error instanceof DsmError)) return undefined;
+  const own = tables.find(([api]) => api.test(error.api))?.[1] ?? {};
+  const [code, text] = own[error.code] ?? (error.code < 400 ? common[error.code] : undefined) ?? ["internal", ""];
+  return { code, text: text === "" ? error.message : `${text} (${error.message})` };
+}

@@ -1,0 +1,94 @@
+import { wantedBytes } from "../../core/bytes.ts";
+import type { Call } from "../../core/call.ts";
+import type { Source, VolumeSpec } from "../driver.ts";
+import { afterFailure } from "../failure.ts";
+import { sizeFrom } from "../sizes.ts";
+import { DsmError, errors, isAnswer } from "./dsm-error.ts";
+import { markOf } from "./names.ts";
+import { removeLuns } from "./removal.ts";
+import type { Lun, LunSnapshot } from "./san.ts";
+import { snapshotOfId } from "./snapshots.ts";
+import type { LunSpace } from "./space.ts";
+import { lunFields, type TemplateSources } from "./templates.ts";
+
+/** How long a call waits for a LUN to appear and to be free, in milliseconds; sidecars wait 15 s. */
+const readyMs = 8000;
+
+type Origin =
+  | { readonly kind: "volume"; readonly lun: Lun }
+  | { readonly kind: "snapshot"; readonly snapshot: LunSnapshot };
+
+/** Asks DSM for the LUN of a new volume, under the name of one that is being made. Nothing is left when it fails for good. */
+export async function makeLun(
+  space: LunSpace,
+  templates: TemplateSources,
+  id: string,
+  spec: VolumeSpec,
+  call: Call,
+): Promise<void> {
+  const ask = spec.source
+    ? await fromSource(space, id, spec, spec.source, call)
+    : empty(space, templates, id, spec, call);
+  try {
+    await ask();
+  } catch (error) {
+    if (!(error instanceof DsmError)) throw error;
+    if (isAnswer(error, errors.lunExists))
+      throw space.error("aborted", `somebody else is making the LUN of volume "${id}"; repeat the call`);
+    // DSM has been seen to refuse a LUN and to make it all the same.
+    const undo = async () => {
+      await removeLuns(space, id, call);
+      return true;
+    };
+    throw await afterFailure(error, undo, space, `create volume "${spec.name.slice(0, 160)}"`, call);
+  }
+}
+
+function empty(space: LunSpace, templates: TemplateSources, id: string, spec: VolumeSpec, call: Call) {
+  const { description, ...fields } = lunFields(templates, spec.name, spec.parameters, call);
+  const marked = { ...fields, description: markOf(space.owner, undefined, String(description)) };
+  const name = space.names.building(id, undefined);
+  return () => space.san.createLun(marked, name, space.location, wantedBytes(spec.range), call.signal);
+}
+
+async function fromSource(space: LunSpace, id: string, spec: VolumeSpec, source: Source, call: Call) {
+  const origin = await originOf(space, source, call);
+  sizeFrom(spec.range, origin.kind === "volume" ? origin.lun.bytes : origin.snapshot.bytes);
+  const name = space.names.building(id, source);
+  const description = markOf(space.owner, source, "");
+  return () =>
+    origin.kind === "volume"
+      ? space.san.cloneLun(origin.lun.uuid, name, space.location, description, call.signal)
+      : space.san.cloneSnapshot(origin.snapshot, name, description, call.signal);
+}
+
+/** What a volume is to be made from. Throws "not-found". */
+async function originOf(space: LunSpace, source: Source, call: Call): Promise<Origin> {
+  const { luns, targets } = await space.look(call);
+  const missing = () =>
+    space.error("not-found", `the source ${source.kind} "${source.id.slice(0, 128)}" does not exist`);
+  if (source.kind === "snapshot") {
+    const snapshot = await snapshotOfId(space, source.id, luns, targets, call);
+    if (!snapshot) throw missing();
+    return { kind: "snapshot", snapshot };
+  }
+  const named = space
+    .named(luns)
+    .find(
+      each =>
+        each.id === source.id.toLowerCase() && each.state === "whole" && space.maker(each, targets) !== "somebody else",
+    );
+  if (!named) throw missing();
+  return { kind: "volume", lun: named.lun };
+}
+
+/** Waits until the LUN that is being made is there and free, and grows one that was made from something smaller. Throws "aborted". */
+export async function readyLun(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<void> {
+  const name = space.names.building(id, spec.source);
+  const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
+  const lun = await space.until(find, readyMs, call);
+  if (!lun) throw space.error("aborted", `DSM is still making the LUN of volume "${id}"; repeat the call`);
+  const wanted = spec.range.required ?? spec.range.limit;
+  if (spec.source && wanted !== undefined && wanted > lun.bytes)
+    await space.san.resizeLun(lun.uuid, wanted, call.signal);
+}

@@ -1,0 +1,58 @@
+import type { Call } from "../../core/call.ts";
+import type { Target } from "./san.ts";
+import type { LunSpace, Named } from "./space.ts";
+
+/** How long a call waits for DSM to end what it does, in milliseconds; sidecars wait 15 s, and repeat. */
+const goneMs = 5000;
+
+/**
+ * Removes every LUN of a volume: the whole one, one that is being made, one whose removal was begun; then a target that leads
+ * nowhere. A LUN loses its name first, because DSM shows it for a while after it was told to delete it. Throws
+ * "failed-precondition" for a LUN that somebody else made, and "aborted" while one is there still.
+ */
+export async function removeLuns(space: LunSpace, id: string, call: Call): Promise<void> {
+  for (const named of (await standing(space, id, call)).luns) await remove(space, named, call);
+  const gone = async () => {
+    const { luns, targets } = await standing(space, id, call);
+    return luns.length === 0 ? { target: space.targetOf(id, targets) } : undefined;
+  };
+  const left = await space.until(gone, goneMs, call);
+  if (!left) throw space.error("aborted", `DSM is still removing the LUN of volume "${id}"; repeat the call`);
+  const { target } = left;
+  if (target && target.mapped.length === 0 && target.sessions.length === 0)
+    await space.san.deleteTarget(target.id, call.signal);
+}
+
+/** Gives a LUN the name of one that is being removed. */
+export async function setAside(space: LunSpace, { lun }: Pick<Named, "lun">, call: Call): Promise<void> {
+  await space.san.renameLun(lun.uuid, space.names.removed(lun.name, lun.uuid), call.signal);
+}
+
+async function remove(space: LunSpace, named: Named, call: Call): Promise<void> {
+  const { lun, state } = named;
+  if (state === "being removed" && lun.locked) return;
+  if (state !== "being removed") await setAside(space, named, call);
+  await space.san.deleteLun(lun.uuid, call.signal);
+}
+
+/** The LUNs of a volume, which may be removed, and the system's targets. */
+async function standing(space: LunSpace, id: string, call: Call) {
+  const { luns, targets } = await space.look(call);
+  const all = space.named(luns).filter(each => each.id === id.toLowerCase());
+  return { luns: all.filter(each => mayGo(space, each, id, targets)), targets };
+}
+
+function mayGo(space: LunSpace, named: Named, id: string, targets: readonly Target[]): boolean {
+  const { lun, state } = named;
+  // Nothing but a csimux that set it aside has put the beginning of its own UUID behind its name.
+  if (state === "being removed")
+    return lun.name === space.names.removed(lun.name.replace(/\.[^.]+\.del$/, ""), lun.uuid);
+  const maker = space.maker(named, targets);
+  if (maker === "democratic-csi") return true;
+  if (maker === "this connection") return id === named.id;
+  if (state === "being made") return false;
+  throw space.error(
+    "failed-precondition",
+    `the LUN "${lun.name}" bears no mark of this connection, so it stays; delete it in SAN Manager if it is yours`,
+  );
+}

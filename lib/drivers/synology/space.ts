@@ -1,0 +1,138 @@
+import type { Call } from "../../core/call.ts";
+import { type Code, CsiError } from "../../core/errors.ts";
+import type { Source } from "../driver.ts";
+import { type Meaning, type Subject, stillWanted } from "../failure.ts";
+import type { Identity } from "../module.ts";
+import type { Asset } from "../store.ts";
+import { explainDsm } from "./dsm-error.ts";
+import { type LunName, type LunNames, parseMark } from "./names.ts";
+import type { Lun, LunSnapshot, San, Target } from "./san.ts";
+
+/** A LUN that is a volume, or is becoming one. */
+export interface LunAsset extends Asset {
+  readonly lun: Lun;
+}
+
+/** A LUN whose name is one that volumes have. */
+export interface Named extends LunName {
+  readonly lun: Lun;
+}
+
+/** Who made a LUN: this connection, democratic-csi, somebody else. */
+export type Maker = "this connection" | "democratic-csi" | "somebody else";
+
+/** Who takes snapshots for democratic-csi. */
+const original = "democratic-csi";
+
+/** Whose volumes are marked by this: the instance, else the connection. */
+export const ownerOf = ({ instanceId, connection }: Identity): string => instanceId ?? connection;
+
+/** What is known of one connection's LUNs: how they are called, whose they are. */
+export class LunSpace implements Subject {
+  readonly connection: string;
+  readonly owner: string;
+  readonly san: San;
+  readonly names: LunNames;
+  /** The volume of DSM, such as /volume1. */
+  readonly location: string;
+  readonly #maxIdBytes: number;
+
+  constructor(identity: Identity, san: San, names: LunNames, location: string) {
+    this.#maxIdBytes = identity.maxIdBytes;
+    this.connection = identity.connection;
+    this.owner = ownerOf(identity);
+    this.san = san;
+    this.names = names;
+    this.location = location;
+  }
+
+  explain(error: unknown): Meaning | undefined {
+    return explainDsm(error);
+  }
+
+  error(code: Code, text: string): CsiError {
+    return new CsiError(code, `connection "${this.connection}": ${text}`);
+  }
+
+  /** The LUNs and targets of the system, as they are now. */
+  async look(call: Call): Promise<{ readonly luns: readonly Lun[]; readonly targets: readonly Target[] }> {
+    const [luns, targets] = await Promise.all([this.san.luns(call.signal), this.san.targets(call.signal)]);
+    return { luns, targets };
+  }
+
+  /** The LUNs among these that are called like volumes of this connection. */
+  named(luns: readonly Lun[]): readonly Named[] {
+    return luns.flatMap(lun => {
+      const parts = this.names.parse(lun.name);
+      return parts ? [{ ...parts, lun }] : [];
+    });
+  }
+
+  /** The target of a volume. */
+  targetOf(id: string, targets: readonly Target[]): Target | undefined {
+    const iqn = this.names.iqn(id).toLowerCase();
+    return targets.find(each => each.iqn.toLowerCase() === iqn);
+  }
+
+  /**
+   * Who made a LUN. democratic-csi marks nothing: a LUN without a mark is its work when the target of the same name leads to
+   * it; any other may be anybody's.
+   */
+  maker({ lun, tag, id }: Named, targets: readonly Target[]): Maker {
+    if (tag) return this.names.isOwn(tag) ? "this connection" : "somebody else";
+    const mark = parseMark(lun.description);
+    if (mark) return mark.owner === this.owner ? "this connection" : "somebody else";
+    const target = this.targetOf(id, targets);
+    return target?.mapped.some(each => each.lun === lun.uuid) ? "democratic-csi" : "somebody else";
+  }
+
+  /** The volume that a LUN is; `id` as the caller spells it. */
+  asset(named: Named, id: string, targets: readonly Target[]): LunAsset {
+    const { lun, state, tag } = named;
+    const target = this.targetOf(id, targets);
+    const mapped = target?.mapped.find(each => each.lun === lun.uuid);
+    const source = parseMark(lun.description)?.source;
+    return {
+      id,
+      lun,
+      name: undefined,
+      bytes: lun.bytes,
+      source: source && tag?.source === this.names.sourceTag(source) ? source : undefined,
+      notes: mapped ? { iqn: this.names.iqn(id), lun: mapped.index } : {},
+      finished: state === "whole",
+    };
+  }
+
+  /** The id of a snapshot, as democratic-csi has it; where the connection's name leaves no room, with the LUN's number. */
+  snapshotId(lun: Lun, { uuid }: LunSnapshot): string {
+    const id = `/lun/${lun.uuid}/${uuid}`;
+    return id.length <= this.#maxIdBytes ? id : `/lun/${lun.number}/${uuid}`;
+  }
+
+  /** Whether CSI took a snapshot; others, such as DSM's own schedule, are a part of their LUN. */
+  isCsi({ takenBy }: LunSnapshot): boolean {
+    return takenBy.startsWith("csimux:") || takenBy === original;
+  }
+
+  /** The snapshots of a LUN, with a request of its own where its listing did not bring them. */
+  async snapshots(lun: Lun, call: Call): Promise<readonly LunSnapshot[]> {
+    return lun.snapshots ?? this.san.snapshots(lun.uuid, call.signal);
+  }
+
+  /**
+   * Asks `look` until it answers something, ever less often; undefined when `limitMs` have passed. Short, because callers wait:
+   * what takes longer is "aborted", and the repeat goes on.
+   */
+  async until<T>(look: () => Promise<T | undefined>, limitMs: number, call: Call): Promise<T | undefined> {
+    const end = performance.now() + limitMs;
+    for (let wait = 20; ; wait = Math.min(wait * 2, 1000)) {
+      const found = await look();
+      if (found !== undefined || performance.now() + wait > end) return found;
+      await new Promise<void>(resolve => setTimeout(resolve, wait));
+      stillWanted(this, call);
+    }
+  }
+}
+
+/** A source that equals no other: what a volume was made from that was made from something else. */
+export const another: Source = { kind: "volume", id: "" };

@@ -1,0 +1,137 @@
+import type { Call } from "../../core/call.ts";
+import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
+import type { Meaning } from "../failure.ts";
+import { pageOf } from "../pages.ts";
+import type { Notes, VolumeStore } from "../store.ts";
+import { makeLun, readyLun } from "./making.ts";
+import { isVolumeId } from "./names.ts";
+import { removeLuns } from "./removal.ts";
+import type { Lun, Target } from "./san.ts";
+import { LunSnapshots } from "./snapshots.ts";
+import { another, type LunAsset, type LunSpace, type Named } from "./space.ts";
+import type { TemplateSources } from "./templates.ts";
+
+/** Volumes as LUNs of a DSM. A LUN's name says whether it is whole, see LunNames. */
+export class LunStore implements VolumeStore<LunAsset> {
+  readonly clonesFrom = ["volume", "snapshot"] as const;
+  readonly snapshots: LunSnapshots;
+  readonly #space: LunSpace;
+  readonly #templates: TemplateSources;
+
+  constructor(space: LunSpace, templates: TemplateSources) {
+    this.#space = space;
+    this.#templates = templates;
+    this.snapshots = new LunSnapshots(space, templates);
+  }
+
+  idOf(name: string): string {
+    return this.#space.names.idOf(name);
+  }
+
+  explain(error: unknown): Meaning | undefined {
+    return this.#space.explain(error);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<LunAsset> {
+    const id = this.idOf(spec.name);
+    const { luns, targets } = await this.#space.look(call);
+    const standing = this.#among(id, luns, targets);
+    const name = this.#space.names.lun(id, spec.source);
+    if (!standing && luns.some(each => each.name.toLowerCase() === name))
+      throw this.#space.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
+    if (standing?.finished) return this.#withSource(standing, spec.source);
+    if (!standing) await makeLun(this.#space, this.#templates, id, spec, call);
+    else if (this.#withSource(standing, spec.source).source === another) return { ...standing, source: another };
+    await readyLun(this.#space, id, spec, call);
+    return this.#withSource(await this.#known(id, call), spec.source);
+  }
+
+  async find(id: string, call: Call): Promise<LunAsset | undefined> {
+    if (!isVolumeId(id)) return undefined;
+    const { luns, targets } = await this.#space.look(call);
+    return this.#among(id, luns, targets);
+  }
+
+  #among(id: string, luns: readonly Lun[], targets: readonly Target[]): LunAsset | undefined {
+    const mine = this.#space
+      .named(luns)
+      .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
+      .filter(each => this.#leads(each, id, targets));
+    const found = mine.find(({ state }) => state === "whole") ?? mine[0];
+    return found && this.#space.asset(found, id, targets);
+  }
+
+  async finish(asset: LunAsset, _notes: Notes, call: Call): Promise<LunAsset> {
+    if (!asset.finished)
+      await this.#space.san.renameLun(asset.lun.uuid, asset.lun.name.replace(/\.new$/, ""), call.signal);
+    return { ...(await this.#known(asset.id, call)), source: asset.source };
+  }
+
+  async refuseRemoval(asset: LunAsset, call: Call): Promise<void> {
+    const held = (await this.#space.snapshots(asset.lun, call)).filter(each => this.#space.isCsi(each));
+    if (held.length === 0) return;
+    const [first] = held;
+    throw this.#space.error(
+      "failed-precondition",
+      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM removes with it; delete "${first?.description}" and all others first`,
+    );
+  }
+
+  async destroy(id: string, call: Call): Promise<void> {
+    if (!isVolumeId(id)) return;
+    const asset = await this.find(id, call);
+    if (asset) await this.refuseRemoval(asset, call);
+    await removeLuns(this.#space, id, call);
+  }
+
+  sameSource(a: Source, b: Source): boolean {
+    return a.kind === b.kind && this.#space.names.sourceTag(a) === this.#space.names.sourceTag(b);
+  }
+
+  async resize(asset: LunAsset, bytes: bigint, call: Call): Promise<LunAsset> {
+    await this.#space.san.resizeLun(asset.lun.uuid, bytes, call.signal);
+    return this.#known(asset.id, call);
+  }
+
+  available(_parameters: Context, call: Call): Promise<bigint> {
+    return this.#space.san.free(this.#space.location, call.signal);
+  }
+
+  async list(page: PageRequest, call: Call): Promise<Page<LunAsset>> {
+    const { luns, targets } = await this.#space.look(call);
+    const whole = this.#space.named(luns).filter(each => each.state === "whole" && this.#leads(each, each.id, targets));
+    const byId = new Map(whole.map(each => [each.id, each]));
+    return pageOf([...byId.keys()], isVolumeId, page, async id => {
+      const found = byId.get(id);
+      return found && this.#space.asset(found, id, targets);
+    });
+  }
+
+  async check(call: Call): Promise<void> {
+    await this.#space.look(call);
+    await this.#space.san.free(this.#space.location, call.signal);
+  }
+
+  close(): Promise<void> {
+    return this.#space.san.close();
+  }
+
+  /** Whether a LUN is the volume of this id. Ids with capital letters are those of democratic-csi only. */
+  #leads(named: Named, id: string, targets: readonly Target[]): boolean {
+    const maker = this.#space.maker(named, targets);
+    return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
+  }
+
+  /** DSM does not keep every source; the tag in the name tells whether it is this one. */
+  #withSource(asset: LunAsset, wanted: Source | undefined): LunAsset {
+    const tag = this.#space.names.parse(asset.lun.name)?.tag?.source;
+    if (tag === undefined) return asset;
+    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : another };
+  }
+
+  async #known(id: string, call: Call): Promise<LunAsset> {
+    const asset = await this.find(id, call);
+    if (asset) return asset;
+    throw this.#space.error("aborted", `the LUN of volume "${id}" is not there; repeat the call`);
+  }
+}

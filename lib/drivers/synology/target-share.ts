@@ -1,0 +1,107 @@
+import type { Call } from "../../core/call.ts";
+import { protocols } from "../../core/protocols.ts";
+import type { Context, VolumeSpec } from "../driver.ts";
+import type { Notes, Share } from "../store.ts";
+import { errors, isAnswer } from "./dsm-error.ts";
+import { parseMark } from "./names.ts";
+import { setAside } from "./removal.ts";
+import type { Target } from "./san.ts";
+import type { LunAsset, LunSpace } from "./space.ts";
+import { type TemplateSources, targetFields } from "./templates.ts";
+
+/** How nodes reach the targets: portals as they stand in the file. */
+export interface Portals {
+  readonly portal: string;
+  readonly portals: readonly string[];
+  readonly interface: string;
+}
+
+/** A target for each LUN, with its name. */
+export class TargetShare implements Share<LunAsset> {
+  readonly protocol = "iscsi";
+  readonly access = protocols.iscsi;
+  readonly growsOnNode = true;
+  readonly #space: LunSpace;
+  readonly #templates: TemplateSources;
+  readonly #portals: Portals;
+
+  constructor(space: LunSpace, templates: TemplateSources, portals: Portals) {
+    this.#space = space;
+    this.#templates = templates;
+    this.#portals = portals;
+  }
+
+  async publish(
+    { id, lun }: LunAsset,
+    spec: VolumeSpec,
+    _keep: (notes: Notes) => Promise<LunAsset>,
+    call: Call,
+  ): Promise<Notes> {
+    const standing = await this.#target(id, call);
+    this.#refuseOther(id, lun.uuid, standing);
+    const index = standing && indexOf(standing, lun.uuid);
+    if (index !== undefined) return this.#notes(id, index);
+    const fields = targetFields(this.#templates, spec.parameters, call);
+    // One that leads nowhere was left by an interrupted call; its credentials may be others than those of now.
+    if (standing) await this.#space.san.deleteTarget(standing.id, call.signal);
+    await this.#made(id, fields, call);
+    const target = await this.#target(id, call);
+    if (!target) throw this.#space.error("aborted", `the target of volume "${id}" is not there; repeat the call`);
+    await this.#space.san.mapLun(lun.uuid, target.id, call.signal);
+    const mapped = await this.#target(id, call);
+    this.#refuseOther(id, lun.uuid, mapped);
+    const made = mapped && indexOf(mapped, lun.uuid);
+    if (made !== undefined) return this.#notes(id, made);
+    throw this.#space.error("aborted", `DSM does not show the LUN of volume "${id}" at its target; repeat the call`);
+  }
+
+  context({ notes }: LunAsset): Context {
+    const { portal, portals, interface: iface } = this.#portals;
+    return { portal, portals: portals.join(","), interface: iface, iqn: notes["iqn"] ?? "", lun: notes["lun"] ?? "" };
+  }
+
+  /** Nothing of a volume is taken away under a node that is logged in. */
+  async withdraw(asset: LunAsset, call: Call): Promise<void> {
+    const { id, lun } = asset;
+    const target = await this.#target(id, call);
+    if (!target) return;
+    this.#refuseOther(id, lun.uuid, target);
+    if (target.sessions.length > 0)
+      throw this.#space.error(
+        "failed-precondition",
+        `volume "${id}" is in use by ${target.sessions.join(", ").slice(0, 200)}; it goes when no node is logged in any more`,
+      );
+    // Where no mark says whose the LUN is, the target is what proves it: it must not go before the LUN is set aside.
+    if (asset.finished && !parseMark(lun.description) && !this.#space.names.parse(lun.name)?.tag)
+      await setAside(this.#space, asset, call);
+    await this.#space.san.deleteTarget(target.id, call.signal);
+  }
+
+  async #target(id: string, call: Call): Promise<Target | undefined> {
+    return this.#space.targetOf(id, await this.#space.san.targets(call.signal));
+  }
+
+  async #made(id: string, fields: object, call: Call): Promise<void> {
+    const { names, san } = this.#space;
+    try {
+      await san.createTarget({ ...fields }, names.base(id), names.iqn(id), call.signal);
+    } catch (error) {
+      if (!isAnswer(error, errors.targetExists)) throw error;
+    }
+  }
+
+  #notes(id: string, index: string): Notes {
+    return { iqn: this.#space.names.iqn(id), lun: index };
+  }
+
+  /** A target that leads to something else as well is not ours to change. */
+  #refuseOther(id: string, lun: string, target: Target | undefined): void {
+    const other = target?.mapped.find(each => each.lun !== lun);
+    if (!other) return;
+    const text = `the target "${target?.iqn}" of volume "${id}" leads to another LUN, too; somebody else uses it`;
+    throw this.#space.error("failed-precondition", text);
+  }
+}
+
+const indexOf = (target: Target, lun: string): string | undefined =>
+  target.mapped.find(each => each.lun === lun)?.index;

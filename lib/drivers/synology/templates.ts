@@ -1,0 +1,96 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { parseYaml } from "../../yaml/parse.ts";
+import type { Context } from "../driver.ts";
+import type { Identity } from "../module.ts";
+import { parameter } from "../parameters.ts";
+import { rendered } from "../template.ts";
+import { lunSnapshotTemplate, lunTemplate, targetTemplate, templateFault } from "./sections.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const schemas = { lunTemplate, targetTemplate, lunSnapshotTemplate };
+
+/** The name of a template, in the file, as the parameter of a class and as the key of its secret. */
+export type TemplateName = keyof typeof schemas;
+
+/** Where templates come from: the file, and the request with its secrets. */
+export interface TemplateSources {
+  readonly identity: Identity;
+  readonly fixed: Readonly<Partial<Record<TemplateName, unknown>>>;
+}
+
+const otherSpellings: Readonly<Record<string, string>> = {
+  dev_attributes: "dev_attribs",
+  mutualUser: "mutual_user",
+  mutualPassword: "mutual_password",
+};
+
+/**
+ * A template as it counts for one request: what the file says, overridden by the class, overridden by the secret of the class.
+ * Attributes are merged by name. Throws "invalid-argument" without showing a value, because there are passwords among them.
+ */
+export function template(
+  { identity, fixed }: TemplateSources,
+  name: TemplateName,
+  parameters: Context,
+  { secrets }: Pick<Call, "secrets">,
+): Fields {
+  const texts = [parameter(parameters, identity, name), secrets[name]];
+  const layers = texts.map(text => (text === undefined ? {} : parsed(identity, name, text)));
+  const merged = layers.reduce<Fields>(over, withSpelling((fixed[name] ?? {}) as Fields));
+  const fault = templateFault(schemas[name], merged);
+  if (fault === undefined) return merged;
+  throw refused(identity, name, fault);
+}
+
+const refused = ({ connection }: Identity, name: TemplateName, why: string): CsiError =>
+  new CsiError("invalid-argument", `connection "${connection}": the class's ${name} cannot be used: ${why}`);
+
+function parsed(identity: Identity, name: TemplateName, text: string): Fields {
+  const { value, diagnostics } = parseYaml(name, text);
+  const [first] = diagnostics;
+  if (value === null && first) throw refused(identity, name, `it is no YAML, line ${first.line}`);
+  if (value === null || value === undefined) return {};
+  if (typeof value !== "object" || Array.isArray(value)) throw refused(identity, name, "it must be a mapping");
+  return withSpelling(value as Fields);
+}
+
+const withSpelling = (fields: Fields): Fields =>
+  Object.fromEntries(Object.entries(fields).map(([key, value]) => [otherSpellings[key] ?? key, value]));
+
+/** One layer over another. What is null is taken away. */
+function over(below: Fields, above: Fields): Fields {
+  const attributes = mergedAttributes(below["dev_attribs"], above["dev_attribs"]);
+  const all = { ...below, ...above, ...(attributes !== undefined && { dev_attribs: attributes }) };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined));
+}
+
+const attributeName = (each: unknown): unknown => (each as Fields | null)?.["dev_attrib"];
+
+function mergedAttributes(below: unknown, above: unknown): unknown {
+  if (!Array.isArray(below) || !Array.isArray(above)) return above ?? below;
+  const replaced = new Set(above.map(attributeName));
+  const all = [...below.filter(each => !replaced.has(attributeName(each))), ...above];
+  return all.filter(each => (each as Fields | null)?.["enable"] !== null);
+}
+
+/** What DSM is told when it makes a LUN. Throws "invalid-argument" without a type, because DSM's own choice cannot be relied on. */
+export function lunFields(sources: TemplateSources, name: string, parameters: Context, call: Call): Fields {
+  const { description, ...fields } = template(sources, "lunTemplate", parameters, call);
+  if (fields["type"] === undefined)
+    throw refused(sources.identity, "lunTemplate", "neither the class nor the file of the connection says the type");
+  return { ...fields, description: rendered(String(description ?? ""), { name, parameters }) };
+}
+
+/** What DSM is told when it makes a target. Credentials switch CHAP on: one pair for nodes, a second one for the target. */
+export function targetFields(sources: TemplateSources, parameters: Context, call: Call): Fields {
+  const fields = template(sources, "targetTemplate", parameters, call);
+  const given = fields["mutual_user"] ? 2 : fields["user"] ? 1 : 0;
+  const wanted = Number(fields["auth_type"] ?? given);
+  if (wanted > given) {
+    const lacking = given === 0 ? "user and password" : "mutual_user and mutual_password";
+    throw refused(sources.identity, "targetTemplate", `auth_type ${wanted} needs ${lacking}`);
+  }
+  return { ...fields, auth_type: given };
+}

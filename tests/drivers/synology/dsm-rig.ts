@@ -1,0 +1,123 @@
+import { safeParse } from "valibot";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import type { Identity } from "../../../lib/drivers/module.ts";
+import { synology } from "../../../lib/drivers/synology/module.ts";
+import { type IscsiConfig, openIscsi } from "../../../lib/drivers/synology/open.ts";
+import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import type { DriverRig } from "../../contract/rig.ts";
+import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
+import { localPorts } from "../../fakes/ports.ts";
+
+/** What a connection of a test says beside what all say. */
+export interface DsmOptions {
+  readonly version?: 6 | 7;
+  readonly http?: object;
+  readonly iscsi?: object;
+  readonly identity?: Partial<Identity>;
+}
+
+/** Both halves of every LUN and target of the tests. */
+const usual = {
+  targetPortal: "10.0.0.51:3260",
+  targetPortals: ["10.0.1.51:3260"],
+  baseiqn: "iqn.2000-01.com.synology:Csi.",
+  namePrefix: "k8s-",
+  nameSuffix: "-x",
+  lunTemplate: { type: "BLUN", dev_attribs: [{ dev_attrib: "can_snapshot", enable: 1 }] },
+};
+
+/** The sections of a connection file on a double, as they are after their check. */
+export function configOf(dsm: Dsm, { http, iscsi }: DsmOptions = {}): IscsiConfig {
+  const file = {
+    httpConnection: {
+      protocol: "http",
+      host: "127.0.0.1",
+      port: dsm.port,
+      username: "csi",
+      password: "secret-pw",
+      session: "csimux-test",
+      ...http,
+    },
+    iscsi: { ...usual, ...iscsi },
+  };
+  const parsed = safeParse(synologyIscsiSchema, file);
+  if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
+  return parsed.output as IscsiConfig;
+}
+
+/** What a driver of a test knows of its connection. */
+export const identityOf = ({ identity }: DsmOptions = {}): Identity => ({
+  connection: "c1",
+  driver: "synology-iscsi",
+  instanceId: undefined,
+  maxIdBytes: 123,
+  ...identity,
+});
+
+/** Opens a driver as its module does. */
+export function openDsm(dsm: Dsm, options: DsmOptions = {}): Driver {
+  const [module] = synology;
+  if (!module?.open) throw new Error("the driver cannot be opened");
+  const ports = localPorts(localRunner({ env: {} }));
+  return module.open(identityOf(options), configOf(dsm, options) as never, ports);
+}
+
+/** The parts of a driver, apart. */
+export const partsOf = (dsm: Dsm, options: DsmOptions = {}) => openIscsi(identityOf(options), configOf(dsm, options));
+
+let accounts = 0;
+
+/** An account of its own, whose requests end at the n-th, and whether it got there. */
+export function mortalAccount(dsm: Dsm, step: number, when: "before" | "after") {
+  const username = `mortal-${accounts++}`;
+  dsm.faults.kill(username, step, when);
+  return { http: { username }, dead: () => dsm.faults.killed(username) };
+}
+
+/** A rig that shows its double. */
+export interface DsmRig extends DriverRig {
+  readonly dsm: Dsm;
+}
+
+/** A double, and drivers on it. */
+export async function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
+  const dsm = await startDsm(options.version);
+  const opened: Driver[] = [];
+  const open = (more: DsmOptions = options): Driver => {
+    const driver = openDsm(dsm, more);
+    opened.push(driver);
+    return driver;
+  };
+  const lunOf = (context: Readonly<Record<string, string>>) => {
+    const target = [...dsm.state.targets.values()].find(({ iqn }) => iqn === context["iqn"]);
+    const mapped = target?.mapped.find(each => String(each.mapping_index) === context["lun"]);
+    return mapped && dsm.state.luns.get(mapped.lun_uuid);
+  };
+  return {
+    dsm,
+    open: () => open(),
+    dying(step, when) {
+      const { http, dead } = mortalAccount(dsm, step, when);
+      return { driver: open({ ...options, http: { ...options.http, ...http } }), dead };
+    },
+    async write({ context }, content) {
+      const lun = lunOf(context);
+      if (lun) lun.content = content;
+    },
+    read: async ({ context }) => lunOf(context)?.content,
+    hostileSnapshots: [
+      "/lun/",
+      "/lun/x/y",
+      "/lun/1/2",
+      "/lun/../..",
+      `/lun/${"0".repeat(36)}/${"0".repeat(36)}`,
+      "/LUN/1/1",
+    ],
+    remains: async () => dsm.state.remains(),
+    async close() {
+      await Promise.all(opened.map(driver => driver.close?.()));
+      await dsm.close();
+    },
+  };
+}

@@ -1,0 +1,423 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import type { VolumeSpec } from "../../../lib/drivers/driver.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import type { Dsm } from "../../fakes/dsm/double.ts";
+import type { Lun } from "../../fakes/dsm/state.ts";
+import { type DsmOptions, type DsmRig, dsmRig, openDsm } from "./dsm-rig.ts";
+
+const call = callWith();
+const rigs: DsmRig[] = [];
+
+async function rigOf(options: DsmOptions = {}) {
+  const rig = await dsmRig(options);
+  rigs.push(rig);
+  return { rig, dsm: rig.dsm, driver: rig.open() };
+}
+
+afterEach(async () => {
+  await Promise.all(rigs.splice(0).map(each => each.close()));
+});
+
+const withParameters = (name: string, parameters: Readonly<Record<string, string>>): VolumeSpec => ({
+  ...volumeOf(name),
+  parameters,
+});
+
+/** What a request was sent with. */
+const sent = (dsm: Dsm, api: string, method: string) =>
+  dsm.requests.filter(each => each.api.endsWith(api) && each.method === method).map(({ params }) => params);
+
+/** The message of the error that work fails with. */
+const messageOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "ok",
+    error => (error as Error).message,
+  );
+
+/** A volume as democratic-csi leaves it: no mark, its target leads to it. */
+function legacyVolume(dsm: Dsm, name = "k8s-pvc-old-x", more: Partial<Lun> = {}): Lun {
+  const lun = dsm.state.add({
+    name,
+    size: Number(gib),
+    location: "/volume1",
+    type: "BLUN",
+    description: "democratic-csi",
+    attributes: [{ dev_attrib: "can_snapshot", enable: 1 }],
+    content: "old",
+    locked: 0,
+    hidden: 0,
+    ...more,
+  });
+  const target = dsm.state.addTarget({ name, iqn: `iqn.2000-01.com.synology:Csi.${name}`, options: {} });
+  target.mapped = [{ lun_uuid: lun.uuid, mapping_index: 1 }];
+  return lun;
+}
+
+const uuid = "0d6f8c0e-7f3a-4a53-9d0b-1c2d3e4f5a6b";
+
+function legacySnapshot(dsm: Dsm, lun: Lun, takenBy = "democratic-csi"): void {
+  const taken = { uuid, lun: lun.uuid, name: "", description: "snap-old", takenBy, size: lun.size, locked: true };
+  dsm.state.snapshots.set(uuid, { ...taken, time: 1_700_000_000, content: lun.content });
+}
+
+describe("a new volume", () => {
+  test("has the names and the context of democratic-csi", async () => {
+    const { driver, dsm } = await rigOf({ identity: { instanceId: "i1" } });
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    expect(volume).toMatchObject({
+      id: "pvc-1",
+      bytes: gib,
+      context: {
+        node_attach_driver: "iscsi",
+        provisioner_driver: "synology-iscsi",
+        provisioner_driver_instance_id: "i1",
+        portal: "10.0.0.51:3260",
+        portals: "10.0.1.51:3260",
+        interface: "",
+        iqn: "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x",
+        lun: "1",
+      },
+    });
+    expect(dsm.state.remains()).toEqual(["lun k8s-pvc-1-x", "target iqn.2000-01.com.synology:Csi.k8s-pvc-1-x"]);
+    expect([...dsm.state.luns.values()][0]?.description).toBe("csimux:i1");
+  });
+
+  test("is made as the file, the class and its secret say, attributes merged by name, null taking one away", async () => {
+    const attributes = [
+      { dev_attrib: "emulate_tpu", enable: 1 },
+      { dev_attrib: "emulate_caw", enable: 1 },
+      { dev_attrib: "can_snapshot", enable: 1 },
+    ];
+    const { driver, dsm } = await rigOf({ iscsi: { lunTemplate: { type: "BLUN", dev_attribs: attributes } } });
+    const lunTemplate = [
+      'description: "{{ parameters.[csi.storage.k8s.io/pvc/name] }} of {{ name }}"',
+      "dev_attribs:",
+      "- {dev_attrib: emulate_tpu, enable: 0}",
+      "- {dev_attrib: emulate_caw, enable: null}",
+    ].join("\n");
+    const secrets = { lunTemplate: "dev_attribs: [{dev_attrib: emulate_3pc, enable: 1}]" };
+    const spec = withParameters("pvc-1", { lunTemplate, "csi.storage.k8s.io/pvc/name": "data" });
+    await driver.create(spec, { ...call, secrets });
+    const [params] = sent(dsm, "LUN", "create");
+    expect(params?.["dev_attribs"]).toEqual([
+      { dev_attrib: "can_snapshot", enable: 1 },
+      { dev_attrib: "emulate_tpu", enable: 0 },
+      { dev_attrib: "emulate_3pc", enable: 1 },
+    ]);
+    expect(params?.["description"]).toBe("csimux:c1 | data of pvc-1");
+  });
+
+  const classes = [
+    ["lunTemplate", "type: [", "no YAML"],
+    ["lunTemplate", "just text", "must be a mapping"],
+    ["lunTemplate", "type: NONE", "type"],
+    ["lunTemplate", "size: 5", "unknown key"],
+    ["lunTemplate", "type: null", "says the type"],
+    ["targetTemplate", "user: node", "password"],
+    ["targetTemplate", "auth_type: 1", "needs user and password"],
+    ["targetTemplate", "{auth_type: 2, user: node, password: chapsecret12}", "needs mutual_user"],
+  ] as const;
+  test.each(classes)("a class with %s %p is refused, leaves nothing and shows no secret", async (key, text, why) => {
+    const { driver, rig } = await rigOf();
+    const spec = withParameters("pvc-1", { [key]: text });
+    expect(await messageOf(driver.create(spec, call))).toContain(why);
+    expect(await messageOf(driver.create(spec, call))).not.toContain("chapsecret12");
+    expect(await codeOf(driver.create(spec, call))).toBe("invalid-argument");
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  const chap = { user: "node", password: "chapsecret12" };
+  const mutual = { ...chap, mutualUser: "nas", mutualPassword: "mutualsecret" };
+  const underscored = { ...chap, mutual_user: "nas", mutual_password: "mutualsecret" };
+  const credentials = [
+    ["none", {}, 0, {}],
+    ["one pair", chap, 1, chap],
+    ["one pair and auth_type 0", { ...chap, auth_type: 0 }, 1, chap],
+    ["both pairs", mutual, 2, underscored],
+    ["both pairs in the other spelling", underscored, 2, underscored],
+  ] as const;
+  test.each(credentials)(
+    "with %s in the secret of the class CHAP follows from them",
+    async (_, template, type, fields) => {
+      const { driver, dsm } = await rigOf();
+      await driver.create(volumeOf("pvc-1"), { ...call, secrets: { targetTemplate: JSON.stringify(template) } });
+      expect(sent(dsm, "Target", "create")).toEqual([expect.objectContaining({ ...fields, auth_type: type })]);
+    },
+  );
+
+  test("that DSM refuses and makes all the same is not left behind", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    dsm.refuseAfter("SYNO.Core.ISCSI.LUN create", 18990068);
+    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("internal");
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test.each([
+    ["the volume is full", "create", 18990002, "resource-exhausted"],
+    ["there are too many LUNs", "create", 18990541, "resource-exhausted"],
+    ["the type does not fit the file system", "create", 18990318, "invalid-argument"],
+  ] as const)("is refused for good where %s, and leaves nothing", async (_, method, number, code) => {
+    const { driver, rig, dsm } = await rigOf();
+    dsm.answers.set(`SYNO.Core.ISCSI.LUN ${method}`, [number]);
+    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe(code);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("leaves no LUN where there are too many targets", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    dsm.state.habits.maxTargets = 0;
+    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("resource-exhausted");
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("does not take over a LUN of its name that somebody else made", async () => {
+    const { driver, dsm } = await rigOf();
+    const lun = legacyVolume(dsm, "k8s-pvc-1-x");
+    dsm.state.targets.clear();
+    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("already-exists");
+    expect([...dsm.state.luns.values()]).toEqual([lun]);
+  });
+});
+
+describe("a clone", () => {
+  test("is waited for while DSM does not show it or has it locked", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    const origin = await driver.create(volumeOf("origin"), call);
+    await rig.write(origin, "content");
+    dsm.state.habits.cloneHidden = 3;
+    dsm.state.habits.cloneLocked = 3;
+    const spec = volumeOf("clone", 3n * gib, { kind: "volume", id: origin.id });
+    const clone = await driver.create(spec, call);
+    expect([clone.bytes, await rig.read(clone)]).toEqual([3n * gib, "content"]);
+  });
+
+  test("has its source in its name, so that a DSM that keeps no descriptions of clones tells it, too", async () => {
+    const { driver, dsm } = await rigOf();
+    dsm.state.habits.describesClones = false;
+    const { id } = await driver.create(volumeOf("origin"), call);
+    const other = await driver.create(volumeOf("other"), call);
+    const spec = volumeOf("clone", gib, { kind: "volume", id });
+    const clone = await driver.create(spec, call);
+    expect(await driver.create(spec, call)).toEqual(clone);
+    expect(await codeOf(driver.create(volumeOf("clone", gib, { kind: "volume", id: other.id }), call))).toBe(
+      "already-exists",
+    );
+    await driver.delete(clone.id, call);
+    expect(await volumeIds(driver)).toEqual(["origin", "other"]);
+  });
+
+  test("answers the size that it has where none was asked for", async () => {
+    const { driver } = await rigOf();
+    const { id } = await driver.create(volumeOf("origin", 5n * gib), call);
+    const open = {
+      ...volumeOf("clone", gib, { kind: "volume", id }),
+      range: { required: undefined, limit: undefined },
+    };
+    expect((await driver.create(open, call)).bytes).toBe(5n * gib);
+  });
+});
+
+describe("a deletion", () => {
+  test("is refused while a node is logged in, and takes nothing away then", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    await rig.write(volume, "kept");
+    const [target] = dsm.state.targets.values();
+    if (target) target.sessions = [{ iqn: "iqn.node", ip: "10.0.0.7" }];
+    expect(await messageOf(driver.delete("pvc-1", call))).toContain("in use by 10.0.0.7");
+    expect(await codeOf(driver.delete("pvc-1", call))).toBe("failed-precondition");
+    expect(await rig.read(volume)).toBe("kept");
+    if (target) target.sessions = [];
+    await driver.delete("pvc-1", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("is aborted while DSM still shows the LUN, and its repeat goes on; the name is free meanwhile", async () => {
+    const { driver, dsm } = await rigOf();
+    await driver.create(volumeOf("pvc-1"), call);
+    dsm.state.habits.deletion = 1000;
+    expect(await codeOf(driver.delete("pvc-1", call))).toBe("aborted");
+    expect(await codeOf(getVolume(driver, "pvc-1"))).toBe("not-found");
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    expect(dsm.state.luns.size).toBe(2);
+    for (const lun of dsm.state.luns.values()) if (lun.dying !== undefined) lun.dying = 0;
+    expect(await getVolume(driver, "pvc-1")).toEqual(volume);
+    dsm.state.habits.deletion = 0;
+    await driver.delete("pvc-1", call);
+    expect(dsm.state.luns.size).toBe(0);
+  }, 30_000);
+
+  test("never takes what another connection made, or what bears no mark", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    const other = openDsm(dsm, { identity: { connection: "c2" } });
+    await other.create(volumeOf("pvc-1"), call);
+    const lun = legacyVolume(dsm, "k8s-pvc-2-x");
+    dsm.state.targets.delete(2);
+    const before = await rig.remains();
+    expect(await codeOf(driver.delete("pvc-1", call))).toBe("failed-precondition");
+    expect(await codeOf(driver.delete("pvc-2", call))).toBe("failed-precondition");
+    expect(await codeOf(driver.delete("pvc-3", call))).toBe("ok");
+    expect(await rig.remains()).toEqual(before);
+    expect(dsm.state.luns.get(lun.uuid)?.content).toBe("old");
+    expect(await volumeIds(driver)).toEqual([]);
+    await other.close?.();
+  });
+});
+
+describe("an expansion", () => {
+  test("of a volume that is gone is not found; one that is large enough stays as it is", async () => {
+    const { driver, dsm } = await rigOf();
+    const grow = (id: string, required: bigint) => driver.expand?.expand(id, { required, limit: undefined }, call);
+    expect(await codeOf(Promise.resolve(grow("absent", gib)))).toBe("not-found");
+    await driver.create(volumeOf("pvc-1", 2n * gib), call);
+    expect(await grow("pvc-1", gib)).toEqual({ bytes: 2n * gib, onNode: true });
+    expect(sent(dsm, "LUN", "set").filter(params => "new_size" in params)).toEqual([]);
+  });
+});
+
+describe("volumes of democratic-csi", () => {
+  test("are read, listed, expanded and deleted as they are", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    legacyVolume(dsm);
+    const volume = await getVolume(driver, "pvc-old");
+    expect(volume.context).toMatchObject({ iqn: "iqn.2000-01.com.synology:Csi.k8s-pvc-old-x", lun: "1" });
+    expect(await volumeIds(driver)).toEqual(["pvc-old"]);
+    expect(await driver.create(volumeOf("pvc-old"), call)).toEqual(volume);
+    expect(await driver.expand?.expand("pvc-old", { required: 2n * gib, limit: undefined }, call)).toMatchObject({
+      bytes: 2n * gib,
+    });
+    await driver.delete("pvc-old", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("whose id has capital letters are found, because DSM's names are small", async () => {
+    const { driver, rig, dsm } = await rigOf();
+    legacyVolume(dsm, "k8s-pvc-abc-x");
+    expect((await getVolume(driver, "PVC-abc")).id).toBe("PVC-abc");
+    await driver.delete("PVC-abc", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test.each(["before", "after"] as const)("are deleted whole when that is interrupted %s any request", async when => {
+    for (let step = 1; step < 30; step++) {
+      const { rig, dsm, driver } = await rigOf();
+      legacyVolume(dsm);
+      const dying = rig.dying(step, when);
+      const outcome = await codeOf(dying.driver.delete("pvc-old", call));
+      await driver.delete("pvc-old", call);
+      expect([step, await rig.remains()]).toEqual([step, []]);
+      if (outcome === "ok" && !dying.dead()) return;
+    }
+    throw new Error("it never got through");
+  });
+
+  test("keep their snapshots, by the LUN's UUID and by its number", async () => {
+    const { driver, dsm } = await rigOf();
+    const lun = legacyVolume(dsm);
+    legacySnapshot(dsm, lun);
+    for (const id of [`/lun/${lun.uuid}/${uuid}`, `/lun/${lun.lunId}/${uuid}`]) {
+      const snapshot = await snapshotsOf(driver).get(id, call);
+      expect(snapshot).toMatchObject({ id, volumeId: "pvc-old", bytes: gib, createdAt: new Date(1_700_000_000_000) });
+      const name = `from-${id.length}`;
+      const restored = await driver.create(volumeOf(name, gib, { kind: "snapshot", id }), call);
+      expect(restored.source).toEqual({ kind: "snapshot", id });
+    }
+    expect(await snapshotIds(driver)).toEqual([`/lun/${lun.uuid}/${uuid}`]);
+    await snapshotsOf(driver).delete(`/lun/${lun.lunId}/${uuid}`, call);
+    expect(dsm.state.snapshots.size).toBe(0);
+  });
+});
+
+describe("a snapshot", () => {
+  test("costs as many requests on a system with many LUNs as on one with few", async () => {
+    const { driver, dsm } = await rigOf();
+    const requests = async (name: string) => {
+      const before = dsm.requests.length;
+      await snapshotsOf(driver).create(name, "pvc-0", {}, call);
+      return dsm.requests.length - before;
+    };
+    await driver.create(volumeOf("pvc-0"), call);
+    const few = await requests("snap-1");
+    for (let n = 1; n < 20; n++) await driver.create(volumeOf(`pvc-${n}`), call);
+    expect(await requests("snap-2")).toBe(few);
+    expect(few).toBeLessThanOrEqual(4);
+  });
+
+  test("is made as the file and the class say", async () => {
+    const { driver, dsm } = await rigOf({
+      iscsi: { lunSnapshotTemplate: { is_locked: true, is_app_consistent: true } },
+    });
+    await driver.create(volumeOf("pvc-1"), call);
+    await snapshotsOf(driver).create("snap", "pvc-1", { lunSnapshotTemplate: "is_app_consistent: false" }, call);
+    expect(sent(dsm, "LUN", "take_snapshot")).toMatchObject([
+      { is_locked: true, is_app_consistent: false, description: "snap", taken_by: "csimux:c1" },
+    ]);
+  });
+
+  test("that DSM's schedule took is restored from by its id, but neither listed nor deleted, and holds no volume", async () => {
+    const { driver, dsm } = await rigOf();
+    const lun = legacyVolume(dsm);
+    legacySnapshot(dsm, lun, "user");
+    const id = `/lun/${lun.uuid}/${uuid}`;
+    expect(await snapshotIds(driver)).toEqual([]);
+    expect((await snapshotsOf(driver).get(id, call)).volumeId).toBe("pvc-old");
+    expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("failed-precondition");
+    await driver.delete("pvc-old", call);
+    expect(dsm.state.luns.size).toBe(0);
+  });
+
+  test("has an id with the LUN's number where the connection's name leaves no room for more", async () => {
+    const { driver, dsm } = await rigOf({ identity: { maxIdBytes: 62 } });
+    await driver.create(volumeOf("pvc-1"), call);
+    const snapshot = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
+    expect(snapshot.id).toStartWith("/lun/1/");
+    expect(await snapshotsOf(driver).get(snapshot.id, call)).toEqual(snapshot);
+    expect(dsm.state.snapshots.size).toBe(1);
+  });
+
+  test("is refused where the LUN has as many as it can have", async () => {
+    const { driver, dsm } = await rigOf();
+    await driver.create(volumeOf("pvc-1"), call);
+    dsm.state.habits.maxSnapshots = 0;
+    expect(await codeOf(snapshotsOf(driver).create("snap", "pvc-1", {}, call))).toBe("resource-exhausted");
+  });
+});
+
+describe("a target", () => {
+  test("that leads to somebody else's LUN is neither used nor removed", async () => {
+    const { driver, dsm } = await rigOf();
+    legacyVolume(dsm, "foreign");
+    const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
+    const target = dsm.state.addTarget({ name: "x", iqn, options: {} });
+    target.mapped = [{ lun_uuid: [...dsm.state.luns.keys()][0] ?? "", mapping_index: 1 }];
+    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).not.toBe("ok");
+    expect(target.mapped.length).toBe(1);
+    expect(dsm.state.targets.get(target.id)).toBe(target);
+  });
+
+  test("that an interrupted call left is made anew, so that its credentials are those of now", async () => {
+    const { driver, dsm } = await rigOf();
+    const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
+    dsm.state.addTarget({ name: "x", iqn, options: { auth_type: 0 } });
+    const secrets = { targetTemplate: "{user: node, password: chapsecret12}" };
+    await driver.create(volumeOf("pvc-1"), { ...call, secrets });
+    expect([...dsm.state.targets.values()].map(each => each.options["auth_type"])).toEqual([1]);
+  });
+});
+
+test("the free space is that of the volume of DSM", async () => {
+  const { driver, dsm } = await rigOf();
+  dsm.state.free = 123_456_789;
+  expect(await driver.capacity?.available({}, call)).toBe(123_456_789n);
+  await driver.check?.(call);
+});
+
+test("ids fit with everything around them into an iSCSI name of 223 bytes", async () => {
+  const baseiqn = `iqn.2000-01.com.synology:${"b".repeat(60)}`;
+  const { driver, dsm } = await rigOf({ iscsi: { baseiqn, namePrefix: "p".repeat(40), nameSuffix: "s".repeat(40) } });
+  await driver.create(volumeOf("n".repeat(128)), call);
+  const [target] = dsm.state.targets.values();
+  expect(target?.iqn.length).toBeLessThanOrEqual(223);
+  expect(target?.iqn).toStartWith(`${baseiqn}${"p".repeat(40)}n`);
+});
