@@ -95,6 +95,17 @@ for (const [change, script] of Object.entries(changes)) {
   });
 }
 
+test.skipIf(!canTrace)("an interrupted making is not repeated on a copy of the disk that it was begun on", async () => {
+  using disk = new Disk();
+  await codeOf(disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf()));
+  using copy = new Disk();
+  sh('blockdev --flushbufs "$1"; cp "$2" "$3"; blockdev --flushbufs "$4"', disk.path, disk.file, copy.file, copy.path);
+  const before = copy.hash();
+  expect(await codeOf(disk.filesystems().prepare(copy.device, disk.wanted(), callOf()))).toBe("failed-precondition");
+  expect(copy.hash()).toBe(before);
+  expect(await codeOf(disk.filesystems().prepare(disk.device, disk.wanted(), callOf()))).toBe("ok");
+});
+
 test.skipIf(!canTrace)("a finished file system is kept though its making was still on record", async () => {
   using disk = new Disk();
   const flushes: CommandRunner = {
