@@ -18,6 +18,9 @@ export interface Multimap {
 const mapMs = 15_000;
 const loneMs = 5_000;
 
+/** After what time it is asked again for a way that it did not take, in milliseconds. */
+const againMs = 2_000;
+
 /** How long a map in use is tried to be flushed, in milliseconds. */
 const flushMs = 20_000;
 
@@ -54,21 +57,42 @@ export class Multipath {
   }
 
   /**
-   * The map of these disks, waited for where the daemon runs; undefined where it does not, or wants none of them. Throws
-   * "unavailable" for disks that it claims without making a map: it may take them at any moment.
+   * The map of these disks, waited for where the daemon runs; undefined where it does not, or wants none of them. Where several
+   * ways are `expected`, the daemon is told that the disk is one of its own, because by default (find_multipaths strict) it
+   * takes none that it does not know; a way that is alone now may get company then. Throws "unavailable" for disks that it
+   * claims without making a map: it may take them at any moment.
    */
-  async awaited(disks: readonly string[], call: Call): Promise<Multimap | undefined> {
-    const found = await this.mapOf(disks);
-    if (found || !(await this.runs())) return found;
-    for (const disk of disks) await this.#run(["multipathd", "add", "path", disk], `adding ${disk} to a map`, call);
-    const limit = disks.length > 1 ? mapMs : loneMs;
-    const map = await within(limit, () => this.mapOf(disks), `waiting for a map of ${disks.join(", ")}`, call.signal);
+  async awaited(disks: readonly string[], expected: boolean, call: Call): Promise<Multimap | undefined> {
+    if (!(await this.runs())) return await this.mapOf(disks);
+    const task = `waiting for a map of ${disks.join(", ")}`;
+    if (expected) for (const disk of disks) await this.#run(["multipath", "-a", `/dev/${disk}`], task, call);
+    let next = 0;
+    const ask = async () => {
+      const maps = await Promise.all(disks.map(disk => this.mapOf([disk])));
+      if (maps.every(map => map !== undefined)) return maps[0];
+      // It refuses a disk that udev is not through with yet.
+      if (performance.now() >= next) {
+        for (const disk of disks.filter((_, index) => !maps[index]))
+          await this.#run(["multipathd", "add", "path", disk], `adding ${disk} to a map`, call);
+        next = performance.now() + againMs;
+      }
+      return undefined;
+    };
+    const map = (await within(expected ? mapMs : loneMs, ask, task, call.signal)) ?? (await this.mapOf(disks));
     if (map) return map;
     for (const disk of disks) {
       const { exitCode } = await this.#run(["multipath", "-c", `/dev/${disk}`], `asking about ${disk}`, call);
       if (exitCode === 0) throw new CsiError("unavailable", `multipathd claims /dev/${disk} but makes no map of it`);
     }
+    if (expected) call.log.warn("multipathd makes no map of a disk, so one way to it is used alone", { disks });
     return undefined;
+  }
+
+  /** Has the daemon forget the disks that `awaited` told it of, when they are about to go for good. */
+  async forget(disks: readonly string[], call: Call): Promise<void> {
+    if (!(await this.runs())) return;
+    for (const disk of disks.slice(0, 1))
+      await this.#run(["multipath", "-w", `/dev/${disk}`], `forgetting ${disk}`, call);
   }
 
   /** Removes a map that nobody uses. Throws "unavailable" while somebody does. */

@@ -45,7 +45,7 @@ const volume = (more: Readonly<Record<string, string>> = {}): Made => ({
 const sessions = async (): Promise<number> =>
   (await run(["sh", "-c", "ls /sys/class/iscsi_session 2>/dev/null | wc -l"]).then(Number)) ?? 0;
 
-test.each(["ext4", "xfs", "btrfs"])(
+test.each(["ext4", "xfs"])(
   "a LUN with %s lives its life through one portal",
   async fsType => {
     await withTarget(grow => livesMounted(world, { volume: volume() }, fsType, grow));

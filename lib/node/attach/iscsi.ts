@@ -53,7 +53,7 @@ class Iscsi implements Attacher {
     const sessions = await this.#ways.sessions(target, attributes, isMultipath, call);
     const units = await this.#ways.units(sessions, target, () => note({ added: "yes" }), call);
     const names = units.map(({ name }) => name);
-    const map = await this.#multipath.awaited(names, call);
+    const map = await this.#multipath.awaited(names, target.portals.length > 1, call);
     await note({ map: map?.name });
     const device = map?.device ?? names[0] ?? "";
     const identity = units[0] && (await identityOf(units[0], this.#sysfs));
@@ -121,6 +121,7 @@ class Iscsi implements Attacher {
     await this.#refuseHeld(path, call);
     await flushed(path, this.#ports.runner, call);
     if (map) await this.#multipath.flush(map, call);
+    if (target.portals.length > 1) await this.#multipath.forget(names, call);
     for (const name of names) await this.#refuseHeld(join(this.#ports.devices, name), call);
     await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
     const gone = async () => ((await this.#units(target)).length === 0 ? true : undefined);

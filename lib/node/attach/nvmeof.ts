@@ -50,7 +50,9 @@ class Nvmeof implements Attacher {
     await note({ connecting: "yes" });
     await this.#connect(wanted, ownSecrets(call.secrets, context), call);
     const names = await this.#disks(wanted, call);
-    const map = (await this.#isNative()) ? undefined : await this.#multipath.awaited(names, call);
+    const map = (await this.#isNative())
+      ? undefined
+      : await this.#multipath.awaited(names, wanted.transports.length > 1, call);
     const name = map?.device ?? names[0] ?? "";
     return {
       kind: "device",

@@ -40,6 +40,9 @@ export class FakeHost implements CommandRunner {
   /** Whether multipathd runs and makes maps. */
   multipath = false;
   mapBusy = 0;
+  /** Whether multipathd knows the disk, and how often it is asked before udev is through with one. */
+  known = false;
+  udevBehind = 0;
   databaseBusy = 0;
   /** Whether csimux is in the network of the portals. */
   probes = true;
@@ -97,6 +100,7 @@ export class FakeHost implements CommandRunner {
     const [program, ...words] = argv;
     if (program === "iscsiadm") return this.databaseBusy-- > 0 ? done(6, "database failure") : this.#iscsiadm(words);
     if (program === "dd") return this.#attribute((words[0] ?? "").slice(3 + this.root.length + 5), stdin ?? "");
+    if (program === "multipathd" && words[0] === "add") this.#added(words[2] ?? "");
     if (program === "multipath") return this.#multipath(words);
     return done();
   }
@@ -188,7 +192,11 @@ export class FakeHost implements CommandRunner {
     this.#link(`sys/block/${name}`, block);
     this.#link(`sys/class/block/${name}`, block);
     this.#write(`dev/${name}`, "");
-    if (this.multipath) this.#map(name, known.wwid);
+  }
+
+  /** multipathd takes a disk that it knows, once udev is through with it. */
+  #added(disk: string): void {
+    if (this.known && this.udevBehind-- <= 0) this.#map(disk, this.#read(`sys/block/${disk}/device/wwid`).trim());
   }
 
   #map(name: string, wwid: string): void {
@@ -202,6 +210,7 @@ export class FakeHost implements CommandRunner {
   }
 
   #multipath(words: readonly string[]): Output {
+    if (words[0] === "-a" || words[0] === "-w") this.known = words[0] === "-a";
     if (words[0] !== "-f") return done(1);
     if (this.mapBusy-- > 0) return done(1, "map in use");
     const map = `dm-${words[1]?.slice("mpath".length)}`;
