@@ -110,5 +110,7 @@ function refusal(where: string, cause: Error & { readonly code?: unknown }): Htt
       cause,
     });
   }
+  if (/WRONG_VERSION_NUMBER/.test(`${code} ${reason}`))
+    return new HttpError(where, "unreachable", "the server speaks no TLS on this port; is it that of http?", { cause });
   return new HttpError(where, "unreachable", reason, { cause });
 }

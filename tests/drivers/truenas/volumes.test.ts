@@ -144,6 +144,20 @@ describe.each(versions)("on TrueNAS %s", version => {
     });
   });
 
+  test("a snapshot that was deleted while a volume hangs on it is not shown, and goes with that volume", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const snapshot = await snapshotsOf(driver).create("s", id, {}, call);
+      const restored = await driver.create(volumeOf("restored", gib, { kind: "snapshot", id: snapshot.id }), call);
+      await snapshotsOf(driver).delete(snapshot.id, call);
+      expect((await snapshotsOf(driver).list({ volumeId: id }, { token: undefined, max: 10 }, call)).items).toEqual([]);
+      expect((await refusal(snapshotsOf(driver).get(snapshot.id, call))).code).toBe("not-found");
+      await driver.delete(restored.id, call);
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
   test("a volume that is held open is not reported deleted, also where TrueNAS says that it is gone", async () => {
     await on({ version }, "nfs", async (driver, double) => {
       const { id } = await driver.create(volumeOf("pvc-1"), call);

@@ -23,8 +23,12 @@ const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";
 export const snapshotService = (version: number): string =>
   version >= withResources ? "pool.snapshot" : "zfs.snapshot";
 
+/** How long the datasets above volumes are taken to be as they were, in milliseconds. */
+const latelyMs = 3000;
+
 export class Reading {
   readonly #api: Api;
+  readonly #lately = new Map<string, { readonly rows: readonly Row[]; readonly until: number }>();
 
   constructor(api: Api) {
     this.#api = api;
@@ -60,11 +64,12 @@ export class Reading {
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, Row>> {
     const heads = version >= withResources && wantsUser(properties) ? names.map(above).filter(name => name !== "") : [];
-    const shared = names.filter(name => !isSnapshot(name) && (heads.includes(name) || !name.includes("/")));
+    const isAbove = (name: string) => !name.includes("/") || names.some(other => other.startsWith(`${name}/`));
+    const shared = names.filter(name => !isSnapshot(name) && (heads.includes(name) || isAbove(name)));
     const upper = [...new Set([...shared, ...heads])];
-    const single = names.filter(name => !upper.includes(name));
+    const single = [...new Set(names)].filter(name => !upper.includes(name));
     const rows = await Promise.all([
-      this.#datasets(upper, properties, version, signal),
+      this.#upper(upper, properties, version, signal),
       ...single.map(name =>
         isSnapshot(name)
           ? this.#snapshot(name, properties, version, signal)
@@ -72,6 +77,22 @@ export class Reading {
       ),
     ]);
     return new Map(rows.flat().map(row => [nameOf(row), row]));
+  }
+
+  /** The datasets above volumes hardly ever change; what was read of them lately is read again only after a while. */
+  async #upper(
+    names: readonly string[],
+    properties: readonly string[],
+    version: number,
+    signal: AbortSignal,
+  ): Promise<readonly Row[]> {
+    const key = JSON.stringify([version, names, properties]);
+    const known = this.#lately.get(key);
+    if (known && performance.now() < known.until) return known.rows;
+    const rows = await this.#datasets(names, properties, version, signal);
+    this.#lately.clear();
+    if (rows.length === names.length) this.#lately.set(key, { rows, until: performance.now() + latelyMs });
+    return rows;
   }
 
   /** As Zfs.below. */
@@ -83,34 +104,59 @@ export class Reading {
     signal: AbortSignal,
   ): Promise<readonly Entry[]> {
     const { number } = await this.#api.version(signal);
+    return (await this.#family(parent, kinds, properties, depth, number, signal))({});
+  }
+
+  /** As below(), for when it is known what the parent itself inherits. */
+  async #family(
+    parent: string,
+    kinds: readonly Kind[],
+    properties: readonly string[],
+    depth: 1 | 2,
+    version: number,
+    signal: AbortSignal,
+  ): Promise<(above: Inherited) => readonly Entry[]> {
     const [tree, snapshots] = await Promise.all([
-      this.#tree(parent, properties, depth, number, signal),
-      kinds.includes("snapshot") ? this.#snapshots(parent, properties, depth, number, signal) : [],
+      this.#tree(parent, properties, depth, version, signal),
+      kinds.includes("snapshot") ? this.#snapshots(parent, properties, depth, version, signal) : [],
     ]);
     if (tree.length === 0) await this.read({ names: [poolOf(parent)], properties: ["type"] }, signal);
     const users = new Map(tree.map(row => [nameOf(row), userOf(row)]));
-    const inherited = (name: string) => (number >= withResources ? (users.get(above(name)) ?? {}) : undefined);
-    const rows = [...tree, ...snapshots];
-    const entries = rows.map(row => entryOf(row, [...properties, "type"], inherited(nameOf(row)), number));
     const wanted = new Set(properties);
-    return entries
-      .filter(
-        ({ name, properties: all }) =>
-          kinds.some(kind => kind === all.get("type")?.value) && levels(parent, name) <= depth,
-      )
-      .map(({ name, properties: all }) => ({ name, properties: new Map([...all].filter(([key]) => wanted.has(key))) }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1));
+    return top => {
+      const from = (name: string) => (name === parent ? top : (users.get(above(name)) ?? {}));
+      return [...tree, ...snapshots]
+        .map(row =>
+          entryOf(row, [...properties, "type"], version >= withResources ? from(nameOf(row)) : undefined, version),
+        )
+        .filter(
+          ({ name, properties: all }) =>
+            kinds.some(kind => kind === all.get("type")?.value) && levels(parent, name) <= depth,
+        )
+        .map(({ name, properties: all }) => ({
+          name,
+          properties: new Map([...all].filter(([key]) => wanted.has(key))),
+        }))
+        .sort((a, b) => (a.name < b.name ? -1 : 1));
+    };
   }
 
   /** As Zfs.family. */
   async family(dataset: string, { names, properties }: Look, signal: AbortSignal): Promise<Entries> {
+    const { number } = await this.#api.version(signal);
     const others = names.filter(name => name !== dataset);
+    const kinds = ["filesystem", "volume", "snapshot"] as const;
     const [read, below] = await Promise.all([
-      this.read({ names: [...others, dataset], properties }, signal),
-      this.below(dataset, ["filesystem", "volume", "snapshot"], properties, 1, signal),
+      this.#all([...others, above(dataset)], properties, number, signal),
+      this.#family(dataset, kinds, properties, 1, number, signal),
     ]);
-    // The dataset itself as `read` shows it, which knows what is above.
-    return new Map([...below.map(entry => [entry.name, entry] as const), ...read]);
+    const shown = others.flatMap(name => {
+      const row = read.get(name);
+      const inherited = number >= withResources ? userOf(read.get(above(name)) ?? {}) : undefined;
+      return row ? [entryOf(row, properties, inherited, number)] : [];
+    });
+    const parent = number >= withResources ? userOf(read.get(above(dataset)) ?? {}) : undefined;
+    return new Map([...shown, ...below(parent)].map(entry => [entry.name, entry]));
   }
 
   /** As Zfs.holders. */

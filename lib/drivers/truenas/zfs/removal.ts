@@ -20,8 +20,14 @@ export class Removal {
   /** As Zfs.destroy. */
   async destroy(name: string, { recursive, deferred }: Destruction, signal: AbortSignal): Promise<void> {
     if (name.includes("@")) return this.#snapshot(name, deferred === true, signal);
-    if (recursive) await this.#snapshots(name, signal);
-    await this.#dataset(name, signal);
+    try {
+      await this.#dataset(name, signal);
+    } catch (error) {
+      // Most have no snapshots; of the others each is looked at.
+      if (!recursive || !(error instanceof ZfsError) || error.failure === "busy") throw error;
+      await this.#snapshots(name, signal);
+      await this.#dataset(name, signal);
+    }
   }
 
   async #snapshots(dataset: string, signal: AbortSignal): Promise<void> {
