@@ -68,12 +68,13 @@ export class MainFile {
 
   /** As `look`, at most once a second: for what every call does. */
   async refresh(): Promise<void> {
-    if (Date.now() - this.#looked >= freshMs) await this.look();
+    if (Date.now() - this.#looked < freshMs) return;
+    this.#looked = Date.now();
+    await this.look();
   }
 
   /** Takes over a changed file. Never throws: what was good stays. */
   async look(): Promise<void> {
-    this.#looked = Date.now();
     try {
       await this.#take(await this.#read());
       this.#complaint = undefined;
