@@ -120,14 +120,15 @@ describe("node ids", () => {
 });
 
 describe("handles", () => {
-  test.each(titled(published.handles.decode).filter(([, { options }]) => options === undefined))(
-    "%s is decoded",
-    (_, { input, kind, expect: want }) => {
-      const got = parseHandle(input, kind);
-      const wanted = "malformed" in want ? undefined : { kind, connection: want.connection, id: want.handle };
-      expect(got).toEqual(wanted);
-    },
+  // That an id has steps of a path is said by the command alone: below another CSI driver an id may hold anything.
+  const plain = titled(published.handles.decode).filter(
+    ([, { options, input }]) => options === undefined && !/(^|\/)\.\.?(\/|$)/.test(input),
   );
+  test.each(plain)("%s is decoded", (_, { input, kind, expect: want }) => {
+    const got = parseHandle(input, kind);
+    const wanted = "malformed" in want ? undefined : { kind, connection: want.connection, id: want.handle };
+    expect(got).toEqual(wanted);
+  });
 
   test.each(titled(published.handles.encode))("%s is encoded", async (_, vector) => {
     const { kind, connection, handle, bytes, strictHandleLength, expect: want } = vector;
