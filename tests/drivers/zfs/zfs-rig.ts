@@ -54,7 +54,7 @@ const sections: Readonly<Record<string, object>> = {
       shareStrategy: "targetCli",
       shareStrategyTargetCli: {
         basename: "iqn.2024-01.org.example:storage",
-        tpg: { attributes: { authentication: 1 }, auth: { userid: "node", password: "CHAP secret12" } },
+        tpg: { attributes: { authentication: 1 }, auth: { userid: "node", password: "CHAPsecret12" } },
         block: { attributes: { emulate_tpu: 1 } },
       },
     },

@@ -1,0 +1,100 @@
+import { afterEach, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Script } from "../../../lib/io/script.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+const base = "iqn.2024-01.org.example:storage";
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+async function open(): Promise<ZfsRig> {
+  const rig = await zfsRig({ driver: "zfs-generic-iscsi" });
+  rigs.push(rig);
+  return rig;
+}
+
+const note = (rig: ZfsRig, id: string) =>
+  rig.fake.find(`tank/k/v/${id}`)?.own["democratic-csi:iscsi_assets_name"]?.value;
+const fault = (rig: ZfsRig, name: string) => writeFileSync(join(rig.fake.folder, "lio-fault"), name);
+
+test("a volume is a target with one LUN, named and described as democratic-csi does", async () => {
+  const rig = await open();
+  const volume = await rig.open().create(volumeOf("PVC-1"), call);
+  expect(volume.context).toEqual({
+    node_attach_driver: "iscsi",
+    provisioner_driver: "zfs-generic-iscsi",
+    portal: "nas:3260",
+    portals: "",
+    interface: "",
+    iqn: `${base}:pvc-1`,
+    lun: "0",
+  });
+  expect(note(rig, "PVC-1")).toBe("pvc-1");
+  const own = rig.fake.find("tank/k/v/PVC-1")?.own["democratic-csi:csi_share_volume_context"]?.value ?? "";
+  expect(JSON.parse(own)).toMatchObject({ node_attach_driver: "iscsi", lun: 0 });
+  const group = join(rig.fake.folder, "lio/iscsi", `${base}:pvc-1`, "tpgt_1");
+  expect(readFileSync(join(group, "auth", "userid"), "utf8")).toBe("node\n");
+  expect(readFileSync(join(group, "lun/lun_0/link/udev_path"), "utf8").trim()).toEndWith("/dev/tank/k/v/PVC-1");
+});
+
+test.each(["nolun", "noportal"])(
+  "a target with %s is not reported as made, though targetcli ends with 0, until it is whole",
+  async what => {
+    const rig = await open();
+    fault(rig, what);
+    expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("unavailable");
+    expect(await codeOf(getVolume(rig.open(), "a"))).toBe("not-found");
+    fault(rig, "");
+    if (what === "noportal") await rig.open().delete("a", call);
+    expect((await rig.open().create(volumeOf("a"), call)).bytes).toBe(gib);
+  },
+);
+
+test("the name of a target is kept before the target is made", async () => {
+  const rig = await open();
+  for (let step = 1; ; step++) {
+    const { driver, dead } = rig.dying(step, "after");
+    await driver.create(volumeOf("a"), call).catch(() => {});
+    if (existsSync(join(rig.fake.folder, "lio/iscsi", `${base}:a`)))
+      expect([step, note(rig, "a")]).toEqual([step, "a"]);
+    await rig.open().delete("a", call);
+    expect([step, await rig.remains()]).toEqual([step, []]);
+    if (!dead()) break;
+  }
+});
+
+test("a target of this name for another device is neither taken over nor removed", async () => {
+  const rig = await open();
+  const theirs = join(rig.fake.folder, "lio/core/iblock_9/a");
+  mkdirSync(theirs, { recursive: true });
+  writeFileSync(join(theirs, "udev_path"), "/dev/zvol/other/a\n");
+  expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
+  expect(await rig.remains()).toEqual(["core/iblock_9"]);
+  await rig.open().delete("a", call);
+  expect(existsSync(join(theirs, "udev_path"))).toBe(true);
+});
+
+test.each(["a_b", "x".repeat(96)])("a name that no target can have is refused, and leaves nothing: %s", async name => {
+  const rig = await open();
+  const code = await codeOf(rig.open().create(volumeOf(name), call));
+  if (code !== "ok") expect([code, await rig.remains()]).toEqual(["invalid-argument", []]);
+  else expect(name).not.toContain("_");
+});
+
+test("no CHAP secret stands in an argv", async () => {
+  const rig = await open();
+  const argvs: string[] = [];
+  const script = (whole: Script, signal: AbortSignal) => {
+    argvs.push(JSON.stringify(whole.steps.map(({ argv }) => argv)));
+    return rig.host.script(whole, signal);
+  };
+  await rig.on({ ...rig.host, script }).create(volumeOf("a"), call);
+  expect(argvs.join()).toContain("targetcli");
+  expect(argvs.join()).not.toContain("secret12");
+});
