@@ -2,11 +2,17 @@ import { CsiError } from "../core/errors.ts";
 import { isLocalName } from "../core/local-filesystems.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
-import { CommandError, type CommandRunner } from "../io/runner.ts";
+import { type Command, CommandError, type CommandRunner } from "../io/runner.ts";
 import { lookMs } from "./look.ts";
 
 /** Whether what is mounted answers: it does, its server no longer knows it, or nothing is heard at all. */
 export type Health = "fine" | "stale" | "silent";
+
+/** What stat(1) says (strerror(3), locale C). Other words prove nothing: a new mount of SMB asks for another try, for example. */
+const meanings: readonly (readonly [RegExp, Health])[] = [
+  [/Stale file handle|Transport endpoint is not connected/, "stale"],
+  [/Host is down|No route to host|timed out/, "silent"],
+];
 
 /**
  * Asks a mount of a server by statfs(2), in a program that can be killed; disks of this node are fine. Throws "unavailable" when
@@ -15,8 +21,9 @@ export type Health = "fine" | "stale" | "silent";
 export async function healthOf(mount: Mount, runner: CommandRunner, signal: AbortSignal): Promise<Health> {
   if (isLocalName(mount.fsType)) return "fine";
   try {
-    const { exitCode } = await runner.run({ argv: ["stat", "-f", "-c", "%T", mount.at], timeoutMs: lookMs }, signal);
-    return exitCode === 0 ? "fine" : "stale";
+    const command: Command = { argv: ["stat", "-f", "-c", "%T", mount.at], timeoutMs: lookMs };
+    const { exitCode, stderr } = await runner.run(command, signal);
+    return exitCode === 0 ? "fine" : (meanings.find(([words]) => words.test(stderr))?.[1] ?? "fine");
   } catch (error) {
     if (error instanceof CommandError && error.failure === "timeout") return "silent";
     throw commandFailure(error, `looking at ${mount.at}`);

@@ -83,7 +83,7 @@ export const complaintOf = ({ stderr }: Output): string =>
   (
     stderr
       .split("\n")
-      .filter(line => line.trim() !== "" && !line.includes("dmesg(1)"))
+      .filter(line => line.trim() !== "" && !line.includes("dmesg"))
       .at(-1) ?? ""
   )
     .trim()

@@ -52,6 +52,8 @@ export function usageOf(counts: Counts): readonly Usage[] {
 /** The usage of a raw device: nobody knows what of it is used. */
 export const sizeOnly = (bytes: bigint): readonly Usage[] => [{ unit: "bytes", total: carried(bytes) }];
 
+const again = /Resource temporarily unavailable/;
+
 /** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer (N-17). */
 export class Usages {
   readonly #runner: CommandRunner;
@@ -75,7 +77,8 @@ export class Usages {
     }
   }
 
-  async #askProgram(place: string, signal: AbortSignal): Promise<Counts> {
+  /** The first question to a new mount of SMB may be answered with "try again" (EAGAIN), which says nothing about the volume. */
+  async #askProgram(place: string, signal: AbortSignal, isLast = false): Promise<Counts> {
     const task = `measuring ${place}`;
     const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", place], timeoutMs: lookMs } as const;
     const output = await this.#runner.run(command, signal).catch((error: unknown) => {
@@ -83,6 +86,7 @@ export class Usages {
     });
     const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
     if (counts) return counts;
+    if (!isLast && again.test(output.stderr)) return await this.#askProgram(place, signal, true);
     throw new CsiError(
       "unavailable",
       `${task} failed: ${output.stderr.trim().slice(0, 300) || "the answer of stat is unreadable"}`,

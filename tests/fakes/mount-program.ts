@@ -36,6 +36,7 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 case "$1 $(cat ${folder}/health 2>/dev/null)" in
 "-f stale") echo "stat: cannot read file system information: Stale file handle" >&2; exit 1 ;;
 "-f silent") exec sleep 60 ;;
+"-f busy") rm ${folder}/health; echo "stat: cannot read file system information: Resource temporarily unavailable" >&2; exit 1 ;;
 esac
 exec stat "$@"
 `;
@@ -64,8 +65,8 @@ export class MountProgram {
     else await writeFile(join(this.folder, "answer"), `${words}\n`);
   }
 
-  /** What asking a mounted share gives from now on. */
-  async health(health: "fine" | "stale" | "silent"): Promise<void> {
+  /** What asking a mounted share gives from now on; "busy" once. */
+  async health(health: "fine" | "stale" | "silent" | "busy"): Promise<void> {
     await writeFile(join(this.folder, "health"), health);
   }
 

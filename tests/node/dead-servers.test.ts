@@ -113,6 +113,20 @@ describe.skipIf(!isRoot)("a share whose server does not answer", () => {
   }, 30_000);
 });
 
+test.skipIf(!isRoot)("a share that asks for another try is neither mounted anew nor called unwell", async () => {
+  await stage();
+  await publish();
+  await mount.health("busy");
+  await stage();
+  await mount.health("busy");
+  const { usage, adverse } = await node.stats({ volumeId: "a", path: target() }, callOf());
+  expect(usage).not.toEqual([]);
+  expect(adverse).toBeUndefined();
+  expect(await mount.calls()).toHaveLength(1);
+  await unpublish();
+  await unstage();
+});
+
 describe.skipIf(!isRoot)("the health of a volume", () => {
   test("that became read-only by itself is degraded, that of one mounted so is not", async () => {
     await stage();

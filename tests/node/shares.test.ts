@@ -137,6 +137,16 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
     expect(await mount.environment()).toBe("");
   });
 
+  test("that is wrong is told as such, although the helper ends with where to read on", async () => {
+    await mount.answer(
+      "mount error(13): Permission denied\nRefer to the mount.cifs(8) manual page (e.g. man mount.cifs) and kernel log messages (dmesg)",
+    );
+    await expect(stage(smb, {}, withSecrets({ username: "joe", password }))).rejects.toMatchObject({
+      code: "permission-denied",
+      message: expect.stringContaining("mount error(13): Permission denied"),
+    });
+  });
+
   test("or name that cannot be passed on is refused", async () => {
     for (const secrets of [{ username: "a,uid=0" }, { username: "joe", password: "a\nb" }]) {
       expect(await codeOf(stage(smb, {}, withSecrets(secrets)))).toBe("invalid-argument");

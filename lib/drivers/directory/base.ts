@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Lease } from "../../io/lease.ts";
@@ -6,6 +7,9 @@ import type { Files } from "./files.ts";
 
 /** How long an operation waits for the share to be mounted, in milliseconds; the mounting goes on. */
 const waitMs = 30_000;
+
+/** How long a share that asks for another try is left alone, in milliseconds. */
+const againMs = 200;
 
 /** What is wrong with a path at which nothing is mounted, or what is mounted there is no longer known to its server. */
 const unmounted: ReadonlySet<string | undefined> = new Set(["ENOENT", "ENOTDIR", "ESTALE"]);
@@ -33,11 +37,17 @@ export class ShareBase {
     return (await this.#isShare(this.#given)) ? this.#given : await this.#own();
   }
 
-  async #isShare(path: string): Promise<boolean> {
+  /** The first question after a mount of SMB may be answered with "try again". */
+  async #isShare(path: string, tries = 5): Promise<boolean> {
     const facts = await this.#files.statfs(path).catch((error: unknown) => {
       if (unmounted.has(errnoOf(error))) return undefined;
+      if (errnoOf(error) === "EAGAIN" && tries > 1) return "again";
       throw error;
     });
+    if (facts === "again") {
+      await pause(againMs);
+      return await this.#isShare(path, tries - 1);
+    }
     return facts !== undefined && this.#types.includes(facts.type);
   }
 

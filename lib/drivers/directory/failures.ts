@@ -49,6 +49,7 @@ const meanings: Readonly<Record<string, Meaning>> = {
     code: "failed-precondition",
     text: "v, s and .csimux below the base folder must be on one file system and in one quota project",
   },
+  EAGAIN: broken,
   ESTALE: broken,
   EIO: broken,
   ENOTCONN: broken,

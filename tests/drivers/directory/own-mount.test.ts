@@ -152,6 +152,18 @@ describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
   });
 });
 
+test.skipIf(!isRoot)("a share that asks for another try at first is used when it has got one", async () => {
+  let asked = 0;
+  const own = points();
+  const driver = driverOn(own, "one", path => {
+    if (path.startsWith(shares()) && ++asked < 3) throw Object.assign(new Error("again"), { code: "EAGAIN" });
+    return path.startsWith(shares());
+  });
+  await driver.create(spec("pvc-1"), callOf());
+  expect(await mount.calls()).toHaveLength(1);
+  await own.close();
+});
+
 describe.skipIf(!isRoot)("a share that the deployment has mounted", () => {
   test("is used as it is", async () => {
     await mkdir(join(folder, "storage"));
