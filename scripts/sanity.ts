@@ -1,3 +1,6 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { startDsm } from "../tests/fakes/dsm/double.ts";
 import { build } from "./build.ts";
 import { startDaemon } from "./daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
@@ -11,6 +14,21 @@ interface Variant {
   readonly kind: Topology;
   /** Parameters of every CreateVolume. */
   readonly parameters: Readonly<Record<string, string>>;
+  /** As SanityRun.leave. */
+  readonly leave?: string;
+  /** Starts what stands for a storage system, with its connection file; answers how it is stopped and what is left in it. */
+  begin?(sandbox: Sandbox): Promise<{ left(): readonly string[]; stop(): Promise<void> }>;
+}
+
+/** A DSM with the connection "syno". */
+async function beginDsm({ connections }: Sandbox) {
+  const dsm = await startDsm();
+  const http = { protocol: "http", host: "127.0.0.1", port: dsm.port, username: "csi", password: "secret-pw" };
+  const lunTemplate = { type: "BLUN", dev_attribs: [{ dev_attrib: "can_snapshot", enable: 1 }] };
+  const iscsi = { targetPortal: "127.0.0.1", baseiqn: "iqn.2000-01.com.synology:csi.", lunTemplate };
+  const file = { driver: "synology-iscsi", httpConnection: http, iscsi };
+  await writeFile(join(connections, "syno.yaml"), JSON.stringify(file));
+  return { left: () => dsm.state.remains(), stop: () => dsm.close() };
 }
 
 const variants: readonly Variant[] = [
@@ -18,6 +36,13 @@ const variants: readonly Variant[] = [
   { name: "topology by zone", kind: "zone", parameters: { connection: "one" } },
   { name: "topology by node", kind: "node", parameters: { connection: "two" } },
   { name: "a group of connections", kind: "group", parameters: { connection: "pool" } },
+  {
+    name: "a Synology system, without nodes, which would need a kernel with iSCSI",
+    kind: "off",
+    parameters: { connection: "syno" },
+    leave: "Node Service",
+    begin: beginDsm,
+  },
 ];
 
 const oneFailure = (message: string): Tally => {
@@ -27,9 +52,9 @@ const oneFailure = (message: string): Tally => {
 
 async function runAgainstDaemon(program: string, command: string, variant: Variant, sandbox: Sandbox): Promise<Tally> {
   const daemon = await startDaemon({ command: [command], sandbox });
-  const tally = await runSanity({ program, ...sandbox, parameters: variant.parameters }).catch(error =>
-    oneFailure(String(error)),
-  );
+  const { parameters, leave } = variant;
+  const suite = { program, ...sandbox, parameters, ...(leave !== undefined && { leave }) };
+  const tally = await runSanity(suite).catch(error => oneFailure(String(error)));
   const { code } = await daemon.stop();
   if (code === 0) return tally;
   return plus(tally, oneFailure(`csimux ended with code ${code}:\n${await daemon.log()}`));
@@ -38,25 +63,28 @@ async function runAgainstDaemon(program: string, command: string, variant: Varia
 async function runVariant(program: string, command: string, variant: Variant): Promise<Tally> {
   console.log(`csi-sanity ${sanityVersion}: ${variant.name}`);
   const sandbox = await makeSandbox(variant.kind);
+  const storage = await variant.begin?.(sandbox);
   const tally = await runAgainstDaemon(program, command, variant, sandbox).catch(error => oneFailure(String(error)));
-  const left = await sandbox.remove();
-  return left.length === 0 ? tally : plus(tally, oneFailure(`still mounted at the end: ${left.join(", ")}`));
+  const left = [...(await sandbox.remove()), ...(storage?.left() ?? [])];
+  await storage?.stop();
+  return left.length === 0 ? tally : plus(tally, oneFailure(`still there at the end: ${left.join(", ")}`));
 }
 
-/** Runs the CSI conformance suite against the compiled executable, once for each variant. */
-export async function sanity(command: string): Promise<Tally> {
+/** Runs the CSI conformance suite against the compiled executable, once for each variant with `only` in its name. */
+export async function sanity(command: string, only = ""): Promise<Tally> {
   const program = await installSanity();
   if (program === undefined) {
     console.log("csi-sanity DID NOT RUN: it is built with Go, and there is no Go on this machine (https://go.dev)");
     return process.env["CI"] ? { ...nothing, failed: 1 } : { ...nothing, skipped: variants.length };
   }
   let total = nothing;
-  for (const variant of variants) total = plus(total, await runVariant(program, command, variant));
+  for (const variant of variants.filter(({ name }) => name.includes(only)))
+    total = plus(total, await runVariant(program, command, variant));
   return total;
 }
 
 if (import.meta.main) {
-  const tally = await sanity(await build());
+  const tally = await sanity(await build(), process.argv[2]);
   console.log(tallyLine(tally));
   process.exitCode = tally.failed > 0 ? 1 : 0;
 }

@@ -145,6 +145,7 @@ const bad: readonly Row[] = [
   ["synology-iscsi", ["httpConnection", "password"], "", ["invalid-value httpConnection.password"]],
   ["synology-iscsi", ["synology", "volume"], "/mnt/x", ["invalid-value synology.volume"]],
   ["synology-iscsi", ["iscsi", "baseiqn"], "iqn.24-1.x", ["invalid-value iscsi.baseiqn"]],
+  ["synology-iscsi", ["iscsi", "namePrefix"], "p".repeat(160), ["invalid-value iscsi.baseiqn"]],
   ["synology-iscsi", ["iscsi", "lunTemplate", "type"], "THICK", ["invalid-value iscsi.lunTemplate.type"]],
   ["synology-iscsi", ["iscsi", "lunTemplate", "type"], "FILE", ["invalid-value iscsi.lunTemplate.dev_attribs[1]"]],
   [

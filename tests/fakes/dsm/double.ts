@@ -79,6 +79,12 @@ export class Dsm {
     this.#refusedAfter.set(what, code);
   }
 
+  /** It answers again; what was asked meanwhile stays without an answer, its connections end. */
+  thaw(): void {
+    this.frozen = false;
+    this.#server.closeAllConnections();
+  }
+
   /** Requests of a method, since the start. */
   count(method: string): number {
     return this.requests.filter(each => each.method === method).length;

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type Dsm, startDsm } from "../fakes/dsm/double.ts";
+import { codeOf, failureOf, status, untilDone, World } from "./world.ts";
+
+// The executable with two Synology systems behind one driver name.
+
+let one: Dsm;
+let two: Dsm;
+let world: World;
+
+const file = (dsm: Dsm, template: readonly string[] = []): string =>
+  [
+    "driver: synology-iscsi",
+    "httpConnection:",
+    "  protocol: http",
+    "  host: 127.0.0.1",
+    `  port: ${dsm.port}`,
+    "  username: csi",
+    "  password: secret-pw",
+    "  session: csimux-test",
+    "iscsi:",
+    "  targetPortal: 10.0.0.51:3260",
+    '  baseiqn: "iqn.2000-01.com.synology:csi."',
+    "  lunTemplate:",
+    "    type: BLUN",
+    "    dev_attribs: [{dev_attrib: can_snapshot, enable: 1}]",
+    ...template,
+    "",
+  ].join("\n");
+
+beforeAll(async () => {
+  [one, two] = [await startDsm(7), await startDsm(6)];
+  world = await World.start("off", [], async ({ connections }) => {
+    await writeFile(join(connections, "syno-a.yaml"), file(one));
+    await writeFile(join(connections, "syno-b.yaml"), file(two));
+  });
+}, 120_000);
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+  await Promise.all([one.close(), two.close()]);
+});
+
+const gibibyte = { requiredBytes: 1n << 30n };
+const make = async (name: string, connection: string, more = {}) => {
+  const { volume } = await world.create(name, connection, { capacityRange: gibibyte, ...more });
+  if (!volume) throw new Error("no volume");
+  return volume;
+};
+
+test("a volume lives: made, snapshot, restored, expanded, listed, measured, deleted, and the system is empty", async () => {
+  const volume = await make("pvc-1", "syno-a");
+  expect(volume).toMatchObject({ volumeId: "v:syno-a/pvc-1", capacityBytes: 1n << 30n });
+  expect(volume.volumeContext).toMatchObject({
+    node_attach_driver: "iscsi",
+    provisioner_driver: "synology-iscsi",
+    portal: "10.0.0.51:3260",
+    portals: "",
+    interface: "",
+    iqn: "iqn.2000-01.com.synology:csi.pvc-1",
+    lun: "1",
+  });
+  const { snapshot } = await world.controller("createSnapshot", { name: "snap", sourceVolumeId: volume.volumeId });
+  const [taken] = one.state.snapshots.values();
+  expect(snapshot?.snapshotId).toBe(`s:syno-a//lun/${taken?.lun}/${taken?.uuid}`);
+  const source = { type: { case: "snapshot" as const, value: { snapshotId: snapshot?.snapshotId ?? "" } } };
+  const restored = await make("pvc-2", "syno-a", { volumeContentSource: source });
+  expect(restored.contentSource?.type.value).toMatchObject({ snapshotId: snapshot?.snapshotId });
+  const more = { requiredBytes: 3n << 30n };
+  expect(
+    await world.controller("controllerExpandVolume", { volumeId: volume.volumeId, capacityRange: more }),
+  ).toMatchObject({ capacityBytes: 3n << 30n, nodeExpansionRequired: true });
+  const { entries } = await world.controller("listVolumes", {});
+  expect(entries.map(each => each.volume?.volumeId).sort()).toEqual(["v:syno-a/pvc-1", "v:syno-a/pvc-2"]);
+  const { availableCapacity } = await world.controller("getCapacity", { parameters: { connection: "syno-a" } });
+  expect(availableCapacity).toBe(2n ** 43n);
+  expect(await codeOf(world.controller("deleteVolume", { volumeId: volume.volumeId }))).toBe(status.failedPrecondition);
+  await world.controller("deleteSnapshot", { snapshotId: snapshot?.snapshotId ?? "" });
+  for (const { volumeId } of [volume, restored]) await world.controller("deleteVolume", { volumeId });
+  expect(one.state.remains()).toEqual([]);
+});
+
+test("a lost answer of any request of a creation is repaired by the sidecar's repeat", async () => {
+  for (const method of [/LUN create/, /Target create/, /map_target/, /LUN set/, /login/])
+    for (const when of ["before", "after"] as const) {
+      two.faults.loseOnce(method, when);
+      const volume = await untilDone(() => make("pvc-lost", "syno-b"));
+      expect(volume.volumeContext["lun"]).toBe("1");
+      await untilDone(() => world.controller("deleteVolume", { volumeId: volume.volumeId }));
+      expect(two.state.remains()).toEqual([]);
+    }
+  two.faults.loseOnce(/never/, "before");
+}, 60_000);
+
+test("neither an error nor the log shows a password", async () => {
+  two.answers.set("SYNO.Core.ISCSI.Target create", [18990708]);
+  const secrets = { targetTemplate: "{user: node, password: chapsecret12}" };
+  const failure = await failureOf(make("pvc-chap", "syno-b", { secrets }));
+  expect(failure.code).toBe(status.invalidArgument);
+  expect(failure.details).toContain("18990708");
+  const log = await world.daemon.log();
+  for (const secret of ["chapsecret12", "secret-pw"]) expect(`${failure.details}${log}`).not.toContain(secret);
+  expect(two.state.remains()).toEqual([]);
+});
+
+test("while one system is silent the other one serves as before, and nothing is lost once it is back", async () => {
+  const cycle = async (n: number) => {
+    const { volumeId } = await make(`pvc-${n}`, "syno-a");
+    await untilDone(() => world.controller("deleteVolume", { volumeId }));
+  };
+  two.frozen = true;
+  const waiting = Array.from({ length: 60 }, (_, n) =>
+    codeOf(world.create(`pvc-${n}`, "syno-b", { capacityRange: gibibyte }, 4000)),
+  );
+  await Promise.all(Array.from({ length: 20 }, (_, n) => cycle(n)));
+  expect(one.state.remains()).toEqual([]);
+  const codes = new Set(await Promise.all(waiting));
+  expect([...codes].filter(code => code !== status.deadlineExceeded && code !== status.unavailable)).toEqual([]);
+  two.thaw();
+  const volume = await untilDone(() => make("pvc-0", "syno-b"));
+  await untilDone(() => world.controller("deleteVolume", { volumeId: volume.volumeId }));
+}, 120_000);
