@@ -5,7 +5,7 @@ import { CsiError, jointCode } from "../core/errors.ts";
 import type { Group } from "../core/group.ts";
 import type { PlacementPolicy } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
-import type { Patience } from "./patience.ts";
+import type { FreeSpace } from "./free-space.ts";
 import type { CreateRequest } from "./placed.ts";
 import { type Taking, verdictOn } from "./verdict.ts";
 
@@ -21,31 +21,16 @@ export async function candidateOf(
   connection: Connection,
   request: CreateRequest,
   policy: PlacementPolicy,
-  patience: Patience,
+  space: FreeSpace,
   call: Call,
 ): Promise<Candidate | CsiError> {
   const { name } = connection;
   const verdict = verdictOn(connection, request, policy);
   if (verdict instanceof CsiError) return verdict;
-  const free = await freeOn(connection, request, patience, call);
+  const free = await space.on(connection, request.parameters, call);
   if (free !== undefined && free < wantedBytes(request.range))
     return new CsiError("resource-exhausted", `connection "${name}": ${free} bytes are free`);
   return { name, preference: verdict.preference, free };
-}
-
-async function freeOn(
-  connection: Connection,
-  { parameters }: CreateRequest,
-  patience: Patience,
-  call: Call,
-): Promise<bigint | undefined> {
-  const { capacity } = connection.driver;
-  try {
-    return capacity && (await patience.ask(connection, () => capacity.available(parameters, call)));
-  } catch (error) {
-    if (error instanceof CsiError && error.code === "unimplemented") return undefined;
-    throw error;
-  }
 }
 
 /** Candidates for a volume of this name, the best first: by preferred place, then as the group's policy says. */

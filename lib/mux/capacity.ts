@@ -7,7 +7,7 @@ import type { Context } from "../drivers/driver.ts";
 import { type PlacementPolicy, reaches } from "../topology/place.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
-import type { Patience } from "./patience.ts";
+import type { FreeSpace } from "./free-space.ts";
 import type { Unusable } from "./refusals.ts";
 
 /** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
@@ -28,13 +28,13 @@ export interface CapacityRequest {
 /** GetCapacity: bytes that one new volume can take. */
 export class Capacity {
   readonly #common: Common;
-  readonly #patience: Patience;
+  readonly #space: FreeSpace;
   readonly #repeats = new Repeats();
   #all: { readonly bytes: bigint; readonly at: number } | undefined;
 
-  constructor(common: Common, patience: Patience) {
+  constructor(common: Common, space: FreeSpace) {
     this.#common = common;
-    this.#patience = patience;
+    this.#space = space;
   }
 
   /** Bytes for one new volume; `infiniteBytes` where storage cannot tell, 0 where no such volume can be made. Throws "invalid-argument" for an unknown class. */
@@ -84,14 +84,7 @@ export class Capacity {
         this.#tell(call, `connection "${name}" tells no capacity: ${reason}; ${shownAs}`, request.segment);
         return 0n;
       }
-      const { capacity } = connection.driver;
-      if (!capacity) return infiniteBytes;
-      try {
-        return await this.#patience.ask(connection, () => capacity.available(request.parameters, call));
-      } catch (error) {
-        if (error instanceof CsiError && error.code === "unimplemented") return infiniteBytes;
-        throw error;
-      }
+      return (await this.#space.on(connection, request.parameters, call)) ?? infiniteBytes;
     });
   }
 }

@@ -5,8 +5,8 @@ import { ability } from "./ability.ts";
 import { type Candidate, candidateOf, nobody, ordered } from "./candidates.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
+import type { FreeSpace } from "./free-space.ts";
 import { lockKey, nameLock } from "./handles.ts";
-import type { Patience } from "./patience.ts";
 import type { Creation, PlacedVolume } from "./placed.ts";
 
 /** Makes the volume on one member. */
@@ -24,12 +24,12 @@ interface Look {
  */
 export class Choice {
   readonly #common: Common;
-  readonly #patience: Patience;
+  readonly #space: FreeSpace;
 
-  /** `patience` is how long members may take to tell how much is free. */
-  constructor(common: Common, patience: Patience) {
+  /** `space` tells how much is free on members. */
+  constructor(common: Common, space: FreeSpace) {
     this.#common = common;
-    this.#patience = patience;
+    this.#space = space;
   }
 
   /** Throws "resource-exhausted" when no member can take the volume, "invalid-argument" when none ever could. */
@@ -90,7 +90,7 @@ export class Choice {
     const found = await Promise.all(
       members.map(member =>
         connections.use(member, "retry", connection =>
-          candidateOf(connection, request, settings().policy, this.#patience, call),
+          candidateOf(connection, request, settings().policy, this.#space, call),
         ),
       ),
     );

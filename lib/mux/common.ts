@@ -4,6 +4,7 @@ import type { Connections } from "./connections.ts";
 import type { Groups } from "./groups.ts";
 import type { Handles } from "./handles.ts";
 import type { Jobs } from "./jobs.ts";
+import type { Known } from "./known.ts";
 import type { Lookup } from "./lookup.ts";
 import type { MuxSettings } from "./placed.ts";
 
@@ -14,6 +15,7 @@ export interface Common {
   readonly handles: Handles;
   readonly locks: Locks;
   readonly jobs: Jobs;
+  readonly known: Known;
   readonly begun: Begun;
   readonly lookup: Lookup;
   readonly settings: () => MuxSettings;

@@ -6,7 +6,7 @@ import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
 import { badName, changedFamily, missing, type Unusable, unopened } from "./refusals.ts";
-import { type State, States } from "./states.ts";
+import { type Facts, type State, States } from "./states.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -19,6 +19,18 @@ export interface ConnectionFiles {
 }
 
 type Labels = Connection["labels"];
+
+/** What is known of one connection without looking at anything. */
+export interface Seen {
+  readonly name: string;
+  readonly state: State;
+  /** Since when it is so (Date.now()). */
+  readonly since: number;
+  /** Of its last good file; undefined when there was none since the start, or it is gone. */
+  readonly facts: Facts | undefined;
+  /** Calls that use it now. */
+  readonly inUse: number;
+}
 
 /** Checks the text, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
 export type Open = (name: string, text: string) => Connection;
@@ -66,6 +78,15 @@ export class Connections {
     return this.#leased(name, work, why => {
       throw why(then);
     });
+  }
+
+  /** Every connection that was ever looked at, sorted by name, as it was when it was looked at last. */
+  seen(): readonly Seen[] {
+    return this.#states.all().map(each => ({
+      ...each,
+      facts: this.#states.lastGood(each.name)?.connection,
+      inUse: this.#pool.get(each.name)?.leases ?? 0,
+    }));
   }
 
   /** As `use` with "retry"; undefined for a connection without a file, or whose file could not be used since the start. */
@@ -209,6 +230,6 @@ export class Connections {
   }
 }
 
-function stateOf({ text, defaults, connection: { driverName, family, suspended } }: Entry): State {
-  return { kind: "good", text, defaults, connection: { driverName, family, suspended } };
+function stateOf({ text, defaults, connection: { driverName, family, suspended, places, labels } }: Entry): State {
+  return { kind: "good", text, defaults, connection: { driverName, family, suspended, places, labels } };
 }

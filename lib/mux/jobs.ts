@@ -4,6 +4,8 @@ import { CsiError } from "../core/errors.ts";
 interface Job {
   readonly arguments: string;
   readonly done: Promise<unknown>;
+  /** When it began (Date.now()). */
+  readonly since: number;
 }
 
 /**
@@ -28,6 +30,11 @@ export class Jobs {
     return await whileWaiting(done, call.signal, key);
   }
 
+  /** What is running now, the oldest first; each is named by its key. */
+  running(): readonly { readonly what: string; readonly since: number }[] {
+    return [...this.#running].map(([what, { since }]) => ({ what, since }));
+  }
+
   /** Aborts what is running and waits for it to end. */
   async stop(): Promise<void> {
     this.#stop.abort(new CsiError("unavailable", "csimux is stopping; repeat the call"));
@@ -45,7 +52,7 @@ export class Jobs {
       .finally(() => this.#running.delete(key));
     // A job whose callers have all gone must not end the process by failing.
     done.catch(error => call.log.debug(`${key} ended`, { reason: String(error) }));
-    this.#running.set(key, { arguments: args, done });
+    this.#running.set(key, { arguments: args, done, since: Date.now() });
     return done;
   }
 }

@@ -49,7 +49,12 @@ export class Listing {
 
   /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
   volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
-    return this.#joined(request, call, { name: "volumes", list: volumesOf, tokens: volumeTokens });
+    const list = async (connection: Connection, page: PageRequest, own: Call) => {
+      const found = await volumesOf(connection, page, own);
+      this.#common.known.page(connection.name, page, found);
+      return found;
+    };
+    return this.#joined(request, call, { name: "volumes", list, tokens: volumeTokens });
   }
 
   /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */

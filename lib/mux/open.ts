@@ -1,14 +1,18 @@
+import type { Group } from "../core/group.ts";
 import { Locks } from "../core/locks.ts";
 import { Begun } from "./begun.ts";
 import { Capacity } from "./capacity.ts";
 import type { Common } from "./common.ts";
 import type { Connections } from "./connections.ts";
+import { FreeSpace } from "./free-space.ts";
 import { GroupSnapshots } from "./group-snapshots.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
 import { Jobs } from "./jobs.ts";
+import { Known } from "./known.ts";
 import { Listing } from "./listing.ts";
 import { Lookup } from "./lookup.ts";
+import { overview } from "./overview.ts";
 import { Patience } from "./patience.ts";
 import type { MuxSettings } from "./placed.ts";
 import { Snapshots } from "./snapshots.ts";
@@ -40,18 +44,21 @@ export function openMux(
     ),
     locks: new Locks(),
     jobs: new Jobs(),
+    known: new Known(),
     begun: new Begun(),
     lookup: new Lookup(new Patience(look)),
     settings,
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
-  const patience = new Patience(capacity);
+  const space = new FreeSpace(new Patience(capacity), common.known);
   return {
-    volumes: new Volumes(common, patience),
+    volumes: new Volumes(common, space),
     snapshots: new Snapshots(common),
     listing: new Listing(common, new Patience(look)),
-    capacity: new Capacity(common, patience),
+    capacity: new Capacity(common, space),
     groupSnapshots: new GroupSnapshots(common),
+    /** As the function of this name, for these groups. */
+    overview: (groups: ReadonlyMap<string, Group>) => overview(common, groups, settings().policy.prefix),
     stop: () => common.jobs.stop(),
   };
 }

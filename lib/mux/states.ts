@@ -16,8 +16,8 @@ export type State =
     }
   | { readonly kind: "gone" };
 
-/** What the log tells of a connection in order, and what a later file is held against. */
-type Facts = Pick<Connection, "driverName" | "family" | "suspended">;
+/** What is told of a connection in order, and what a later file is held against. */
+export type Facts = Pick<Connection, "driverName" | "family" | "suspended" | "places" | "labels">;
 
 /** A file that could be used. */
 export type LastGood = Extract<State, { readonly kind: "good" }>;
@@ -26,6 +26,7 @@ export type LastGood = Extract<State, { readonly kind: "good" }>;
 export class States {
   readonly #states = new Map<string, State>();
   readonly #lastGood = new Map<string, LastGood>();
+  readonly #since = new Map<string, number>();
   readonly #log: Log;
 
   constructor(log: Log) {
@@ -42,6 +43,12 @@ export class States {
     return this.#lastGood.get(name);
   }
 
+  /** Every name of which there was a file once, sorted, and since when (Date.now()) it is as it is. */
+  all(): readonly { readonly name: string; readonly state: State; readonly since: number }[] {
+    const all = [...this.#states].map(([name, state]) => ({ name, state, since: this.#since.get(name) ?? 0 }));
+    return all.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
   /** Names of which there was a file when they were last looked at. */
   present(): readonly string[] {
     return [...this.#states].flatMap(([name, { kind }]) => (kind === "gone" ? [] : [name]));
@@ -55,7 +62,9 @@ export class States {
     this.#states.set(name, now);
     if (now.kind === "good") this.#lastGood.set(name, now);
     if (now.kind === "gone") this.#lastGood.delete(name);
-    if (!isSame(before, now)) this.#tell(name, before, now);
+    if (isSame(before, now)) return;
+    if (standing(before) !== standing(now)) this.#since.set(name, Date.now());
+    this.#tell(name, before, now);
   }
 
   #tell(name: string, before: State | undefined, now: State): void {
@@ -76,6 +85,10 @@ const outOfService =
   "is out of service: its file cannot be used, and no good one was seen since the start; no listing shows its volumes";
 const gone =
   "is gone: its file was removed; until it is back its volumes answer UNAVAILABLE, and no listing shows them";
+
+/** A good file that changed is good since it first was; one that turned from serving the last good to nothing is not. */
+const standing = (state: State | undefined): string | undefined =>
+  state?.kind === "bad" && state.served ? "degraded" : state?.kind;
 
 /** What a good file means after what was there before. */
 function inOrder(before: State | undefined): string {

@@ -11,8 +11,8 @@ import { Choice, volumeLock } from "./choice.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
+import type { FreeSpace } from "./free-space.ts";
 import { lockKey, nameLock } from "./handles.ts";
-import type { Patience } from "./patience.ts";
 import { type CreateRequest, type Creation, type PlacedVolume, placedOn } from "./placed.ts";
 import type { Unusable } from "./refusals.ts";
 
@@ -21,10 +21,10 @@ export class Volumes {
   readonly #common: Common;
   readonly #choice: Choice;
 
-  /** `patience` is how long members of a group may take to tell how much is free. */
-  constructor(common: Common, patience: Patience) {
+  /** `space` tells how much is free on members of a group. */
+  constructor(common: Common, space: FreeSpace) {
     this.#common = common;
-    this.#choice = new Choice(common, patience);
+    this.#choice = new Choice(common, space);
   }
 
   /** CreateVolume. Topology is decided before anything is made; an equal volume that exists is returned. */

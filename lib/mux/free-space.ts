@@ -1,0 +1,32 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Context } from "../drivers/driver.ts";
+import type { Connection } from "./connection.ts";
+import type { Known } from "./known.ts";
+import type { Patience } from "./patience.ts";
+
+/** Asks connections how much is free, and remembers what they said. */
+export class FreeSpace {
+  readonly #patience: Patience;
+  readonly #known: Known;
+
+  /** `patience` is how long a connection may take. */
+  constructor(patience: Patience, known: Known) {
+    this.#patience = patience;
+    this.#known = known;
+  }
+
+  /** Bytes that a new volume may take; undefined when the driver cannot tell. Throws "unavailable" when there is no answer in time. */
+  async on(connection: Connection, parameters: Context, call: Call): Promise<bigint | undefined> {
+    const { capacity } = connection.driver;
+    if (!capacity) return undefined;
+    try {
+      const bytes = await this.#patience.ask(connection, () => capacity.available(parameters, call));
+      this.#known.free(connection.name, bytes);
+      return bytes;
+    } catch (error) {
+      if (error instanceof CsiError && error.code === "unimplemented") return undefined;
+      throw error;
+    }
+  }
+}
