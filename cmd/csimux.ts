@@ -5,6 +5,7 @@ import { realHost } from "./host.ts";
 import { addId } from "./id/id.ts";
 import { addProbe } from "./probe.ts";
 import { addServe } from "./serve/command.ts";
+import { addStatus } from "./status/command.ts";
 import { addTopology } from "./topology/command.ts";
 import { addValidate } from "./validate/command.ts";
 import { version } from "./version.ts";
@@ -24,6 +25,7 @@ async function main(): Promise<void> {
   addTopology(program, host);
   addId(program, host);
   addProbe(program, host);
+  addStatus(program, host);
   addCompletion(program, host);
   await program.parseAsync(process.argv);
 }

@@ -1,9 +1,12 @@
 import type { Log } from "../lib/core/call.ts";
+import type { CommandObserver } from "../lib/core/observer.ts";
 import type { Ports } from "../lib/drivers/module.ts";
 import { localRunner } from "../lib/io/local.ts";
 import { localHost } from "../lib/io/local-host.ts";
+import { measured, measuredHost } from "../lib/io/measured.ts";
 import type { CommandRunner } from "../lib/io/runner.ts";
 import { SshHosts } from "../lib/io/ssh/hosts.ts";
+import type { SshSettings } from "../lib/io/ssh/settings.ts";
 import { shareAttachers } from "../lib/node/attachers.ts";
 import { Mounts } from "../lib/node/mounts.ts";
 import { SharePoints } from "../lib/node/share-points.ts";
@@ -21,20 +24,24 @@ export function ownArgv(): readonly string[] {
 
 /**
  * What drivers reach the outside through; `close` ends the logins and unmounts what was mounted in `shareFolder`. Without such a
- * folder nothing is mounted.
+ * folder nothing is mounted. Every command that drivers run is told to `tell`.
  */
 export function openPorts(
   host: Host,
   shareFolder: string | undefined,
   log: Log,
+  tell: CommandObserver = () => {},
 ): { readonly ports: Ports; readonly close: () => Promise<void> } {
   const env = toolEnvironment(host.env);
-  const runner = localRunner({ env });
+  const runner = measured(localRunner({ env }), tell);
   const hosts = new SshHosts({ env, askpass: ownArgv(), log });
   const shares = shareFolder === undefined ? undefined : sharePoints(runner, shareFolder, log);
   const ports = {
     local: localHost(runner),
-    ssh: hosts.lease.bind(hosts),
+    ssh: (settings: SshSettings) => {
+      const { value, release } = hosts.lease(settings);
+      return { value: measuredHost(value, tell), release };
+    },
     ...(shares && { share: shares.lease.bind(shares) }),
   };
   const close = async () => {

@@ -23,6 +23,8 @@ export interface DaemonOptions {
   readonly command: Argv;
   readonly sandbox: Sandbox;
   readonly env?: Readonly<Record<string, string>>;
+  /** Further flags of `serve`. */
+  readonly flags?: readonly string[];
   /** How often the socket is tried until it answers, in milliseconds; 20 when absent. */
   readonly pollMs?: number;
   /** How long the start may take, in milliseconds; 20 seconds when absent. */
@@ -49,13 +51,13 @@ export function connects(socket: string): Promise<boolean> {
 }
 
 /** Starts csimux without waiting for it; its output goes to `log` in the sandbox. */
-function spawnDaemon({ command, sandbox, env }: DaemonOptions): {
+function spawnDaemon({ command, sandbox, env, flags = [] }: DaemonOptions): {
   readonly child: ChildProcess;
   readonly logFile: string;
 } {
   const logFile = join(sandbox.folder, "csimux.log");
   const log = openSync(logFile, "a");
-  const [program, ...args] = [...command, ...serveArguments(sandbox)];
+  const [program, ...args] = [...command, ...serveArguments(sandbox), ...flags];
   const child = spawn(program ?? "", args, {
     stdio: ["ignore", log, log],
     env: { ...process.env, ...zoneEnvironment, CSI_NODE_ID: hostname(), ...env },

@@ -55,6 +55,12 @@ const layers: readonly Layer[] = [
     types: ["lib/drivers/driver\\.ts"],
     packages: ["@grpc/grpc-js", "@bufbuild/protobuf", "@connectrpc/connect"],
   },
+  {
+    folder: "lib/observe/",
+    lib: ["lib/core/", "lib/csi/socket-file\\.ts"],
+    types: ["lib/mux/overview\\.ts"],
+    packages: ["prom-client"],
+  },
 ];
 
 const any = (patterns: readonly string[]): string => (patterns.length > 0 ? `^(${patterns.join("|")})` : "^$");
@@ -172,7 +178,7 @@ const special: readonly IForbiddenRuleType[] = [
     comment: "the command line loads what a command needs only when it is chosen",
     from: { path: "^cmd/(csimux|probe|host|version|[a-z]+/(command|options)|terminal/[a-z-]+|id/id)\\.ts$" },
     to: {
-      path: "^(cmd/(serve/serve|validate/validate|topology/topology)\\.ts$|lib/csi/)",
+      path: "^(cmd/(serve/serve|validate/validate|topology/topology|status/status)\\.ts$|lib/csi/)",
       dynamic: false,
       dependencyTypesNot: [...typeOnly],
     },

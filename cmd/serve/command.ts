@@ -42,6 +42,14 @@ export function addServe(program: Command, host: Host): void {
       `where the node keeps what it staged; a folder of the host, not of the container${byDefault("/var/lib/csimux/<name>, below /host where that is mounted")}`,
     )
     .option("--node-id <name>", "name of this node in the cluster (also CSI_NODE_ID)")
+    .option(
+      "--status-socket <path>",
+      `where csimux status asks; only for the user that csimux runs as${byDefault("the first socket of --endpoint, with .status at its end")}`,
+    )
+    .option(
+      "--metrics-address <host:port>",
+      "serve metrics at /metrics over HTTP; :port for every address; off by default",
+    )
     .option("--driver-config-file <file>", "same as --config")
     .option("--csi-name <name>", "same as --name")
     .option("--csi-mode <modes...>", "same as --mode", collect)

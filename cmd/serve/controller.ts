@@ -1,5 +1,6 @@
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import type { CommandObserver } from "../../lib/core/observer.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
@@ -37,18 +38,19 @@ function surveyor(main: MainFile, connections: Connections, path: string, log: L
   };
 }
 
-/** Builds the controller half by hand: files → connections → routing. Shares that it mounts itself appear in `shareFolder`. */
+/** Builds the controller half by hand: files → connections → routing. Shares that it mounts itself appear in `shareFolder`, commands are told to `tell`. */
 export function openController(
   host: Host,
   main: MainFile,
   outside: Outside,
   ownPlace: (() => Segments) | undefined,
   shareFolder: string,
+  tell: CommandObserver,
   log: Log,
 ) {
   const { single } = main.config;
   const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
-  const { ports, close } = openPorts(host, shareFolder, log);
+  const { ports, close } = openPorts(host, shareFolder, log, tell);
   const { prefix } = main.config.defaults;
   const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
   const open = once(async () => (await import("../open.ts")).opener(options));
@@ -83,7 +85,7 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, ...parts } = openMux(connections, configured, settings);
+  const { stop, overview, ...parts } = openMux(connections, configured, settings);
   const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, log))];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
@@ -91,6 +93,10 @@ export function openController(
     watch: () => {
       for (const each of watches) each.start();
     },
+    /** What is known of all connections and groups at this moment; asks nobody. */
+    overview: () => overview(main.config.groups),
+    /** Whether calls may name this: there is or was such a connection, or there is such a group. */
+    known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
     parts: {
       ...parts,
       modifies: () => connections.anyCan("modify"),

@@ -3,9 +3,11 @@ import { access, constants } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
+import type { CommandObserver } from "../../lib/core/observer.ts";
 import { answersTcp } from "../../lib/io/answers.ts";
 import { hostRunner } from "../../lib/io/host.ts";
 import { localRunner } from "../../lib/io/local.ts";
+import { measured } from "../../lib/io/measured.ts";
 import { attachers } from "../../lib/node/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -30,9 +32,16 @@ async function writable(folder: string): Promise<void> {
   }
 }
 
-/** Builds the node half by hand. */
-export function openNode(options: ServeOptions, host: Host, main: MainFile, outside: Outside, { info }: OwnNode) {
-  const runner = localRunner({ env: toolEnvironment(host.env) });
+/** Builds the node half by hand. Its commands are told to `tell`. */
+export function openNode(
+  options: ServeOptions,
+  host: Host,
+  main: MainFile,
+  outside: Outside,
+  { info }: OwnNode,
+  tell: CommandObserver,
+) {
+  const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
   const state = options.stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", options.name);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({

@@ -19,6 +19,8 @@ export interface ServeFlags {
   readonly serverSocketPermissionsMode?: string;
   readonly stateDir?: string;
   readonly nodeId?: string;
+  readonly statusSocket?: string;
+  readonly metricsAddress?: string;
 }
 
 /** Which half of csimux a process is. */
@@ -38,6 +40,16 @@ export interface ServeOptions {
   readonly stateDir: string | undefined;
   /** CSI_NODE_ID: the name of this node in the cluster. */
   readonly nodeName: string | undefined;
+  /** Where `csimux status` asks; undefined: beside the CSI socket. */
+  readonly statusSocket: string | undefined;
+  /** Where metrics are served; undefined: nowhere. */
+  readonly metricsAddress: Address | undefined;
+}
+
+/** A host (IPv6 in brackets) and a port. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
 }
 
 /** What counts where neither a flag nor a variable says something else. */
@@ -72,6 +84,8 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     socketMode: socketMode(flags.serverSocketPermissionsMode ?? old("SERVER_SOCKET_PERMISSIONS_MODE") ?? defaults.mode),
     stateDir: stateDir(flags.stateDir),
     nodeName: flags.nodeId || env["CSI_NODE_ID"] || undefined,
+    statusSocket: statusSocket(flags.statusSocket),
+    metricsAddress: flags.metricsAddress === undefined ? undefined : address("--metrics-address", flags.metricsAddress),
   };
 }
 
@@ -104,6 +118,19 @@ function driverName(name: string): string {
 function stateDir(folder: string | undefined): string | undefined {
   if (folder === "") throw new UsageError("--state-dir is empty; name a folder of the host, or leave the flag out");
   return folder;
+}
+
+function statusSocket(path: string | undefined): string | undefined {
+  if (path === "") throw new UsageError("--status-socket is empty; name a file, or leave the flag out");
+  return path;
+}
+
+/** host:port, or :port for every address of the machine, as the sidecars of Kubernetes write it. */
+function address(flag: string, text: string): Address {
+  const [, host, digits] = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]*):(\d{1,5})$/.exec(text) ?? [];
+  if (host === undefined || Number(digits) > 65_535)
+    throw new UsageError(`${flag} is host:port or :port, not "${text}"`);
+  return { host: host === "" ? "[::]" : host, port: Number(digits) };
 }
 
 function modes(given: readonly string[]): ReadonlySet<Mode> {

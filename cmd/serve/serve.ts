@@ -18,6 +18,7 @@ import { openController } from "./controller.ts";
 import { openLog } from "./logging.ts";
 import { openNode } from "./node.ts";
 import { ownNode, sayMissingName } from "./node-info.ts";
+import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** Largest request in bytes; CSI's own limits keep honest ones far below it. */
@@ -66,35 +67,43 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   const main = await MainFile.load(options.config, outside, log);
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const node = openNode(options, host, main, outside, own);
+  const observation = await openObservation(options, () => observed);
+  const node = openNode(options, host, main, outside, own, observation.commands);
   if (modes.has("node")) await node.begin(log);
-  const controller = openController(host, main, outside, own.place, shareFolder(options), log);
+  const folder = shareFolder(options);
+  const controller = openController(host, main, outside, own.place, folder, observation.commands, log);
+  const isController = modes.has("controller");
+  const observed: Observed = {
+    names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
+    view: () => (isController ? controller.overview() : undefined),
+  };
   const server = new GrpcServer({ maxRequestBytes });
   const topology = main.config.nodeTopology !== undefined;
   const { groupSnapshots } = controller.parts;
-  const groups = async () => modes.has("controller") && (await controller.parts.groups());
-  const observation = { log, verbose: options.logLevel === "debug" };
+  const groups = async () => isController && (await controller.parts.groups());
+  const watched = { log, verbose: options.logLevel === "debug", calls: observation.calls };
   server.mount(
     Identity,
     instrument(
       Identity,
       identityService({ name: options.name, version, commit, topology, csiVersion: options.csiVersion, groups }),
-      observation,
+      watched,
     ),
   );
-  if (modes.has("controller")) {
+  if (isController) {
     const parts = { ...controller.parts, version: options.csiVersion };
-    server.mount(Controller, instrument(Controller, controllerService(parts), observation));
+    server.mount(Controller, instrument(Controller, controllerService(parts), watched));
     const offered = async () => hasGroupSnapshots(options.csiVersion) && (await groups());
     const service = groupControllerService({ groupSnapshots, offered });
-    server.mount(GroupController, instrument(GroupController, service, observation));
+    server.mount(GroupController, instrument(GroupController, service, watched));
   }
   if (modes.has("node")) {
-    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), observation));
+    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), watched));
   }
   const stop = async () => {
     const stopped = await server.stop(drainMs);
     node.parts.volumes.end();
+    observation.close();
     await controller.close();
     return stopped;
   };
@@ -103,12 +112,13 @@ async function start(options: ServeOptions, host: Host, log: Log) {
       const address = await server.listen(endpoint, options.socketMode);
       log.info("listening", { address, name: options.name, modes: [...modes], version });
     }
+    await observation.begin(log);
   } catch (error) {
     // Those that listen already would keep a process alive that has said it cannot start.
     await stop();
     throw error;
   }
-  if (modes.has("controller")) controller.watch();
+  if (isController) controller.watch();
   return { stop };
 }
 

@@ -3,7 +3,7 @@ import type { Segments } from "../../lib/core/topology.ts";
 import type { Paint } from "../../lib/lint/format/text.ts";
 import { placeText } from "../../lib/topology/place.ts";
 import type { Answer, Course, Mode } from "../../lib/topology/reach.ts";
-import { someOf } from "./table.ts";
+import { someOf } from "../terminal/table.ts";
 import type { View } from "./view.ts";
 
 /** What becomes of claims of the connection, or of each class. */

@@ -2,9 +2,9 @@ import { groupBy } from "../../lib/core/group-by.ts";
 import type { Paint } from "../../lib/lint/format/text.ts";
 import { placeText } from "../../lib/topology/place.ts";
 import { alike } from "../../lib/topology/reach.ts";
+import { type Cell, someOf, table } from "../terminal/table.ts";
 import type { ClassView } from "./classes.ts";
 import { placesAt, type Target } from "./connections.ts";
-import { type Cell, someOf, table } from "./table.ts";
 import { reachable, registered, type View, type ViewedNode } from "./view.ts";
 
 /** The cluster at a glance: who registers, which storage is reached from where, what reaches nothing, which classes cannot work. */

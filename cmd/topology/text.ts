@@ -3,10 +3,10 @@ import { type Paint, paint } from "../../lib/lint/format/text.ts";
 import { quoted } from "../../lib/topology/labels.ts";
 import { placeText } from "../../lib/topology/place.ts";
 import { alike } from "../../lib/topology/reach.ts";
+import { type Cell, someOf, table } from "../terminal/table.ts";
 import { modesText } from "./modes.ts";
 import { isOverruled, type NodeReport, reasonOf } from "./report.ts";
 import { classText, summaryText } from "./summary.ts";
-import { type Cell, someOf, table } from "./table.ts";
 import { reachable, registered, type View } from "./view.ts";
 
 /** Everything for people, as it is printed. */

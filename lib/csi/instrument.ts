@@ -4,6 +4,8 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { parseHandle } from "../core/handle.ts";
+import { masked } from "../core/mask.ts";
+import type { CallBegun, CallEnd, CallObserver } from "../core/observer.ts";
 import { Repeats } from "../core/repeats.ts";
 import { withoutSecrets } from "./redact.ts";
 
@@ -28,10 +30,11 @@ const quiet: ReadonlySet<string> = new Set([
   "GetCapacity",
 ]);
 
-/** Where the lines go; `verbose` when debug lines are written at all. */
+/** Where the lines go; `verbose` when debug lines are written at all. Every call is told to `calls`. */
 export interface Observation {
   readonly log: Log;
   readonly verbose: boolean;
+  readonly calls?: CallObserver;
 }
 
 /**
@@ -52,17 +55,21 @@ export function instrument<S extends DescService>(
   return methods as Partial<ServiceImpl<S>>;
 }
 
-function observed(method: DescMethod, run: Method, { log, verbose }: Observation) {
+function observed(method: DescMethod, run: Method, { log, verbose, calls }: Observation) {
   const silent = !verbose && quiet.has(method.name);
   return async (request: Message & Fields, context: HandlerContext) => {
     const call = new RequestCall(method, request, context, log);
+    const end = calls?.(call.begun());
     if (verbose) call.log.debug("called", { method: method.name, request: withoutSecrets(method.input, request) });
     try {
       const answer = await run(request, call);
       if (!silent) call.log[quiet.has(method.name) ? "debug" : "info"]("answered", call.facts("ok", answer));
+      end?.(call.end("ok", undefined, answer));
       return answer;
     } catch (error) {
-      throw failed(call, error);
+      const told = failed(call, error);
+      end?.(call.end(told.code, told.message));
+      throw told;
     }
   };
 }
@@ -134,6 +141,17 @@ class RequestCall implements Call {
 
   get method(): string {
     return this.#method.name;
+  }
+
+  begun(): CallBegun {
+    const connection = connectionOf(this.#request, undefined);
+    return { method: this.#method.name, connection, object: objectOf(this.#request) };
+  }
+
+  end(code: CallEnd["code"], message: string | undefined, answer?: Fields): CallEnd {
+    const connection = connectionOf(this.#request, answer);
+    const told = message === undefined ? undefined : masked(message, Object.values(this.secrets));
+    return { connection, code, message: told, seconds: (performance.now() - this.#start) / 1000 };
   }
 
   /** What the line at the end says; `ms` since the call began. */

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { kill } from "node:process";
+import { masked } from "../core/mask.ts";
 import { Capture, Data } from "./capture.ts";
 import { hold } from "./hold.ts";
-import { masked } from "./mask.ts";
 import {
   type Command,
   CommandError,

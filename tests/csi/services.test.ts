@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient, createRouterTransport, type Interceptor } from "@connectrpc/connect";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { CallBegun, CallEnd, CallObserver } from "../../lib/core/observer.ts";
 import { controllerService } from "../../lib/csi/controller.ts";
 import {
   Controller,
@@ -24,7 +26,9 @@ const translated: Interceptor = next => async request => {
 /** The Controller service over storages in memory, called through Connect's transport in memory: all but the socket. */
 function world(names: readonly string[]) {
   const mux = muxWorld(names);
-  const observation = { log: testCall().log, verbose: false };
+  const ends: (CallBegun & CallEnd)[] = [];
+  const calls: CallObserver = begun => end => void ends.push({ ...begun, ...end });
+  const observation = { log: testCall().log, verbose: false, calls };
   const service = instrument(
     Controller,
     controllerService({ ...mux, version: [1, 13], modifies: async () => true }),
@@ -33,7 +37,7 @@ function world(names: readonly string[]) {
   const transport = createRouterTransport(({ service: add }) => add(Controller, service), {
     router: { interceptors: [translated] },
   });
-  return { mux, client: createClient(Controller, transport) };
+  return { mux, ends, client: createClient(Controller, transport) };
 }
 
 const writer = {
@@ -64,6 +68,20 @@ describe("the Controller service", () => {
     expect(entries.map(entry => entry.volume?.volumeId)).toEqual(["v:c/pvc-1"]);
     await client.deleteVolume({ volumeId: "v:c/pvc-1" });
     expect((await client.listVolumes({})).entries).toEqual([]);
+  });
+
+  test("tells an observer of each call: what it was about, how it ended, and no secret of the request", async () => {
+    const { client, mux, ends } = world(["c"]);
+    await client.createVolume(wanted("pvc-1"));
+    mux.memory("c").fail.create = new CsiError("unavailable", "login with hunter2 refused");
+    await codeOf(client.createVolume({ ...wanted("pvc-2"), secrets: { password: "hunter2" } }));
+    await codeOf(client.deleteVolume({ volumeId: "v:gone/pvc-3" }));
+    expect(ends.map(({ method, connection, object, code }) => [method, connection, object, code])).toEqual([
+      ["CreateVolume", "c", "pvc-1", "ok"],
+      ["CreateVolume", "c", "pvc-2", "unavailable"],
+      ["DeleteVolume", "gone", "v:gone/pvc-3", "unavailable"],
+    ]);
+    expect(ends[1]?.message).toContain("login with *** refused");
   });
 
   test("takes a snapshot, and makes a volume from it that names its source", async () => {

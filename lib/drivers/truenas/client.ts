@@ -1,5 +1,5 @@
+import { masked } from "../../core/mask.ts";
 import { HttpError, placeOf } from "../../io/dial.ts";
-import { masked } from "../../io/mask.ts";
 import { ApiError, errnos, LostJob } from "./api-error.ts";
 import { connected } from "./connect.ts";
 import { Pace } from "./pace.ts";

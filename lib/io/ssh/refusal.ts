@@ -1,4 +1,4 @@
-import { masked } from "../mask.ts";
+import { masked } from "../../core/mask.ts";
 import { type SshSettings, secretsOf } from "./settings.ts";
 
 /** What the client writes when a login fails, and what to do about it. */

@@ -1,0 +1,72 @@
+import type { Log } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
+import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import type { MuxView } from "../../lib/mux/overview.ts";
+import { Ledger } from "../../lib/observe/ledger.ts";
+import { serveMetrics } from "../../lib/observe/metrics-server.ts";
+import { both, type Names, named } from "../../lib/observe/names.ts";
+import { type Status, statusOf } from "../../lib/observe/status.ts";
+import { serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
+import { commit, version } from "../version.ts";
+import type { ServeOptions } from "./options.ts";
+
+/** What is told of the router; it comes to be after what observes it. */
+export interface Observed {
+  readonly names: () => Names;
+  /** Undefined in a process that has no connection files. */
+  readonly view: () => MuxView | undefined;
+}
+
+/** Those who look at a running csimux: `csimux status` always, metrics when they were asked for. */
+export interface Observation {
+  readonly calls: CallObserver;
+  readonly commands: CommandObserver;
+  /** Starts to answer. Throws "failed-precondition" when the metrics address cannot be used. */
+  begin(log: Log): Promise<void>;
+  close(): void;
+}
+
+/** `observed` is asked at each look, never before `begin` and the first call. */
+export async function openObservation(options: ServeOptions, observed: () => Observed): Promise<Observation> {
+  const { name, nodeName, metricsAddress } = options;
+  const facts = { name, version, commit, modes: [...options.modes], node: nodeName, started: Date.now() };
+  const ledger = new Ledger();
+  const status = () => statusOf(facts, observed().view(), ledger);
+  const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics();
+  const calls = metrics ? both(ledger.observe, metrics.calls) : ledger.observe;
+  const closing: (() => void)[] = [];
+  return {
+    calls: named(calls, () => observed().names()),
+    commands: metrics ? metrics.commands : () => {},
+    async begin(log) {
+      for (const path of statusSockets(options)) closing.push(await beginStatus(path, status, log));
+      if (!metrics) return;
+      const page = { contentType: metrics.contentType, text: () => metrics.text(status()) };
+      const { port, close } = await serveMetrics(metricsAddress, page);
+      closing.push(close);
+      log.info("metrics are served", { address: `${metricsAddress.host}:${port}` });
+    },
+    close: () => {
+      for (const close of closing) close();
+    },
+  };
+}
+
+/** Beside the first CSI socket, unless another place is named; nowhere for a process that listens on TCP alone. */
+function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly string[] {
+  if (statusSocket !== undefined) return [statusSocket];
+  const sockets = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
+  return sockets.slice(0, 1).map(statusSocketOf);
+}
+
+/** Volumes are served without it, too: nobody shall go without storage because nobody can look at it. */
+async function beginStatus(path: string, status: () => Status, log: Log): Promise<() => void> {
+  try {
+    return (await serveStatus(path, status)).close;
+  } catch (error) {
+    if (!(error instanceof CsiError)) throw error;
+    log.warn(`csimux status cannot be asked: ${error.message}`);
+    return () => {};
+  }
+}

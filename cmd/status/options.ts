@@ -1,0 +1,42 @@
+import { UsageError } from "../terminal/usage-error.ts";
+
+/** What the command line of `status` may hold, under commander's names. */
+export interface StatusFlags {
+  readonly endpoint?: string;
+  readonly statusSocket?: string;
+  readonly output: string;
+  readonly watch?: string | true;
+  readonly timeout: string;
+}
+
+/** The command line of `status`, checked. */
+export interface StatusOptions {
+  /** Whom to ask: a status socket, or the CSI socket that it lies beside. */
+  readonly from: { readonly socket: string } | { readonly endpoint: string };
+  readonly output: "text" | "json";
+  /** Milliseconds between two looks; undefined: one look. */
+  readonly everyMs: number | undefined;
+  readonly timeoutMs: number;
+}
+
+/** Where csimux serve listens when nobody says anything else. */
+const usualEndpoint = "unix:///csi/csi.sock";
+
+/** Throws UsageError. */
+export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, string | undefined>>): StatusOptions {
+  const { endpoint, statusSocket, output, watch } = flags;
+  if (output !== "text" && output !== "json") throw new UsageError(`--output is text or json, not "${output}"`);
+  if (statusSocket === "") throw new UsageError("--status-socket is empty");
+  const from =
+    statusSocket === undefined
+      ? { endpoint: endpoint ?? (env["CSI_ENDPOINT"] || usualEndpoint) }
+      : { socket: statusSocket };
+  const everyMs = watch === undefined ? undefined : milliseconds("--watch", watch === true ? "2" : watch);
+  return { from, output, everyMs, timeoutMs: milliseconds("--timeout", flags.timeout) };
+}
+
+function milliseconds(flag: string, text: string): number {
+  const seconds = Number(text);
+  if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
+  throw new UsageError(`${flag} is a number of seconds above 0, not "${text}"`);
+}

@@ -1,0 +1,109 @@
+import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
+import { type Cell, table } from "../terminal/table.ts";
+import { visible } from "../terminal/visible.ts";
+
+const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
+
+/** Bytes with three digits at most. */
+export function size(bytes: number): string {
+  let value = bytes;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  const digits = unit === 0 || value >= 99.95 ? 0 : 1;
+  return `${value.toFixed(digits)} ${units[unit]}`;
+}
+
+/** How long ago a time was, in its largest unit. */
+export function age(from: string, now: string): string {
+  const seconds = Math.max(0, Math.round((Date.parse(now) - Date.parse(from)) / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`;
+  return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;
+}
+
+const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
+  good: 32,
+  degraded: 33,
+  bad: 31,
+  gone: 31,
+  unknown: 2,
+};
+
+/** The whole status for people. */
+export function statusText(status: Status, colour: boolean): string {
+  const parts = [head(status), connections(status, colour), groups(status), problems(status), calls(status)];
+  return parts.filter(part => part !== "").join("\n");
+}
+
+function head({ name, version, modes, node, started, now }: Status): string {
+  const on = node === undefined ? "" : ` on ${visible(node)}`;
+  return `${visible(name)}: csimux ${version}, ${modes.join(" and ")}${on}, up for ${age(started, now)}\n`;
+}
+
+function connections({ connections: all, modes, now }: Status, colour: boolean): string {
+  if (all.length === 0)
+    return modes.includes("controller") ? "No connections.\n" : "No calls about a connection yet.\n";
+  const titles = ["CONNECTION", "STATE", "SINCE", "DRIVER", "FREE", "VOLUMES", "CALLS", "LAST OK", "PLACES"];
+  const ago = (time: string | undefined) => (time === undefined ? "-" : age(time, now));
+  const rows = all.map((each): readonly Cell[] => [
+    visible(each.name),
+    stateCell(each, colour),
+    ago(each.since),
+    visible(each.driver ?? "-"),
+    each.freeBytes ? size(each.freeBytes.value) : "-",
+    each.volumes ? String(each.volumes.value) : "-",
+    String(each.inUse),
+    ago(each.lastSuccess?.at),
+    each.state === "unknown" || each.driver === undefined ? "-" : visible(each.places.join(" or ") || "everywhere"),
+  ]);
+  return table([titles, ...rows]);
+}
+
+function stateCell({ state, suspended }: ConnectionStatus, colour: boolean): Cell {
+  const text = suspended ? `${state}, suspended` : state;
+  return { text, tint: colour ? word => `\x1b[${tints[state]}m${word}\x1b[0m` : undefined };
+}
+
+function groups({ groups: all }: Status): string {
+  if (all.length === 0) return "";
+  const rows = all.map(({ name, policy, members }) => [
+    visible(name),
+    policy,
+    members.length === 0 ? "none" : visible(members.join(", ")),
+  ]);
+  return table([["GROUP", "POLICY", "MEMBERS"], ...rows]);
+}
+
+/** What is wrong with files, and the last failures since which nothing has succeeded. */
+function problems({ connections: all, now }: Status): string {
+  const lines = all.flatMap(each => {
+    const { name, state, problem, lastSuccess, lastFailure } = each;
+    const file = problem === undefined ? [] : [`${visible(name)}: ${visible(problem)}${consequence[state] ?? ""}`];
+    if (state === "gone") file.push(`${visible(name)}: its file was removed; its volumes wait until it is back`);
+    if (!lastFailure || (lastSuccess && lastSuccess.at > lastFailure.at)) return file;
+    const { method, code, message, at } = lastFailure;
+    return [...file, `${visible(name)}: ${method} ${age(at, now)} ago: ${code}: ${visible(message)}`];
+  });
+  return lines.map(line => `${line}\n`).join("");
+}
+
+const consequence: Readonly<Partial<Record<ConnectionStatus["state"], string>>> = {
+  degraded: " (the last good file goes on being served)",
+  bad: " (out of service until it is mended)",
+};
+
+function calls({ calls: running, jobs, now }: Status): string {
+  const lines = [
+    ...running.map(({ method, connection = "-", object = "-", since }) => [
+      method,
+      visible(connection),
+      visible(object),
+      age(since, now),
+    ]),
+    ...jobs.map(({ what, since }) => ["(work)", "", visible(what), age(since, now)]),
+  ];
+  return lines.length === 0 ? "" : table([["IN PROGRESS", "CONNECTION", "OBJECT", "FOR"], ...lines]);
+}

@@ -1,0 +1,147 @@
+import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from "prom-client";
+import type { CallObserver, CommandObserver } from "../core/observer.ts";
+import type { ConnectionStatus, Status } from "./status.ts";
+
+/** In seconds: a call is a millisecond or a copy of an hour. */
+const callBuckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 300];
+const commandBuckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 120];
+
+const states = ["good", "degraded", "bad", "gone", "unknown"] as const;
+
+/** What is counted as it happens, and the page that a scrape gets. */
+export interface Metrics {
+  readonly calls: CallObserver;
+  readonly commands: CommandObserver;
+  readonly contentType: string;
+  /** The page. Gauges are set from `status`, which asks no storage. */
+  text(status: Status): Promise<string>;
+}
+
+/** The metrics of one process in the text form of OpenMetrics 1.0. */
+export function openMetrics(): Metrics {
+  const registry = new Registry<OpenMetricsContentType>();
+  registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
+  // The metrics of the library are declared for its older text form alone; they are the same for both.
+  const registers = [registry as unknown as Registry];
+  const { calls, commands } = counted(registers);
+  const show = gauges(registers);
+  return {
+    calls,
+    commands,
+    contentType: registry.contentType,
+    text: status => {
+      show(status);
+      return registry.metrics();
+    },
+  };
+}
+
+function counted(registers: Registry[]): Pick<Metrics, "calls" | "commands"> {
+  const ended = new Counter({
+    name: "csimux_calls",
+    help: "CSI calls that ended, by method, connection or group, and code.",
+    labelNames: ["method", "connection", "code"],
+    registers,
+  });
+  const took = new Histogram({
+    name: "csimux_call_duration_seconds",
+    help: "How long CSI calls took.",
+    labelNames: ["method", "connection"],
+    buckets: callBuckets,
+    registers,
+  });
+  const ran = new Histogram({
+    name: "csimux_command_duration_seconds",
+    help: "How long commands took, on this machine or on a storage host; a script over ssh counts once.",
+    labelNames: ["where", "program", "outcome"],
+    buckets: commandBuckets,
+    registers,
+  });
+  return {
+    calls: ({ method }) => {
+      return ({ connection = "", code, seconds }) => {
+        ended.inc({ method, connection, code });
+        took.observe({ method, connection }, seconds);
+      };
+    },
+    commands: ({ where, program, outcome, seconds }) => ran.observe({ where, program, outcome }, seconds),
+  };
+}
+
+/** One figure of each connection; absent where it is not known. */
+type Figure = readonly [name: string, help: string, value: (connection: ConnectionStatus) => number | undefined];
+
+const seconds = (time: string | undefined): number | undefined =>
+  time === undefined ? undefined : Date.parse(time) / 1000;
+
+const figures: readonly Figure[] = [
+  ["csimux_connection_suspended", "1 while a connection takes no new volumes.", each => Number(each.suspended)],
+  ["csimux_connection_calls_in_progress", "Calls that use the connection now.", each => each.inUse],
+  [
+    "csimux_connection_state_since_timestamp_seconds",
+    "Since when the state is what it is.",
+    each => seconds(each.since),
+  ],
+  [
+    "csimux_connection_last_success_timestamp_seconds",
+    "When a call succeeded last.",
+    each => seconds(each.lastSuccess?.at),
+  ],
+  [
+    "csimux_connection_last_failure_timestamp_seconds",
+    "When a call failed last.",
+    each => seconds(each.lastFailure?.at),
+  ],
+  [
+    "csimux_connection_free_bytes",
+    "Bytes that a new volume could take when they were last asked for.",
+    each => each.freeBytes?.value,
+  ],
+  [
+    "csimux_connection_free_bytes_timestamp_seconds",
+    "When the free bytes were asked for.",
+    each => seconds(each.freeBytes?.at),
+  ],
+  ["csimux_connection_volumes", "Volumes in the last whole listing.", each => each.volumes?.value],
+];
+
+/** Gauges are emptied at each scrape, so that a connection that has gone leaves nothing behind. */
+function gauges(registers: Registry[]): (status: Status) => void {
+  const gauge = <T extends string>(name: string, help: string, ...labelNames: readonly T[]) =>
+    new Gauge({ name, help, labelNames, registers });
+  const info = gauge(
+    "csimux_build_info",
+    "Always 1; the labels say what runs.",
+    "driver",
+    "version",
+    "commit",
+    "modes",
+  );
+  const started = gauge("csimux_start_timestamp_seconds", "When the process started.");
+  const calls = gauge("csimux_calls_in_progress", "Calls in progress.");
+  const jobs = gauge("csimux_jobs_running", "Operations that go on whether or not somebody waits for them.");
+  const state = gauge(
+    "csimux_connection_state",
+    "1 for the state that the connection's file is in.",
+    "connection",
+    "state",
+  );
+  const known = figures.map(([name, help, value]) => ({ gauge: gauge(name, help, "connection"), value }));
+  return status => {
+    const { name: driver, version, commit, modes } = status;
+    info.set({ driver, version, commit, modes: modes.join(",") }, 1);
+    started.set(seconds(status.started) ?? 0);
+    calls.set(status.calls.length);
+    jobs.set(status.jobs.length);
+    state.reset();
+    for (const each of status.connections)
+      for (const one of states) state.set({ connection: each.name, state: one }, Number(each.state === one));
+    for (const figure of known) {
+      figure.gauge.reset();
+      for (const each of status.connections) {
+        const value = figure.value(each);
+        if (value !== undefined) figure.gauge.set({ connection: each.name }, value);
+      }
+    }
+  };
+}

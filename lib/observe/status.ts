@@ -1,0 +1,101 @@
+import type { MuxView, Standing } from "../mux/overview.ts";
+import type { LastCall, LastFailure, Ledger } from "./ledger.ts";
+
+/** Who runs. */
+export interface ProcessFacts {
+  readonly name: string;
+  readonly version: string;
+  readonly commit: string;
+  readonly modes: readonly string[];
+  readonly node: string | undefined;
+  /** When it started (Date.now()). */
+  readonly started: number;
+}
+
+/** A figure that was told earlier; `at` is a time as RFC 3339 has it. */
+interface Told {
+  readonly value: number;
+  readonly at: string;
+}
+
+/** A call, with times as RFC 3339 has them. */
+type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
+
+/** One connection. Every time is as RFC 3339 has it, sizes are in bytes. What is not known is absent. */
+export interface ConnectionStatus {
+  readonly name: string;
+  /** "unknown" in a process that has no connection files: a node knows only the connections of its volumes. */
+  readonly state: Standing | "unknown";
+  readonly since?: string | undefined;
+  /** What is wrong with its file and where. */
+  readonly problem?: string | undefined;
+  readonly driver?: string | undefined;
+  readonly suspended: boolean;
+  readonly places: readonly string[];
+  readonly inUse: number;
+  readonly freeBytes?: Told | undefined;
+  readonly volumes?: Told | undefined;
+  readonly lastSuccess?: Timed<LastCall> | undefined;
+  readonly lastFailure?: Timed<LastFailure> | undefined;
+}
+
+/** What `csimux status --output json` prints. Fields may be added; those that are here stay. */
+export interface Status {
+  readonly name: string;
+  readonly version: string;
+  readonly commit: string;
+  readonly modes: readonly string[];
+  readonly node?: string | undefined;
+  readonly started: string;
+  readonly now: string;
+  readonly connections: readonly ConnectionStatus[];
+  readonly groups: MuxView["groups"];
+  readonly calls: readonly {
+    readonly method: string;
+    readonly connection?: string | undefined;
+    readonly object?: string | undefined;
+    readonly since: string;
+  }[];
+  readonly jobs: readonly { readonly what: string; readonly since: string }[];
+}
+
+const time = (ms: number): string => new Date(ms).toISOString();
+
+/** The process at this moment; `view` is absent in one that has no connection files. Asks nobody. */
+export function statusOf(facts: ProcessFacts, view: MuxView | undefined, ledger: Ledger): Status {
+  const { started, ...rest } = facts;
+  return {
+    ...rest,
+    started: time(started),
+    now: time(Date.now()),
+    connections: view ? view.connections.map(each => connectionStatus(each, ledger)) : metOn(ledger),
+    groups: view?.groups ?? [],
+    calls: ledger.running().map(({ since, ...call }) => ({ ...call, since: time(since) })),
+    jobs: (view?.jobs ?? []).map(({ what, since }) => ({ what, since: time(since) })),
+  };
+}
+
+function connectionStatus(view: MuxView["connections"][number], ledger: Ledger): ConnectionStatus {
+  const { standing, since, free, volumes, ...rest } = view;
+  return {
+    ...rest,
+    state: standing,
+    since: time(since),
+    freeBytes: free && { value: Number(free.value), at: time(free.at) },
+    volumes: volumes && { value: volumes.value, at: time(volumes.at) },
+    ...lastCalls(view.name, ledger),
+  };
+}
+
+const metOn = (ledger: Ledger): readonly ConnectionStatus[] =>
+  [...ledger.names()]
+    .sort()
+    .map(name => ({ name, state: "unknown", suspended: false, places: [], inUse: 0, ...lastCalls(name, ledger) }));
+
+function lastCalls(name: string, ledger: Ledger) {
+  const { success, failure } = ledger.of(name);
+  return {
+    lastSuccess: success && { ...success, at: time(success.at) },
+    lastFailure: failure && { ...failure, at: time(failure.at) },
+  };
+}

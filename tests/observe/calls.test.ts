@@ -1,0 +1,65 @@
+import { describe, expect, test } from "bun:test";
+import { Ledger } from "../../lib/observe/ledger.ts";
+import { both, named } from "../../lib/observe/names.ts";
+
+const ok = (connection: string | undefined) => ({ connection, code: "ok" as const, message: undefined, seconds: 1 });
+
+/** What an observer is told when calls about these connections come, with an object unless it is a bare word. */
+function told(names: Parameters<typeof named>[1], ...calls: readonly (readonly [string | undefined, string?])[]) {
+  const seen: (string | undefined)[] = [];
+  const observe = named(() => end => void seen.push(end.connection), names);
+  for (const [connection, object] of calls)
+    observe({ method: "CreateVolume", connection, object })({ ...ok(connection) });
+  return seen;
+}
+
+describe("the names that are remembered", () => {
+  test("are those of connections and groups that there are", () => {
+    const known = (name: string) => name === "nas";
+    expect(told(() => ({ single: undefined, known }), ["nas", "v"], ["made-up", "v"], [undefined])).toEqual([
+      "nas",
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test("is the only one where there is only one, for calls about a volume", () => {
+    const names = () => ({ single: "main", known: () => true });
+    expect(told(names, [undefined, "pvc-1"], ["x", "pvc-2"], [undefined])).toEqual(["main", "main", undefined]);
+  });
+
+  test("are of a limited number where nobody knows which there are", () => {
+    const calls = Array.from({ length: 5_000 }, (_, i) => [`c${i}`, "v"] as const);
+    const seen = told(() => ({ single: undefined, known: undefined }), ...calls, ["c1", "v"]);
+    expect(new Set(seen.filter(each => each !== undefined)).size).toBe(1_000);
+    expect(seen.at(-1)).toBe("c1");
+  });
+});
+
+test("the ledger knows what runs, and the last success and failure of each connection", () => {
+  const ledger = new Ledger();
+  const end = ledger.observe({ method: "CreateVolume", connection: "pool", object: "pvc-1" });
+  expect(ledger.running()).toMatchObject([{ method: "CreateVolume", connection: "pool", object: "pvc-1" }]);
+  // A group has chosen meanwhile.
+  end(ok("nas1"));
+  expect(ledger.running()).toEqual([]);
+  expect(ledger.names()).toEqual(["nas1"]);
+  ledger.observe({ method: "DeleteVolume", connection: "nas1", object: "v" })({
+    ...ok("nas1"),
+    code: "unavailable",
+    message: "no route to host",
+  });
+  const { success, failure } = ledger.of("nas1");
+  expect(success?.method).toBe("CreateVolume");
+  expect(failure).toMatchObject({ method: "DeleteVolume", code: "unavailable", message: "no route to host" });
+});
+
+test("two observers are told of the beginning and of the end", () => {
+  const seen: string[] = [];
+  const observer = (name: string) => () => {
+    seen.push(`${name} begins`);
+    return () => void seen.push(`${name} ends`);
+  };
+  both(observer("a"), observer("b"))({ method: "Probe", connection: undefined, object: undefined })(ok(undefined));
+  expect(seen).toEqual(["a begins", "b begins", "a ends", "b ends"]);
+});

@@ -1,0 +1,81 @@
+import { expect, test } from "bun:test";
+import { Ledger } from "../../lib/observe/ledger.ts";
+import { openMetrics } from "../../lib/observe/metrics.ts";
+import { serveMetrics } from "../../lib/observe/metrics-server.ts";
+import { statusOf } from "../../lib/observe/status.ts";
+
+const facts = {
+  name: "c.example",
+  version: "1.2.3",
+  commit: "abc",
+  modes: ["controller"],
+  node: undefined,
+  started: 0,
+};
+const connection = {
+  name: "nas",
+  standing: "degraded",
+  since: 5_000,
+  problem: "nas.yaml:1:1: no",
+  driver: "nfs-client",
+  suspended: false,
+  places: [],
+  inUse: 2,
+  free: { value: 1n << 40n, at: 9_000 },
+  volumes: undefined,
+} as const;
+const status = (connections: readonly (typeof connection)[]) =>
+  statusOf(facts, { connections, groups: [], jobs: [{ what: "create nas/a", since: 1 }] }, new Ledger());
+
+/** Samples of the page by name and labels. */
+const samples = (page: string): ReadonlyMap<string, number> =>
+  new Map(
+    page
+      .split("\n")
+      .filter(line => line !== "" && !line.startsWith("#"))
+      .map(line => [line.slice(0, line.lastIndexOf(" ")), Number(line.slice(line.lastIndexOf(" ") + 1))]),
+  );
+
+test("calls and commands are counted with their durations", async () => {
+  const metrics = openMetrics();
+  const end = { connection: "nas", code: "unavailable", message: "no", seconds: 0.3 } as const;
+  for (let i = 0; i < 2; i++) metrics.calls({ method: "DeleteVolume", connection: "nas", object: "v" })(end);
+  metrics.commands({ where: "ssh root@nas", program: "zfs", outcome: "ok", seconds: 3 });
+  const page = await metrics.text(status([]));
+  expect(page.trimEnd().endsWith("# EOF")).toBe(true);
+  const found = samples(page);
+  expect(found.get('csimux_calls_total{method="DeleteVolume",connection="nas",code="unavailable"}')).toBe(2);
+  const bucket = (le: string) =>
+    found.get(`csimux_call_duration_seconds_bucket{le="${le}",method="DeleteVolume",connection="nas"}`);
+  expect([bucket("0.1"), bucket("0.5")]).toEqual([0, 2]);
+  const commands = 'csimux_command_duration_seconds_sum{where="ssh root@nas",program="zfs",outcome="ok"}';
+  expect(found.get(commands)).toBe(3);
+});
+
+test("each connection has its state and figures, and nothing stays behind when it has gone", async () => {
+  const metrics = openMetrics();
+  const found = samples(await metrics.text(status([connection])));
+  expect(found.get('csimux_connection_state{connection="nas",state="degraded"}')).toBe(1);
+  expect(found.get('csimux_connection_state{connection="nas",state="good"}')).toBe(0);
+  expect(found.get('csimux_connection_state_since_timestamp_seconds{connection="nas"}')).toBe(5);
+  expect(found.get('csimux_connection_free_bytes{connection="nas"}')).toBe(2 ** 40);
+  expect(found.has('csimux_connection_volumes{connection="nas"}')).toBe(false);
+  expect(found.get('csimux_connection_calls_in_progress{connection="nas"}')).toBe(2);
+  expect(found.get("csimux_jobs_running")).toBe(1);
+  expect(await metrics.text(status([]))).not.toContain('"nas"');
+});
+
+test("the page is served at /metrics and nothing is served anywhere else", async () => {
+  const page = { contentType: "text/x", text: async () => "page\n" };
+  const server = await serveMetrics({ host: "127.0.0.1", port: 0 }, page);
+  try {
+    const at = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${server.port}${path}`, init);
+    const answer = await at("/metrics?x=y");
+    expect([answer.status, answer.headers.get("content-type"), await answer.text()]).toEqual([200, "text/x", "page\n"]);
+    expect((await at("/")).status).toBe(404);
+    expect((await at("/metrics", { method: "POST", body: "x" })).status).toBe(404);
+    await expect(serveMetrics({ host: "127.0.0.1", port: server.port }, page)).rejects.toThrow("EADDRINUSE");
+  } finally {
+    server.close();
+  }
+});

@@ -1,0 +1,166 @@
+import { expect, test } from "bun:test";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, statSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import type { Status } from "../../lib/observe/status.ts";
+import { build } from "../../scripts/build.ts";
+import { startDaemon } from "../../scripts/daemon.ts";
+import { makeSandbox } from "../../scripts/sandbox.ts";
+import { World } from "./world.ts";
+
+/** A csimux with two connections and a group, and these further flags. */
+async function started(flags: readonly string[] = []): Promise<World> {
+  const sandbox = await makeSandbox("group");
+  return World.on(sandbox, async () => startDaemon({ command: [await build()], sandbox, flags }));
+}
+
+async function asked(...args: readonly string[]) {
+  return spawnSync(await build(), ["status", ...args], { timeout: 60_000, encoding: "utf8" });
+}
+
+/** Asks until the status is as wanted. */
+async function until(
+  world: World,
+  wanted: (status: Status) => boolean,
+): Promise<{ status: Status; code: number | null }> {
+  const limit = Date.now() + 60_000;
+  for (;;) {
+    const { stdout, stderr, status: code } = await asked("--endpoint", world.sandbox.socket, "--output", "json");
+    const status = stdout === "" ? undefined : (JSON.parse(stdout) as Status);
+    if (status && wanted(status)) return { status, code };
+    if (Date.now() > limit) throw new Error(`not told:\n${stdout}${stderr}`);
+    await Bun.sleep(50);
+  }
+}
+
+const stateOf = (status: Status, name: string) => status.connections.find(each => each.name === name)?.state;
+
+test("status tells of connections, groups and calls, with an exit code that says whether all is in order", async () => {
+  const world = await started();
+  try {
+    const first = await until(world, status => status.connections.length === 2);
+    expect(first.code).toBe(0);
+    expect(first.status.groups).toEqual([{ name: "pool", policy: "spread", members: ["one", "two"] }]);
+    const { volume } = await world.create("pvc-1", "pool");
+    await world.create("pvc-2", "nowhere").catch(() => {});
+    await world.controller("listVolumes", {});
+    const { status } = await until(world, () => true);
+    const owner = status.connections.find(each => volume?.volumeId.startsWith(`v:${each.name}/`));
+    expect(owner?.lastSuccess?.method).toBe("CreateVolume");
+    expect(owner?.volumes?.value).toBe(1);
+    expect(status.connections.map(each => each.name)).toEqual(["one", "two"]);
+    const file = join(world.sandbox.connections, "two.yaml");
+    await writeFile(file, "driver: local-hostpth\n");
+    const degraded = await until(world, each => stateOf(each, "two") === "degraded");
+    expect(degraded.code).toBe(1);
+    expect(degraded.status.connections[1]?.problem).toContain("two.yaml:1:");
+    await rm(file);
+    await until(world, each => stateOf(each, "two") === "gone");
+    const text = await asked("--endpoint", `unix://${world.sandbox.socket}`);
+    expect(text.status).toBe(1);
+    expect(text.stdout).toContain("two: its file was removed");
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 120_000);
+
+test("only the user that csimux runs as may ask; a peer that does not read holds nothing up; the socket goes with csimux", async () => {
+  const world = await started();
+  const socket = `${world.sandbox.socket}.status`;
+  try {
+    await until(world, () => true);
+    expect(statSync(socket).mode & 0o777).toBe(0o600);
+    const mute = connect({ path: socket });
+    await once(mute, "connect");
+    mute.pause();
+    expect((await until(world, () => true)).status.name).toBe("csimux.example");
+    const { code, ms } = await world.daemon.stop();
+    mute.destroy();
+    expect(code).toBe(0);
+    expect(ms).toBeLessThan(15_000);
+    expect(existsSync(socket)).toBe(false);
+    const gone = await asked("--endpoint", world.sandbox.socket);
+    expect([gone.status, gone.stdout]).toEqual([2, ""]);
+    expect(gone.stderr).toContain("is not there; does csimux run");
+  } finally {
+    await world.end();
+  }
+}, 120_000);
+
+test("a status socket that cannot be placed is said, and volumes are served all the same", async () => {
+  const world = await started(["--status-socket", "/nowhere/at/all/status.sock"]);
+  try {
+    expect((await world.probe()) !== undefined).toBe(true);
+    const limit = Date.now() + 20_000;
+    while (!(await world.daemon.log()).includes("csimux status cannot be asked") && Date.now() < limit)
+      await Bun.sleep(20);
+    expect(await world.daemon.log()).toContain("the folder /nowhere/at/all of the socket does not exist");
+    await world.create("pvc-1");
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 60_000);
+
+test("--watch tells it again and again, one line for each look in JSON", async () => {
+  const world = await started();
+  const args = ["status", "--endpoint", world.sandbox.socket, "--output", "json", "--watch", "0.05"];
+  try {
+    await until(world, () => true);
+    const child = spawn(await build(), args, { stdio: ["ignore", "pipe", "inherit"] });
+    let text = "";
+    for await (const chunk of child.stdout) {
+      text += String(chunk);
+      if (text.split("\n").length > 3) break;
+    }
+    child.kill("SIGINT");
+    const times = text
+      .split("\n")
+      .slice(0, 3)
+      .map(line => (JSON.parse(line) as Status).now);
+    expect(new Set(times).size).toBe(3);
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 60_000);
+
+test("metrics are served where they are asked for, and only then", async () => {
+  const world = await started(["--metrics-address", "127.0.0.1:0"]);
+  try {
+    await world.create("pvc-1", "one");
+    await world.create("pvc-2", "made-up").catch(() => {});
+    const port = async () => /"metrics are served","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
+    const limit = Date.now() + 20_000;
+    while ((await port()) === undefined && Date.now() < limit) await Bun.sleep(20);
+    const answer = await fetch(`http://127.0.0.1:${await port()}/metrics`);
+    expect(answer.headers.get("content-type")).toStartWith("application/openmetrics-text; version=1.0.0");
+    const page = await answer.text();
+    expect(page).toContain('csimux_calls_total{method="CreateVolume",connection="one",code="ok"} 1');
+    expect(page).toContain('csimux_connection_state{connection="two",state="good"} 1');
+    expect(page).not.toContain("made-up");
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 60_000);
+
+test("an address for metrics that is taken stops the start, in words", async () => {
+  const world = await started(["--metrics-address", "127.0.0.1:0"]);
+  try {
+    const port = async () => /"address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
+    const limit = Date.now() + 20_000;
+    while ((await port()) === undefined && Date.now() < limit) await Bun.sleep(20);
+    const { config, folder } = world.sandbox;
+    const flags = ["serve", "--config", config, "--endpoint", join(folder, "b.sock"), "--state-dir", join(folder, "b")];
+    const address = `127.0.0.1:${await port()}`;
+    const second = spawnSync(await build(), [...flags, "--metrics-address", address], {
+      timeout: 30_000,
+      encoding: "utf8",
+    });
+    expect(second.status).toBe(1);
+    expect(second.stderr).toContain(`cannot serve metrics on ${address}: EADDRINUSE`);
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 60_000);
