@@ -1,7 +1,7 @@
 /** How often a server is tried. */
 
 /** The server takes 20 logins of one address in a minute and refuses all further ones for a while; others may need some, too. */
-const loginsAMinute = 8;
+const loginsAMinute = 12;
 const firstMs = 1000;
 const longestMs = 30_000;
 

@@ -72,8 +72,7 @@ export function routeOf(method: string, params: readonly unknown[]): Route {
   if (!byItem.test(method)) return { method: "POST", path: `${service}/${verb}`, body: first };
   const item = `${service}/id/${encodeURIComponent(String(first))}`;
   if (verb === "update") return { method: "PUT", path: item, body: second };
-  const body = method === "iscsi.extent.delete" ? { remove: second, force: params[2] } : second;
-  const rest = body === undefined ? {} : { body };
+  const rest = second === undefined ? {} : { body: second };
   return verb === "delete"
     ? { method: "DELETE", path: item, ...rest }
     : { method: "POST", path: `${item}/${verb}`, ...rest };

@@ -101,7 +101,7 @@ export class IscsiShare implements Share<Shareable> {
     const extents = await rows(api, "iscsi.extent", [["disk", "=", deviceOf(asset)]], call);
     const name = asset.notes[nameNote.iscsi];
     if (name !== undefined) await this.#withdrawTarget(name, extents, call);
-    for (const { id } of extents) await busyAware(() => dropped(api, "iscsi.extent.delete", [id, false, false], call));
+    for (const { id } of extents) await busyAware(() => dropped(api, "iscsi.extent.delete", [id], call));
   }
 
   check(call: Call): Promise<void> {
@@ -214,7 +214,7 @@ export class IscsiShare implements Share<Shareable> {
     if (!target) return;
     const links = await rows(api, "iscsi.targetextent", [["target", "=", target.id]], call);
     if (links.some(link => !extents.some(({ id }) => id === link["extent"]))) return;
-    await busyAware(() => dropped(api, "iscsi.target.delete", [target.id, false], call));
+    await busyAware(() => dropped(api, "iscsi.target.delete", [target.id], call));
   }
 }
 
