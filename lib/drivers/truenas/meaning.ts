@@ -63,7 +63,11 @@ function explainRefusal(error: ApiError): Meaning {
     return { code: "permission-denied", text };
   }
   if (error.errno === errnos.noMethod)
-    return { code: "failed-precondition", text: `this version of TrueNAS has no ${error.method}` };
+    // Methods are chosen by the version, so the system was upgraded in between; the repeat asks it anew.
+    return {
+      code: "unavailable",
+      text: `this version of TrueNAS has no ${error.method}; if it was just upgraded, repeat`,
+    };
   if (isFull(error)) return { code: "resource-exhausted", text: error.message };
   if (isBusy(error)) return { code: "aborted", text: `${error.message}; it will be tried again` };
   if (error.problems.length > 0) return { code: "failed-precondition", text: error.message };
