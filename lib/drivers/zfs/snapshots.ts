@@ -22,8 +22,7 @@ export class DatasetSnapshots implements Snapshotting {
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
     const { names, identity, zfs } = this.#space;
     const own = names.snapshotName(name, volumeId);
-    const volume = await this.#volume(volumeId, call);
-    await this.#refuseTaken(name, own, volumeId, call);
+    const [volume] = await Promise.all([this.#volume(volumeId, call), this.#refuseTaken(name, own, volumeId, call)]);
     const values = snapshotValues(this.#space.settings, { name, volume: volumeId, bytes: volume.bytes, parameters });
     if (switched(parameters, identity, "detachedSnapshots")) return this.#copied(volume, own, values, call);
     const snapshot = `${volume.dataset}@${own}`;
