@@ -20,7 +20,7 @@ interface Variant {
   begin?(sandbox: Sandbox): Promise<{ left(): readonly string[]; stop(): Promise<void> }>;
 }
 
-/** A DSM with the connection "syno". */
+/** A DSM with the connections "syno" and "syno-nfs". */
 async function beginDsm({ connections }: Sandbox) {
   const dsm = await startDsm();
   const http = { protocol: "http", host: "127.0.0.1", port: dsm.port, username: "csi", password: "secret-pw" };
@@ -28,6 +28,9 @@ async function beginDsm({ connections }: Sandbox) {
   const iscsi = { targetPortal: "127.0.0.1", baseiqn: "iqn.2000-01.com.synology:csi.", lunTemplate };
   const file = { driver: "synology-iscsi", httpConnection: http, iscsi };
   await writeFile(join(connections, "syno.yaml"), JSON.stringify(file));
+  const nfs = { shareHost: "127.0.0.1", allowedHosts: ["127.0.0.1"] };
+  const folders = { driver: "synology-nfs", httpConnection: http, nfs };
+  await writeFile(join(connections, "syno-nfs.yaml"), JSON.stringify(folders));
   return { left: () => dsm.state.remains(), stop: () => dsm.close() };
 }
 
@@ -40,6 +43,13 @@ const variants: readonly Variant[] = [
     name: "a Synology system, without nodes, which would need a kernel with iSCSI",
     kind: "off",
     parameters: { connection: "syno" },
+    leave: "Node Service",
+    begin: beginDsm,
+  },
+  {
+    name: "shared folders of a Synology system, without nodes",
+    kind: "off",
+    parameters: { connection: "syno-nfs" },
     leave: "Node Service",
     begin: beginDsm,
   },

@@ -40,8 +40,7 @@ export function chooseModule(name: string, raw: unknown, modules: readonly Drive
   }
   const module = modules.find(each => each.names.some(known => known === driver));
   if (module) return { module, driver, file: raw };
-  const withheld = refused.get(driver) ?? modules.map(each => each.refused?.[driver]).find(each => each !== undefined);
-  const [message, fix] = withheld ?? [`unknown driver "${driver}"`, known(driver, modules)];
+  const [message, fix] = refused.get(driver) ?? [`unknown driver "${driver}"`, known(driver, modules)];
   return { finding: failure("unknown-driver", ["driver"], message, fix) };
 }
 

@@ -37,8 +37,6 @@ export interface DriverModule {
   readonly schema: GenericSchema;
   /** Absent for a driver whose file can be checked but which csimux cannot open yet. Does no I/O. */
   readonly open?: (identity: Identity, config: never, ports: Ports) => Driver;
-  /** Values of `driver:` that democratic-csi knows and that will not come: what is the matter, and what to do instead. */
-  readonly refused?: Readonly<Record<string, readonly [message: string, fix: string]>>;
 }
 
 /** Typed inside one driver folder (schema and open agree), erased outside. */
@@ -47,5 +45,4 @@ export const driverModule = <S extends GenericSchema>(module: {
   readonly facts: DriverFacts;
   readonly schema: S;
   readonly open?: (identity: Identity, config: InferOutput<S>, ports: Ports) => Driver;
-  readonly refused?: DriverModule["refused"];
 }): DriverModule => module as DriverModule;

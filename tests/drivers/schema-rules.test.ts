@@ -146,6 +146,10 @@ const bad: readonly Row[] = [
   ["synology-iscsi", ["synology", "volume"], "/mnt/x", ["invalid-value synology.volume"]],
   ["synology-iscsi", ["iscsi", "baseiqn"], "iqn.24-1.x", ["invalid-value iscsi.baseiqn"]],
   ["synology-iscsi", ["iscsi", "namePrefix"], "p".repeat(160), ["invalid-value iscsi.baseiqn"]],
+  ["synology-nfs", ["nfs", "namePrefix"], "much-too-long-", ["invalid-value nfs.namePrefix"]],
+  ["synology-nfs", ["nfs", "allowedHosts"], [], ["invalid-value nfs.allowedHosts"]],
+  ["synology-nfs", ["nfs", "squash"], "root", ["invalid-value nfs.squash"]],
+  ["synology-smb", ["smb", "users"], [], ["invalid-value smb.users"]],
   ["synology-iscsi", ["iscsi", "lunTemplate", "type"], "THICK", ["invalid-value iscsi.lunTemplate.type"]],
   ["synology-iscsi", ["iscsi", "lunTemplate", "type"], "FILE", ["invalid-value iscsi.lunTemplate.dev_attribs[1]"]],
   [
@@ -286,7 +290,7 @@ describe("placeholders of published examples", () => {
 });
 
 describe("a driver that csimux will not have", () => {
-  test.each(["proxy", "synology-nfs", "synology-smb", "containerd-oci-ephemeral-inline", "vhd-ephemeral-inline"])(
+  test.each(["proxy", "containerd-oci-ephemeral-inline", "vhd-ephemeral-inline"])(
     "%s is refused with what to do instead",
     driver => {
       const { diagnostics } = read(`driver: ${driver}\n`);

@@ -77,6 +77,7 @@ describe("every driver", () => {
 /** The required keys as the documents of the drivers list them. */
 const parents = ["zfs", "zfs.datasetParentName", "zfs.detachedSnapshotsDatasetParentName"];
 const http = ["httpConnection", "httpConnection.host"];
+const account = ["httpConnection.username", "httpConnection.password"];
 const ssh = ["sshConnection.host", "sshConnection.username"];
 const directory = (section: string) => [section, `${section}.shareBasePath`, `${section}.controllerBasePath`];
 const shared = (section: string) => [section, `${section}.shareHost`];
@@ -109,9 +110,11 @@ const documented: Readonly<Record<string, readonly string[]>> = {
   "freenas-api-iscsi": [...http, ...parents, ...targetGroups],
   "freenas-api-nvmeof": [...http, ...parents, "nvmeof", "nvmeof.ports"],
   "synology-iscsi": [
-    ...[...http, "httpConnection.username", "httpConnection.password", "iscsi", "iscsi.baseiqn"],
+    ...[...http, ...account, "iscsi", "iscsi.baseiqn"],
     ...["iscsi.lunTemplate.dev_attribs[0].dev_attrib", "iscsi.lunTemplate.dev_attribs[0].enable"],
   ],
+  "synology-nfs": [...http, ...account, "nfs", "nfs.shareHost", "nfs.allowedHosts"],
+  "synology-smb": [...http, ...account, "smb", "smb.shareHost"],
   objectivefs: ["objectivefs", "objectivefs.pool", "objectivefs.env"],
   "node-manual": [],
 };

@@ -35,12 +35,19 @@ beforeAll(async () => {
   world = await World.start("off", [], async ({ connections }) => {
     await writeFile(join(connections, "syno-a.yaml"), file(one));
     await writeFile(join(connections, "syno-b.yaml"), file(two));
+    const nfs = ["nfs:", "  shareHost: nas", "  allowedHosts: [10.0.0.0/24]"];
+    const smb = ["smb:", "  shareHost: nas", "  users: [csi-nodes]"];
+    await writeFile(join(connections, "nfs.yaml"), folders(one, "synology-nfs", nfs));
+    await writeFile(join(connections, "smb.yaml"), folders(two, "synology-smb", smb));
   });
 }, 120_000);
 afterAll(async () => {
   expect(await world.end()).toEqual([]);
   await Promise.all([one.close(), two.close()]);
 });
+
+const folders = (dsm: Dsm, driver: string, section: readonly string[]): string =>
+  [`driver: ${driver}`, ...file(dsm).split("\n").slice(1, 8), ...section, ""].join("\n");
 
 const gibibyte = { requiredBytes: 1n << 30n };
 const make = async (name: string, connection: string, more = {}) => {
@@ -79,6 +86,25 @@ test("a volume lives: made, snapshot, restored, expanded, listed, measured, dele
   await world.controller("deleteSnapshot", { snapshotId: snapshot?.snapshotId ?? "" });
   for (const { volumeId } of [volume, restored]) await world.controller("deleteVolume", { volumeId });
   expect(one.state.remains()).toEqual([]);
+});
+
+test.each([
+  ["nfs", "nas", "/volume1/pvc-folder"],
+  ["smb", "nas", "pvc-folder"],
+])("a shared folder over %s lives as a LUN does", async (connection, server, share) => {
+  const volume = await make("pvc-folder", connection);
+  expect(volume.volumeContext).toMatchObject({ node_attach_driver: connection, server, share });
+  const { snapshot } = await world.controller("createSnapshot", { name: "snap", sourceVolumeId: volume.volumeId });
+  const source = { type: { case: "snapshot" as const, value: { snapshotId: snapshot?.snapshotId ?? "" } } };
+  const restored = await make("pvc-restored", connection, { volumeContentSource: source });
+  const more = { requiredBytes: 3n << 30n };
+  expect(
+    await world.controller("controllerExpandVolume", { volumeId: volume.volumeId, capacityRange: more }),
+  ).toMatchObject({ capacityBytes: 3n << 30n, nodeExpansionRequired: false });
+  expect(await codeOf(world.controller("deleteVolume", { volumeId: volume.volumeId }))).toBe(status.failedPrecondition);
+  await world.controller("deleteSnapshot", { snapshotId: snapshot?.snapshotId ?? "" });
+  for (const { volumeId } of [volume, restored]) await world.controller("deleteVolume", { volumeId });
+  expect([...one.state.remains(), ...two.state.remains()]).toEqual([]);
 });
 
 test("a lost answer of any request of a creation is repaired by the sidecar's repeat", async () => {

@@ -20,6 +20,8 @@ export interface DsmServer {
 export interface DsmCall {
   readonly api: string;
   readonly method: string;
+  /** Of the API; "1" when absent. */
+  readonly version?: string;
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
@@ -39,7 +41,7 @@ const loginMs = 20_000;
 const logoutMs = 3000;
 
 /** Methods that change nothing; they may be asked again when the answer was lost. */
-const reads = /^(?:list|get)/;
+const reads = /^(?:list|get|load)/;
 
 /**
  * One account of one DSM for all connections that use it. Logs in when it is first asked for something and once more when the
@@ -99,10 +101,10 @@ export class DsmClient {
   }
 
   /** Text goes quoted: DSM reads every parameter as JSON, and takes digits without quotes for a number. */
-  #sent({ api, method, params = {} }: DsmCall, session: Session, signal: AbortSignal): Promise<unknown> {
+  #sent({ api, method, version = "1", params = {} }: DsmCall, session: Session, signal: AbortSignal): Promise<unknown> {
     const given = Object.entries(params).filter(([, value]) => value !== undefined);
     const fields = Object.fromEntries(given.map(([key, value]) => [key, JSON.stringify(value)]));
-    return this.#posted("entry.cgi", { api, method, version: "1", ...fields }, session, signal);
+    return this.#posted("entry.cgi", { api, method, version, ...fields }, session, signal);
   }
 
   async #posted(

@@ -97,9 +97,23 @@ const san: Numbers = {
   [errors.targetExists]: ["already-exists", "a target of this name exists"],
 };
 
+const shares: Numbers = {
+  402: ["not-found", "the shared folder does not exist"],
+  403: ["invalid-argument", "DSM does not take a value of this request"],
+  3300: ["failed-precondition", "DSM cannot do this with the shared folder: is its volume Btrfs?"],
+  3301: ["already-exists", "a shared folder of this name exists"],
+  3309: ["resource-exhausted", "the system has as many shared folders as it can have"],
+  3328: ["unavailable", "DSM is busy with shared folders"],
+};
+
+/** Whether DSM says that there is no shared folder of this name. */
+export const isNoShare = (error: unknown): boolean =>
+  error instanceof DsmError && error.code === 402 && error.api !== authApi;
+
 const tables: readonly (readonly [api: RegExp, Numbers])[] = [
   [/^SYNO\.API\.Auth$/, login],
   [/^SYNO\.Core\.ISCSI\./, san],
+  [/^SYNO\.Core\.(?:Share|FileServ)(?:\.|$)/, shares],
 ];
 
 const codes: Readonly<Record<HttpFailure, Code>> = {

@@ -1,12 +1,11 @@
 import { factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
-import { openIscsi } from "./open.ts";
-import { synologyIscsiSchema } from "./schema.ts";
+import { NfsFolders, SmbFolders } from "./folder-share.ts";
+import { openFolders, openIscsi } from "./open.ts";
+import { synologyIscsiSchema, synologyNfsSchema, synologySmbSchema } from "./schema.ts";
 
-const onlyIscsi = 'use "synology-iscsi", or mount the share where csimux runs and use a driver for mounted shares';
-
-/** LUNs of a Synology system. */
+/** LUNs and shared folders of a Synology system. */
 export const synology: readonly DriverModule[] = [
   driverModule({
     names: ["synology-iscsi"],
@@ -18,9 +17,25 @@ export const synology: readonly DriverModule[] = [
       const { store, share } = openIscsi(identity, config);
       return new StoreDriver(identity, store, share);
     },
-    refused: {
-      "synology-nfs": ['"synology-nfs" answers no call in democratic-csi either', onlyIscsi],
-      "synology-smb": ['"synology-smb" answers no call in democratic-csi either', onlyIscsi],
+  }),
+  driverModule({
+    names: ["synology-nfs"],
+    facts: factsOf("nfs", "synology-nfs", { snapshotsNameVolume: true }),
+    schema: synologyNfsSchema,
+    open(identity, config) {
+      const { shareHost: server, namePrefix, allowedHosts: hosts, squash } = config.nfs;
+      const { space, store } = openFolders(identity, config, namePrefix);
+      return new StoreDriver(identity, store, new NfsFolders(space, { server, hosts, squash }));
+    },
+  }),
+  driverModule({
+    names: ["synology-smb"],
+    facts: factsOf("smb", "synology-smb", { snapshotsNameVolume: true }),
+    schema: synologySmbSchema,
+    open(identity, config) {
+      const { shareHost: server, namePrefix, users, groups } = config.smb;
+      const { space, store } = openFolders(identity, config, namePrefix);
+      return new StoreDriver(identity, store, new SmbFolders(space, { server, users, groups }));
     },
   }),
 ];

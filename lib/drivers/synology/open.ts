@@ -1,5 +1,8 @@
 import type { Identity } from "../module.ts";
 import { leasedDsm } from "./clients.ts";
+import { FolderSpace } from "./folder-space.ts";
+import { FolderStore } from "./folder-store.ts";
+import { Folders } from "./folders.ts";
 import { LunNames } from "./names.ts";
 import { San } from "./san.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
@@ -24,13 +27,16 @@ export interface IscsiConfig {
 
 const usualVolume = "volume1";
 
+/** Where volumes are made; old files leave the "/" out. */
+const locationOf = (synology: { readonly volume: string } | undefined): string =>
+  `/${(synology?.volume ?? usualVolume).replace(/^\//, "")}`;
+
 /** The LUNs and targets of a connection. Does no I/O. */
 export function openIscsi(identity: Identity, { httpConnection, synology, iscsi }: IscsiConfig) {
   const naming = { baseiqn: iscsi.baseiqn, prefix: iscsi.namePrefix, suffix: iscsi.nameSuffix };
   const names = new LunNames(naming, ownerOf(identity), identity.maxIdBytes);
   const san = new San(leasedDsm(serverOf(httpConnection), identity.connection));
-  const location = `/${(synology?.volume ?? usualVolume).replace(/^\//, "")}`;
-  const space = new LunSpace(identity, san, names, location);
+  const space = new LunSpace(identity, san, names, locationOf(synology));
   const templates = { identity, fixed: iscsi };
   const portals: Portals = {
     portal: iscsi.targetPortal,
@@ -38,4 +44,14 @@ export function openIscsi(identity: Identity, { httpConnection, synology, iscsi 
     interface: iscsi.interface,
   };
   return { store: new LunStore(space, templates), share: new TargetShare(space, templates, portals) };
+}
+
+/** The sections of shared folders, whatever protocol they are shared by. */
+export type FolderConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
+
+/** The shared folders of a connection. Does no I/O. */
+export function openFolders(identity: Identity, { httpConnection, synology }: FolderConfig, prefix: string) {
+  const folders = new Folders(leasedDsm(serverOf(httpConnection), identity.connection));
+  const space = new FolderSpace(identity, folders, prefix, locationOf(synology));
+  return { space, store: new FolderStore(space) };
 }

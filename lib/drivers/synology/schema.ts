@@ -1,5 +1,5 @@
 import { httpAddress, portals, somePortal } from "../../schema/connecting.ts";
-import { consistent, filled, flag, optional, record, secret, text } from "../../schema/parts.ts";
+import { consistent, filled, flag, host, list, oneOf, optional, record, secret, text } from "../../schema/parts.ts";
 import { iqnBase, shaped } from "../../schema/storage.ts";
 import { longestIqn } from "./names.ts";
 import { lunSnapshotTemplate, lunTemplate, targetTemplate } from "./sections.ts";
@@ -24,13 +24,13 @@ const synology = record(
   {
     volume: optional(
       shaped(/^\/?volume[0-9]+$/, "must be a volume of DSM such as /volume1", {
-        description: "the volume of DSM that LUNs are made on",
+        description: "the volume of DSM that volumes are made on",
         example: "/volume1",
       }),
       "/volume1",
     ),
   },
-  { description: "where LUNs are kept" },
+  { description: "where volumes are kept" },
 );
 
 const part = (description: string) =>
@@ -74,3 +74,70 @@ const iscsi = consistent(
 
 /** The sections of synology-iscsi. */
 export const synologyIscsiSchema = record({ httpConnection: http, synology: optional(synology), iscsi });
+
+const shareHost = host({ description: "the system as nodes reach it", example: "syno.example.org" });
+
+const folderPrefix = optional(
+  shaped(
+    /^[a-z0-9-]{0,8}$/,
+    'must have at most 8 small letters, digits and "-": DSM gives shared folders 32 characters',
+    {
+      description: "put in front of the name of every shared folder",
+      example: "k8s-",
+    },
+  ),
+  "",
+);
+
+const nfs = consistent(
+  record(
+    {
+      shareHost,
+      namePrefix: folderPrefix,
+      allowedHosts: list(
+        shaped(/^[A-Za-z0-9*?@.:_/-]{1,255}$/, "must be a host, an address, a network such as 10.0.0.0/24, or *", {
+          description: "a host, an address or a network",
+        }),
+        { description: "who may mount volumes: the nodes", example: ["10.0.0.0/24"] },
+      ),
+      squash: optional(
+        oneOf(["no_map", "root_admin", "root_guest", "all_admin", "all_guest"], {
+          description: "whom users of nodes become: nobody else, root becomes admin or guest, or everybody does",
+          example: "no_map",
+        }),
+        "no_map",
+      ),
+    },
+    { description: "sharing over NFS", aliases: { shareAllowedHosts: "allowedHosts" } },
+  ),
+  function* (value) {
+    if (value.allowedHosts.length === 0) yield [["allowedHosts"], "must name the nodes, or none can mount a volume"];
+  },
+);
+
+const accounts = (description: string) =>
+  optional(
+    list(filled({ description: "name of an account of DSM" }), { description, absent: "none", example: ["csi-nodes"] }),
+    [],
+  );
+
+const smb = consistent(
+  record(
+    {
+      shareHost,
+      namePrefix: folderPrefix,
+      users: accounts("users of DSM that may write to every volume; nodes log in as one of them"),
+      groups: accounts("groups of DSM whose members may write to every volume"),
+    },
+    { description: "sharing over SMB" },
+  ),
+  function* (value) {
+    if (value.users.length + value.groups.length === 0)
+      yield [["users"], 'nodes log in as somebody: give "users" or "groups"'];
+  },
+);
+
+/** The sections of synology-nfs. */
+export const synologyNfsSchema = record({ httpConnection: http, synology: optional(synology), nfs });
+/** The sections of synology-smb. */
+export const synologySmbSchema = record({ httpConnection: http, synology: optional(synology), smb });

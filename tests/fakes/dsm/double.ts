@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { Faults } from "../truenas/faults.ts";
 import { lunMethods } from "./luns.ts";
 import { DsmFailure, type Params, paramsOf } from "./params.ts";
+import { shareApis } from "./shares.ts";
 import { State } from "./state.ts";
 import { storageMethods, targetMethods } from "./targets.ts";
 
@@ -26,6 +27,7 @@ const apis: Readonly<Record<string, Readonly<Record<string, (state: State, param
   "SYNO.Core.ISCSI.LUN": lunMethods,
   "SYNO.Core.ISCSI.Target": targetMethods,
   "SYNO.Core.Storage.Volume": storageMethods,
+  ...shareApis,
 };
 
 const password = "secret-pw";

@@ -42,6 +42,27 @@ export interface Target {
   sessions: readonly { readonly iqn: string; readonly ip: string }[];
 }
 
+/** A shared folder. */
+export interface Share {
+  readonly name: string;
+  readonly location: string;
+  description: string;
+  /** In MiB. */
+  quota: number;
+  content: string | undefined;
+  /** Listings that do not show it yet. */
+  hidden: number;
+  /** Listings that show it still after its deletion; undefined while it lives. */
+  dying: number | undefined;
+  rules: readonly { readonly client: string }[];
+  permissions: readonly string[];
+  snapshots: readonly {
+    readonly time: string;
+    readonly description: string;
+    readonly content: string | undefined;
+  }[];
+}
+
 /** What goes differently on another system, and how long things take. */
 export interface Habits {
   /** The major version of DSM. */
@@ -54,6 +75,7 @@ export interface Habits {
   deletion: number;
   filesystem: "btrfs" | "ext4";
   maxLuns: number;
+  maxShares: number;
   maxTargets: number;
   maxSnapshots: number;
   /** Whether a clone gets the description it was asked for. */
@@ -65,6 +87,8 @@ export class State {
   readonly luns = new Map<string, Lun>();
   readonly snapshots = new Map<string, Snapshot>();
   readonly targets = new Map<number, Target>();
+  /** By name in small letters. */
+  readonly shares = new Map<string, Share>();
   free = 2 ** 43;
   readonly habits: Habits;
   #lunId = 0;
@@ -78,6 +102,7 @@ export class State {
       deletion: 1,
       filesystem: "btrfs",
       maxLuns: 256,
+      maxShares: 512,
       maxTargets: 256,
       maxSnapshots: 256,
       describesClones: version === 7,
@@ -103,7 +128,11 @@ export class State {
   /** What is left, in words. The name of what is being made or removed is shown without its ending. */
   remains(): readonly string[] {
     const luns = [...this.luns.values()].filter(({ dying }) => dying === undefined);
+    const shares = [...this.shares.values()].filter(({ dying }) => dying === undefined);
     return [
+      ...shares.map(({ name }) => `share ${name}`),
+      ...shares.flatMap(({ name, rules }) => rules.map(({ client }) => `rule ${name} ${client}`)),
+      ...shares.flatMap(({ snapshots }) => snapshots.map(({ description }) => `snapshot ${description}`)),
       ...luns.map(({ name }) => `lun ${name.replace(/\.new$|\.[0-9a-f]{8}\.del$/, "")}`),
       ...[...this.snapshots.values()].map(({ description }) => `snapshot ${description}`),
       ...[...this.targets.values()].map(({ iqn }) => `target ${iqn}`),

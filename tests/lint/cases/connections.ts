@@ -105,8 +105,7 @@ const section = (name: string): string => `${name}:
   dirPermissionsGroup: users
 `;
 
-const synology = `driver: synology-iscsi
-httpConnection:
+const dsm = `httpConnection:
   protocol: https
   host: dsm.example.org
   port: 5001
@@ -116,7 +115,10 @@ httpConnection:
   serialize: true
 synology:
   volume: /volume1
-iscsi:
+`;
+
+const synology = `driver: synology-iscsi
+${dsm}iscsi:
   targetPortal: dsm.example.org
   baseiqn: "iqn.2000-01.com.synology:csi."
   lunTemplate:
@@ -151,6 +153,8 @@ export const connections: Readonly<Record<string, string>> = {
   "local-hostpath":
     "driver: local-hostpath\nlocal-hostpath:\n  shareBasePath: /var/lib/csi\n  controllerBasePath: /var/lib/csi\n",
   "synology-iscsi": synology,
+  "synology-nfs": `driver: synology-nfs\n${dsm}nfs:\n  shareHost: dsm.example.org\n  allowedHosts: [10.0.0.0/24]\n`,
+  "synology-smb": `driver: synology-smb\n${dsm}smb:\n  shareHost: dsm.example.org\n  users: [csi-nodes]\n`,
   "node-manual": "driver: node-manual\n",
   objectivefs:
     'driver: objectivefs\nobjectivefs:\n  pool: csi-volumes\n  env:\n    OBJECTSTORE: "minio://"\n    ENDPOINT: https://s3.example.org\n    SECRET_KEY: correct horse\n    OBJECTIVEFS_PASSPHRASE: correct horse\n',

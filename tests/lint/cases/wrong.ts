@@ -12,7 +12,7 @@ export const connectionEdits: readonly Edit[] = [
   ["nfs-client", "driver: nfs-client", "driver: [nfs-client]", "wrong-type"],
   ["nfs-client", "driver: nfs-client", "driver: smb-client", "unknown-key"],
   ["nfs-client", "driver: nfs-client", "driver: proxy", "unknown-driver"],
-  ["nfs-client", "driver: nfs-client", "driver: synology-nfs", "unknown-driver"],
+  ["nfs-client", "driver: nfs-client", "driver: synology", "unknown-driver"],
   ["nfs-client", "driver: nfs-client", "drvier: nfs-client", "unknown-key"],
   ["nfs-client", "nfs:\n", "NFS:\n", "unknown-key"],
   ["nfs-client", "nfs:\n", "nfs: []\nx:\n", "wrong-type"],

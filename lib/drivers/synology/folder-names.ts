@@ -1,0 +1,74 @@
+import { createHash } from "node:crypto";
+import { backendName } from "../../core/name.ts";
+import type { Source } from "../driver.ts";
+
+/** DSM gives shared folders 32 characters. */
+export const longestShare = 32;
+
+/** How far a folder has come. */
+export type State = "new" | "ok" | "del";
+
+/** What the description of a folder says: DSM keeps 64 characters of it. */
+export interface Mark {
+  readonly state: State;
+  readonly owner: string;
+  /** A digest of what it was made from. */
+  readonly source: string | undefined;
+}
+
+const digest = (text: string, digits: number): string =>
+  createHash("sha256").update(text).digest("hex").slice(0, digits);
+
+const plain = /^[a-z0-9][a-z0-9-]*$/;
+const markShape = /^csimux (new|ok|del) ([0-9a-f]{10})(?: ([0-9a-f]{12}))?$/;
+
+/** How the volumes of a connection are called as shared folders, and what is written on them. */
+export class FolderNames {
+  readonly #prefix: string;
+  readonly #owner: string;
+  readonly #room: number;
+
+  /** `prefix` in small letters, at most 8 characters. */
+  constructor(prefix: string, owner: string, maxIdBytes: number) {
+    this.#prefix = prefix;
+    this.#owner = digest(owner, 10);
+    this.#room = Math.min(maxIdBytes, longestShare - prefix.length);
+  }
+
+  /** The id of a volume of this name. */
+  idOf(name: string): string {
+    if (plain.test(name) && name.length <= this.#room) return name;
+    return backendName(` ${name}`, this.#room).toLowerCase().replaceAll("_", "-");
+  }
+
+  isId(text: string): boolean {
+    return plain.test(text) && text.length <= this.#room;
+  }
+
+  /** The name of the folder. */
+  share(id: string): string {
+    return `${this.#prefix}${id}`;
+  }
+
+  /** The id of the volume that a folder of this name is; undefined for one that is none. */
+  idIn(share: string): string | undefined {
+    const id = share.startsWith(this.#prefix) ? share.slice(this.#prefix.length) : "";
+    return this.isId(id) ? id : undefined;
+  }
+
+  sourceTag({ kind, id }: Source): string {
+    return digest(`${kind} ${id}`, 12);
+  }
+
+  /** The description of a folder of this connection. */
+  mark(state: State, source: string | undefined): string {
+    return `csimux ${state} ${this.#owner}${source === undefined ? "" : ` ${source}`}`;
+  }
+
+  /** What a description says; undefined for one that this connection has not written. */
+  parse(description: string): Mark | undefined {
+    const [, state, owner, source] = markShape.exec(description) ?? [];
+    if (owner !== this.#owner) return undefined;
+    return { state: state as State, owner, source };
+  }
+}

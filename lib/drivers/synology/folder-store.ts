@@ -1,0 +1,185 @@
+import { type CapacityRange, insideRange } from "../../core/bytes.ts";
+import type { Call } from "../../core/call.ts";
+import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
+import { afterFailure, type Meaning } from "../failure.ts";
+import { pageOf } from "../pages.ts";
+import { sizeFrom } from "../sizes.ts";
+import type { Notes, VolumeStore } from "../store.ts";
+import { DsmError } from "./dsm-error.ts";
+import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
+import type { FolderAsset, FolderSpace } from "./folder-space.ts";
+import { type Folder, mebibyte } from "./folders.ts";
+import { another } from "./space.ts";
+
+/** How long a call waits for DSM, in milliseconds; sidecars wait 15 s, and repeat. */
+const patienceMs = 8000;
+
+interface Origin {
+  readonly share: string;
+  readonly snapshot: string | undefined;
+  readonly bytes: bigint;
+}
+
+/** Volumes as shared folders with a quota. The description of a folder says whose it is and how far it has come. */
+export class FolderStore implements VolumeStore<FolderAsset> {
+  readonly clonesFrom = ["volume", "snapshot"] as const;
+  readonly snapshots: FolderSnapshots;
+  readonly #space: FolderSpace;
+
+  constructor(space: FolderSpace) {
+    this.#space = space;
+    this.snapshots = new FolderSnapshots(space);
+  }
+
+  idOf(name: string): string {
+    return this.#space.names.idOf(name);
+  }
+
+  explain(error: unknown): Meaning | undefined {
+    return this.#space.explain(error);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<FolderAsset> {
+    const id = this.idOf(spec.name);
+    const folder = await this.#space.folder(id, call);
+    const standing = this.#space.asset(folder);
+    if (standing && (standing.finished || this.#withSource(standing, spec.source).source === another))
+      return this.#withSource(standing, spec.source);
+    if (folder && !this.#space.names.parse(folder.description))
+      throw this.#space.error("already-exists", `the shared folder "${folder.name}" is not one of this connection`);
+    if (folder && !standing) await this.destroy(id, call);
+    const origin = spec.source && (await this.#origin(spec.source, call));
+    const bytes = wholeMebibytes(this.#space, spec.range, origin?.bytes ?? 0n);
+    if (!standing) await this.#make(id, spec, bytes, origin, call);
+    const made = await this.#ready(id, call);
+    // A clone has the quota of its origin, or none.
+    const right = spec.source === undefined || made.bytes === bytes;
+    if (!right) await this.#space.folders.set(made.folder, { bytes }, call.signal);
+    return this.#withSource(right ? made : await this.#known(id, call), spec.source);
+  }
+
+  async find(id: string, call: Call): Promise<FolderAsset | undefined> {
+    return this.#space.asset(await this.#space.folder(id, call));
+  }
+
+  async finish(asset: FolderAsset, _notes: Notes, call: Call): Promise<FolderAsset> {
+    const description = this.#space.names.mark("ok", asset.mark.source);
+    if (!asset.finished) await this.#space.folders.set(asset.folder, { description }, call.signal);
+    return { ...(await this.#known(asset.id, call)), source: asset.source };
+  }
+
+  async refuseRemoval(asset: FolderAsset, call: Call): Promise<void> {
+    const held = await snapshotsOf(this.#space, asset, call);
+    if (held.length === 0) return;
+    throw this.#space.error(
+      "failed-precondition",
+      `volume "${asset.id}" has ${held.length} snapshot(s), which DSM removes with it; delete them first`,
+    );
+  }
+
+  async destroy(id: string, call: Call): Promise<void> {
+    const folder = await this.#space.folder(id, call);
+    if (!folder) return;
+    const { names, folders } = this.#space;
+    const mark = names.parse(folder.description);
+    if (!mark)
+      throw this.#space.error(
+        "failed-precondition",
+        `the shared folder "${folder.name}" bears no mark of this connection, so it stays; delete it in DSM if it is yours`,
+      );
+    const asset = this.#space.asset(folder);
+    if (asset) await this.refuseRemoval(asset, call);
+    // What is half-removed must never be taken for half-made.
+    if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
+    await folders.delete(folder.name, call.signal);
+    const gone = async () => ((await this.#space.folder(id, call)) ? undefined : true);
+    if (await this.#space.until(gone, patienceMs, call)) return;
+    throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; repeat the call`);
+  }
+
+  async resize(asset: FolderAsset, bytes: bigint, call: Call): Promise<FolderAsset> {
+    const whole = roundedUp(bytes);
+    await this.#space.folders.set(asset.folder, { bytes: whole }, call.signal);
+    return this.#known(asset.id, call);
+  }
+
+  available(_parameters: Context, call: Call): Promise<bigint> {
+    return this.#space.folders.free(this.#space.location, call.signal);
+  }
+
+  async list(page: PageRequest, call: Call): Promise<Page<FolderAsset>> {
+    const byId = new Map((await this.#space.volumes(call)).map(each => [each.id, each]));
+    return pageOf(
+      [...byId.keys()],
+      text => this.#space.names.isId(text),
+      page,
+      async id => byId.get(id),
+    );
+  }
+
+  async check(call: Call): Promise<void> {
+    await this.#space.folders.list(call.signal);
+    await this.#space.folders.free(this.#space.location, call.signal);
+  }
+
+  close(): Promise<void> {
+    return this.#space.folders.close();
+  }
+
+  async #make(id: string, spec: VolumeSpec, bytes: bigint, origin: Origin | undefined, call: Call): Promise<void> {
+    const { names, folders, location } = this.#space;
+    const tag = spec.source && names.sourceTag(spec.source);
+    const folder: Folder = { name: names.share(id), location, description: names.mark("new", tag), bytes };
+    try {
+      if (origin) await folders.clone(folder, origin.share, origin.snapshot, call.signal);
+      else await folders.create(folder, call.signal);
+    } catch (error) {
+      if (!(error instanceof DsmError)) throw error;
+      const undo = async () => {
+        await this.destroy(id, call);
+        return true;
+      };
+      throw await afterFailure(error, undo, this.#space, `create volume "${spec.name.slice(0, 160)}"`, call);
+    }
+  }
+
+  async #origin({ kind, id }: Source, call: Call): Promise<Origin> {
+    const missing = this.#space.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
+    if (kind === "snapshot") {
+      const taken = await this.snapshots.find(id, call);
+      if (!taken) throw missing;
+      return { share: taken.volume.folder.name, snapshot: taken.time, bytes: taken.bytes };
+    }
+    const volume = await this.find(id, call);
+    if (!volume?.finished) throw missing;
+    return { share: volume.folder.name, snapshot: undefined, bytes: volume.bytes };
+  }
+
+  async #ready(id: string, call: Call): Promise<FolderAsset> {
+    const found = await this.#space.until(() => this.find(id, call), patienceMs, call);
+    if (found) return found;
+    throw this.#space.error("aborted", `DSM is still making the shared folder of volume "${id}"; repeat the call`);
+  }
+
+  async #known(id: string, call: Call): Promise<FolderAsset> {
+    const asset = await this.find(id, call);
+    if (asset) return asset;
+    throw this.#space.error("aborted", `the shared folder of volume "${id}" is not there; repeat the call`);
+  }
+
+  /** The mark holds a digest of the source only; it tells whether it is this one. */
+  #withSource(asset: FolderAsset, wanted: Source | undefined): FolderAsset {
+    const { source: tag } = asset.mark;
+    if (tag === undefined) return asset;
+    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : another };
+  }
+}
+
+const roundedUp = (bytes: bigint): bigint => ((bytes + mebibyte - 1n) / mebibyte) * mebibyte;
+
+/** The size of a new volume in whole units of DSM's quota. Throws "out-of-range" when none of them is allowed. */
+function wholeMebibytes(space: FolderSpace, range: CapacityRange, least: bigint): bigint {
+  const bytes = roundedUp(sizeFrom(range, least));
+  if (insideRange(bytes, range)) return bytes;
+  throw space.error("out-of-range", `quotas have whole MiB: ${bytes} bytes exceed the limit of ${range.limit}`);
+}

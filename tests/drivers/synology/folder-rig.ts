@@ -1,0 +1,79 @@
+import { safeParse } from "valibot";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { NfsFolders, SmbFolders } from "../../../lib/drivers/synology/folder-share.ts";
+import { synology } from "../../../lib/drivers/synology/module.ts";
+import { openFolders } from "../../../lib/drivers/synology/open.ts";
+import { synologyNfsSchema } from "../../../lib/drivers/synology/schema.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
+import { localPorts } from "../../fakes/ports.ts";
+import { type DsmOptions, type DsmRig, identityOf, mortalAccount } from "./dsm-rig.ts";
+
+/** How the folders of a test are shared. */
+export type Protocol = "nfs" | "smb";
+
+const sections = {
+  nfs: { shareHost: "nas", namePrefix: "k8s-", allowedHosts: ["10.0.0.0/24", "10.0.1.7"] },
+  smb: { shareHost: "nas", namePrefix: "k8s-", users: ["csi-nodes"], groups: ["apps"] },
+};
+
+const httpOf = (dsm: Dsm, http: object = {}) => ({
+  ...{ protocol: "http", host: "127.0.0.1", port: dsm.port, username: "csi", password: "secret-pw" },
+  ...http,
+});
+
+/** Opens a driver as its module does. */
+export function openFolderDriver(dsm: Dsm, protocol: Protocol, options: DsmOptions = {}): Driver {
+  const module = synology.find(({ names }) => names.includes(`synology-${protocol}`));
+  if (!module?.open) throw new Error("the driver cannot be opened");
+  const file = { httpConnection: httpOf(dsm, options.http), [protocol]: sections[protocol] };
+  const parsed = safeParse(module.schema, file);
+  if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
+  const identity = { ...identityOf(options), driver: `synology-${protocol}` };
+  return module.open(identity, parsed.output as never, localPorts(localRunner({ env: {} })));
+}
+
+/** The parts of a driver, apart. */
+export function folderParts(dsm: Dsm, protocol: Protocol, options: DsmOptions = {}) {
+  const parsed = safeParse(synologyNfsSchema, { httpConnection: httpOf(dsm, options.http), nfs: sections.nfs });
+  if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
+  const { space, store } = openFolders(identityOf(options), parsed.output, "k8s-");
+  const { allowedHosts: hosts } = sections.nfs;
+  const share =
+    protocol === "nfs"
+      ? new NfsFolders(space, { server: "nas", hosts, squash: "no_map" })
+      : new SmbFolders(space, { server: "nas", users: ["csi-nodes"], groups: [] });
+  return { store, share };
+}
+
+/** A double, and drivers for its shared folders. */
+export async function folderRig(protocol: Protocol, options: DsmOptions = {}): Promise<DsmRig> {
+  const dsm = await startDsm(options.version);
+  const opened: Driver[] = [];
+  const open = (more: DsmOptions = options): Driver => {
+    const driver = openFolderDriver(dsm, protocol, more);
+    opened.push(driver);
+    return driver;
+  };
+  const shareOf = (context: Readonly<Record<string, string>>) =>
+    dsm.state.shares.get(context["share"]?.split("/").at(-1) ?? "");
+  return {
+    dsm,
+    open: () => open(),
+    dying(step, when) {
+      const { http, dead } = mortalAccount(dsm, step, when);
+      return { driver: open({ ...options, http: { ...options.http, ...http } }), dead };
+    },
+    async write({ context }, content) {
+      const share = shareOf(context);
+      if (share) share.content = content;
+    },
+    read: async ({ context }) => shareOf(context)?.content,
+    hostileSnapshots: ["@GMT+01-2025.03.23-15.17.39", "../x@GMT+01-2025.03.23-15.17.39", "pvc-1@", "pvc-1@GMT"],
+    remains: async () => dsm.state.remains(),
+    async close() {
+      await Promise.all(opened.map(driver => driver.close?.()));
+      await dsm.close();
+    },
+  };
+}

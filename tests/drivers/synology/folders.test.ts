@@ -1,0 +1,137 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { momentOf } from "../../../lib/drivers/synology/folder-snapshots.ts";
+import { driverContract } from "../../contract/driver.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { shareContract } from "../../contract/share.ts";
+import { storeContract } from "../../contract/store.ts";
+import { startDsm } from "../../fakes/dsm/double.ts";
+import type { DsmOptions, DsmRig } from "./dsm-rig.ts";
+import { mortalAccount } from "./dsm-rig.ts";
+import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
+
+const lacks = {
+  "snapshots survive their volume": "DSM removes them with their folder",
+  modify: "classes have nothing to change of a folder",
+  groupSnapshots: "DSM takes snapshots of one folder",
+};
+
+driverContract("synology-nfs", () => folderRig("nfs"), lacks);
+driverContract("synology-smb on DSM 6", () => folderRig("smb", { version: 6 }), lacks);
+
+async function partsRig(protocol: Protocol) {
+  const dsm = await startDsm();
+  const opened: ReturnType<typeof folderParts>[] = [];
+  const open = (more: DsmOptions = {}) => {
+    const parts = folderParts(dsm, protocol, more);
+    opened.push(parts);
+    return parts;
+  };
+  return {
+    open: () => open(),
+    dying(step: number, when: "before" | "after") {
+      const { http, dead } = mortalAccount(dsm, step, when);
+      return { ...open({ http }), dead };
+    },
+    remains: async () => dsm.state.remains(),
+    async close() {
+      await Promise.all(opened.map(({ store }) => store.close()));
+      await dsm.close();
+    },
+  };
+}
+
+storeContract("synology-nfs", async () => {
+  const rig = await partsRig("nfs");
+  return { ...rig, open: () => rig.open().store };
+});
+shareContract("synology-nfs", () => partsRig("nfs"));
+shareContract("synology-smb", () => partsRig("smb"));
+
+const call = callWith();
+const rigs: DsmRig[] = [];
+afterEach(async () => {
+  await Promise.all(rigs.splice(0).map(each => each.close()));
+});
+
+async function rigOf(protocol: Protocol, options: DsmOptions = {}) {
+  const rig = await folderRig(protocol, options);
+  rigs.push(rig);
+  return { rig, dsm: rig.dsm, driver: rig.open() };
+}
+
+const uuidName = "pvc-0d6f8c0e-7f3a-4a53-9d0b-1c2d3e4f5a6b";
+
+describe("shared folders", () => {
+  test("over NFS have a quota, a rule for each host, and names that DSM takes", async () => {
+    const { driver, dsm } = await rigOf("nfs");
+    const volume = await driver.create(volumeOf(uuidName), call);
+    const [share] = dsm.state.shares.values();
+    expect(share).toMatchObject({ quota: 1024, rules: [{ client: "10.0.0.0/24" }, { client: "10.0.1.7" }] });
+    expect(share?.name.length).toBeLessThanOrEqual(32);
+    expect(volume.context).toMatchObject({
+      node_attach_driver: "nfs",
+      server: "nas",
+      share: `/volume1/${share?.name}`,
+    });
+  });
+
+  test("over SMB are writable for the users and groups of the file", async () => {
+    const { driver, dsm } = await rigOf("smb");
+    const volume = await driver.create(volumeOf("pvc-1"), call);
+    expect(volume.context).toMatchObject({ node_attach_driver: "smb", server: "nas", share: "k8s-pvc-1" });
+    expect([...dsm.state.shares.values()][0]?.permissions).toEqual(["local_group apps", "local_user csi-nodes"]);
+  });
+
+  test("of people, and of other connections, are neither taken over, listed nor removed", async () => {
+    const { driver, rig, dsm } = await rigOf("nfs");
+    const other = openFolderDriver(dsm, "nfs", { identity: { connection: "c2" } });
+    await other.create(volumeOf("theirs"), call);
+    const [made] = dsm.state.shares.values();
+    if (made) dsm.state.shares.set("k8s-photos", { ...made, name: "k8s-photos", description: "holidays" });
+    const before = await rig.remains();
+    for (const id of ["photos", "theirs"]) {
+      expect(await codeOf(driver.delete(id, call))).toBe("failed-precondition");
+      expect(await codeOf(getVolume(driver, id))).toBe("not-found");
+      expect(await codeOf(driver.create(volumeOf(id), call))).toBe("already-exists");
+    }
+    expect(await volumeIds(driver)).toEqual([]);
+    expect(await rig.remains()).toEqual(before);
+    await other.close?.();
+  });
+
+  test("have whole MiB: a size is rounded up, unless its limit forbids it", async () => {
+    const { driver } = await rigOf("nfs");
+    const spec = { ...volumeOf("pvc-1"), range: { required: gib + 1n, limit: undefined } };
+    expect((await driver.create(spec, call)).bytes).toBe(gib + (1n << 20n));
+    expect(await codeOf(driver.create(volumeOf("pvc-2", gib + 1n), call))).toBe("out-of-range");
+  });
+
+  test("that are full in number are resource-exhausted, and leave nothing", async () => {
+    const { driver, rig, dsm } = await rigOf("nfs");
+    dsm.state.habits.maxShares = 0;
+    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).toBe("resource-exhausted");
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("keep snapshots that DSM's schedule took out of the listing, and their size as it was", async () => {
+    const { driver, dsm } = await rigOf("nfs");
+    await driver.create(volumeOf("pvc-1"), call);
+    const snapshot = await snapshotsOf(driver).create("snap", "pvc-1", {}, call);
+    const [share] = dsm.state.shares.values();
+    const scheduled = { time: "GMT+01-2025.03.23-15.17.39", description: "", content: undefined };
+    if (share) share.snapshots = [...share.snapshots, scheduled];
+    await driver.expand?.expand("pvc-1", { required: 4n * gib, limit: undefined }, call);
+    const page = await snapshotsOf(driver).list({ volumeId: undefined }, { token: undefined, max: 9 }, call);
+    expect(page.items).toEqual([snapshot]);
+    expect(page.items[0]?.bytes).toBe(gib);
+  });
+
+  test.each([
+    ["GMT+08-2022.01.14-19.18.29", "2022-01-14T11:18:29.000Z"],
+    ["GMT-05-2022.01.14-19.18.29", "2022-01-15T00:18:29.000Z"],
+    ["GMT+05:30-2022.01.14-19.18.29", "2022-01-14T13:48:29.000Z"],
+  ])("have snapshots called by their time: %s is %s", (time, moment) => {
+    expect(momentOf(time).toISOString()).toBe(moment);
+  });
+});

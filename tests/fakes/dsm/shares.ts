@@ -1,0 +1,141 @@
+import { DsmFailure, type Params, text } from "./params.ts";
+import type { Share, State } from "./state.ts";
+
+/** SYNO.Core.Share and what belongs to it, with their own error numbers. */
+
+type Method = (state: State, params: Params) => unknown;
+
+const info = (params: Params) => (params["shareinfo"] ?? {}) as Params;
+
+function known(state: State, name: unknown): Share {
+  const share = state.shares.get(String(name).toLowerCase());
+  if (!share || share.dying !== undefined) throw new DsmFailure(402);
+  return share;
+}
+
+function added(state: State, name: string, more: Partial<Share>): Share {
+  if (!/^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(name) || name.length > 32) throw new DsmFailure(403);
+  if (state.shares.has(name.toLowerCase())) throw new DsmFailure(3301);
+  if (state.shares.size >= state.habits.maxShares) throw new DsmFailure(3309);
+  const share: Share = {
+    ...{ name, location: "/volume1", description: "", quota: 0, content: undefined },
+    ...{ hidden: 0, dying: undefined, rules: [], permissions: [], snapshots: [], ...more },
+  };
+  if (share.description.length > 64) throw new DsmFailure(403);
+  state.shares.set(name.toLowerCase(), share);
+  return share;
+}
+
+/** DSM calls snapshots by the second; each has one of its own. */
+function freeMoment(share: Share): string {
+  for (let at = Math.floor(Date.now() / 1000); ; at++) {
+    const [day = "", time = ""] = new Date((at + 3600) * 1000).toISOString().slice(0, 19).split("T");
+    const name = `GMT+01-${day.replaceAll("-", ".")}-${time.replaceAll(":", ".")}`;
+    if (!share.snapshots.some(each => each.time === name)) return name;
+  }
+}
+
+function shows(state: State, share: Share): boolean {
+  if (share.hidden > 0) {
+    share.hidden--;
+    return false;
+  }
+  if (share.dying === undefined || share.dying-- > 0) return true;
+  state.shares.delete(share.name.toLowerCase());
+  return false;
+}
+
+const shares: Readonly<Record<string, Method>> = {
+  list: state => ({
+    shares: [...state.shares.values()]
+      .filter(each => shows(state, each))
+      .map(({ name, location, description, quota }) => ({
+        ...{ name, vol_path: location, desc: description, quota_value: quota, support_snapshot: true },
+      })),
+    total: state.shares.size,
+  }),
+  create(state, params) {
+    const { vol_path, desc, share_quota } = info(params);
+    const quota = Number(share_quota ?? 0);
+    if (quota * 2 ** 20 > state.free) throw new DsmFailure(3300);
+    added(state, text(params, "name"), { location: String(vol_path), description: String(desc ?? ""), quota });
+    return {};
+  },
+  clone(state, params) {
+    const { name_org, desc, vol_path } = info(params);
+    const origin = state.shares.get(String(name_org).toLowerCase());
+    const snapshot = origin?.snapshots.find(({ time }) => time === params["snapshot"]);
+    if (!origin || (params["snapshot"] !== undefined && !snapshot)) throw new DsmFailure(3300);
+    const { content } = snapshot ?? origin;
+    const name = text(params, "name");
+    const hidden = state.habits.cloneHidden;
+    added(state, name, { location: String(vol_path), description: String(desc ?? ""), content, hidden });
+    return { name };
+  },
+  set(state, params) {
+    const share = known(state, params["name"]);
+    const { desc, share_quota } = info(params);
+    if (desc !== undefined) share.description = String(desc);
+    if (share_quota !== undefined) share.quota = Number(share_quota);
+    return {};
+  },
+  delete(state, params) {
+    for (const name of params["name"] as readonly string[]) {
+      const share = known(state, name);
+      share.dying = state.habits.deletion;
+      share.rules = [];
+      share.snapshots = [];
+    }
+    return {};
+  },
+};
+
+const snapshots: Readonly<Record<string, Method>> = {
+  create(state, params) {
+    const share = known(state, params["name"]);
+    const { desc } = (params["snapinfo"] ?? {}) as Params;
+    const time = freeMoment(share);
+    share.snapshots = [...share.snapshots, { time, description: String(desc), content: share.content }];
+    return time;
+  },
+  list(state, params) {
+    const share = known(state, params["name"]);
+    const found = share.snapshots.map(({ time, description }) => ({ time, desc: description, lock: true }));
+    return { snapshots: found, total: found.length };
+  },
+  delete(state, params) {
+    const share = known(state, params["name"]);
+    const gone = params["snapshots"] as readonly string[];
+    share.snapshots = share.snapshots.filter(({ time }) => !gone.includes(time));
+    return [];
+  },
+};
+
+const privileges: Readonly<Record<string, Method>> = {
+  load: (state, params) => {
+    const { rules } = known(state, params["share_name"]);
+    return rules.length === 0 ? {} : { rule: rules };
+  },
+  save(state, params) {
+    known(state, params["share_name"]).rules = params["rule"] as Share["rules"];
+    return {};
+  },
+};
+
+const permissions: Readonly<Record<string, Method>> = {
+  set(state, params) {
+    const share = known(state, params["name"]);
+    const kind = text(params, "user_group_type");
+    const given = (params["permissions"] as readonly { readonly name: string }[]).map(({ name }) => `${kind} ${name}`);
+    share.permissions = [...new Set([...share.permissions, ...given])].sort();
+    return {};
+  },
+};
+
+/** The APIs by name. */
+export const shareApis = {
+  "SYNO.Core.Share": shares,
+  "SYNO.Core.Share.Snapshot": snapshots,
+  "SYNO.Core.Share.Permission": permissions,
+  "SYNO.Core.FileServ.NFS.SharePrivilege": privileges,
+};
