@@ -3,7 +3,7 @@ import { type DriverFacts, factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 import { zfsParameters, zfsTerritory } from "../zfs/facts.ts";
 import { devices, filesystems } from "../zfs/open.ts";
-import { openTrueNas } from "./open.ts";
+import { openTrueNas, type Way } from "./open.ts";
 import {
   freenasApiIscsiSchema,
   freenasApiNfsSchema,
@@ -39,63 +39,58 @@ const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datase
   least: section.datasetEnableQuotas ? leastQuota : undefined,
 });
 
+/** The four ways to share, each with its part of the file. */
+const nfs = (volumes: Way["volumes"], section: ConstructorParameters<typeof NfsShare>[1]): Way => ({
+  protocol: "nfs",
+  volumes,
+  share: site => new NfsShare(site, section),
+});
+
+const smb = (volumes: Way["volumes"], section: ConstructorParameters<typeof SmbShare>[1]): Way => ({
+  protocol: "smb",
+  volumes,
+  share: site => new SmbShare(site, section),
+});
+
+const iscsi = (volumes: Way["volumes"], section: ConstructorParameters<typeof IscsiShare>[1]): Way => ({
+  protocol: "iscsi",
+  volumes,
+  share: site => new IscsiShare(site, section),
+});
+
+const nvmeof = (volumes: Way["volumes"], section: ConstructorParameters<typeof NvmeofShare>[1]): Way => ({
+  protocol: "nvmeof",
+  volumes,
+  share: site => new NvmeofShare(site, section),
+});
+
 /** TrueNAS through its API alone. */
 const overApi: readonly DriverModule[] = [
   driverModule({
     names: names("api-nfs"),
     facts: facts("nfs"),
     schema: freenasApiNfsSchema,
-    open(identity, config, ports) {
-      const volumes = apiFilesystems(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "nfs", volumes, share: site => new NfsShare(site, config.nfs) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) =>
+      openTrueNas(identity, config, nfs(apiFilesystems(config.zfs), config.nfs), ports),
   }),
   driverModule({
     names: names("api-smb"),
     facts: facts("smb"),
     schema: freenasApiSmbSchema,
-    open(identity, config, ports) {
-      const volumes = apiFilesystems(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "smb", volumes, share: site => new SmbShare(site, config.smb) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) =>
+      openTrueNas(identity, config, smb(apiFilesystems(config.zfs), config.smb), ports),
   }),
   driverModule({
     names: names("api-iscsi"),
     facts: facts("iscsi"),
     schema: freenasApiIscsiSchema,
-    open(identity, config, ports) {
-      const volumes = devices(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "iscsi", volumes, share: site => new IscsiShare(site, config.iscsi) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) => openTrueNas(identity, config, iscsi(devices(config.zfs), config.iscsi), ports),
   }),
   driverModule({
     names: names("api-nvmeof"),
     facts: facts("nvmeof"),
     schema: freenasApiNvmeofSchema,
-    open(identity, config, ports) {
-      const volumes = devices(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "nvmeof", volumes, share: site => new NvmeofShare(site, config.nvmeof) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) => openTrueNas(identity, config, nvmeof(devices(config.zfs), config.nvmeof), ports),
   }),
 ];
 
@@ -105,57 +100,25 @@ const overSsh: readonly DriverModule[] = [
     names: names("nfs"),
     facts: facts("nfs"),
     schema: freenasNfsSchema,
-    open(identity, config, ports) {
-      const volumes = filesystems(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "nfs", volumes, share: site => new NfsShare(site, config.nfs) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) => openTrueNas(identity, config, nfs(filesystems(config.zfs), config.nfs), ports),
   }),
   driverModule({
     names: names("smb"),
     facts: facts("smb"),
     schema: freenasSmbSchema,
-    open(identity, config, ports) {
-      const volumes = filesystems(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "smb", volumes, share: site => new SmbShare(site, config.smb) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) => openTrueNas(identity, config, smb(filesystems(config.zfs), config.smb), ports),
   }),
   driverModule({
     names: names("iscsi"),
     facts: facts("iscsi"),
     schema: freenasIscsiSchema,
-    open(identity, config, ports) {
-      const volumes = devices(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "iscsi", volumes, share: site => new IscsiShare(site, config.iscsi) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) => openTrueNas(identity, config, iscsi(devices(config.zfs), config.iscsi), ports),
   }),
   driverModule({
     names: names("nvmeof"),
     facts: facts("nvmeof"),
     schema: freenasNvmeofSchema,
-    open(identity, config, ports) {
-      const volumes = devices(config.zfs);
-      return openTrueNas(
-        identity,
-        config,
-        { protocol: "nvmeof", volumes, share: site => new NvmeofShare(site, config.nvmeof) },
-        ports,
-      );
-    },
+    open: (identity, config, ports) => openTrueNas(identity, config, nvmeof(devices(config.zfs), config.nvmeof), ports),
   }),
 ];
 
