@@ -50,6 +50,15 @@ export function addServe(program: Command, host: Host): void {
       "--metrics-address <host:port>",
       "serve metrics at /metrics over HTTP; :port for every address; off by default",
     )
+    .option("--health-address <host:port>", "serve /healthz and /readyz over HTTP; off by default")
+    .option(
+      "--plugin-registration-socket <path>",
+      "make the node plugin known to kubelet on this socket, a file in its folder plugins_registry; off by default",
+    )
+    .option(
+      "--kubelet-registration-path <path>",
+      `the CSI socket as kubelet finds it on the host${byDefault("the path of --endpoint")}`,
+    )
     .option("--driver-config-file <file>", "same as --config")
     .option("--csi-name <name>", "same as --name")
     .option("--csi-mode <modes...>", "same as --mode", collect)

@@ -4,8 +4,8 @@ import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { MuxView } from "../../lib/mux/overview.ts";
 import { Ledger } from "../../lib/observe/ledger.ts";
-import { serveMetrics } from "../../lib/observe/metrics-server.ts";
 import { both, type Names, named } from "../../lib/observe/names.ts";
+import { servePages } from "../../lib/observe/page-server.ts";
 import { type Status, statusOf } from "../../lib/observe/status.ts";
 import { serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
@@ -42,8 +42,9 @@ export async function openObservation(options: ServeOptions, observed: () => Obs
     async begin(log) {
       for (const path of statusSockets(options)) closing.push(await beginStatus(path, status, log));
       if (!metrics) return;
-      const page = { contentType: metrics.contentType, text: () => metrics.text(status()) };
-      const { port, close } = await serveMetrics(metricsAddress, page);
+      const { contentType } = metrics;
+      const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });
+      const { port, close } = await servePages("metrics", metricsAddress, { "/metrics": page });
       closing.push(close);
       log.info("metrics are served", { address: `${metricsAddress.host}:${port}` });
     },

@@ -21,6 +21,9 @@ export interface ServeFlags {
   readonly nodeId?: string;
   readonly statusSocket?: string;
   readonly metricsAddress?: string;
+  readonly healthAddress?: string;
+  readonly pluginRegistrationSocket?: string;
+  readonly kubeletRegistrationPath?: string;
 }
 
 /** Which half of csimux a process is. */
@@ -44,6 +47,10 @@ export interface ServeOptions {
   readonly statusSocket: string | undefined;
   /** Where metrics are served; undefined: nowhere. */
   readonly metricsAddress: Address | undefined;
+  /** Where /healthz and /readyz are served; undefined: nowhere. */
+  readonly healthAddress: Address | undefined;
+  /** How csimux makes itself known to kubelet; undefined: another program does. */
+  readonly registration: { readonly socket: string; readonly csiSocket: string | undefined } | undefined;
 }
 
 /** A host (IPv6 in brackets) and a port. */
@@ -85,7 +92,9 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     stateDir: stateDir(flags.stateDir),
     nodeName: flags.nodeId || env["CSI_NODE_ID"] || undefined,
     statusSocket: statusSocket(flags.statusSocket),
-    metricsAddress: flags.metricsAddress === undefined ? undefined : address("--metrics-address", flags.metricsAddress),
+    metricsAddress: address("--metrics-address", flags.metricsAddress),
+    healthAddress: address("--health-address", flags.healthAddress),
+    registration: registration(flags),
   };
 }
 
@@ -125,8 +134,27 @@ function statusSocket(path: string | undefined): string | undefined {
   return path;
 }
 
+function registration({
+  pluginRegistrationSocket: socket,
+  kubeletRegistrationPath: csiSocket,
+  mode,
+  csiMode,
+}: ServeFlags) {
+  if (socket === undefined) {
+    if (csiSocket === undefined) return undefined;
+    throw new UsageError("--kubelet-registration-path belongs to --plugin-registration-socket; give both or neither");
+  }
+  if (!socket.startsWith("/")) throw new UsageError("--plugin-registration-socket is an absolute path");
+  if (csiSocket !== undefined && !csiSocket.startsWith("/"))
+    throw new UsageError("--kubelet-registration-path is an absolute path of the host");
+  if ((mode ?? csiMode) && !modes(mode ?? csiMode ?? []).has("node"))
+    throw new UsageError("--plugin-registration-socket is for nodes; this process is a controller alone (--mode)");
+  return { socket, csiSocket };
+}
+
 /** host:port, or :port for every address of the machine, as the sidecars of Kubernetes write it. */
-function address(flag: string, text: string): Address {
+function address(flag: string, text: string | undefined): Address | undefined {
+  if (text === undefined) return undefined;
   const [, host, digits] = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]*):(\d{1,5})$/.exec(text) ?? [];
   if (host === undefined || Number(digits) > 65_535)
     throw new UsageError(`${flag} is host:port or :port, not "${text}"`);

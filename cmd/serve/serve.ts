@@ -5,7 +5,7 @@ import { controllerService } from "../../lib/csi/controller.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import { groupControllerService } from "../../lib/csi/group-controller.ts";
 import { identityService } from "../../lib/csi/identity.ts";
-import { instrument } from "../../lib/csi/instrument.ts";
+import { instrument, type Observation } from "../../lib/csi/instrument.ts";
 import { nodeService } from "../../lib/csi/node.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
 import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
@@ -20,6 +20,7 @@ import { openNode } from "./node.ts";
 import { ownNode, sayMissingName } from "./node-info.ts";
 import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
+import { openPresence } from "./presence.ts";
 
 /** Largest request in bytes; CSI's own limits keep honest ones far below it. */
 const maxRequestBytes = 4 << 20;
@@ -78,29 +79,11 @@ async function start(options: ServeOptions, host: Host, log: Log) {
     view: () => (isController ? controller.overview() : undefined),
   };
   const server = new GrpcServer({ maxRequestBytes });
-  const topology = main.config.nodeTopology !== undefined;
-  const { groupSnapshots } = controller.parts;
-  const groups = async () => isController && (await controller.parts.groups());
   const watched = { log, verbose: options.logLevel === "debug", calls: observation.calls };
-  server.mount(
-    Identity,
-    instrument(
-      Identity,
-      identityService({ name: options.name, version, commit, topology, csiVersion: options.csiVersion, groups }),
-      watched,
-    ),
-  );
-  if (isController) {
-    const parts = { ...controller.parts, version: options.csiVersion };
-    server.mount(Controller, instrument(Controller, controllerService(parts), watched));
-    const offered = async () => hasGroupSnapshots(options.csiVersion) && (await groups());
-    const service = groupControllerService({ groupSnapshots, offered });
-    server.mount(GroupController, instrument(GroupController, service, watched));
-  }
-  if (modes.has("node")) {
-    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: options.csiVersion }), watched));
-  }
+  mountServices(server, options, { main, node, controller }, watched);
+  const presence = openPresence(options, log);
   const stop = async () => {
+    await presence.end();
     const stopped = await server.stop(drainMs);
     node.parts.volumes.end();
     observation.close();
@@ -113,6 +96,7 @@ async function start(options: ServeOptions, host: Host, log: Log) {
       log.info("listening", { address, name: options.name, modes: [...modes], version });
     }
     await observation.begin(log);
+    await presence.begin();
   } catch (error) {
     // Those that listen already would keep a process alive that has said it cannot start.
     await stop();
@@ -120,6 +104,36 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   }
   if (isController) controller.watch();
   return { stop };
+}
+
+interface Halves {
+  readonly main: MainFile;
+  readonly node: ReturnType<typeof openNode>;
+  readonly controller: ReturnType<typeof openController>;
+}
+
+/** The services of the modes; each call of theirs is told to `watched`. */
+function mountServices(
+  server: GrpcServer,
+  { name, modes, csiVersion }: ServeOptions,
+  { main, node, controller }: Halves,
+  watched: Observation,
+): void {
+  const { parts } = controller;
+  const topology = main.config.nodeTopology !== undefined;
+  const groups = async () => modes.has("controller") && (await parts.groups());
+  const identity = identityService({ name, version, commit, topology, csiVersion, groups });
+  server.mount(Identity, instrument(Identity, identity, watched));
+  if (modes.has("controller")) {
+    const service = controllerService({ ...parts, version: csiVersion });
+    server.mount(Controller, instrument(Controller, service, watched));
+    const offered = async () => hasGroupSnapshots(csiVersion) && (await groups());
+    const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, offered });
+    server.mount(GroupController, instrument(GroupController, groupService, watched));
+  }
+  if (modes.has("node")) {
+    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: csiVersion }), watched));
+  }
 }
 
 /** The first stop signal. Another one after it, of either kind, calls `again`. */

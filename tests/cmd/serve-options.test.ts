@@ -43,3 +43,39 @@ describe("the state folder", () => {
 
   test("is left to csimux without the flag", () => expect(options({}).stateDir).toBeUndefined());
 });
+
+describe("the addresses for metrics and health", () => {
+  test.each([
+    ["127.0.0.1:9733", { host: "127.0.0.1", port: 9733 }],
+    [":9733", { host: "[::]", port: 9733 }],
+    ["[::1]:0", { host: "[::1]", port: 0 }],
+    ["localhost:80", { host: "localhost", port: 80 }],
+  ])("%s is taken", (text, address) => {
+    expect(options({ metricsAddress: text }).metricsAddress).toEqual(address);
+    expect(options({ healthAddress: text }).healthAddress).toEqual(address);
+  });
+
+  test.each(["", "9733", "host", "host:", "host:99999", "http://host:1", "::1:80"])("%j is refused", text => {
+    expect(() => options({ metricsAddress: text })).toThrow(UsageError);
+  });
+
+  test("are none when they are not given", () => expect(options({}).metricsAddress).toBeUndefined());
+});
+
+describe("the registration with kubelet", () => {
+  test("is a socket, and the CSI socket under the path of the host", () => {
+    expect(options({}).registration).toBeUndefined();
+    expect(options({ pluginRegistrationSocket: "/r/a.sock" }).registration).toEqual({
+      socket: "/r/a.sock",
+      csiSocket: undefined,
+    });
+  });
+
+  test.each<ServeFlags>([
+    { kubeletRegistrationPath: "/a" },
+    { pluginRegistrationSocket: "" },
+    { pluginRegistrationSocket: "a.sock" },
+    { pluginRegistrationSocket: "/a.sock", kubeletRegistrationPath: "b.sock" },
+    { pluginRegistrationSocket: "/a.sock", mode: ["controller"] },
+  ])("is refused as %j", flags => expect(() => options(flags)).toThrow(UsageError));
+});

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { Ledger } from "../../lib/observe/ledger.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
-import { serveMetrics } from "../../lib/observe/metrics-server.ts";
+import { servePages } from "../../lib/observe/page-server.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 
 const facts = {
@@ -66,15 +66,15 @@ test("each connection has its state and figures, and nothing stays behind when i
 });
 
 test("the page is served at /metrics and nothing is served anywhere else", async () => {
-  const page = { contentType: "text/x", text: async () => "page\n" };
-  const server = await serveMetrics({ host: "127.0.0.1", port: 0 }, page);
+  const pages = { "/metrics": async () => ({ status: 200, contentType: "text/x", text: "page\n" }) };
+  const server = await servePages("metrics", { host: "127.0.0.1", port: 0 }, pages);
   try {
     const at = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${server.port}${path}`, init);
     const answer = await at("/metrics?x=y");
     expect([answer.status, answer.headers.get("content-type"), await answer.text()]).toEqual([200, "text/x", "page\n"]);
     expect((await at("/")).status).toBe(404);
     expect((await at("/metrics", { method: "POST", body: "x" })).status).toBe(404);
-    await expect(serveMetrics({ host: "127.0.0.1", port: server.port }, page)).rejects.toThrow("EADDRINUSE");
+    await expect(servePages("metrics", { host: "127.0.0.1", port: server.port }, pages)).rejects.toThrow("EADDRINUSE");
   } finally {
     server.close();
   }

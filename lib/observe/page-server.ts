@@ -1,0 +1,65 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { errnoOf } from "../core/errno.ts";
+import { CsiError } from "../core/errors.ts";
+
+/** How long one who asks may take to send the request, in milliseconds. */
+const requestMs = 10_000;
+
+const plain = "text/plain; charset=utf-8";
+
+/** What is answered to a GET. */
+export interface Page {
+  readonly status: number;
+  /** Plain text when absent. */
+  readonly contentType?: string;
+  readonly text: string;
+}
+
+/** Pages by path, made anew for each request. */
+export type Pages = Readonly<Record<string, () => Promise<Page>>>;
+
+/**
+ * Serves these pages over HTTP and nothing else; `port` 0 lets the system choose. Throws "failed-precondition" when the address
+ * cannot be used; `what` says in its message what it was for.
+ */
+export async function servePages(
+  what: string,
+  { host, port }: { readonly host: string; readonly port: number },
+  pages: Pages,
+): Promise<{ readonly port: number; readonly close: () => void }> {
+  const server = createServer((request, response) => void answer(pages, request, response));
+  server.requestTimeout = requestMs;
+  server.headersTimeout = requestMs;
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", cause => {
+      const why = errnoOf(cause) ?? String(cause);
+      reject(new CsiError("failed-precondition", `cannot serve ${what} on ${host}:${port}: ${why}`, { cause }));
+    });
+    server.listen(port, host.replace(/^\[|\]$/g, ""), () => resolve());
+  });
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : port,
+    close: () => {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function answer(pages: Pages, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { status, contentType = plain, text } = await pageFor(pages, request);
+  response.writeHead(status, { "Content-Type": contentType }).end(text);
+}
+
+async function pageFor(pages: Pages, { method, url = "" }: IncomingMessage): Promise<Page> {
+  const [path = ""] = url.split("?");
+  const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
+  if (method !== "GET" || !page)
+    return { status: 404, text: `csimux serves GET ${Object.keys(pages).join(" and ")} here\n` };
+  try {
+    return await page();
+  } catch {
+    return { status: 500, text: "the page could not be made\n" };
+  }
+}
