@@ -53,7 +53,7 @@ export interface ServeOptions {
   readonly registration: { readonly socket: string; readonly csiSocket: string | undefined } | undefined;
 }
 
-/** A host (IPv6 in brackets) and a port. */
+/** A host (IPv6 in brackets; empty: every address of the machine) and a port. */
 export interface Address {
   readonly host: string;
   readonly port: number;
@@ -158,7 +158,7 @@ function address(flag: string, text: string | undefined): Address | undefined {
   const [, host, digits] = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]*):(\d{1,5})$/.exec(text) ?? [];
   if (host === undefined || Number(digits) > 65_535)
     throw new UsageError(`${flag} is host:port or :port, not "${text}"`);
-  return { host: host === "" ? "[::]" : host, port: Number(digits) };
+  return { host, port: Number(digits) };
 }
 
 function modes(given: readonly string[]): ReadonlySet<Mode> {

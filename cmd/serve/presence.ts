@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
@@ -41,7 +42,7 @@ export function openPresence(options: ServeOptions, log: Log): Presence {
 function registrationOf({ name, endpoints, registration }: ServeOptions, log: Log): Registration | undefined {
   if (!registration) return undefined;
   const [own] = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
-  const csiSocket = registration.csiSocket ?? own;
+  const csiSocket = registration.csiSocket ?? (own && resolve(own));
   if (csiSocket === undefined)
     throw new CsiError(
       "failed-precondition",

@@ -19,7 +19,8 @@ export interface Page {
 export type Pages = Readonly<Record<string, () => Promise<Page>>>;
 
 /**
- * Serves these pages over HTTP and nothing else; `port` 0 lets the system choose. Throws "failed-precondition" when the address
+ * Serves these pages over HTTP and nothing else; an empty `host` is every address of the machine, IPv6 or not, `port` 0 lets the
+ * system choose. Throws "failed-precondition" when the address
  * cannot be used; `what` says in its message what it was for.
  */
 export async function servePages(
@@ -35,7 +36,8 @@ export async function servePages(
       const why = errnoOf(cause) ?? String(cause);
       reject(new CsiError("failed-precondition", `cannot serve ${what} on ${host}:${port}: ${why}`, { cause }));
     });
-    server.listen(port, host.replace(/^\[|\]$/g, ""), () => resolve());
+    if (host === "") server.listen(port, () => resolve());
+    else server.listen(port, host.replace(/^\[|\]$/g, ""), () => resolve());
   });
   const address = server.address();
   return {

@@ -47,7 +47,7 @@ describe("the state folder", () => {
 describe("the addresses for metrics and health", () => {
   test.each([
     ["127.0.0.1:9733", { host: "127.0.0.1", port: 9733 }],
-    [":9733", { host: "[::]", port: 9733 }],
+    [":9733", { host: "", port: 9733 }],
     ["[::1]:0", { host: "[::1]", port: 0 }],
     ["localhost:80", { host: "localhost", port: 80 }],
   ])("%s is taken", (text, address) => {
