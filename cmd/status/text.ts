@@ -67,14 +67,22 @@ function stateCell({ state, suspended }: ConnectionStatus, colour: boolean): Cel
   return { text, tint: colour ? word => `\x1b[${tints[state]}m${word}\x1b[0m` : undefined };
 }
 
-function groups({ groups: all }: Status): string {
+function groups({ groups: all, connections: known }: Status): string {
   if (all.length === 0) return "";
   const rows = all.map(({ name, policy, members }) => [
     visible(name),
     policy,
-    members.length === 0 ? "none" : visible(members.join(", ")),
+    members.length === 0 ? "none" : members.map(member => memberText(member, known)).join(", "),
   ]);
   return table([["GROUP", "POLICY", "MEMBERS"], ...rows]);
+}
+
+/** A member, and why it would get no new volume now. A bad or absent one stops the group, one that is suspended is passed over. */
+function memberText(name: string, known: readonly ConnectionStatus[]): string {
+  const found = known.find(each => each.name === name);
+  if (!found || found.state === "gone") return `${visible(name)} (no file)`;
+  if (found.state === "bad") return `${visible(name)} (out of service)`;
+  return found.suspended ? `${visible(name)} (suspended)` : visible(name);
 }
 
 /** What is wrong with files, and the last failures since which nothing has succeeded. */

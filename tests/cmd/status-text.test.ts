@@ -45,7 +45,7 @@ const status: Status = {
     },
     { name: "old", state: "gone", since: at(90), suspended: false, places: [], inUse: 0 },
   ],
-  groups: [{ name: "pool", policy: "spread", members: ["nas"] }],
+  groups: [{ name: "pool", policy: "spread", members: ["nas", "old", "new"] }],
   calls: [{ method: "DeleteVolume", connection: "nas", object: "v:nas/a", since: at(70) }],
   jobs: [],
 };
@@ -58,7 +58,7 @@ nas         good, suspended  60s    nfs-client  -     -        1      50s      z
 old         gone             10s    -           -     -        0      -        -
 
 GROUP  POLICY  MEMBERS
-pool   spread  nas
+pool   spread  nas (suspended), old (no file), new (no file)
 
 nas: DeleteVolume 40s ago: unavailable: no \\u001b[31mroute
 old: its file was removed; its volumes wait until it is back
