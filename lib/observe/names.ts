@@ -19,8 +19,9 @@ export function named(observer: CallObserver, names: () => Names): CallObserver 
   const met = new Set<string>();
   const admitted = (name: string | undefined, object: CallBegun["object"]): string | undefined => {
     const { single, known } = names();
-    if (single !== undefined) return object === undefined && name === undefined ? undefined : single;
-    if (name === undefined) return undefined;
+    // Ids of the only connection have no prefix.
+    if (name === undefined) return object === undefined ? undefined : single;
+    if (single !== undefined) return name === single ? single : undefined;
     if (known) return known(name) ? name : undefined;
     if (met.size < most) met.add(name);
     return met.has(name) ? name : undefined;

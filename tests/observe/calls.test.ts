@@ -25,7 +25,7 @@ describe("the names that are remembered", () => {
 
   test("is the only one where there is only one, for calls about a volume", () => {
     const names = () => ({ single: "main", known: () => true });
-    expect(told(names, [undefined, "pvc-1"], ["x", "pvc-2"], [undefined])).toEqual(["main", "main", undefined]);
+    expect(told(names, [undefined, "pvc-1"], ["x", "pvc-2"], [undefined])).toEqual(["main", undefined, undefined]);
   });
 
   test("are of a limited number where nobody knows which there are", () => {
