@@ -82,13 +82,21 @@ async function originOf(space: LunSpace, source: Source, call: Call): Promise<Or
   return { kind: "volume", lun: named.lun };
 }
 
-/** Waits until the LUN that is being made is there and free, and grows one that was made from something smaller. Throws "aborted". */
-export async function readyLun(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<void> {
+/**
+ * The LUN that is being made, once it is there and free; one that was made from something smaller is grown. Throws "aborted" when
+ * that takes too long.
+ */
+export async function readyLun(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
   const name = space.names.building(id, spec.source);
   const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
   const lun = await space.until(find, readyMs, call);
   if (!lun) throw space.error("aborted", `DSM is still making the LUN of volume "${id}"; repeat the call`);
   const wanted = spec.range.required ?? spec.range.limit;
-  if (spec.source && wanted !== undefined && wanted > lun.bytes)
-    await space.san.resizeLun(lun.uuid, wanted, call.signal);
+  if (!spec.source || wanted === undefined || wanted <= lun.bytes) return lun;
+  await space.san.resizeLun(lun.uuid, wanted, call.signal);
+  const grown = async () =>
+    (await space.san.luns(call.signal)).find(each => each.name === name && each.bytes >= wanted);
+  const larger = await space.until(grown, readyMs, call);
+  if (larger) return larger;
+  throw space.error("aborted", `DSM is still growing the LUN of volume "${id}"; repeat the call`);
 }

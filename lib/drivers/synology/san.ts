@@ -111,9 +111,9 @@ export class San {
     await this.#call(lunApi, "map_target", { uuid: lun, target_ids: [Number(target)] }, signal);
   }
 
-  /** `fields`: what a template says. */
-  async createTarget(fields: Row, name: string, iqn: string, signal: AbortSignal): Promise<void> {
-    await this.#call(targetApi, "create", { ...fields, name, iqn }, signal);
+  /** The id of the new target. `fields`: what a template says. */
+  async createTarget(fields: Row, name: string, iqn: string, signal: AbortSignal): Promise<string> {
+    return textOf((await this.#call(targetApi, "create", { ...fields, name, iqn }, signal))["target_id"]);
   }
 
   /** Success when there is none. */

@@ -42,8 +42,8 @@ export class LunStore implements VolumeStore<LunAsset> {
     if (standing?.finished) return this.#withSource(standing, spec.source);
     if (!standing) await makeLun(this.#space, this.#templates, id, spec, call);
     else if (this.#withSource(standing, spec.source).source === another) return { ...standing, source: another };
-    await readyLun(this.#space, id, spec, call);
-    return this.#withSource(await this.#known(id, call), spec.source);
+    const lun = await readyLun(this.#space, id, spec, call);
+    return this.#withSource({ ...this.#begun(id, lun), notes: standing?.notes ?? {} }, spec.source);
   }
 
   async find(id: string, call: Call): Promise<LunAsset | undefined> {
@@ -61,10 +61,11 @@ export class LunStore implements VolumeStore<LunAsset> {
     return found && this.#space.asset(found, id, targets);
   }
 
-  async finish(asset: LunAsset, _notes: Notes, call: Call): Promise<LunAsset> {
-    if (!asset.finished)
-      await this.#space.san.renameLun(asset.lun.uuid, asset.lun.name.replace(/\.new$/, ""), call.signal);
-    return { ...(await this.#known(asset.id, call)), source: asset.source };
+  async finish(asset: LunAsset, notes: Notes, call: Call): Promise<LunAsset> {
+    const name = asset.lun.name.replace(/\.new$/, "");
+    if (!asset.finished) await this.#space.san.renameLun(asset.lun.uuid, name, call.signal);
+    const lun = { ...asset.lun, name };
+    return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
   async refuseRemoval(asset: LunAsset, call: Call): Promise<void> {
@@ -120,6 +121,11 @@ export class LunStore implements VolumeStore<LunAsset> {
   #leads(named: Named, id: string, targets: readonly Target[]): boolean {
     const maker = this.#space.maker(named, targets);
     return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
+  }
+
+  /** What was just made: it leads nowhere yet. */
+  #begun(id: string, lun: Lun): LunAsset {
+    return { id, lun, name: undefined, bytes: lun.bytes, source: undefined, notes: {}, finished: false };
   }
 
   /** DSM does not keep every source; the tag in the name tells whether it is this one. */

@@ -44,10 +44,7 @@ export class TargetShare implements Share<LunAsset> {
     const fields = targetFields(this.#templates, spec.parameters, call);
     // One that leads nowhere was left by an interrupted call; its credentials may be others than those of now.
     if (standing) await this.#space.san.deleteTarget(standing.id, call.signal);
-    await this.#made(id, fields, call);
-    const target = await this.#target(id, call);
-    if (!target) throw this.#space.error("aborted", `the target of volume "${id}" is not there; repeat the call`);
-    await this.#space.san.mapLun(lun.uuid, target.id, call.signal);
+    await this.#space.san.mapLun(lun.uuid, await this.#made(id, fields, call), call.signal);
     const mapped = await this.#target(id, call);
     this.#refuseOther(id, lun.uuid, mapped);
     const made = mapped && indexOf(mapped, lun.uuid);
@@ -81,12 +78,14 @@ export class TargetShare implements Share<LunAsset> {
     return this.#space.targetOf(id, await this.#space.san.targets(call.signal));
   }
 
-  async #made(id: string, fields: object, call: Call): Promise<void> {
+  /** The id of the new target. Throws "aborted" when somebody else has just made one of this name. */
+  async #made(id: string, fields: object, call: Call): Promise<string> {
     const { names, san } = this.#space;
     try {
-      await san.createTarget({ ...fields }, names.base(id), names.iqn(id), call.signal);
+      return await san.createTarget({ ...fields }, names.base(id), names.iqn(id), call.signal);
     } catch (error) {
       if (!isAnswer(error, errors.targetExists)) throw error;
+      throw this.#space.error("aborted", `somebody else is making the target of volume "${id}"; repeat the call`);
     }
   }
 

@@ -83,6 +83,19 @@ describe("a new volume", () => {
     expect([...dsm.state.luns.values()][0]?.description).toBe("csimux:i1");
   });
 
+  test("costs nine requests, because each takes a DSM a good part of a second", async () => {
+    const { driver, dsm } = await rigOf();
+    await driver.check?.(call);
+    const before = dsm.requests.length;
+    await driver.create(volumeOf("pvc-1"), call);
+    expect(
+      dsm.requests
+        .slice(before)
+        .map(({ method }) => method)
+        .sort(),
+    ).toEqual(["list", "list", "create", "list", "list", "create", "map_target", "list", "set"].sort());
+  });
+
   test("is made as the file, the class and its secret say, attributes merged by name, null taking one away", async () => {
     const attributes = [
       { dev_attrib: "emulate_tpu", enable: 1 },
