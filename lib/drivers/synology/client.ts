@@ -127,6 +127,7 @@ export class DsmClient {
 
   async #opened(signal: AbortSignal): Promise<Session> {
     if (this.#session) return this.#session;
+    if (signal.aborted) throw new HttpError(this.where, "cancelled", "the call ended before the system was reached");
     if (this.#refused && this.#now() < this.#refused.until) throw this.#refused.error;
     this.#opening ??= this.#login().finally(() => {
       this.#opening = undefined;
@@ -180,8 +181,9 @@ function dataOf(
 function unlessAborted<T>(work: Promise<T>, where: string, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancelled = () => reject(new HttpError(where, "cancelled", "the call ended before the system was reached"));
+    // First of all, or nobody would hear of its failure, which ends the process.
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
     if (signal.aborted) return cancelled();
     signal.addEventListener("abort", cancelled, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
   });
 }

@@ -25,13 +25,13 @@ const markShape = /^csimux (new|ok|del) ([0-9a-f]{10})(?: ([0-9a-f]{12}))?$/;
 /** How the volumes of a connection are called as shared folders, and what is written on them. */
 export class FolderNames {
   readonly #prefix: string;
-  readonly #owner: string;
+  readonly #owners: readonly string[];
   readonly #room: number;
 
-  /** `prefix` in small letters, at most 8 characters. */
-  constructor(prefix: string, owner: string, maxIdBytes: number) {
+  /** `prefix` in small letters, at most 8 characters. `owners` as of LunNames. */
+  constructor(prefix: string, owners: readonly string[], maxIdBytes: number) {
     this.#prefix = prefix;
-    this.#owner = digest(owner, 10);
+    this.#owners = owners.map(owner => digest(owner, 10));
     this.#room = Math.min(maxIdBytes, longestShare - prefix.length);
   }
 
@@ -62,13 +62,13 @@ export class FolderNames {
 
   /** The description of a folder of this connection. */
   mark(state: State, source: string | undefined): string {
-    return `csimux ${state} ${this.#owner}${source === undefined ? "" : ` ${source}`}`;
+    return `csimux ${state} ${this.#owners[0]}${source === undefined ? "" : ` ${source}`}`;
   }
 
   /** What a description says; undefined for one that this connection has not written. */
   parse(description: string): Mark | undefined {
     const [, state, owner, source] = markShape.exec(description) ?? [];
-    if (owner !== this.#owner) return undefined;
+    if (owner === undefined || !this.#owners.includes(owner)) return undefined;
     return { state: state as State, owner, source };
   }
 }

@@ -6,6 +6,7 @@ import type { Asset } from "../store.ts";
 import { explainDsm } from "./dsm-error.ts";
 import { FolderNames, type Mark } from "./folder-names.ts";
 import type { Folder, Folders } from "./folders.ts";
+import { ownersOf } from "./space.ts";
 
 /** A shared folder that is a volume, or is becoming one. */
 export interface FolderAsset extends Asset {
@@ -25,7 +26,7 @@ export class FolderSpace implements Subject {
     this.connection = identity.connection;
     this.folders = folders;
     this.location = location;
-    this.names = new FolderNames(prefix, identity.instanceId ?? identity.connection, identity.maxIdBytes);
+    this.names = new FolderNames(prefix, ownersOf(identity), identity.maxIdBytes);
   }
 
   explain(error: unknown): Meaning | undefined {

@@ -41,15 +41,16 @@ export const isVolumeId = (text: string): boolean => idShape.test(text);
  */
 export class LunNames {
   readonly #naming: Naming;
-  readonly #owner: string;
+  readonly #owners: readonly string[];
   readonly #maxIdBytes: number;
   readonly #form: RegExp;
 
-  constructor(naming: Naming, owner: string, maxIdBytes: number) {
+  /** `owners`: whose volumes are this connection's; the first one is written on new ones. */
+  constructor(naming: Naming, owners: readonly string[], maxIdBytes: number) {
     const prefix = naming.prefix.toLowerCase();
     const suffix = naming.suffix.toLowerCase();
     this.#naming = { ...naming, prefix, suffix };
-    this.#owner = digest(owner, 6);
+    this.#owners = owners.map(owner => digest(owner, 6));
     const around = prefix.length + suffix.length;
     const room = Math.min(longestIqn - naming.baseiqn.length, longestLun - longestEnding) - around;
     this.#maxIdBytes = Math.min(maxIdBytes, room);
@@ -77,7 +78,7 @@ export class LunNames {
 
   /** The LUN's name when it is whole. */
   lun(id: string, source: Source | undefined): string {
-    return source ? `${this.base(id)}.c${this.#owner}${this.sourceTag(source)}` : this.base(id);
+    return source ? `${this.base(id)}.c${this.#owners[0]}${this.sourceTag(source)}` : this.base(id);
   }
 
   /** The LUN's name while it is made. */
@@ -97,7 +98,7 @@ export class LunNames {
 
   /** Whether a tag is one of this connection. */
   isOwn({ owner }: { readonly owner: string }): boolean {
-    return owner === this.#owner;
+    return this.#owners.includes(owner);
   }
 
   /** Undefined for a name that no volume of this connection can have. */

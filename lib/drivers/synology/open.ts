@@ -6,7 +6,7 @@ import { Folders } from "./folders.ts";
 import { LunNames } from "./names.ts";
 import { San } from "./san.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
-import { LunSpace, ownerOf } from "./space.ts";
+import { LunSpace, ownersOf } from "./space.ts";
 import { LunStore } from "./store.ts";
 import { type Portals, TargetShare } from "./target-share.ts";
 import type { TemplateName } from "./templates.ts";
@@ -34,7 +34,7 @@ const locationOf = (synology: { readonly volume: string } | undefined): string =
 /** The LUNs and targets of a connection. Does no I/O. */
 export function openIscsi(identity: Identity, { httpConnection, synology, iscsi }: IscsiConfig) {
   const naming = { baseiqn: iscsi.baseiqn, prefix: iscsi.namePrefix, suffix: iscsi.nameSuffix };
-  const names = new LunNames(naming, ownerOf(identity), identity.maxIdBytes);
+  const names = new LunNames(naming, ownersOf(identity), identity.maxIdBytes);
   const san = new San(leasedDsm(serverOf(httpConnection), identity.connection));
   const space = new LunSpace(identity, san, names, locationOf(synology));
   const templates = { identity, fixed: iscsi };

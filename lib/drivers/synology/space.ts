@@ -24,13 +24,16 @@ export type Maker = "this connection" | "democratic-csi" | "somebody else";
 /** Who takes snapshots for democratic-csi. */
 const original = "democratic-csi";
 
-/** Whose volumes are marked by this: the instance, else the connection. */
-export const ownerOf = ({ instanceId, connection }: Identity): string => instanceId ?? connection;
+/** Whose volumes are this connection's: its instance's, and its own from the time before it had an `instance_id`. */
+export const ownersOf = ({ instanceId, connection }: Identity): readonly [string, ...string[]] =>
+  instanceId === undefined ? [connection] : [instanceId, connection];
 
 /** What is known of one connection's LUNs: how they are called, whose they are. */
 export class LunSpace implements Subject {
   readonly connection: string;
+  /** What is written on new volumes. */
   readonly owner: string;
+  readonly #owners: readonly string[];
   readonly san: San;
   readonly names: LunNames;
   /** The volume of DSM, such as /volume1. */
@@ -40,7 +43,8 @@ export class LunSpace implements Subject {
   constructor(identity: Identity, san: San, names: LunNames, location: string) {
     this.#maxIdBytes = identity.maxIdBytes;
     this.connection = identity.connection;
-    this.owner = ownerOf(identity);
+    this.#owners = ownersOf(identity);
+    [this.owner] = ownersOf(identity);
     this.san = san;
     this.names = names;
     this.location = location;
@@ -81,7 +85,7 @@ export class LunSpace implements Subject {
   maker({ lun, tag, id }: Named, targets: readonly Target[]): Maker {
     if (tag) return this.names.isOwn(tag) ? "this connection" : "somebody else";
     const mark = parseMark(lun.description);
-    if (mark) return mark.owner === this.owner ? "this connection" : "somebody else";
+    if (mark) return this.#owners.includes(mark.owner) ? "this connection" : "somebody else";
     const target = this.targetOf(id, targets);
     return target?.mapped.some(each => each.lun === lun.uuid) ? "democratic-csi" : "somebody else";
   }

@@ -124,9 +124,10 @@ const reads = /\.(?:query|config|get_instance|get_jobs|stat|version|version_shor
 function unlessAborted<T>(work: Promise<T>, where: string, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancelled = () => reject(new HttpError(where, "cancelled", "the call ended before the server was reached"));
+    // First of all, or nobody would hear of its failure, which ends the process.
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
     if (signal.aborted) return cancelled();
     signal.addEventListener("abort", cancelled, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", cancelled));
   });
 }
 

@@ -224,11 +224,13 @@ describe("a system that cannot be used", () => {
     await client.close();
   });
 
-  test("a call whose time is over before its turn is told so", async () => {
-    const client = clientFor(await double());
+  test("a call whose time is over before its turn is told so, and nobody logs in for it", async () => {
+    const dsm = await double();
+    const client = clientFor(dsm);
     const error = await client.call("a", list, AbortSignal.abort()).catch((cause: unknown) => cause);
     expect(error).toBeInstanceOf(HttpError);
     await client.close();
+    expect(dsm.requests).toEqual([]);
   });
 
   const ports = [

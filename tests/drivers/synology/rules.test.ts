@@ -278,6 +278,18 @@ describe("a deletion", () => {
   });
 });
 
+test("volumes and clones stay a connection's own when it gets an instance_id, and are no other instance's", async () => {
+  const { driver, dsm } = await rigOf();
+  const { id } = await driver.create(volumeOf("origin"), call);
+  await driver.create(volumeOf("clone", gib, { kind: "volume", id }), call);
+  const later = openDsm(dsm, { identity: { instanceId: "cluster-1" } });
+  await later.create(volumeOf("new"), call);
+  expect(await volumeIds(later)).toEqual(["clone", "new", "origin"]);
+  const other = openDsm(dsm, { identity: { connection: "c2", instanceId: "cluster-2" } });
+  expect(await volumeIds(other)).toEqual([]);
+  await Promise.all([later.close?.(), other.close?.()]);
+});
+
 describe("an expansion", () => {
   test("of a volume that is gone is not found; one that is large enough stays as it is", async () => {
     const { driver, dsm } = await rigOf();
