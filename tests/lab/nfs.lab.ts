@@ -14,7 +14,7 @@ import { leftSince, traces } from "./traces.ts";
  */
 const mortal = "10.99.0.1";
 const mortalFlags = ["vers=3", "nolock"] as const;
-/** A server that never answers; with NFS 4 it is the kernel that waits for it. */
+/** A server that nobody has reached before it fell silent; with NFS 4 it is the kernel that waits for it. */
 const absent = "10.99.0.2";
 
 let before: ReadonlySet<string>;
@@ -46,7 +46,7 @@ beforeAll(async () => {
         `${client.includes("::") ? "[::1]" : client}:${base}/${name}`,
       ]);
   }
-  await run(["ip", "address", "add", `${mortal}/32`, "dev", "lo"]);
+  for (const address of [mortal, absent]) await run(["ip", "address", "add", `${address}/32`, "dev", "lo"]);
   const connections = {
     alive: connection("127.0.0.1", `${base}/alive`),
     six: connection("::1", `${base}/alive`),
@@ -58,7 +58,7 @@ beforeAll(async () => {
 afterAll(async () => {
   expect(await other.end()).toEqual([]);
   expect(await world.end()).toEqual([]);
-  await run(["ip", "address", "del", `${mortal}/32`, "dev", "lo"]);
+  for (const address of [mortal, absent]) await run(["ip", "address", "del", `${address}/32`, "dev", "lo"]);
   await run(["exportfs", "-ua"]);
   await rm(base, { recursive: true });
   expect(await leftSince(before)).toEqual([]);
@@ -83,11 +83,11 @@ const withFlags = (...mountFlags: readonly string[]) => ({
 const nfsMounts = async (): Promise<readonly string[]> =>
   (await readFile("/proc/self/mountinfo", "utf8")).split("\n").filter(line => / - nfs4? /.test(line));
 
-/** Nothing comes from the mortal server any more while `work` runs. */
+/** Nothing reaches the mortal servers any more while `work` runs: dropped on arrival, because a sender is told of a drop. */
 async function whileDead(work: () => Promise<void>): Promise<void> {
   await run(["nft", "add table inet dead"]);
   try {
-    await run(["nft", "add chain inet dead out { type filter hook output priority 0; }"]);
+    await run(["nft", "add chain inet dead out { type filter hook input priority 0; }"]);
     await run(["nft", `add rule inet dead out ip daddr ${mortal} drop`]);
     await run(["nft", `add rule inet dead out ip saddr ${mortal} drop`]);
     await run(["nft", `add rule inet dead out ip daddr ${absent} drop`]);
