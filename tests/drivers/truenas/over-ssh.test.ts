@@ -78,6 +78,15 @@ async function rig(way: Way, version: Version): Promise<DriverRig> {
       writeFileSync(file(volume), text);
     },
     read: async volume => (existsSync(file(volume)) ? readFileSync(file(volume), "utf8") : undefined),
+    properties: {
+      good: { compression: "zstd-3", "zfs.sync": "always" },
+      bad: [
+        { compression: "best" },
+        { mountpoint: "/etc" },
+        { sharenfs: "rw" },
+        { "democratic-csi:managed_resource": "no" },
+      ],
+    },
     hostileSnapshots: ["a@", "@a", "a@b@c", "../v@x", "-r@x"],
     remains: async () => [
       ...fake
@@ -94,8 +103,6 @@ async function rig(way: Way, version: Version): Promise<DriverRig> {
 }
 
 const lacks = {
-  groupSnapshots: "not made yet",
-  modify: "not made yet",
   "snapshots hold their volume": "a volume that is still needed is set aside",
 } as const;
 

@@ -197,7 +197,10 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
 
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
   const fields = modelled(updateModel, data, "data");
-  if (nas.elsewhere && fields.volsize !== undefined) return nas.elsewhere.grow(String(id), fields.volsize);
+  if (nas.elsewhere && fields.volsize !== undefined) {
+    nas.elsewhere.grow(String(id), fields.volsize);
+    return { id, name: id, type: "VOLUME" };
+  }
   const dataset = existing(nas, String(id), "id");
   if (fields.volsize !== undefined) checkGrowth(nas, dataset, fields.volsize, fields.force_size);
   for (const [key, raw] of Object.entries(nativeOf(fields))) {

@@ -1,5 +1,6 @@
 import { mkdirSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
+import { errnoOf } from "../../../lib/core/errno.ts";
 import { clone, create, hold, inherit, mount, promote, rename, set, snapshot } from "./change.ts";
 import { destroy } from "./destroy.ts";
 import { Failure, Pools } from "./pool.ts";
@@ -93,7 +94,8 @@ function locked(folder: string): () => void {
       mkdirSync(lock);
       return () => rmdirSync(lock);
     } catch (error) {
-      if (Date.now() > end) throw error;
+      // A folder that is gone, because its test has ended, will not come back.
+      if (errnoOf(error) !== "EEXIST" || Date.now() > end) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2);
     }
   }
