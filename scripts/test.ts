@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "./build.ts";
@@ -54,6 +54,8 @@ async function main(wanted: readonly string[]): Promise<number> {
   }
   const executable = await build();
   const folder = await mkdtemp(join(temporary(), "csimux-test-"));
+  // Some tests serve as an ordinary user, who may pass but not look.
+  await chmod(folder, 0o711);
   process.env["TMPDIR"] = folder;
   let total = nothing;
   for (const [name, part] of Object.entries(parts))

@@ -31,6 +31,7 @@ const stagingOf = (name: string): string => `${parentOf(name)}/csimux-recv-${nam
 
 /** The pools of a TrueNAS system through its API. What the server says is understood here and in the files beside it only. */
 export class ZfsApi implements Zfs {
+  readonly native = false;
   readonly #api: Api;
   readonly #reading: Reading;
   readonly #removal: Removal;
