@@ -1,10 +1,10 @@
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { Pools, type Thing } from "./pool.ts";
-import { type Result, run } from "./run.ts";
+import { locked, type Result, run } from "./run.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and what stands in the pools. */
 export interface FakeZfs {
@@ -66,7 +66,11 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
         return pools.place(thing);
       }),
     commands: () => within(pools => pools.state.log.splice(0)),
-    close: () => rm(folder, { recursive: true, force: true }),
+    async close() {
+      // Whoever is still at work would make the folder anew.
+      if (existsSync(folder)) locked(folder);
+      await rm(folder, { recursive: true, force: true });
+    },
   };
 }
 

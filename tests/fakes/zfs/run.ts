@@ -86,7 +86,7 @@ export function run(folder: string, program: string, argv: readonly string[], st
 }
 
 /** A folder that only one process can make at a time. */
-function locked(folder: string): () => void {
+export function locked(folder: string): () => void {
   const lock = join(folder, "lock");
   const end = Date.now() + 60_000;
   for (;;) {
