@@ -1,12 +1,12 @@
 import { masked } from "../../core/mask.ts";
 import { HttpError, placeOf } from "../../io/dial.ts";
+import { FairTurns } from "../../io/fair-turns.ts";
 import { ApiError, errnos, LostJob } from "./api-error.ts";
 import { connected } from "./connect.ts";
 import { Pace } from "./pace.ts";
 import { problemsIn } from "./rpc-transport.ts";
 import { type Server, secretsOf } from "./server.ts";
 import type { Transport, Version } from "./transport.ts";
-import { Turns } from "./turns.ts";
 
 /** The server runs 10 calls of a socket at once and refuses the 21st. */
 const callsAtOnce = 8;
@@ -26,7 +26,7 @@ export class Client {
   readonly #server: Server;
   readonly #events: Events | undefined;
   readonly #pace: Pace;
-  readonly #turns = new Turns(callsAtOnce);
+  readonly #turns = new FairTurns(callsAtOnce);
   #transport: Transport | undefined;
   #opening: Promise<Transport> | undefined;
   #failure: unknown;

@@ -1,6 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
 import type { VolumeSpec } from "../driver.ts";
-import { rendered } from "./template.ts";
+import { rendered } from "../template.ts";
 
 /** How targets are named after their volumes: as the blocks `iscsi:` and `nvmeof:` say. */
 export interface Naming {

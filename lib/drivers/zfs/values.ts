@@ -1,10 +1,10 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { Identity } from "../module.ts";
+import { rendered } from "../template.ts";
 import { changes } from "./mutable.ts";
 import { chosen } from "./parameters.ts";
 import type { StoreSettings } from "./settings.ts";
-import { rendered } from "./template.ts";
 import { property, refuseUnfit } from "./user-properties.ts";
 
 /** Values of new datasets by property. */

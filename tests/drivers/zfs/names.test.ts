@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { rendered } from "../../../lib/drivers/template.ts";
 import { isVolumeId, Names, snapshotId } from "../../../lib/drivers/zfs/names.ts";
-import { rendered } from "../../../lib/drivers/zfs/template.ts";
 
 const names = new Names("tank/k8s/volumes", "tank/k8s/snapshots", 123);
 

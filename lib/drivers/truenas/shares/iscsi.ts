@@ -3,7 +3,7 @@ import { CsiError } from "../../../core/errors.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
-import { rendered } from "../../zfs/template.ts";
+import { rendered } from "../../template.ts";
 import { ApiError, errnos } from "../api-error.ts";
 import { explainApi } from "../meaning.ts";
 import {

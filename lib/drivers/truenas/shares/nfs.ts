@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
-import { rendered } from "../../zfs/template.ts";
+import { rendered } from "../../template.ts";
 import { explainApi } from "../meaning.ts";
 import {
   checkService,

@@ -3,8 +3,8 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import type { Context } from "../../driver.ts";
 import type { Asset, Notes } from "../../store.ts";
+import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsAsset } from "../../zfs/asset.ts";
-import { rendered, type TemplateValues } from "../../zfs/template.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";
 

@@ -1,1 +1,0 @@
-export { FairTurns as Turns } from "../../io/fair-turns.ts";

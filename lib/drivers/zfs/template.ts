@@ -1,1 +1,0 @@
-export { rendered, type TemplateValues } from "../template.ts";
