@@ -42,7 +42,6 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
     const driver = openDriver(name, config, name === single, ports);
     return {
       name,
-      single: name === single,
       driverName: config.driver,
       family: config.module.facts.family,
       driver,

@@ -59,6 +59,11 @@ export function addServe(program: Command, host: Host): void {
       "--kubelet-registration-path <path>",
       `the CSI socket as kubelet finds it on the host${byDefault("the path of --endpoint")}`,
     )
+    .option(
+      "--alias <name=connection>",
+      "also answer to the name of a driver that was taken over, on the socket <name>.sock beside the CSI socket; ids without a prefix are that connection's; may be repeated",
+      collect,
+    )
     .option("--driver-config-file <file>", "same as --config")
     .option("--csi-name <name>", "same as --name")
     .option("--csi-mode <modes...>", "same as --mode", collect)

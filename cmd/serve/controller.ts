@@ -85,7 +85,11 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, ...parts } = openMux(connections, configured, settings);
+  const { stop, overview, standingFor, ...parts } = openMux(connections, configured, settings);
+  const offered = {
+    modifies: () => connections.anyCan("modify"),
+    groups: () => connections.anyCan("groupSnapshots"),
+  };
   const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, log))];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
@@ -97,11 +101,9 @@ export function openController(
     overview: () => overview(main.config.groups),
     /** Whether calls may name this: there is or was such a connection, or there is such a group. */
     known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
-    parts: {
-      ...parts,
-      modifies: () => connections.anyCan("modify"),
-      groups: () => connections.anyCan("groupSnapshots"),
-    },
+    parts: { ...parts, ...offered },
+    /** The same for an alias. */
+    standingFor: (connection: string) => ({ ...standingFor(connection), ...offered }),
     async close() {
       for (const each of watches) each.stop();
       await stop();

@@ -21,6 +21,8 @@ export interface Observed {
 /** Those who look at a running csimux: `csimux status` always, metrics when they were asked for. */
 export interface Observation {
   readonly calls: CallObserver;
+  /** As `calls`, for a name that stands for one connection: its ids have no prefix. */
+  readonly callsFor: (connection: string) => CallObserver;
   readonly commands: CommandObserver;
   /** Starts to answer. Throws "failed-precondition" when the metrics address cannot be used. */
   begin(log: Log): Promise<void>;
@@ -29,8 +31,8 @@ export interface Observation {
 
 /** `observed` is asked at each look, never before `begin` and the first call. */
 export async function openObservation(options: ServeOptions, observed: () => Observed): Promise<Observation> {
-  const { name, nodeName, metricsAddress } = options;
-  const facts = { name, version, commit, modes: [...options.modes], node: nodeName, started: Date.now() };
+  const { name, nodeName, metricsAddress, aliases } = options;
+  const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
   const ledger = new Ledger();
   const status = () => statusOf(facts, observed().view(), ledger);
   const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics();
@@ -38,6 +40,7 @@ export async function openObservation(options: ServeOptions, observed: () => Obs
   const closing: (() => void)[] = [];
   return {
     calls: named(calls, () => observed().names()),
+    callsFor: connection => named(calls, () => ({ ...observed().names(), single: connection })),
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
       for (const path of statusSockets(options)) closing.push(await beginStatus(path, status, log));

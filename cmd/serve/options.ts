@@ -1,5 +1,6 @@
 import { type Level, levels } from "../../lib/core/log.ts";
 import { UsageError } from "../terminal/usage-error.ts";
+import { type Alias, aliasesOf } from "./aliases.ts";
 
 /** What the command line of `serve` may hold, under commander's names. */
 export interface ServeFlags {
@@ -24,6 +25,7 @@ export interface ServeFlags {
   readonly healthAddress?: string;
   readonly pluginRegistrationSocket?: string;
   readonly kubeletRegistrationPath?: string;
+  readonly alias?: readonly string[];
 }
 
 /** Which half of csimux a process is. */
@@ -34,6 +36,8 @@ export interface ServeOptions {
   readonly endpoints: readonly string[];
   readonly config: string;
   readonly name: string;
+  /** Other names that are served too, each for one connection. */
+  readonly aliases: readonly Alias[];
   readonly modes: ReadonlySet<Mode>;
   /** [major, minor]: nothing newer is advertised. */
   readonly csiVersion: readonly [number, number];
@@ -80,10 +84,12 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
   const old = (flag: string) => env[`DEMOCRATIC_CSI_${flag}`] || undefined;
   const config = flags.config ?? flags.driverConfigFile ?? old("DRIVER_CONFIG_FILE");
   if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
+  const name = driverName("--name", flags.name ?? flags.csiName ?? old("CSI_NAME") ?? defaults.name);
   return {
     endpoints: endpoints(flags, env),
     config,
-    name: driverName(flags.name ?? flags.csiName ?? old("CSI_NAME") ?? defaults.name),
+    name,
+    aliases: aliasesOf(flags.alias ?? [], name, alias => driverName("--alias", alias)),
     modes: modes(flags.mode ?? flags.csiMode ?? [old("CSI_MODE") ?? defaults.modes]),
     csiVersion: version(env["CSI_VERSION"] || flags.csiVersion || old("CSI_VERSION") || defaults.version),
     logLevel: level(flags.logLevel ?? old("LOG_LEVEL") ?? defaults.logLevel),
@@ -116,10 +122,10 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
  * CSI GetPluginInfo: at most 63 characters, domain-name style. csi-sanity also wants a letter at both ends, but existing
  * volumes bind a cluster to the name they were made under, which may end in a digit.
  */
-function driverName(name: string): string {
+function driverName(flag: string, name: string): string {
   if (/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(name)) return name;
   throw new UsageError(
-    `--name "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,
+    `${flag} "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,
   );
 }
 

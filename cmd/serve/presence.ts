@@ -1,10 +1,9 @@
-import { resolve } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import { probe } from "../../lib/csi/probe.ts";
 import { Registration } from "../../lib/csi/registration.ts";
 import { type Page, servePages } from "../../lib/observe/page-server.ts";
+import { aliasRegistration, aliasSocket, ownSocket } from "./aliases.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** How long csimux may take to answer itself, in milliseconds. */
@@ -19,40 +18,46 @@ export interface Presence {
 
 /** Each only where it was asked for. */
 export function openPresence(options: ServeOptions, log: Log): Presence {
-  const registration = registrationOf(options, log);
+  const registrations = registrationsOf(options, log);
   let close = (): void => {};
   return {
     async begin() {
       if (options.healthAddress) {
-        const pages = healthPages(options, registration);
+        const pages = healthPages(options, registrations);
         const { host } = options.healthAddress;
         const served = await servePages("health", options.healthAddress, pages);
         close = served.close;
         log.info("health is served", { address: `${host}:${served.port}` });
       }
-      await registration?.begin();
+      for (const each of registrations) await each.begin();
     },
     async end() {
       close();
-      await registration?.end();
+      await Promise.all(registrations.map(each => each.end()));
     },
   };
 }
 
-function registrationOf({ name, endpoints, registration }: ServeOptions, log: Log): Registration | undefined {
-  if (!registration) return undefined;
-  const [own] = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
-  const csiSocket = registration.csiSocket ?? (own && resolve(own));
+/** One for the driver's own name and one for each alias: kubelet knows a driver by its name. */
+function registrationsOf({ name, aliases, endpoints, registration }: ServeOptions, log: Log): readonly Registration[] {
+  if (!registration) return [];
+  const { socket } = registration;
+  const csiSocket = registration.csiSocket ?? ownSocket(endpoints);
   if (csiSocket === undefined)
     throw new CsiError(
       "failed-precondition",
       "kubelet reaches drivers on a Unix socket alone: give --endpoint unix:///...",
     );
-  return new Registration({ name, socket: registration.socket, csiSocket }, log);
+  const others = aliases.map(alias => ({
+    name: alias.name,
+    socket: aliasRegistration(socket, alias),
+    csiSocket: aliasSocket(csiSocket, alias),
+  }));
+  return [{ name, socket, csiSocket }, ...others].map(each => new Registration(each, log.with({ driver: each.name })));
 }
 
 /** Alive: csimux answers on its own socket. Ready: kubelet has taken the driver, too, where csimux sees to that. */
-function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registration: Registration | undefined) {
+function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations: readonly Registration[]) {
   const alive = async (): Promise<Page> => {
     try {
       return (await probe(endpoint, probeMs)) ? { status: 200, text: "ok\n" } : { status: 503, text: "not ready\n" };
@@ -61,6 +66,8 @@ function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registration:
     }
   };
   const ready = async (): Promise<Page> =>
-    registration?.registered === false ? { status: 503, text: "kubelet has not taken the driver yet\n" } : alive();
+    registrations.some(each => !each.registered)
+      ? { status: 503, text: "kubelet has not taken the driver yet\n" }
+      : alive();
   return { "/healthz": alive, "/readyz": ready };
 }

@@ -1,29 +1,19 @@
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { controllerService } from "../../lib/csi/controller.ts";
-import { parseEndpoint } from "../../lib/csi/endpoint.ts";
-import { groupControllerService } from "../../lib/csi/group-controller.ts";
-import { identityService } from "../../lib/csi/identity.ts";
-import { instrument, type Observation } from "../../lib/csi/instrument.ts";
-import { nodeService } from "../../lib/csi/node.ts";
-import { GrpcServer } from "../../lib/csi/server.ts";
-import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
-import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
 import type { Host } from "../host.ts";
 import { MainFile } from "../main-file.ts";
 import { outsideOf } from "../outside.ts";
-import { commit, version } from "../version.ts";
+import { version } from "../version.ts";
+import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
+import { openDoors } from "./doors.ts";
 import { openLog } from "./logging.ts";
 import { openNode } from "./node.ts";
 import { ownNode, sayMissingName } from "./node-info.ts";
 import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
 import { openPresence } from "./presence.ts";
-
-/** Largest request in bytes; CSI's own limits keep honest ones far below it. */
-const maxRequestBytes = 4 << 20;
 
 /** How long running calls may take after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
 const drainMs = 20_000;
@@ -63,9 +53,9 @@ const shareFolder = ({ stateDir, name }: ServeOptions): string =>
 
 async function start(options: ServeOptions, host: Host, log: Log) {
   const { modes } = options;
-  const endpoints = options.endpoints.map(parseEndpoint);
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
+  refuseAliases(options.aliases, options.endpoints, main.config.single);
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, () => observed);
@@ -78,22 +68,23 @@ async function start(options: ServeOptions, host: Host, log: Log) {
     names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
     view: () => (isController ? controller.overview() : undefined),
   };
-  const server = new GrpcServer({ maxRequestBytes });
-  const watched = { log, verbose: options.logLevel === "debug", calls: observation.calls };
-  mountServices(server, options, { main, node, controller }, watched);
+  const doors = openDoors(options, { main, node, controller }, observation, log);
   const presence = openPresence(options, log);
   const stop = async () => {
     await presence.end();
-    const stopped = await server.stop(drainMs);
+    const stops = await Promise.all(doors.map(({ server }) => server.stop(drainMs)));
+    const cut = stops.reduce((sum, each) => sum + each.cut, 0);
     node.parts.volumes.end();
     observation.close();
     await controller.close();
-    return stopped;
+    return { cut };
   };
   try {
-    for (const endpoint of endpoints) {
-      const address = await server.listen(endpoint, options.socketMode);
-      log.info("listening", { address, name: options.name, modes: [...modes], version });
+    for (const { server, name, endpoints } of doors) {
+      for (const endpoint of endpoints) {
+        const address = await server.listen(endpoint, options.socketMode);
+        log.info("listening", { address, name, modes: [...modes], version });
+      }
     }
     await observation.begin(log);
     await presence.begin();
@@ -104,36 +95,6 @@ async function start(options: ServeOptions, host: Host, log: Log) {
   }
   if (isController) controller.watch();
   return { stop };
-}
-
-interface Halves {
-  readonly main: MainFile;
-  readonly node: ReturnType<typeof openNode>;
-  readonly controller: ReturnType<typeof openController>;
-}
-
-/** The services of the modes; each call of theirs is told to `watched`. */
-function mountServices(
-  server: GrpcServer,
-  { name, modes, csiVersion }: ServeOptions,
-  { main, node, controller }: Halves,
-  watched: Observation,
-): void {
-  const { parts } = controller;
-  const topology = main.config.nodeTopology !== undefined;
-  const groups = async () => modes.has("controller") && (await parts.groups());
-  const identity = identityService({ name, version, commit, topology, csiVersion, groups });
-  server.mount(Identity, instrument(Identity, identity, watched));
-  if (modes.has("controller")) {
-    const service = controllerService({ ...parts, version: csiVersion });
-    server.mount(Controller, instrument(Controller, service, watched));
-    const offered = async () => hasGroupSnapshots(csiVersion) && (await groups());
-    const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, offered });
-    server.mount(GroupController, instrument(GroupController, groupService, watched));
-  }
-  if (modes.has("node")) {
-    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: csiVersion }), watched));
-  }
 }
 
 /** The first stop signal. Another one after it, of either kind, calls `again`. */

@@ -38,9 +38,12 @@ export function statusText(status: Status, colour: boolean): string {
   return parts.filter(part => part !== "").join("\n");
 }
 
-function head({ name, version, modes, node, started, now }: Status): string {
+function head({ name, version, modes, node, started, now, aliases = [] }: Status): string {
   const on = node === undefined ? "" : ` on ${visible(node)}`;
-  return `${visible(name)}: csimux ${version}, ${modes.join(" and ")}${on}, up for ${age(started, now)}\n`;
+  const also = aliases
+    .map(each => `also ${visible(each.name)}, for the connection ${visible(each.connection)}\n`)
+    .join("");
+  return `${visible(name)}: csimux ${version}, ${modes.join(" and ")}${on}, up for ${age(started, now)}\n${also}`;
 }
 
 function connections({ connections: all, modes, now }: Status, colour: boolean): string {

@@ -22,9 +22,15 @@ export interface NodeInfo {
   readonly segments: Segments | undefined;
 }
 
+/** What the Node service does with volumes. */
+export type NodeCalls = Pick<
+  NodeVolumes,
+  "stage" | "unstage" | "publish" | "unpublish" | "stats" | "health" | "expand"
+>;
+
 /** What the Node service is made of. */
 export interface NodeParts {
-  readonly volumes: NodeVolumes;
+  readonly volumes: NodeCalls;
   /** Throws while an input of the topology is not there yet, so that registration is repeated. */
   readonly info: () => Promise<NodeInfo>;
   /** The CSI version, as [major, minor], above which nothing is advertised. */

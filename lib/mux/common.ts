@@ -14,7 +14,7 @@ export interface Common {
   readonly groups: Groups;
   readonly handles: Handles;
   readonly locks: Locks;
-  readonly jobs: Jobs;
+  readonly jobs: Pick<Jobs, "run">;
   readonly known: Known;
   readonly begun: Begun;
   readonly lookup: Lookup;

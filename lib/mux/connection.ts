@@ -5,8 +5,6 @@ import type { Place } from "../topology/place.ts";
 /** One connection file, opened. */
 export interface Connection {
   readonly name: string;
-  /** The only one, of a main file that is a connection itself: its ids have no prefix. */
-  readonly single?: boolean;
   /** The value of `driver:`. */
   readonly driverName: string;
   /** Drivers of one family understand each other's volumes; a file may not change family while its volumes exist. */

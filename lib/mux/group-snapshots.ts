@@ -6,7 +6,7 @@ import { ability, translated } from "./ability.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
-import { lockKey } from "./handles.ts";
+import { type Handles, lockKey } from "./handles.ts";
 import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
 
 /** A group snapshot as the outside sees it: all its ids are handles. */
@@ -34,7 +34,11 @@ export class GroupSnapshots {
           async () => {
             const groups = ability(opened, "groupSnapshots");
             const ids = sources.map(({ id }) => id);
-            return placedGroup(opened, await translated(opened, groups.create(name, ids, parameters, own)));
+            return placedGroup(
+              this.#common.handles,
+              opened,
+              await translated(opened, groups.create(name, ids, parameters, own)),
+            );
           },
           sources.map(lockKey),
         ),
@@ -60,7 +64,11 @@ export class GroupSnapshots {
     if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not one of this driver`);
     const ids = this.#inside(group, snapshots);
     return this.#common.connections.use(group.connection, "retry", async opened =>
-      placedGroup(opened, await translated(opened, ability(opened, "groupSnapshots").get(group.id, ids, call))),
+      placedGroup(
+        this.#common.handles,
+        opened,
+        await translated(opened, ability(opened, "groupSnapshots").get(group.id, ids, call)),
+      ),
     );
   }
 
@@ -81,12 +89,16 @@ function onlyOne(sources: readonly Handle[]): string {
   throw new CsiError("failed-precondition", text);
 }
 
-function placedGroup(connection: Connection, group: GroupSnapshot): PlacedGroup {
+function placedGroup(handles: Handles, connection: Connection, group: GroupSnapshot): PlacedGroup {
   const id = encodeGroup({ connection: connection.name, id: group.id });
   if (Buffer.byteLength(id) > maxHandleBytes)
     throw new CsiError(
       "internal",
       `connection "${connection.name}" made a group snapshot id that is too long: "${id}"`,
     );
-  return { ...group, id, snapshots: group.snapshots.map(each => snapshotOn(connection, { ...each, group: group.id })) };
+  return {
+    ...group,
+    id,
+    snapshots: group.snapshots.map(each => snapshotOn(handles, connection, { ...each, group: group.id })),
+  };
 }

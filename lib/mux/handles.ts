@@ -30,9 +30,14 @@ export class Handles {
     throw new CsiError("not-found", `${kind} "${text}" is not one of this driver (${kind[0]}:<connection>/<id>)`);
   }
 
+  /** The id of something that exists, as it is told here. */
+  of(kind: Handle["kind"], connection: string, id: string): string {
+    return connection === this.#single() && id !== "" ? id : encodeHandle({ kind, connection, id });
+  }
+
   /** The id of something new; never longer than CSI allows (drivers are told the room, so "internal" is their defect). */
   fresh(kind: Handle["kind"], connection: string, id: string): string {
-    const text = connection === this.#single() && id !== "" ? id : encodeHandle({ kind, connection, id });
+    const text = this.of(kind, connection, id);
     if (Buffer.byteLength(text) <= maxHandleBytes) return text;
     throw new CsiError(
       "internal",

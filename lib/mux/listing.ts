@@ -3,6 +3,7 @@ import { CsiError } from "../core/errors.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
+import type { Handles } from "./handles.ts";
 import type { Patience } from "./patience.ts";
 import { type PlacedSnapshot, type PlacedVolume, placedOn, snapshotOn } from "./placed.ts";
 import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
@@ -50,7 +51,7 @@ export class Listing {
   /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
   volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
     const list = async (connection: Connection, page: PageRequest, own: Call) => {
-      const found = await volumesOf(connection, page, own);
+      const found = await volumesOf(this.#common.handles, connection, page, own);
       this.#common.known.page(connection.name, page, found);
       return found;
     };
@@ -66,7 +67,7 @@ export class Listing {
     }
     if (filter.volume !== "") return this.#ofVolume(request, filter.volume, call);
     const list = (connection: Connection, page: PageRequest, own: Call) =>
-      snapshotsOf(connection, undefined, page, own);
+      snapshotsOf(this.#common.handles, connection, undefined, page, own);
     return this.#joined(request, call, { name: "snapshots", list, tokens: snapshotTokens });
   }
 
@@ -79,7 +80,13 @@ export class Listing {
     const tokens = filterTokens(handle);
     const token = request.token === "" ? undefined : tokens.read(request.token);
     return this.#common.connections.use(handle.connection, "retry", async connection => {
-      const { items, next } = await snapshotsOf(connection, handle.id, { token, max: pageOf(request.max) }, call);
+      const { items, next } = await snapshotsOf(
+        this.#common.handles,
+        connection,
+        handle.id,
+        { token, max: pageOf(request.max) },
+        call,
+      );
       return { items, next: next && tokens.write(next) };
     });
   }
@@ -90,7 +97,7 @@ export class Listing {
     const found = await this.#common.connections.use(handle.connection, "retry", async connection => {
       try {
         const snapshot = await connection.driver.snapshots?.get(handle.id, call);
-        return snapshot && snapshotOn(connection, snapshot);
+        return snapshot && snapshotOn(this.#common.handles, connection, snapshot);
       } catch (error) {
         if (error instanceof CsiError && error.code === "not-found") return undefined;
         throw error;
@@ -113,11 +120,18 @@ export class Listing {
     return this.#common.jobs.run(key, "", call, own => this.#all(request, own, kind));
   }
 
+  /** A driver that is one connection lists that one. */
+  async #names(): Promise<readonly string[]> {
+    const { connections, settings } = this.#common;
+    const { single } = settings();
+    return single === undefined ? connections.names() : [single];
+  }
+
   async #all<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
     const { tokens } = kind;
     const start = request.token === "" ? undefined : tokens.read(request.token);
     const max = pageOf(request.max);
-    const names = (await this.#common.connections.names()).filter(name => !start || name >= start.connection);
+    const names = (await this.#names()).filter(name => !start || name >= start.connection);
     const items: T[] = [];
     for (let from = 0; from < names.length; from += width) {
       // A full page still has to know whether anything follows.
@@ -180,15 +194,21 @@ export class Listing {
 }
 
 /** One page of a connection's volumes; empty when the driver cannot list. */
-async function volumesOf(connection: Connection, page: PageRequest, call: Call): Promise<Page<PlacedVolume>> {
+async function volumesOf(
+  handles: Handles,
+  connection: Connection,
+  page: PageRequest,
+  call: Call,
+): Promise<Page<PlacedVolume>> {
   const { inventory } = connection.driver;
   if (!inventory) return { items: [], next: undefined };
   const { items, next } = await inventory.list(page, call);
-  return { items: items.map(volume => placedOn(connection, volume)), next };
+  return { items: items.map(volume => placedOn(handles, connection, volume)), next };
 }
 
 /** One page of a connection's snapshots with handles; empty when the driver has none. */
 async function snapshotsOf(
+  handles: Handles,
   connection: Connection,
   volumeId: string | undefined,
   page: PageRequest,
@@ -197,5 +217,5 @@ async function snapshotsOf(
   const { snapshots } = connection.driver;
   if (!snapshots) return { items: [], next: undefined };
   const { items, next } = await snapshots.list({ volumeId }, page, call);
-  return { items: items.map(snapshot => snapshotOn(connection, snapshot)), next };
+  return { items: items.map(snapshot => snapshotOn(handles, connection, snapshot)), next };
 }

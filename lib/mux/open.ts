@@ -28,6 +28,17 @@ export interface PatienceTimes {
 
 const usual: PatienceTimes = { look: 10_000, capacity: 5_000 };
 
+/** Work under other ids is other work: its answer must not go to who asked under the names of another driver. */
+const alone = (common: Common, connection: string): Common => ({
+  ...common,
+  handles: new Handles(
+    () => connection,
+    () => connection,
+  ),
+  jobs: { run: (key, ...rest) => common.jobs.run(`${key} (under a name of its own)`, ...rest) },
+  settings: () => ({ ...common.settings(), legacyConnection: connection, single: connection }),
+});
+
 /** The router over these connections and groups, whole. `stop` aborts what is running and waits for it to end. */
 export function openMux(
   connections: Connections,
@@ -35,6 +46,7 @@ export function openMux(
   settings: () => MuxSettings,
   { look, capacity }: PatienceTimes = usual,
 ) {
+  const jobs = new Jobs();
   const common: Common = {
     connections,
     groups: new Groups(connections, configured),
@@ -43,7 +55,7 @@ export function openMux(
       () => settings().single,
     ),
     locks: new Locks(),
-    jobs: new Jobs(),
+    jobs,
     known: new Known(),
     begun: new Begun(),
     lookup: new Lookup(new Patience(look)),
@@ -51,14 +63,22 @@ export function openMux(
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
   const space = new FreeSpace(new Patience(capacity), common.known);
+  const parts = (own: Common) => ({
+    volumes: new Volumes(own, space),
+    snapshots: new Snapshots(own),
+    listing: new Listing(own, new Patience(look)),
+    capacity: new Capacity(own, space),
+    groupSnapshots: new GroupSnapshots(own),
+  });
   return {
-    volumes: new Volumes(common, space),
-    snapshots: new Snapshots(common),
-    listing: new Listing(common, new Patience(look)),
-    capacity: new Capacity(common, space),
-    groupSnapshots: new GroupSnapshots(common),
+    ...parts(common),
+    /**
+     * The same for a driver's name that stands for one connection: classes need not name it, ids without a prefix are its own, and
+     * new ones have none. Locks are shared with all others, so nobody works on a volume under two names at once.
+     */
+    standingFor: (connection: string) => parts(alone(common, connection)),
     /** As the function of this name, for these groups. */
-    overview: (groups: ReadonlyMap<string, Group>) => overview(common, groups, settings().policy.prefix),
-    stop: () => common.jobs.stop(),
+    overview: (groups: ReadonlyMap<string, Group>) => overview({ ...common, jobs }, groups, settings().policy.prefix),
+    stop: () => jobs.stop(),
   };
 }

@@ -1,11 +1,12 @@
 import type { Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import { encodeGroup, encodeHandle, type Handle } from "../core/handle.ts";
+import { encodeGroup, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Snapshot, Source, Volume } from "../drivers/driver.ts";
 import { type Demand, type PlacementPolicy, segmentsOf } from "../topology/place.ts";
 import type { Connection } from "./connection.ts";
+import type { Handles } from "./handles.ts";
 
 /** A volume as the outside sees it: its id and that of its source are handles, and it has places. */
 export interface PlacedVolume extends Volume {
@@ -42,34 +43,35 @@ export interface Creation {
 export interface MuxSettings {
   readonly policy: PlacementPolicy;
   readonly legacyConnection: string | undefined;
-  /** The only connection, where the main file is one itself: classes need not name it, and ids have no prefix. */
+  /**
+   * The only connection, where the main file is one itself or the driver's name stands for one: classes need not name it, and ids
+   * have no prefix.
+   */
   readonly single: string | undefined;
   /** What an unfiltered listing does about a connection that cannot answer: fail, or leave it out. */
   readonly listing: "complete" | "partial";
 }
 
-/** The CSI id of what a driver calls `id`: its own where the connection is the only one. */
-const handleOn = ({ name, single }: Connection, kind: Handle["kind"], id: string): string =>
-  single ? id : encodeHandle({ kind, connection: name, id });
-
 /** A driver's snapshot with its handles and the places of its connection, where alone volumes can be made from it. */
-export function snapshotOn(connection: Connection, snapshot: Snapshot): PlacedSnapshot {
+export function snapshotOn(handles: Handles, connection: Connection, snapshot: Snapshot): PlacedSnapshot {
+  const { name } = connection;
   return {
     ...snapshot,
-    id: handleOn(connection, "snapshot", snapshot.id),
-    volumeId: handleOn(connection, "volume", snapshot.volumeId),
-    group: snapshot.group && encodeGroup({ connection: connection.name, id: snapshot.group }),
+    id: handles.of("snapshot", name, snapshot.id),
+    volumeId: handles.of("volume", name, snapshot.volumeId),
+    group: snapshot.group && encodeGroup({ connection: name, id: snapshot.group }),
     places: connection.places.map(segmentsOf),
   };
 }
 
 /** A driver's volume with its handle and the places of its connection. */
-export function placedOn(connection: Connection, volume: Volume): PlacedVolume {
+export function placedOn(handles: Handles, connection: Connection, volume: Volume): PlacedVolume {
+  const { name } = connection;
   const { source: from } = volume;
-  const source = from && { kind: from.kind, id: handleOn(connection, from.kind, from.id) };
+  const source = from && { kind: from.kind, id: handles.of(from.kind, name, from.id) };
   return {
     ...volume,
-    id: handleOn(connection, "volume", volume.id),
+    id: handles.of("volume", name, volume.id),
     source,
     places: connection.places.map(segmentsOf),
   };

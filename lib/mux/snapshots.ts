@@ -46,7 +46,11 @@ export class Snapshots {
   async get(text: string, call: Call): Promise<PlacedSnapshot> {
     const handle = this.#common.handles.known(text, "snapshot");
     return this.#common.connections.use(handle.connection, "retry", async connection =>
-      snapshotOn(connection, await translated(connection, ability(connection, "snapshots").get(handle.id, call))),
+      snapshotOn(
+        this.#common.handles,
+        connection,
+        await translated(connection, ability(connection, "snapshots").get(handle.id, call)),
+      ),
     );
   }
 
@@ -73,7 +77,10 @@ export class Snapshots {
       place(connection.places, demand, { ...this.#common.settings().policy, honourPreferred: "off" });
       const made = await translated(connection, snapshots.create(name, source.id, parameters, call));
       this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
-      return { ...snapshotOn(connection, made), id: this.#common.handles.fresh("snapshot", from, made.id) };
+      return {
+        ...snapshotOn(this.#common.handles, connection, made),
+        id: this.#common.handles.fresh("snapshot", from, made.id),
+      };
     });
   }
 

@@ -29,7 +29,13 @@ export class Volumes {
 
   /** CreateVolume. Topology is decided before anything is made; an equal volume that exists is returned. */
   async create(request: CreateRequest, call: Call): Promise<PlacedVolume> {
-    const named = request.parameters["connection"] || this.#common.settings().single;
+    const { single } = this.#common.settings();
+    const named = request.parameters["connection"] || single;
+    if (single !== undefined && named !== single)
+      throw new CsiError(
+        "failed-precondition",
+        `the class names "${named}", but this driver is the connection "${single}" alone`,
+      );
     if (!named) {
       throw new CsiError(
         "invalid-argument",
@@ -63,7 +69,7 @@ export class Volumes {
   async get(text: string, call: Call): Promise<PlacedVolume> {
     const handle = this.#common.handles.known(text, "volume");
     return this.#common.connections.use(handle.connection, "retry", async connection =>
-      placedOn(connection, await ability(connection, "reading").get(handle.id, call)),
+      placedOn(this.#common.handles, connection, await ability(connection, "reading").get(handle.id, call)),
     );
   }
 

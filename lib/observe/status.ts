@@ -8,6 +8,8 @@ export interface ProcessFacts {
   readonly commit: string;
   readonly modes: readonly string[];
   readonly node: string | undefined;
+  /** Other names that it answers to, each for one connection. */
+  readonly aliases?: readonly { readonly name: string; readonly connection: string }[];
   /** When it started (Date.now()). */
   readonly started: number;
 }
@@ -46,6 +48,7 @@ export interface Status {
   readonly commit: string;
   readonly modes: readonly string[];
   readonly node?: string | undefined;
+  readonly aliases?: ProcessFacts["aliases"];
   readonly started: string;
   readonly now: string;
   readonly connections: readonly ConnectionStatus[];

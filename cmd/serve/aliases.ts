@@ -1,0 +1,79 @@
+import { dirname, join, resolve } from "node:path";
+import { CsiError } from "../../lib/core/errors.ts";
+import { connectionNameForm, encodeHandle, isConnectionName, parseHandle } from "../../lib/core/handle.ts";
+import { parseEndpoint } from "../../lib/csi/endpoint.ts";
+import type { NodeCalls } from "../../lib/csi/node.ts";
+import { UsageError } from "../terminal/usage-error.ts";
+
+/** Another name that the process answers to, and the connection that this name stands for: a driver that was taken over. */
+export interface Alias {
+  readonly name: string;
+  readonly connection: string;
+}
+
+/** What `--alias` says. `checked` throws UsageError for what is no driver name. */
+export function aliasesOf(given: readonly string[], main: string, checked: (name: string) => string): readonly Alias[] {
+  const names = new Set([main]);
+  return given.map(text => {
+    const [name = "", connection = "", ...more] = text.split("=");
+    if (more.length > 0 || !isConnectionName(connection))
+      throw new UsageError(
+        `--alias is <old driver name>=<connection>, not "${text}"; a connection is ${connectionNameForm}`,
+      );
+    checked(name);
+    if (names.has(name)) throw new UsageError(`--alias "${text}": the name "${name}" is taken already`);
+    names.add(name);
+    return { name, connection };
+  });
+}
+
+/** The first Unix socket of these endpoints as an absolute path; undefined for a process that listens on TCP alone. */
+export function ownSocket(endpoints: readonly string[]): string | undefined {
+  const [own] = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
+  return own && resolve(own);
+}
+
+/** The CSI socket of an alias: beside that of csimux, under the name of the alias. */
+export const aliasSocket = (csiSocket: string, { name }: Alias): string => join(dirname(csiSocket), `${name}.sock`);
+
+/** The registration socket of an alias, in the same folder of kubelet. */
+export const aliasRegistration = (socket: string, { name }: Alias): string => join(dirname(socket), `${name}-reg.sock`);
+
+/** Throws "failed-precondition" where an alias cannot be served: it needs a folder for its socket, and a connection that there can be. */
+export function refuseAliases(
+  aliases: readonly Alias[],
+  endpoints: readonly string[],
+  single: string | undefined,
+): void {
+  const [first] = aliases;
+  if (first === undefined) return;
+  if (ownSocket(endpoints) === undefined)
+    throw new CsiError("failed-precondition", "--alias needs a Unix socket: give --endpoint unix:///...");
+  const wrong = single === undefined ? undefined : aliases.find(({ connection }) => connection !== single);
+  if (wrong)
+    throw new CsiError(
+      "failed-precondition",
+      `the main file configures one driver, which is the connection "${single}": write --alias ${wrong.name}=${single}`,
+    );
+}
+
+/**
+ * The volumes of this node for who calls them by ids without a prefix: they are kept under their whole handles, so that a volume is
+ * the same one under whatever name it is asked for, and equal ids of two connections are two volumes.
+ */
+export function unprefixed(volumes: NodeCalls, connection: string): NodeCalls {
+  const whole = <T extends { readonly volumeId: string }>(request: T): T => {
+    const { volumeId } = request;
+    if (volumeId === "" || parseHandle(volumeId, "volume")) return request;
+    return { ...request, volumeId: encodeHandle({ kind: "volume", connection, id: volumeId }) };
+  };
+  return {
+    stage: (request, call) => volumes.stage(whole(request), call),
+    unstage: (request, call) => volumes.unstage(whole(request), call),
+    publish: (request, call) => volumes.publish(whole(request), call),
+    unpublish: (request, call) => volumes.unpublish(whole(request), call),
+    stats: (request, call) => volumes.stats(whole(request), call),
+    health: (request, call) => volumes.health(whole(request), call),
+    expand: (request, least, call) => volumes.expand(whole(request), least, call),
+  };
+}
