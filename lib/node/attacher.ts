@@ -97,6 +97,11 @@ export interface Attacher {
    */
   readonly detach?: (attachment: Attachment, others: readonly Attachment[], call: Call) => Promise<void>;
   /**
+   * Opens again the ways to an attached volume that are lost, such as a session that the network was gone from for too long,
+   * as far as that takes no secrets of a call. Says what it opened; nothing where all is well. Absent where nothing is held open.
+   */
+  readonly restore?: (attachment: Attachment, call: Call) => Promise<readonly string[]>;
+  /**
    * Makes the node see that a volume grew, and waits until it has `least` bytes, if given. Returns what it has. Throws
    * "unavailable" when it does not get there in time. Absent when nothing on the node depends on the size.
    */

@@ -39,9 +39,12 @@ export async function measured(
   }
 }
 
-/** A file system that turned itself read-only: ext4 does so after an error (ext4(5), errors=remount-ro). */
+/** Whether a file system turned itself read-only: ext4 does so after an error (ext4(5), errors=remount-ro). */
+export const readOnlyByItself = (mount: Mount, record: StageRecord): boolean =>
+  mount.readOnly && !record.flags.includes("ro");
+
 function readOnly(mount: Mount | undefined, record: StageRecord | undefined): Adverse | undefined {
-  if (!mount?.readOnly || !record || record.flags.includes("ro")) return undefined;
+  if (!mount || !record || !readOnlyByItself(mount, record)) return undefined;
   const message = `the file system at ${mount.at} has become read-only, mostly after an error; look into the kernel's log`;
   return { status: "degraded", reason: "ReadOnlyFileSystem", message };
 }

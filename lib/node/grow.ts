@@ -2,8 +2,9 @@ import type { Call } from "../core/call.ts";
 import type { Turns } from "../io/turns.ts";
 import { type Attachers, attacherOf } from "./attachers.ts";
 import type { Disks } from "./disks.ts";
+import { inTurn } from "./in-turn.ts";
 import type { StageRecord } from "./records.ts";
-import { inTurn, isReadOnly } from "./stage.ts";
+import { isReadOnly } from "./stage.ts";
 
 /** The work of NodeExpandVolume. The caller holds the volume. */
 export class Growing {

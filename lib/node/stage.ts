@@ -7,13 +7,14 @@ import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
 import { Draft, isRepeated } from "./draft.ts";
 import { removeEntry } from "./entries.ts";
 import { bindFlags } from "./flags.ts";
+import { inTurn } from "./in-turn.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { Mounts } from "./mounts.ts";
 import { withAllFlags } from "./options.ts";
 import { isOwn, live, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
 import { blockFile, isTarget, lastingContext, type Records, type StageRecord, stagedAt } from "./records.ts";
-import type { Context, StageRequest, UnstageRequest } from "./requests.ts";
+import type { StageRequest, UnstageRequest } from "./requests.ts";
 import type { Showing } from "./show.ts";
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
@@ -80,18 +81,6 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
 }
 
 const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
-
-/** Works on what the volume shares with others when no other volume does; at once where it shares nothing. */
-export function inTurn<T>(
-  turns: Turns,
-  attacher: Attacher,
-  context: Context,
-  call: Call,
-  work: () => Promise<T>,
-): Promise<T> {
-  const name = attacher.lockOf?.(context);
-  return name === undefined ? work() : turns.take(name, call.signal, work);
-}
 
 /** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
 export class Staging {

@@ -9,20 +9,23 @@ import { type Adverse, type Measured, measured } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
 import { Mounts } from "./mounts.ts";
+import { Orphans } from "./orphans.ts";
 import { isOwn } from "./ownership.ts";
 import { checkedPath, normalPath, realPlace } from "./paths.ts";
 import { Publishing } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
 import { Records, type StageRecord, stagedAt } from "./records.ts";
 import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, UnstageRequest } from "./requests.ts";
+import { Restoring } from "./restoring.ts";
 import { Showing } from "./show.ts";
 import { Staging } from "./stage.ts";
 import { sizeOnly, Usages } from "./usage.ts";
+import { Watching } from "./watching.ts";
 
 /** How long the beginning may take, in milliseconds: the node is not served before. */
 const beginMs = 10_000;
 
-/** How often staged shares are looked at, in milliseconds. */
+/** How often staged volumes are looked at, in milliseconds. */
 const careMs = 60_000;
 
 /** What the node side needs from outside. */
@@ -62,7 +65,6 @@ export class NodeVolumes {
     this.#disks = disks;
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
-    this.#care = new Care(this.#mounts, this.#records);
     this.#staging = new Staging(
       attachers,
       this.#mounts,
@@ -74,9 +76,14 @@ export class NodeVolumes {
     this.#publishing = new Publishing(attachers, this.#mounts, this.#records, disks);
     this.#growing = new Growing(attachers, disks, turns);
     this.#usages = new Usages(runner);
+    this.#care = new Care([
+      new Watching(this.#mounts, this.#records, disks),
+      new Restoring(attachers, this.#records, turns),
+      new Orphans(this.#mounts, this.#records, (request, call) => this.unstage(request, call)),
+    ]);
   }
 
-  /** To be called once, before anything else: what an ended process left is put right or logged, and shares are watched. Never throws. */
+  /** To be called once, before anything else: what an ended process left is put right or logged, and staged volumes are looked after. Never throws. */
   async begin(log: Log): Promise<void> {
     await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(beginMs));
     this.#care.start(careMs, log);

@@ -1,4 +1,4 @@
-import { mkdir, readdir, rmdir, symlink, unlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rmdir, symlink, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { exists } from "../../scripts/exists.ts";
 import { run, waitFor } from "./run.ts";
@@ -55,6 +55,13 @@ export async function makeTarget(zvols: readonly string[], chap: Chap = {}): Pro
   for (const [name, value] of Object.entries(attributes)) await writeFile(`${group}/attrib/${name}`, value);
   for (const [name, value] of Object.entries(chap)) await writeFile(`${group}/auth/${name}`, value);
   await writeFile(`${group}/enable`, "1");
+}
+
+/** Takes a target away from its initiators, whose sessions end, or gives it back. */
+export async function switchTarget(on: boolean): Promise<void> {
+  const wanted = on ? "1" : "0";
+  // The kernel refuses to be told what it does already.
+  if ((await readFile(`${group}/enable`, "utf8")).trim() !== wanted) await writeFile(`${group}/enable`, wanted);
 }
 
 /** Removes the target, what is logged in to it or not. */

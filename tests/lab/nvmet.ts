@@ -38,6 +38,16 @@ export async function makeSubsystem(zvols: readonly string[], addresses: readonl
 export const resized = (nsid: number): Promise<void> =>
   writeFile(`${subsystem}/namespaces/${nsid}/revalidate_size`, "1");
 
+/** Takes a namespace away from whoever sees it, or gives it back. */
+export const switchNamespace = (nsid: number, on: boolean): Promise<void> =>
+  writeFile(`${subsystem}/namespaces/${nsid}/enable`, on ? "1" : "0");
+
+/** What makes the subsystem reachable at its address of this index: a link, which may be removed and made again. */
+export const subsystemLink = (index: number): { readonly link: string; readonly to: string } => ({
+  link: `${root}/ports/${firstPort + index}/subsystems/${nqn}`,
+  to: subsystem,
+});
+
 /** Removes the subsystem, whoever is connected to it. */
 export async function removeSubsystem(): Promise<void> {
   const ports = (await readdir(`${root}/ports`)).filter(name => Number(name) >= firstPort);

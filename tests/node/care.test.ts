@@ -3,6 +3,7 @@ import { shareAttachers } from "../../lib/node/attachers.ts";
 import { Care } from "../../lib/node/care.ts";
 import { Mounts } from "../../lib/node/mounts.ts";
 import { Records } from "../../lib/node/records.ts";
+import { Watching } from "../../lib/node/watching.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 
@@ -20,7 +21,7 @@ function world() {
   const { runner } = mount;
   const node = lab.node(runner, mountinfo, { host: runner, attachers: shareAttachers({ hostMounts: false }) });
   const mounts = new Mounts(runner, runner, mountinfo, lab.at("records"));
-  return { node, care: new Care(mounts, new Records(lab.at("records"))) };
+  return { node, care: new Watching(mounts, new Records(lab.at("records")), { bytes: async () => 0n }) };
 }
 
 test.skipIf(!isRoot)(
@@ -57,8 +58,9 @@ test.skipIf(!isRoot)("it goes on by itself until it is stopped", async () => {
   await mount.health("stale");
   const warned = Promise.withResolvers<void>();
   const { log } = keptLog();
-  care.start(1_000, { ...log, warn: () => warned.resolve() });
+  const loop = new Care([care]);
+  loop.start(1_000, { ...log, warn: () => warned.resolve() });
   await warned.promise;
-  care.stop();
+  loop.stop();
   await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
 });

@@ -33,6 +33,10 @@ export class FakeVolume {
     await host.attacher().detach?.(this, others, callOf());
   }
 
+  async restore(host: Host): Promise<readonly string[] | undefined> {
+    return await host.attacher().restore?.(this, callOf());
+  }
+
   async grown(host: Host, least?: bigint): Promise<bigint | undefined> {
     return await host.attacher().grown?.(this, least, callOf());
   }

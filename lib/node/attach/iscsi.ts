@@ -9,7 +9,7 @@ import { attributesOf } from "../iscsi/credentials.ts";
 import { Login } from "../iscsi/login.ts";
 import { sessionsOf } from "../iscsi/sessions.ts";
 import { type Target, targetOf } from "../iscsi/target.ts";
-import { identityOf, remove, rescan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
+import { identityOf, remove, rescan, scan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
 import { Ways } from "../iscsi/ways.ts";
 import { Multipath } from "../multipath.ts";
 import { Opened } from "../opened.ts";
@@ -104,6 +104,29 @@ class Iscsi implements Attacher {
       throw new CsiError("unavailable", `${task}: the map ${map.name} does not follow its paths`);
     return whole;
   };
+
+  /** See Attacher. A disk that the node had before csimux came is not looked after. */
+  readonly restore = async ({ volumeId, context, notes }: Attachment, call: Call): Promise<readonly string[]> => {
+    if (!notes["added"]) return [];
+    const target = targetOf(context, volumeId);
+    const isMultipath = await this.#multipath.runs();
+    const sessions = await this.#ways.restored(target, isMultipath, call);
+    const known = await this.#units(target);
+    // A session that another volume of the target opened shows this one's disk only when it is asked to.
+    const disks = isMultipath || known.length === 0 ? await this.#missing(target, call) : [];
+    if (isMultipath && disks.length > 0) await this.#multipath.awaited(disks, target.portals.length > 1, call);
+    return [...sessions.map(({ id }) => `session ${id}`), ...disks];
+  };
+
+  /** Has the kernel look for the LUN in sessions that do not show it; answers the disks that are new. */
+  async #missing({ iqn, lun, iface }: Target, call: Call): Promise<readonly string[]> {
+    const found = (await sessionsOf(iqn, this.#sysfs)).map(async session => {
+      if (session.iface !== iface || !session.isLoggedIn || (await unitOf(session, lun, this.#sysfs))) return undefined;
+      await scan(session, lun, this.#sysfs, call.signal);
+      return (await unitOf(session, lun, this.#sysfs))?.name;
+    });
+    return (await Promise.all(found)).filter(name => name !== undefined);
+  }
 
   async #units({ iqn, lun }: Target): Promise<readonly Unit[]> {
     const sessions = await sessionsOf(iqn, this.#sysfs);

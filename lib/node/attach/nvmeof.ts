@@ -23,7 +23,7 @@ const diskMs = 20_000;
 const rescanMs = 2_000;
 const grownMs = 60_000;
 
-type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "answers">;
+type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders">;
 
 /** Namespaces of subsystems over NVMe over fabrics, through the kernel alone. */
 class Nvmeof implements Attacher {
@@ -102,6 +102,26 @@ class Nvmeof implements Attacher {
     if (map) await this.#multipath.resize(map, call);
     return seen.bytes;
   };
+
+  /** See Attacher. A subsystem that wants a secret refuses; then the next staging, which has it, connects. */
+  readonly restore = async ({ volumeId, context }: Attachment, call: Call): Promise<readonly string[]> => {
+    const wanted = namespaceOf(context, volumeId);
+    const { nqn, transports } = wanted;
+    const isJoined = (await this.#isNative()) || (await this.#multipath.runs());
+    const ways = await Promise.all(transports.map(transport => this.#connections.find({ nqn, transport }, call)));
+    const lost = transports.filter((_, index) => !ways[index]);
+    if (lost.length === 0 || (!isJoined && lost.length < transports.length)) return [];
+    const answers = await Promise.all(lost.map(transport => this.#mayAnswer(transport, call)));
+    const worth = lost.filter((_, index) => answers[index]);
+    if (worth.length === 0) return [];
+    await this.#connect({ ...wanted, transports: worth }, {}, call);
+    if (!(await this.#isNative())) await this.#multipath.awaited(await this.#disks(wanted, call), isJoined, call);
+    return worth.map(transportText);
+  };
+
+  async #mayAnswer({ type, address, service }: Namespace["transports"][number], call: Call): Promise<boolean> {
+    return type !== "tcp" || (await this.#ports.answers(address, Number(service), call.signal));
+  }
 
   /** Whether the kernel itself makes one disk of all ways to a namespace. */
   async #isNative(): Promise<boolean> {

@@ -9,7 +9,7 @@ import { bounded } from "../files.ts";
 import type { Opened } from "../opened.ts";
 import type { Sysfs } from "../sysfs.ts";
 import { within } from "../wait.ts";
-import { type Attributes, attributeOf, recordFile, setAttributes } from "./node-record.ts";
+import { type Attributes, attributeOf, commonAttributes, recordFile, setAttributes } from "./node-record.ts";
 import { goesTo, type Session, sessionsOf } from "./sessions.ts";
 import { type Portal, portalText, type Target } from "./target.ts";
 
@@ -88,6 +88,16 @@ export class Login {
     const session = await within(showMs, ask, `logging in to ${name}`, call.signal);
     if (session) return session;
     throw new CsiError("unavailable", `the session with ${name} is not logged in; the portal may be down`);
+  }
+
+  /** With what a portal of the target was logged in to before, credentials included; undefined where csimux never did. */
+  async known(target: Target): Promise<Attributes | undefined> {
+    for (const portal of target.portals) {
+      const file = await recordFile(this.#root, target, portal);
+      const found = file && (await commonAttributes(file));
+      if (found) return found;
+    }
+    return undefined;
   }
 
   /** Closes the session with one portal and forgets its record, both only where csimux made them. */

@@ -55,3 +55,14 @@ export async function setAttributes(file: string, attributes: Attributes): Promi
     throw new CsiError("failed-precondition", `open-iscsi's record ${file} cannot be written (${reason})`, { cause });
   }
 }
+
+/** A line of a record that says what is the same for all portals of a target; names and addresses are not. */
+const common = /^(node\.(?:session|conn\[0\]\.(?:timeo|iscsi))\.[^ ]+) = (.+)$/;
+
+/** The attributes of a record that hold for every portal of its target; undefined where it is the node's own. */
+export async function commonAttributes(file: string): Promise<Attributes | undefined> {
+  if ((await attributeOf(file, "node.startup")) !== "manual") return undefined;
+  const found = (await readFile(file, "utf8")).split("\n").map(line => common.exec(line));
+  const pairs = found.flatMap(match => (match?.[1] && match[2] ? [[match[1], match[2]] as const] : []));
+  return { ...Object.fromEntries(pairs), "node.startup": "manual" };
+}

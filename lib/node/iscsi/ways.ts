@@ -73,6 +73,20 @@ export class Ways {
   }
 
   /**
+   * Logs in again to portals that answer and have no session any more, with what was used before. Without multipath one session is
+   * enough; one that is there but not logged in is open-iscsi's to repair. Answers the sessions that are new.
+   */
+  async restored(target: Target, all: boolean, call: Call): Promise<readonly Session[]> {
+    const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
+    const lost = target.portals.filter((_, index) => !sessions[index]);
+    if (lost.length === 0 || (!all && lost.length < target.portals.length)) return [];
+    const answers = await Promise.all(lost.map(({ host, port }) => this.#answers(host, port, call.signal)));
+    const portals = lost.filter((_, index) => answers[index]);
+    const attributes = portals.length > 0 ? await this.#login.known(target) : undefined;
+    return attributes ? await this.sessions({ ...target, portals }, attributes, all, call) : [];
+  }
+
+  /**
    * The disks of a LUN in these sessions. `adding` is called before the kernel is asked for one that it does not have. Throws
    * "unavailable" when the target shows no such LUN, "failed-precondition" when the sessions show different disks.
    */

@@ -258,3 +258,44 @@ test("whatever step a detach is cut at, a repetition leaves nothing", async () =
     expect({ cut, ...left(host) }).toEqual({ cut, ...nothing });
   }
 });
+
+test("a session that was lost is opened again with the credentials of before, and goes with the volume", async () => {
+  using host = new FakeHost(one);
+  host.credentials = { username: "node", password: "a = secret" };
+  const auth = "node-db.node.session.auth";
+  const volume = volumeOf("a");
+  await volume.attach(host, { [`${auth}.username`]: "node", [`${auth}.password`]: "a = secret" });
+  expect(await volume.restore(host)).toEqual([]);
+  host.lose("session1");
+  host.portals.set(one, { alive: false });
+  expect(await volume.restore(host)).toEqual([]);
+  host.portals.set(one, { alive: true });
+  expect(await volume.restore(host)).toEqual(["session 2", "sdb"]);
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("with multipath a way that was dead when the volume was attached joins the map, and without it stays alone", async () => {
+  for (const multipath of [true, false]) {
+    using host = new FakeHost(one, two);
+    host.multipath = multipath;
+    host.portals.set(two, { alive: false });
+    const volume = volumeOf("a", both);
+    await volume.attach(host);
+    host.portals.set(two, { alive: true });
+    expect(await volume.restore(host)).toEqual(multipath ? ["session 2", "sdb"] : []);
+    expect(await volume.restore(host)).toEqual([]);
+    await volume.detach(host);
+    expect({ multipath, ...left(host) }).toEqual({ multipath, ...nothing });
+  }
+});
+
+test("a session of the node's own is not opened in its place", async () => {
+  using host = new FakeHost(one);
+  host.foreignSession(one, "0");
+  const volume = volumeOf("a");
+  await volume.attach(host);
+  host.lose("session1");
+  expect(await volume.restore(host)).toEqual([]);
+  expect(host.sessions).toEqual([]);
+});

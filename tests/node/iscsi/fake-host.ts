@@ -115,6 +115,11 @@ export class FakeHost implements CommandRunner {
     for (const lun of luns) this.#disk(`session${this.#next - 1}`, lun);
   }
 
+  /** A session ends by itself, with its disks. */
+  lose(session: string): void {
+    this.#end(session);
+  }
+
   #iscsiadm(words: readonly string[]): Output {
     const after = (flag: string) => words[words.indexOf(flag) + 1] ?? "";
     if (words[1] === "session") {

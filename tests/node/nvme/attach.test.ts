@@ -141,3 +141,17 @@ test("whatever step an attach or a detach is cut at, a repetition leaves nothing
     expect({ cut, left: host.controllers }).toEqual({ cut, left: [] });
   }
 });
+
+test("a way that was lost, or was dead when the volume was attached, is connected again and goes with the volume", async () => {
+  using host = new FakeHost(one);
+  const a = volume("a", both);
+  await a.attach(host);
+  expect(await a.restore(host)).toEqual([]);
+  host.alive.add(two);
+  expect(await a.restore(host)).toEqual(["tcp://10.0.0.2:4420"]);
+  host.boot("first");
+  expect(await a.restore(host)).toEqual(["tcp://10.0.0.1:4420", "tcp://10.0.0.2:4420"]);
+  expect(await a.restore(host)).toEqual([]);
+  await a.detach(host);
+  expect(host.controllers).toEqual([]);
+});

@@ -1,0 +1,33 @@
+import { run } from "../run.ts";
+
+/** Something that befalls a node or its storage, and ends again. */
+export interface Fault {
+  readonly name: string;
+  /** The volume may fail while it lasts and until it is staged anew: what was not on stable storage may be lost. */
+  readonly hurts: boolean;
+  begin(): Promise<unknown>;
+  /** May be repeated. */
+  end(): Promise<unknown>;
+}
+
+const shell = (script: string): Promise<string> => run(["sh", "-c", script]);
+
+/** A fault of storage that a line of shell begins and another one ends. */
+export const storageFault = (name: string, begin: string, end: string): Fault => ({
+  name,
+  hurts: true,
+  begin: () => shell(begin),
+  end: () => shell(end),
+});
+
+/** Packets for these TCP ports are dropped on arrival, in both directions: a sender is told of a drop on its way out. */
+export function cut(...ports: readonly number[]): Fault {
+  const some = `{ ${ports.join(", ")} }`;
+  const rules = ["dport", "sport"].map(side => `add rule inet chaos in tcp ${side} ${some} drop`);
+  const chain = "add chain inet chaos in { type filter hook input priority 0; }";
+  return storageFault(
+    "packets are dropped",
+    `printf '%s\\n' 'add table inet chaos' '${chain}' '${rules.join("' '")}' | nft -f -`,
+    "nft delete table inet chaos 2>/dev/null || :",
+  );
+}
