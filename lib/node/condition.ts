@@ -1,5 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { Mount } from "../core/mountinfo.ts";
+import type { Disks } from "./disks.ts";
 import type { StageRecord } from "./records.ts";
 import type { Usage } from "./usage.ts";
 
@@ -42,6 +43,10 @@ export async function measured(
 /** Whether a file system turned itself read-only: ext4 does so after an error (ext4(5), errors=remount-ro). */
 export const readOnlyByItself = (mount: Mount, record: StageRecord): boolean =>
   mount.readOnly && !record.flags.includes("ro");
+
+/** Whether a volume was a disk that the kernel has no more. */
+export const hasLostDisk = async (record: StageRecord, disks: Pick<Disks, "isGone">): Promise<boolean> =>
+  record.attached?.kind === "device" && (await disks.isGone(record.attached.mounted?.number ?? record.attached.number));
 
 function readOnly(mount: Mount | undefined, record: StageRecord | undefined): Adverse | undefined {
   if (!mount || !record || !readOnlyByItself(mount, record)) return undefined;

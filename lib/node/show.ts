@@ -92,11 +92,26 @@ export class Showing {
 
   async #disk(device: Device, scene: Scene): Promise<void> {
     const { wanted, draft, table, call, at } = scene;
+    if (await this.#isDead(device, scene)) {
+      call.log.warn("the disk of a staged volume was lost and has come back as another one; it is mounted anew", {
+        at,
+      });
+      await this.#mounts.unmount(at, table, call);
+      return await this.#disk(device, { ...scene, table: await this.#mounts.table() });
+    }
     const mounted = table.top(at) ? await this.#mountedDisk(device, scene) : await this.#mountDisk(device, scene);
     const { volumeId } = draft.record;
     // Also when it is mounted already: the call that mounted it may have been interrupted before it was grown.
     if (!wanted.readonly)
       await this.#disks.grow({ volumeId, source: mounted.source, fsType: mounted.fsType, at }, call);
+  }
+
+  /** Whether what is mounted is this volume's, of a disk that the kernel has no more: nothing of it will ever be read or written. */
+  async #isDead({ identity, number }: Device, { draft, table, at }: Scene): Promise<boolean> {
+    const { attached, shows } = draft.record;
+    if (attached?.kind !== "device" || attached.identity !== identity || attached.number === number) return false;
+    const isOurs = shows !== undefined && table.shows(at, shows);
+    return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
   }
 
   async #mountDisk(device: Device, scene: Scene): Promise<Mounted> {

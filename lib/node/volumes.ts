@@ -5,9 +5,10 @@ import type { CommandRunner } from "../io/runner.ts";
 import { Turns } from "../io/turns.ts";
 import type { Attachers } from "./attachers.ts";
 import { Care } from "./care.ts";
-import { type Adverse, type Measured, measured } from "./condition.ts";
+import { type Adverse, hasLostDisk, type Measured, measured } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
+import type { MountTable } from "./mount-table.ts";
 import { Mounts } from "./mounts.ts";
 import { Orphans } from "./orphans.ts";
 import { isOwn } from "./ownership.ts";
@@ -19,7 +20,7 @@ import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, Unst
 import { Restoring } from "./restoring.ts";
 import { Showing } from "./show.ts";
 import { Staging } from "./stage.ts";
-import { sizeOnly, Usages } from "./usage.ts";
+import { sizeOnly, type Usage, Usages } from "./usage.ts";
 import { Watching } from "./watching.ts";
 
 /** How long the beginning may take, in milliseconds: the node is not served before. */
@@ -130,11 +131,21 @@ export class NodeVolumes {
   async stats(request: PlacedVolume, call: Call): Promise<Measured> {
     required(request.volumeId, "volume_id");
     const { place, table, record } = await this.#placed(request, call);
-    const usage =
-      record?.kind === "block"
-        ? this.#disks.bytes(place).then(sizeOnly)
-        : this.#usages.measure(request.volumeId, place, table, call.signal);
-    return await measured(usage, table.top(place), record, call.signal);
+    return await measured(this.#usage(request, place, table, record, call), table.top(place), record, call.signal);
+  }
+
+  /** A file system goes on answering this from memory when its disk is gone, so the kernel is asked about the disk first. */
+  async #usage(
+    { volumeId }: PlacedVolume,
+    place: string,
+    table: MountTable,
+    record: StageRecord | undefined,
+    call: Call,
+  ): Promise<readonly Usage[]> {
+    if (record && (await hasLostDisk(record, this.#disks)))
+      throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it anew`);
+    if (record?.kind === "block") return sizeOnly(await this.#disks.bytes(place));
+    return await this.#usages.measure(volumeId, place, table, call.signal);
   }
 
   /**

@@ -1,11 +1,11 @@
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Look } from "./care.ts";
-import { readOnlyByItself } from "./condition.ts";
+import { hasLostDisk, readOnlyByItself } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import type { Mounts } from "./mounts.ts";
 import { isOwn } from "./ownership.ts";
-import { type Kept, type Records, type StageRecord, stagedAt } from "./records.ts";
+import { type Records, type StageRecord, stagedAt } from "./records.ts";
 
 /** What was last known against a volume; empty: nothing. */
 type State =
@@ -25,10 +25,10 @@ const states = { fine: "", stale: "unknown to its server", silent: "without an a
 export class Watching implements Look {
   readonly #mounts: Mounts;
   readonly #records: Records;
-  readonly #disks: Pick<Disks, "bytes">;
+  readonly #disks: Pick<Disks, "isGone">;
   readonly #known = new Map<string, State>();
 
-  constructor(mounts: Mounts, records: Records, disks: Pick<Disks, "bytes">) {
+  constructor(mounts: Mounts, records: Records, disks: Pick<Disks, "isGone">) {
     this.#mounts = mounts;
     this.#records = records;
     this.#disks = disks;
@@ -54,16 +54,9 @@ export class Watching implements Look {
     const at = stagedAt(record);
     const top = table.top(at);
     if (!top || !(await isOwn(record.volumeId, record, at, table, this.#records))) return "not mounted";
-    if (record.attached?.kind === "device" && !(await this.#isThere(record.attached))) return "without its disk";
+    if (await hasLostDisk(record, this.#disks)) return "without its disk";
     if (readOnlyByItself(top, record)) return "read-only, mostly after an error";
     return states[await this.#mounts.health(top, signal)];
-  }
-
-  async #isThere({ path }: Extract<Kept, { kind: "device" }>): Promise<boolean> {
-    return await this.#disks.bytes(path).then(
-      bytes => bytes > 0n,
-      () => false,
-    );
   }
 
   #tell({ volumeId, stagingPath }: StageRecord, state: State, log: Log): void {

@@ -21,7 +21,7 @@ function world() {
   const { runner } = mount;
   const node = lab.node(runner, mountinfo, { host: runner, attachers: shareAttachers({ hostMounts: false }) });
   const mounts = new Mounts(runner, runner, mountinfo, lab.at("records"));
-  return { node, care: new Watching(mounts, new Records(lab.at("records")), { bytes: async () => 0n }) };
+  return { node, care: new Watching(mounts, new Records(lab.at("records")), { isGone: async () => false }) };
 }
 
 test.skipIf(!isRoot)(

@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { copyFile, mkdir, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Command } from "../../lib/io/runner.ts";
 import type { Attached, Attacher, Attachment, Device, Note, Wanted } from "../../lib/node/attacher.ts";
@@ -59,6 +61,8 @@ const share = (): Toy =>
   }));
 
 const grown: string[] = [];
+/** Numbers of disks that are to count as gone. */
+const lost = new Set<string>();
 /** Formats what is not formatted, as the real one does with more care. */
 const disks: Disks = {
   async prepare(device) {
@@ -70,13 +74,16 @@ const disks: Disks = {
     grown.push(`${source} ${at}`);
   },
   protect: async () => {},
+  isGone: async number => lost.has(number),
   bytes: async () => 16n << 20n,
 };
 
-async function loopDevice(): Promise<Device> {
-  await writeFile(lab.at("image"), "");
-  await truncate(lab.at("image"), 16 << 20);
-  const { stdout } = await local.run({ argv: ["losetup", "-f", "--show", lab.at("image")] }, calm);
+async function loopDevice(image = "image"): Promise<Device> {
+  await truncate(lab.at(image), 16 << 20).catch(async () => {
+    await writeFile(lab.at(image), "");
+    await truncate(lab.at(image), 16 << 20);
+  });
+  const { stdout } = await local.run({ argv: ["losetup", "-f", "--show", lab.at(image)] }, calm);
   const path = stdout.trim();
   loops.push(path);
   const { rdev } = await stat(path);
@@ -193,7 +200,65 @@ describe.skipIf(!isRoot)("an unstaging", () => {
   });
 });
 
+describe.skipIf(!isRoot)("what is still mounted", () => {
+  const nothingUnmounts = (exitCode: number): Pick<NodePorts, "runner"> => ({
+    runner: {
+      ...local,
+      run: (command: Command, signal: AbortSignal) =>
+        command.argv[0] === "umount"
+          ? Promise.resolve({ exitCode, stdout: "", stderr: exitCode === 0 ? "" : "umount: target is busy." })
+          : local.run(command, signal),
+    },
+  });
+
+  test.each([0, 32])("is never detached, whatever umount says: exit code %p", async exitCode => {
+    const device = await loopDevice();
+    const toy = new Toy(() => device);
+    await nodeOf(toy).stage(lab.stage("a", { context }), callOf());
+    expect(await codeOf(unstage(nodeOf(toy, nothingUnmounts(exitCode))))).toBe("unavailable");
+    expect([toy.detached, await lab.mounted()]).toEqual([[], ["staging/a"]]);
+    await unstage(nodeOf(toy));
+    expect([toy.detached, await lab.mounted()]).toEqual([[["a"]], []]);
+  });
+
+  test("because a program is in it is not detached before that has ended", async () => {
+    const device = await loopDevice();
+    const toy = new Toy(() => device);
+    const node = nodeOf(toy);
+    await node.stage(lab.stage("a", { context }), callOf());
+    const inside = spawn("sleep", ["600"], { cwd: lab.at("staging", "a") });
+    await once(inside, "spawn");
+    expect(await codeOf(unstage(node))).toBe("unavailable");
+    expect(toy.detached).toEqual([]);
+    inside.kill("SIGKILL");
+    await once(inside, "exit");
+    await unstage(node);
+    expect(toy.detached).toEqual([["a"]]);
+  });
+});
+
 describe.skipIf(!isRoot)("a device", () => {
+  test("that was lost and came back as another one is mounted anew, and says so meanwhile", async () => {
+    const first = await loopDevice();
+    let device = first;
+    const node = nodeOf(new Toy(() => device));
+    await node.stage(lab.stage("a", { context }), callOf());
+    await writeFile(lab.at("staging", "a", "file"), "data");
+    await local.run({ argv: ["sync", "-f", lab.at("staging", "a")] }, calm);
+    await copyFile(lab.at("image"), lab.at("image-2"));
+    device = { ...(await loopDevice("image-2")), identity: first.identity };
+    await node.stage(lab.stage("a", { context }), callOf());
+    expect((await lab.mounts())[0]?.source).toBe(first.path);
+    lost.add(first.number);
+    const placed = { volumeId: "a", path: lab.at("staging", "a") };
+    expect((await node.stats(placed, callOf())).adverse).toMatchObject({ status: "inaccessible" });
+    await node.stage(lab.stage("a", { context }), callOf());
+    expect((await lab.mounts()).map(({ source }) => source)).toEqual([device.path]);
+    expect(await readFile(lab.at("staging", "a", "file"), "utf8")).toBe("data");
+    await unstage(node);
+    lost.clear();
+  });
+
   test("is formatted and mounted, keeps its content over stagings, and is grown at every staging", async () => {
     const device = await loopDevice();
     const toy = new Toy(() => device);

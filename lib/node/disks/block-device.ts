@@ -1,4 +1,4 @@
-import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { access, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
@@ -35,6 +35,14 @@ export class BlockDevices {
     const bytes = BigInt(await readFile(join(folder, "size"), "utf8").catch(gone(real))) * sectorBytes;
     if (bytes > 0n) return { path: real, name, number, bytes, identity: await this.#identity(folder) };
     throw new CsiError("unavailable", `the disk ${real} has no size at present; it will be tried again`);
+  }
+
+  /** Whether the kernel knows a device of this number. */
+  async has(number: string): Promise<boolean> {
+    return await access(join(this.#sys, "dev/block", number)).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** The partitions that the kernel found on a disk, in the order of their numbers, as paths beside the disk's own. */

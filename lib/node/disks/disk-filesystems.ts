@@ -74,6 +74,11 @@ export class DiskFilesystems implements Disks {
     return (await this.#devices.at(path)).bytes;
   }
 
+  /** See Disks. */
+  async isGone(number: string): Promise<boolean> {
+    return !(await this.#devices.has(number));
+  }
+
   /** See Disks. What cannot grow while it is mounted stays as it is. */
   async grow({ source, fsType, at }: MountedDisk, call: Call): Promise<void> {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
