@@ -11,6 +11,11 @@ import type { MainFile } from "../main-file.ts";
 export function mountFlags(main: MainFile, outside: Outside): (volumeId: string) => Promise<readonly string[]> {
   const { single, configFolder } = main.config;
   const folder = new ConnectionFolder(single === undefined ? configFolder : main.folder);
+  // Reading YAML again for each volume would be a quarter of the cost of staging a folder.
+  const known = new Map<
+    string,
+    { readonly text: string; readonly defaults: object; readonly flags: readonly string[] }
+  >();
   return async volumeId => {
     await main.refresh();
     const { legacyConnection, defaults, node } = main.config;
@@ -18,9 +23,16 @@ export function mountFlags(main: MainFile, outside: Outside): (volumeId: string)
     if (name === undefined) return node.mountFlags;
     try {
       const text = await folder.read(name);
-      if (text === undefined) return node.mountFlags;
+      if (text === undefined) {
+        known.delete(name);
+        return node.mountFlags;
+      }
+      const last = known.get(name);
+      if (last?.text === text && last.defaults === defaults) return last.flags;
       const { readPlacement } = await import("../../lib/config/placement.ts");
-      return readPlacement(`${name}.yaml`, text, defaults, outside).mountFlags;
+      const flags = readPlacement(`${name}.yaml`, text, defaults, outside).mountFlags;
+      known.set(name, { text, defaults, flags });
+      return flags;
     } catch (error) {
       if (error instanceof CsiError) return node.mountFlags;
       throw error;
