@@ -1,23 +1,21 @@
 # syntax=docker/dockerfile:1
-# Holds what `make build` made: run that first. The executable needs glibc, so the base is Debian and not Alpine.
-FROM debian:bookworm-slim
+# The image that `make image` writes, for those who have a container engine. It holds what `make build` made: run that first.
+# The executable needs glibc, so the files are Debian's; scripts/image/packages names them, and rootfs.sh puts them together.
+FROM debian:bookworm AS files
+ARG TARGETARCH=amd64
+COPY scripts/image /recipe
+RUN /recipe/rootfs.sh "$TARGETARCH" /files
 
-# The programs that csimux starts: on the controller rsync, on nodes mount helpers and the tools of each file system.
-# iscsiadm, nvme and multipath are taken from the host (/host), where their daemons and their state are.
-RUN apt-get update \
- && apt-get install -y --no-install-recommends \
-      ca-certificates tini \
-      mount util-linux \
-      nfs-common cifs-utils \
-      e2fsprogs xfsprogs btrfs-progs dosfstools exfatprogs ntfs-3g \
-      rsync openssh-client \
- && rm -rf /var/lib/apt/lists/*
+FROM scratch
+COPY --from=files /files /
 
 COPY dist/csimux /usr/local/bin/csimux
 
 # Charts made for democratic-csi run bin/liveness-probe from the working directory.
 WORKDIR /home/csi/app
 COPY scripts/liveness-probe bin/liveness-probe
+
+ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 # Extra certificate authorities: mount a PEM file and name it in NODE_EXTRA_CA_CERTS; an empty one only draws a warning.
 

@@ -3,16 +3,18 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab check bench build install clean
+.PHONY: help run try test test-lab test-cluster check bench build image install clean
 
 help:
 	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
 	@echo "make try      a walk through what make run serves, from a second terminal"
 	@echo "make test     every test, the CSI conformance suite included"
 	@echo "make test-lab tests against real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
+	@echo "make test-cluster csimux from its image and manifests on a real Kubernetes (ONLY='life kills': these)"
 	@echo "make check    types, lint, import rules, generated code"
 	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
 	@echo "make build    dist/csimux"
+	@echo "make image    dist/image: an OCI archive for amd64 and arm64, without a container engine (root)"
 	@echo "make install  node_modules"
 	@echo "make clean    remove dist, .cache and run"
 
@@ -36,6 +38,14 @@ test: $(STAMP)
 # GUEST=1: in a guest that is up (bun scripts/lab/main.ts up). MINUTES=45: when all must be over.
 test-lab: $(STAMP)
 	@$(BUN) scripts/lab/main.ts test $(if $(GUEST),--guest $(GUEST)) $(if $(MINUTES),--minutes $(MINUTES)) $(ONLY)
+
+# Needs Go and half an hour the first time; what it builds is kept in ~/.cache/csimux-cluster. KEEP=1: the cluster stays up.
+test-cluster: $(STAMP)
+	@$(BUN) scripts/cluster/main.ts test $(if $(KEEP),--keep) $(ONLY)
+
+# FRESH=1: with what Debian has now, instead of what the last run fetched.
+image: $(STAMP)
+	@$(BUN) scripts/image/main.ts
 
 check: $(STAMP)
 	@$(BUN) scripts/check.ts

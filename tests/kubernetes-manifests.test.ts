@@ -7,6 +7,7 @@ import type { Input } from "../lib/lint/input.ts";
 import { lint } from "../lib/lint/lint.ts";
 import { patternCompiler } from "../lib/topology/pattern.ts";
 import { build } from "../scripts/build.ts";
+import { sidecars } from "../scripts/cluster/images.ts";
 
 const folder = new URL("../examples/kubernetes/", import.meta.url);
 const text = (file: string): string => readFileSync(new URL(file, folder), "utf8");
@@ -127,6 +128,16 @@ describe("the manifests", () => {
       const mounted = (podOf(manifest)?.containers ?? []).flatMap(each => each.volumeMounts ?? []);
       expect(mounted.filter(({ name }) => !there.has(name))).toEqual([]);
     }
+  });
+
+  test("ask for the sidecars that the cluster of the tests has, and probe two drivers of a node on two ports", () => {
+    const images = files.flatMap(file => [...text(file).matchAll(/image: registry\.k8s\.io\/sig-storage\/(\S+)/g)]);
+    const made = Object.entries(sidecars).map(([name, version]) => `${name}:${version}`);
+    expect(new Set(images.map(([, image]) => image))).toEqual(
+      new Set(made.filter(name => !name.startsWith("snapshot-c"))),
+    );
+    const port = (file: string) => argsOf(file, "csimux").find(arg => arg.startsWith("--health-address="));
+    expect(port("base/node.yaml")).not.toBe(port("drivers/node-local/node-patch.yaml"));
   });
 
   test("name files that there are", () => {

@@ -1,0 +1,62 @@
+import { chmod, copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { exists } from "../exists.ts";
+import { writeArchive } from "../image/archive.ts";
+import { ownArchitecture as architecture } from "../image/executables.ts";
+import { spawned } from "../spawned.ts";
+import { built, versions } from "./place.ts";
+import { say } from "./say.ts";
+
+/** The sidecars under the names that the manifests ask for. */
+export const sidecars = {
+  "csi-provisioner": versions.provisioner,
+  "csi-snapshotter": versions.snapshotter,
+  "csi-resizer": versions.resizer,
+  "snapshot-controller": versions.snapshotter,
+} as const;
+
+/** The image in which pods of the tests run their commands. */
+export const shellImage = "cluster.test/busybox:1";
+
+/** Holds the namespaces of a pod until it is told to end. */
+const pause = ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
+
+type Fill = (folder: string) => Promise<void>;
+
+async function image(file: string, names: readonly string[], config: Record<string, unknown>, fill: Fill) {
+  const target = join(built.images, `${file}.oci.tar`);
+  if (await exists(target)) return;
+  const folder = await mkdtemp(join(built.images, ".work-"));
+  try {
+    await chmod(folder, 0o755);
+    await fill(folder);
+    await writeArchive(target, names, [{ architecture, layers: [folder], config }]);
+    say(`made the image ${names[0]}`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Debian's busybox with a name for each of its programs. */
+async function busybox(folder: string): Promise<void> {
+  for (const name of ["bin", "etc", "tmp", "root"]) await mkdir(join(folder, name));
+  await chmod(join(folder, "tmp"), 0o1777);
+  await copyFile("/bin/busybox", join(folder, "bin/busybox"));
+  const { stdout } = await spawned(["/bin/busybox", "--list"]);
+  for (const name of stdout.split("\n"))
+    if (name !== "" && name !== "busybox") await symlink("busybox", join(folder, "bin", name));
+  await writeFile(join(folder, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n");
+  await writeFile(join(folder, "etc/group"), "root:x:0:\n");
+}
+
+/** Makes what the cluster needs besides csimux's own image and has not yet: without a registry and without a container engine. */
+export async function buildImages(): Promise<void> {
+  await mkdir(built.images, { recursive: true });
+  const path = ["PATH=/bin"];
+  await image("pause", ["cluster.test/pause:1"], { Entrypoint: pause }, busybox);
+  await image("busybox", [shellImage], { Env: path, Cmd: ["sh"] }, busybox);
+  for (const [name, version] of Object.entries(sidecars))
+    await image(name, [`registry.k8s.io/sig-storage/${name}:${version}`], { Entrypoint: [`/${name}`] }, folder =>
+      copyFile(join(built.programs, name), join(folder, name)),
+    );
+}

@@ -1,0 +1,91 @@
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { Command } from "commander";
+import { exists } from "../exists.ts";
+import { ownArchitecture } from "../image/executables.ts";
+import { imageArchive, makeImage } from "../image/main.ts";
+import { buildImages } from "./images.ts";
+import { importImages, inMachine, kubectl, machinePid, nodeReady, startMachine, stopMachine } from "./machine.ts";
+import { built } from "./place.ts";
+import { buildPrograms } from "./programs.ts";
+import { missing } from "./requirements.ts";
+import { say } from "./say.ts";
+import { runClusterTests } from "./test.ts";
+
+// The usual place of Go, where the PATH of a user does not look; and of Debian's administrative programs.
+process.env["PATH"] += ":/usr/sbin:/sbin:/usr/local/go/bin";
+
+async function build(): Promise<void> {
+  const lacks = await missing(!(await exists(built.crds)));
+  if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
+  await buildPrograms();
+  await buildImages();
+}
+
+async function apply(...files: readonly string[]): Promise<void> {
+  const result = await kubectl(["apply", "--server-side", ...files.flatMap(file => ["-f", file])]);
+  if (result.code !== 0) throw new Error(result.stderr);
+}
+
+/** A cluster with the snapshot controller, as every cluster that csimux comes to; csimux itself is imported as an image. */
+async function up(): Promise<void> {
+  await build();
+  await makeImage([ownArchitecture]);
+  say("starting Kubernetes");
+  await startMachine();
+  for (const name of await readdir(built.images))
+    if (name.endsWith(".oci.tar")) await importImages(`/run/cluster/images/${name}`);
+  await importImages(imageArchive);
+  await nodeReady();
+  await apply("/run/cluster/crds", join(import.meta.dirname, "manifests"));
+  say("the cluster is up");
+}
+
+async function show(argv: readonly string[], run: typeof kubectl): Promise<void> {
+  const { code, stdout, stderr } = await run(argv);
+  process.stdout.write(stdout);
+  process.stderr.write(stderr);
+  process.exitCode = code;
+}
+
+async function test(only: readonly string[], { keep }: { readonly keep?: boolean }): Promise<void> {
+  const wasUp = (await machinePid()) !== undefined;
+  await up();
+  try {
+    process.exitCode = (await runClusterTests(only)) ? 0 : 1;
+  } finally {
+    if (!wasUp && !keep) await stopMachine();
+  }
+}
+
+const program = new Command("bun scripts/cluster/main.ts")
+  .description("A Kubernetes of one node with the CSI sidecars, from Go modules, in namespaces of its own")
+  .enablePositionalOptions();
+program.command("build").description("compiles what is not there yet (half an hour the first time)").action(build);
+program.command("up").description("starts the cluster, with csimux's image").action(up);
+program.command("down").description("ends it; nothing is left but what was built").action(stopMachine);
+program
+  .command("kubectl")
+  .argument("[arguments...]")
+  .passThroughOptions()
+  .description("kubectl against the cluster")
+  .action((argv: readonly string[]) => show(argv, kubectl));
+program
+  .command("exec")
+  .argument("<command...>")
+  .passThroughOptions()
+  .description("a program on the cluster's machine")
+  .action((argv: readonly string[]) => show(argv, inMachine));
+program
+  .command("test")
+  .argument("[names...]")
+  .option("--keep", "leave the cluster up")
+  .description("runs the cluster's tests, or those named")
+  .action(test);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  console.error(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}

@@ -1,0 +1,82 @@
+import { cp, mkdir, rename, rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { exists } from "../exists.ts";
+import { go, writeModules } from "./modules.ts";
+import { built, versions } from "./place.ts";
+import { say } from "./say.ts";
+
+/** A Go program: its name below the folder of programs, its package, and whether it belongs to Kubernetes itself. */
+interface Program {
+  readonly name: string;
+  readonly package: string;
+  readonly kubernetes: boolean;
+}
+
+const kubernetes = (name: string, path: string): Program => ({ name, package: path, kubernetes: true });
+const sidecar = (name: string, path: string): Program => ({
+  name,
+  package: `github.com/kubernetes-csi/${path}/cmd/${name}`,
+  kubernetes: false,
+});
+
+const programs: readonly Program[] = [
+  kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+  kubernetes("etcd", "go.etcd.io/etcd/server/v3"),
+  kubernetes("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+  kubernetes("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+  kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+  kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+  ...["main/bridge", "main/loopback", "ipam/host-local"].map(path =>
+    kubernetes(`cni/${basename(path)}`, `github.com/containernetworking/plugins/plugins/${path}`),
+  ),
+  sidecar("csi-provisioner", "external-provisioner/v6"),
+  sidecar("csi-snapshotter", "external-snapshotter/v8"),
+  sidecar("snapshot-controller", "external-snapshotter/v8"),
+  sidecar("csi-resizer", "external-resizer/v2"),
+];
+
+const component = "k8s.io/component-base/version";
+const linked = [
+  "-s -w",
+  `-X ${component}.gitVersion=v${versions.kubernetes}`,
+  `-X ${component}.gitMajor=1`,
+  `-X ${component}.gitMinor=${versions.kubernetes.split(".")[1]}`,
+  `-X ${component}.gitTreeState=clean`,
+].join(" ");
+
+const jobs = process.env["JOBS"] || "2";
+
+async function compile({ name, package: path, kubernetes }: Program): Promise<void> {
+  const began = Date.now();
+  const target = join(built.programs, name);
+  // Half a program under the final name would be taken for the whole one.
+  const partial = `${target}.partial`;
+  const more = kubernetes ? { modfile: "kubernetes.mod" } : {};
+  await go(["build", "-p", jobs, "-trimpath", "-ldflags", linked, "-o", partial, path], more);
+  await rename(partial, target);
+  say(`built ${name} in ${Math.round((Date.now() - began) / 1000)} s`);
+}
+
+async function copyCrds(): Promise<void> {
+  const module = "github.com/kubernetes-csi/external-snapshotter/client/v8";
+  const folder = (await go(["list", "-m", "-f", "{{.Dir}}", module])).trim();
+  await rm(built.crds, { recursive: true, force: true });
+  await cp(join(folder, "config/crd"), built.crds, { recursive: true });
+  await rm(join(built.crds, "kustomization.yaml"), { force: true });
+}
+
+/** Compiles what is not there yet: Kubernetes, the CSI sidecars and the network plugins. JOBS=1 leaves a processor to others. */
+export async function buildPrograms(): Promise<void> {
+  const there = await Promise.all(programs.map(({ name }) => exists(join(built.programs, name))));
+  const missing = programs.filter((_, index) => !there[index]);
+  if (missing.length === 0 && (await exists(built.crds))) return;
+  await mkdir(built.plugins, { recursive: true });
+  say(
+    `building ${missing.length} programs from their Go modules: half an hour on two processors, where nothing is cached`,
+  );
+  await writeModules();
+  for (const program of missing) await compile(program);
+  await copyCrds();
+}
+
+if (import.meta.main) await buildPrograms();

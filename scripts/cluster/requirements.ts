@@ -1,0 +1,43 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+
+/** Programs of the host, and the Debian package that has each. */
+const programs = {
+  containerd: "containerd",
+  ctr: "containerd",
+  runc: "runc",
+  busybox: "busybox-static",
+  ip: "iproute2",
+  unshare: "util-linux",
+  nsenter: "util-linux",
+  mount: "mount",
+  openssl: "openssl",
+  "dpkg-deb": "dpkg",
+  tar: "tar",
+} as const;
+
+const onPath = (program: string): boolean =>
+  (process.env["PATH"] ?? "").split(delimiter).some(folder => existsSync(join(folder, program)));
+
+async function kernelLacks(): Promise<readonly string[]> {
+  const filesystems = await readFile("/proc/filesystems", "utf8");
+  const lacks = [];
+  if (!/\toverlay$/m.test(filesystems)) lacks.push("overlayfs");
+  if (!existsSync("/sys/fs/cgroup/pids/tasks") && !existsSync("/sys/fs/cgroup/cgroup.controllers"))
+    lacks.push("cgroups below /sys/fs/cgroup");
+  return lacks;
+}
+
+/** What this machine lacks for a cluster, in words; nothing when it has all. `building`: the programs are to be compiled, too. */
+export async function missing(building: boolean): Promise<readonly string[]> {
+  if (process.platform !== "linux") return [`the cluster runs on Linux, and this is ${process.platform}`];
+  const lacks = [];
+  if (process.getuid?.() !== 0) lacks.push("root: the cluster makes namespaces, mounts and containers");
+  const packages = Object.entries(programs).flatMap(([program, name]) => (onPath(program) ? [] : [name]));
+  if (packages.length > 0) lacks.push(`Debian packages: ${[...new Set(packages)].join(" ")}`);
+  if (building && !onPath("go")) lacks.push("Go 1.26 or newer, on PATH");
+  const kernel = await kernelLacks();
+  if (kernel.length > 0) lacks.push(`of the kernel: ${kernel.join(", ")}`);
+  return lacks;
+}

@@ -1,0 +1,92 @@
+import { chmod, copyFile, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { root, spawned } from "../spawned.ts";
+import { type Architecture, type Variant, writeArchive } from "./archive.ts";
+import { executableFor, ownArchitecture } from "./executables.ts";
+import { billOfMaterials } from "./sbom.ts";
+import { tour } from "./tour.ts";
+
+/** The name under which the manifests of examples/kubernetes ask for the image; the tag is the version. */
+const repository = "registry.example.org/csimux";
+
+/** Where `make image` works and leaves what it made. */
+export const imageFolder = `${root}/dist/image`;
+
+/** The archive that `make image` makes. */
+export const imageArchive = `${imageFolder}/csimux.oci.tar`;
+
+/** What a container of the image starts with; the Dockerfile says the same. */
+const config = {
+  Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+  Entrypoint: ["/usr/bin/tini", "-s", "--", "/usr/local/bin/csimux"],
+  WorkingDir: "/home/csi/app",
+} as const;
+
+const debianFiles = (architecture: Architecture): string => `${imageFolder}/${architecture}/debian`;
+const ownFiles = (architecture: Architecture): string => `${imageFolder}/${architecture}/csimux`;
+
+/** The files of Debian, unless they are there: FRESH=1 asks the archive for what has changed. */
+async function debianLayer(architecture: Architecture): Promise<string> {
+  const folder = debianFiles(architecture);
+  const there = await stat(`${folder}.packages`).then(
+    found => found.size > 0,
+    () => false,
+  );
+  if (there && !process.env["FRESH"]) return folder;
+  await mkdir(dirname(folder), { recursive: true });
+  const made = await spawned([`${root}/scripts/image/rootfs.sh`, architecture, folder]);
+  if (made.code === 0) return folder;
+  await rm(`${folder}.packages`, { force: true });
+  throw new Error(`the files of Debian for ${architecture} cannot be had:\n${made.stderr.slice(-2000)}`);
+}
+
+/** csimux, and the probe of charts that were made for democratic-csi. */
+async function ownLayer(architecture: Architecture): Promise<string> {
+  const folder = ownFiles(architecture);
+  await rm(folder, { recursive: true, force: true });
+  const program = join(folder, "usr/local/bin/csimux");
+  const probe = join(folder, "home/csi/app/bin/liveness-probe");
+  for (const file of [program, probe]) await mkdir(dirname(file), { recursive: true });
+  await copyFile(await executableFor(architecture), program);
+  await copyFile(`${root}/scripts/liveness-probe`, probe);
+  for (const file of [program, probe]) await chmod(file, 0o755);
+  return folder;
+}
+
+/** Makes the archive for the processors, and beside it a bill of materials for each. Answers the digest of the image. */
+export async function makeImage(architectures: readonly Architecture[], file = imageArchive): Promise<string> {
+  const { version } = JSON.parse(await readFile(`${root}/package.json`, "utf8")) as { version: string };
+  const variants: Variant[] = [];
+  for (const architecture of architectures) {
+    const layers = [await debianLayer(architecture), await ownLayer(architecture)];
+    variants.push({ architecture, layers, config });
+    const bill = await billOfMaterials(debianFiles(architecture), architecture, version);
+    await writeFile(`${imageFolder}/csimux-${architecture}.spdx.json`, bill);
+  }
+  return writeArchive(file, [`${repository}:${version}`], variants);
+}
+
+const mebibytes = async (path: string): Promise<string> => {
+  const { stdout } = await spawned(["du", "-sm", "--apparent-size", path]);
+  return `${stdout.split("\t")[0]} MiB`;
+};
+
+async function main(): Promise<void> {
+  if (process.getuid?.() !== 0) throw new Error("make image needs root: the files of the image belong to root");
+  const architectures: readonly Architecture[] = ["amd64", "arm64"];
+  const digest = await makeImage(architectures);
+  console.log(`${imageArchive}: ${await mebibytes(imageArchive)}, ${digest}`);
+  for (const architecture of architectures) {
+    const debian = debianFiles(architecture);
+    const program = join(ownFiles(architecture), "usr/local/bin/csimux");
+    const sizes = `Debian's files ${await mebibytes(debian)}, csimux ${await mebibytes(program)}`;
+    console.log(`  ${architecture}: ${sizes}; csimux-${architecture}.spdx.json`);
+    if (architecture !== ownArchitecture) console.log(`    ${await tour(program, debian, architecture)}`);
+  }
+}
+
+if (import.meta.main)
+  await main().catch((error: unknown) => {
+    console.error(error instanceof Error ? error.message : String(error));
+    process.exitCode = 1;
+  });

@@ -1,0 +1,146 @@
+import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { state } from "../../scripts/cluster/place.ts";
+import { eventually, kube, list } from "./kube.ts";
+
+const manifests = new URL("../../examples/kubernetes", import.meta.url).pathname;
+
+/** A copy of examples/kubernetes, as its README asks for; the machine sees it under another path. */
+const copy = join(state, "deploy");
+const seen = "/run/cluster/state/deploy";
+
+/** The namespace of the manifests. */
+export const namespace = "storage";
+
+/** The driver's names in the manifests. */
+export const drivers = { central: "org.example.csimux", local: "org.example.csimux-local" } as const;
+
+/** Where central connections keep their volumes: a folder of the machine that the containers have at the same path. */
+export const data = "/var/lib/csimux/data";
+
+/** Its name outside of the machine. */
+export const dataOutside = join(state, "csimux/data");
+
+/** Settings of a central deployment. */
+export interface Central {
+  /** Connection files by name. */
+  readonly connections: Readonly<Record<string, string>>;
+  /** Lines below "proxy:" of the main file, each with its indentation. */
+  readonly proxy?: readonly string[];
+}
+
+/** A connection whose volumes are folders below `data`; `more` is added to the file. */
+export const folderConnection = (name: string, more: readonly string[] = []): string =>
+  [
+    "driver: local-hostpath",
+    "local-hostpath:",
+    `  shareBasePath: ${data}/${name}`,
+    `  controllerBasePath: ${data}/${name}`,
+    ...more,
+    "",
+  ].join("\n");
+
+/** Volumes that stay on their node, and a group of both connections. */
+export const byNode: Central = {
+  connections: { fast: folderConnection("fast"), archive: folderConnection("archive") },
+  proxy: [
+    "  nodeTopology:",
+    "    type: node",
+    "  groups:",
+    "    both:",
+    "      members: [fast, archive]",
+    "      policy: spread",
+  ],
+};
+
+/** Gives controller and node plugin the folder of the volumes, which a storage on the network does not need. */
+const sharedFolder = (kind: string, name: string): string => `apiVersion: apps/v1
+kind: ${kind}
+metadata:
+  name: ${name}
+  namespace: ${namespace}
+spec:
+  template:
+    spec:
+      containers:
+        - name: csimux
+          volumeMounts:
+            - name: data
+              mountPath: ${data}
+              mountPropagation: Bidirectional
+      volumes:
+        - name: data
+          hostPath:
+            path: ${data}
+            type: DirectoryOrCreate
+`;
+
+async function writeCentral({ connections, proxy = [] }: Central): Promise<void> {
+  const folder = join(copy, "drivers/central");
+  const names = Object.keys(connections);
+  await rm(join(folder, "connections"), { recursive: true });
+  await mkdir(join(folder, "connections"));
+  for (const [name, text] of Object.entries(connections))
+    await writeFile(join(folder, "connections", `${name}.yaml`), text);
+  for (const name of names) await mkdir(join(dataOutside, name), { recursive: true });
+  const kustomization = await readFile(join(folder, "kustomization.yaml"), "utf8");
+  const listed = names.map(name => `- connections/${name}.yaml`).join("\n      ");
+  await writeFile(join(folder, "kustomization.yaml"), kustomization.replace("- connections/nas.yaml", listed || "[]"));
+  await writeFile(
+    join(folder, "proxy.yaml"),
+    ["driver: proxy", "proxy:", "  configFolder: /connections", ...proxy, ""].join("\n"),
+  );
+  const own = join(copy, "cluster");
+  await mkdir(own, { recursive: true });
+  await writeFile(join(own, "controller.yaml"), sharedFolder("Deployment", "csimux-controller"));
+  await writeFile(join(own, "node.yaml"), sharedFolder("DaemonSet", "csimux-node"));
+  await writeFile(
+    join(own, "kustomization.yaml"),
+    "resources: [../central]\npatches: [{ path: controller.yaml }, { path: node.yaml }]\n",
+  );
+}
+
+async function freshCopy(): Promise<void> {
+  await rm(copy, { recursive: true, force: true });
+  await cp(manifests, copy, { recursive: true });
+}
+
+/** Waits until the newest version of everything of csimux runs, and kubelet has taken the drivers. */
+export async function settled(...names: readonly string[]): Promise<void> {
+  const workloads = await list("deploy,ds", namespace);
+  for (const { kind, metadata } of workloads)
+    await kube("-n", namespace, "rollout", "status", `${kind}/${metadata.name}`, "--timeout=240s");
+  await eventually(`kubelet has taken ${names.join(", ")}`, 120_000, async () => {
+    const taken = (await list("csinode")).flatMap(({ spec }) =>
+      (spec.drivers ?? []).map((each: { name: string }) => each.name),
+    );
+    return names.every(name => taken.includes(name));
+  });
+}
+
+/** Installs node-local exactly as it stands in examples/kubernetes. */
+export async function deployLocal(): Promise<void> {
+  await freshCopy();
+  await kube("apply", "-k", `${seen}/node-local`);
+  await settled(drivers.local);
+}
+
+/** Installs central with connections of the test's own. */
+export async function deployCentral(settings: Central): Promise<void> {
+  await freshCopy();
+  await writeCentral(settings);
+  await kube("apply", "-k", `${seen}/cluster`);
+  await settled(drivers.central);
+}
+
+/** Writes connection files anew, as their owner does; the pods see them within a minute or two. */
+export async function changeConnections(connections: Central["connections"], settings: Central): Promise<void> {
+  await freshCopy();
+  await writeCentral({ ...settings, connections });
+  await kube("apply", "-k", `${seen}/cluster`);
+}
+
+/** Removes what was installed. */
+export async function undeploy(which: "node-local" | "cluster"): Promise<void> {
+  await kube("delete", "-k", `${seen}/${which}`, "--ignore-not-found", "--timeout=240s");
+}

@@ -1,0 +1,67 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { machinePid } from "../../scripts/cluster/machine.ts";
+import { state } from "../../scripts/cluster/place.ts";
+import { eventually, kube, list, removeSoon } from "./kube.ts";
+
+/** What stays of a storage that holds nothing: folders of csimux itself. */
+const own = new Set(["v", "s", ".csimux"]);
+
+async function filesBelow(folder: string): Promise<readonly string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  return entries
+    .filter(entry => !(entry.isDirectory() && own.has(entry.name)))
+    .map(entry => join(entry.parentPath, entry.name));
+}
+
+/** Volumes of every storage of the tests: of the central connections, whose folders are the first level, and of the node. */
+async function onStorages(): Promise<readonly string[]> {
+  const names = await readdir(join(state, "csimux/data")).catch(() => []);
+  const storages = [...names.map(name => join(state, "csimux/data", name)), join(state, "csimux/volumes")];
+  return (await Promise.all(storages.map(filesBelow))).flat();
+}
+
+/** Mounts of claims on the machine. */
+async function mounted(): Promise<readonly string[]> {
+  const lines = (await readFile(`/proc/${await machinePid()}/mountinfo`, "utf8")).split("\n");
+  return lines.map(line => line.split(" ")[4] ?? "").filter(point => point.includes("/kubernetes.io~csi/pvc-"));
+}
+
+/** What csimux keeps of volumes on the node. */
+async function records(): Promise<readonly string[]> {
+  const files = await filesBelow(join(state, "csimux"));
+  return files.filter(
+    file => /pvc-|by-hand/.test(file.slice(state.length)) && !/\/csimux\/(data|volumes)\//.test(file),
+  );
+}
+
+/** Everything of volumes that is anywhere: in the cluster, on the storages, mounted on the machine, in the records of csimux. */
+export async function left(): Promise<readonly string[]> {
+  const objects = await list("pv,volumesnapshotcontent");
+  const named = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+  return [...named, ...(await onStorages()), ...(await mounted()), ...(await records())];
+}
+
+/** Waits until nothing of volumes is left anywhere. Throws with what is. */
+export async function nothingLeft(ms = 120_000): Promise<void> {
+  let last: readonly string[] = [];
+  try {
+    await eventually("nothing of volumes is left", ms, async () => {
+      last = await left();
+      return last.length === 0;
+    });
+  } catch {
+    throw new Error(`left over: ${last.slice(0, 20).join("; ")}`);
+  }
+}
+
+/** Deletes every object of the tests and waits until nothing of their volumes is left. */
+export async function tidy(ms = 240_000): Promise<void> {
+  for (const kind of ["pods", "volumesnapshots", "pvc"]) {
+    const names = (await list(kind)).map(({ metadata }) => metadata.name);
+    if (names.length > 0) await removeSoon(kind, ...names);
+  }
+  await eventually("pods and claims are gone", ms, async () => (await list("pods,pvc,volumesnapshots")).length === 0);
+  await nothingLeft(ms);
+  await kube("delete", "events", "--all", "-n", "default");
+}

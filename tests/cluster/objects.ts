@@ -1,0 +1,93 @@
+import { shellImage } from "../../scripts/cluster/images.ts";
+import type { Resource } from "./kube.ts";
+
+/** What a claim may ask for beyond its class. */
+export interface ClaimOptions {
+  readonly size?: string;
+  readonly modes?: readonly string[];
+  readonly block?: boolean;
+  /** A snapshot or another claim to begin with. */
+  readonly from?: { readonly snapshot: string } | { readonly claim: string };
+}
+
+function source(from: ClaimOptions["from"]): object {
+  if (from === undefined) return {};
+  const dataSource =
+    "snapshot" in from
+      ? { apiGroup: "snapshot.storage.k8s.io", kind: "VolumeSnapshot", name: from.snapshot }
+      : { kind: "PersistentVolumeClaim", name: from.claim };
+  return { dataSource };
+}
+
+/** A claim of 64 MiB, of one node at a time. */
+export const claim = (name: string, storageClassName: string, options: ClaimOptions = {}): Resource => ({
+  apiVersion: "v1",
+  kind: "PersistentVolumeClaim",
+  metadata: { name },
+  spec: {
+    accessModes: options.modes ?? ["ReadWriteOnce"],
+    volumeMode: options.block ? "Block" : "Filesystem",
+    storageClassName,
+    resources: { requests: { storage: options.size ?? "64Mi" } },
+    ...source(options.from),
+  },
+});
+
+/** What differs from the usual pod. */
+export interface PodOptions {
+  /** A line of shell; the pod goes on running when it has ended. */
+  readonly run?: string;
+  /** Added to the pod's specification. */
+  readonly spec?: object;
+  /** Added to the mount of the volume. */
+  readonly mount?: object;
+  /** Added to the reference to the claim. */
+  readonly claim?: object;
+  /** Added to the container. */
+  readonly container?: object;
+}
+
+/** A pod that has the claim at /data and does nothing. */
+export const pod = (name: string, claimName: string, options: PodOptions = {}): Resource => ({
+  apiVersion: "v1",
+  kind: "Pod",
+  metadata: { name, labels: { test: "pod" } },
+  spec: {
+    terminationGracePeriodSeconds: 2,
+    containers: [
+      {
+        name: "shell",
+        image: shellImage,
+        command: ["sh", "-c", `trap 'exit 0' TERM; ${options.run ?? "true"}; sleep 100000 & wait $!`],
+        volumeMounts: [{ name: "volume", mountPath: "/data", ...options.mount }],
+        ...options.container,
+      },
+    ],
+    volumes: [{ name: "volume", persistentVolumeClaim: { claimName, ...options.claim } }],
+    ...options.spec,
+  },
+});
+
+/** A snapshot of a claim. */
+export const snapshot = (
+  name: string,
+  persistentVolumeClaimName: string,
+  volumeSnapshotClassName: string,
+): Resource => ({
+  apiVersion: "snapshot.storage.k8s.io/v1",
+  kind: "VolumeSnapshot",
+  metadata: { name },
+  spec: { volumeSnapshotClassName, source: { persistentVolumeClaimName } },
+});
+
+/** A class of a driver for a connection or a group. */
+export const storageClass = (name: string, provisioner: string, connection: string, more: object = {}): Resource => ({
+  apiVersion: "storage.k8s.io/v1",
+  kind: "StorageClass",
+  metadata: { name },
+  provisioner,
+  parameters: { connection },
+  allowVolumeExpansion: true,
+  volumeBindingMode: "WaitForFirstConsumer",
+  ...more,
+});
