@@ -1,4 +1,5 @@
 import { chmod, copyFile, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { root, spawned } from "../spawned.ts";
 import { type Architecture, type Variant, writeArchive } from "./archive.ts";
@@ -22,7 +23,10 @@ const config = {
   WorkingDir: "/home/csi/app",
 } as const;
 
-const debianFiles = (architecture: Architecture): string => `${imageFolder}/${architecture}/debian`;
+/** Files of Debian that were put together, for every checkout. */
+const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-image");
+
+const debianFiles = (architecture: Architecture): string => `${cache}/${architecture}/debian`;
 const ownFiles = (architecture: Architecture): string => `${imageFolder}/${architecture}/csimux`;
 
 /** The files of Debian, unless they are there: FRESH=1 asks the archive for what has changed. */
