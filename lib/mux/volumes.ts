@@ -13,6 +13,7 @@ import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
 import { lockKey, nameLock } from "./handles.ts";
+import { Ineffective } from "./ineffective.ts";
 import { type CreateRequest, type Creation, type PlacedVolume, placedOn } from "./placed.ts";
 import type { Unusable } from "./refusals.ts";
 
@@ -20,6 +21,7 @@ import type { Unusable } from "./refusals.ts";
 export class Volumes {
   readonly #common: Common;
   readonly #choice: Choice;
+  readonly #ineffective = new Ineffective();
 
   /** `space` tells how much is free on members of a group. */
   constructor(common: Common, space: FreeSpace) {
@@ -149,6 +151,7 @@ export class Volumes {
     const { request, source } = creation;
     return connections.use(name, then, connection => {
       refuseUnmet(connection, request.capabilities);
+      this.#ineffective.tell(connection, request.capabilities, creation.call.log);
       const inner = source && sourceOn(connection, source);
       const work = async (): Promise<PlacedVolume> => {
         const places = await this.#admit(connection, creation);

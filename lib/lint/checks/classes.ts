@@ -1,3 +1,4 @@
+import { genericMountOptions } from "../../core/mount-options.ts";
 import { type Finding, problem, warning } from "../../schema/finding.ts";
 import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
 import { factsOf, isLocal } from "../facts.ts";
@@ -54,29 +55,12 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], wo
   yield* allowedTopologies(each, members, world);
 }
 
-/** What mount(8) takes for any file system; the rest is for the one that is mounted. */
-const anyMount = new Set(
-  [
-    "ro",
-    "rw",
-    "noatime",
-    "atime",
-    "nodiratime",
-    "diratime",
-    "relatime",
-    "norelatime",
-    "strictatime",
-    "nodev",
-    "dev",
-  ].concat(["nosuid", "suid", "noexec", "exec", "sync", "async", "dirsync", "nosymfollow", "bind", "rbind"]),
-);
-
 /** A folder of the node is not mounted anew, so options of file systems reach nobody. */
 function* mounting(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
   const folder = members.find(member => factsOf(member)?.protocol === "hostpath");
   if (!folder) return;
   for (const [index, option] of listAt(each.value, "mountOptions").entries()) {
-    if (anyMount.has(String(option))) continue;
+    if (genericMountOptions.has(String(option))) continue;
     yield warning(
       "mount-option-without-effect",
       [...each.path, "mountOptions", index],
