@@ -79,6 +79,8 @@ export interface SanityRun {
   readonly folder: string;
   /** Parameters of every CreateVolume. */
   readonly parameters: Readonly<Record<string, string>>;
+  /** Secrets by the suite's names for them (csi-sanity, --csi.secrets). */
+  readonly secrets?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Specs to leave out: a regular expression on their titles. For what the machine cannot do, never for what fails. */
   readonly leave?: string;
   /** Milliseconds until the suite is ended; ten minutes when absent. */
@@ -90,6 +92,8 @@ export async function runSanity(run: SanityRun, again = true): Promise<Tally> {
   const { program, folder, socket, leave, timeoutMs } = run;
   const parameters = join(folder, "parameters.yaml");
   await writeFile(parameters, JSON.stringify(run.parameters));
+  const secrets = join(folder, "secrets.yaml");
+  if (run.secrets) await writeFile(secrets, JSON.stringify(run.secrets));
   const suite = [
     program,
     `--csi.endpoint=unix://${socket}`,
@@ -100,6 +104,7 @@ export async function runSanity(run: SanityRun, again = true): Promise<Tally> {
     `--csi.testvolumeexpandsize=${2 * 1024 ** 3}`,
     `--ginkgo.junit-report=${folder}/report.xml`,
     "--ginkgo.no-color",
+    ...(run.secrets ? [`--csi.secrets=${secrets}`] : []),
     ...(leave === undefined ? [] : [`--ginkgo.skip=${leave}`]),
   ] as const;
   const result = await spawned(suite, timeoutMs === undefined ? {} : { timeoutMs });

@@ -1,10 +1,8 @@
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { startDsm } from "../tests/fakes/dsm/double.ts";
 import { build } from "./build.ts";
 import { startDaemon } from "./daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
 import { installSanity, sanityVersion } from "./sanity-program.ts";
+import { beginDsm, beginObjectiveFs, type Storage } from "./sanity-storages.ts";
 import { runSanity } from "./sanity-suite.ts";
 import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 
@@ -16,22 +14,8 @@ interface Variant {
   readonly parameters: Readonly<Record<string, string>>;
   /** As SanityRun.leave. */
   readonly leave?: string;
-  /** Starts what stands for a storage system, with its connection file; answers how it is stopped and what is left in it. */
-  begin?(sandbox: Sandbox): Promise<{ left(): readonly string[]; stop(): Promise<void> }>;
-}
-
-/** A DSM with the connections "syno" and "syno-nfs". */
-async function beginDsm({ connections }: Sandbox) {
-  const dsm = await startDsm();
-  const http = { protocol: "http", host: "127.0.0.1", port: dsm.port, username: "csi", password: "secret-pw" };
-  const lunTemplate = { type: "BLUN", dev_attribs: [{ dev_attrib: "can_snapshot", enable: 1 }] };
-  const iscsi = { targetPortal: "127.0.0.1", baseiqn: "iqn.2000-01.com.synology:csi.", lunTemplate };
-  const file = { driver: "synology-iscsi", httpConnection: http, iscsi };
-  await writeFile(join(connections, "syno.yaml"), JSON.stringify(file));
-  const nfs = { shareHost: "127.0.0.1", allowedHosts: ["127.0.0.1"] };
-  const folders = { driver: "synology-nfs", httpConnection: http, nfs };
-  await writeFile(join(connections, "syno-nfs.yaml"), JSON.stringify(folders));
-  return { left: () => dsm.state.remains(), stop: () => dsm.close() };
+  /** Starts what stands for a storage system, with its connection file. */
+  begin?(sandbox: Sandbox): Promise<Storage>;
 }
 
 const variants: readonly Variant[] = [
@@ -53,6 +37,13 @@ const variants: readonly Variant[] = [
     leave: "Node Service",
     begin: beginDsm,
   },
+  {
+    name: "file systems of ObjectiveFS, which has neither snapshots nor clones from outside and no sizes",
+    kind: "off",
+    parameters: { connection: "ofs" },
+    leave: "[Ss]napshot|ExpandVolume|existing source volume",
+    begin: beginObjectiveFs,
+  },
 ];
 
 const oneFailure = (message: string): Tally => {
@@ -60,10 +51,22 @@ const oneFailure = (message: string): Tally => {
   return { ...nothing, failed: 1 };
 };
 
-async function runAgainstDaemon(program: string, command: string, variant: Variant, sandbox: Sandbox): Promise<Tally> {
-  const daemon = await startDaemon({ command: [command], sandbox });
-  const { parameters, leave } = variant;
-  const suite = { program, ...sandbox, parameters, ...(leave !== undefined && { leave }) };
+async function runAgainstDaemon(
+  program: string,
+  command: string,
+  { parameters, leave }: Variant,
+  sandbox: Sandbox,
+  storage: Storage | undefined,
+): Promise<Tally> {
+  const { env = {}, secrets } = storage ?? {};
+  const daemon = await startDaemon({ command: [command], sandbox, env });
+  const suite = {
+    program,
+    ...sandbox,
+    parameters,
+    ...(leave !== undefined && { leave }),
+    ...(secrets && { secrets }),
+  };
   const tally = await runSanity(suite).catch(error => oneFailure(String(error)));
   const { code } = await daemon.stop();
   if (code === 0) return tally;
@@ -74,8 +77,10 @@ async function runVariant(program: string, command: string, variant: Variant): P
   console.log(`csi-sanity ${sanityVersion}: ${variant.name}`);
   const sandbox = await makeSandbox(variant.kind);
   const storage = await variant.begin?.(sandbox);
-  const tally = await runAgainstDaemon(program, command, variant, sandbox).catch(error => oneFailure(String(error)));
-  const left = [...(await sandbox.remove()), ...(storage?.left() ?? [])];
+  const tally = await runAgainstDaemon(program, command, variant, sandbox, storage).catch(error =>
+    oneFailure(String(error)),
+  );
+  const left = [...((await storage?.left()) ?? []), ...(await sandbox.remove())];
   await storage?.stop();
   return left.length === 0 ? tally : plus(tally, oneFailure(`still there at the end: ${left.join(", ")}`));
 }

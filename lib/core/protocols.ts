@@ -1,7 +1,7 @@
 import type { Access } from "./access.ts";
 
 /** A volume that is mounted as it is: no file system is made, and several nodes may write. */
-const shared = (filesystem: string): Access => ({ kinds: ["mount"], filesystems: [filesystem], sharedWriters: true });
+const shared = (...filesystems: readonly string[]): Access => ({ kinds: ["mount"], filesystems, sharedWriters: true });
 
 /** File systems that a node makes on a block volume. */
 export const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
@@ -21,8 +21,8 @@ export const protocols = {
   nvmeof: disk,
   hostpath: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
   "zfs-local": { kinds: ["mount", "block"], filesystems: ["zfs", ...blockFilesystems], sharedWriters: true },
-  objectivefs: shared("objectivefs"),
-  oneclient: shared("oneclient"),
+  objectivefs: shared("objectivefs", "fuse.objectivefs"),
+  oneclient: shared("oneclient", "fuse.oneclient"),
 } as const satisfies Readonly<Record<string, Access>>;
 
 /** One of them. */

@@ -1,7 +1,8 @@
 import type { Access, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
+import type { Code } from "../core/errors.ts";
 import type { Answers } from "../io/answers.ts";
-import type { CommandRunner } from "../io/runner.ts";
+import type { Argv, CommandRunner } from "../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { MountWords } from "./mount-words.ts";
 import type { Context } from "./requests.ts";
@@ -33,6 +34,22 @@ export interface Share {
   readonly secret?: readonly string[];
   /** What its helper complains about, besides what mount(8) itself does. */
   readonly words?: MountWords;
+  /** Mounts it in place of mount(8). */
+  readonly program?: MountProgram;
+}
+
+/** A program that mounts one file system and goes on in the background as its server (fuse(8)). */
+export interface MountProgram {
+  /** Its words before the mount point, for a mount with these options. */
+  argv(options: readonly string[]): Argv;
+  /** What exit codes mean about which it says nothing. */
+  readonly exits: Readonly<Record<number, MountFailure>>;
+}
+
+/** What a refused mount means. */
+export interface MountFailure {
+  readonly code: Code;
+  readonly text: string;
 }
 
 /** A block device that this node sees. */

@@ -4,6 +4,8 @@ import { iscsi } from "./attach/iscsi.ts";
 import { lustre } from "./attach/lustre.ts";
 import { nfs } from "./attach/nfs.ts";
 import { nvmeof } from "./attach/nvmeof.ts";
+import { objectivefs } from "./attach/objectivefs.ts";
+import { oneclient } from "./attach/oneclient.ts";
 import { smb } from "./attach/smb.ts";
 import { zfsLocal } from "./attach/zfs-local.ts";
 import type { Attacher, AttacherPorts } from "./attacher.ts";
@@ -30,6 +32,8 @@ export const attachers = (ports: AttacherPorts): Attachers =>
     ["iscsi", iscsi(ports)],
     ["nvmeof", nvmeof(ports)],
     ["zfs-local", zfsLocal(ports)],
+    ["objectivefs", objectivefs(ports)],
+    ["oneclient", oneclient(ports)],
   ]);
 
 /** Throws "invalid-argument" for a protocol that is missing or unknown. */

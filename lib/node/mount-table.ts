@@ -13,7 +13,12 @@ export interface Identity {
 const removed = "//deleted";
 
 /** The kernel names some types otherwise than mount(8) is told: "nfs" becomes "nfs4", "smb3" is "cifs". */
-const families: Readonly<Record<string, string>> = { nfs4: "nfs", smb3: "cifs" };
+const families: Readonly<Record<string, string>> = {
+  nfs4: "nfs",
+  smb3: "cifs",
+  "fuse.objectivefs": "objectivefs",
+  "fuse.oneclient": "oneclient",
+};
 
 const familyOf = (fsType: string): string => families[fsType] ?? fsType;
 

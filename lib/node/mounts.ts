@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { dirname, join } from "node:path";
 import type { Call } from "../core/call.ts";
-import { type Code, CsiError } from "../core/errors.ts";
+import { CsiError } from "../core/errors.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { Argv, Command, CommandRunner, Output } from "../io/runner.ts";
+import type { MountFailure, MountProgram } from "./attacher.ts";
 import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type Health, healthOf } from "./health.ts";
@@ -37,6 +38,7 @@ export interface FileSystem {
   readonly env?: Readonly<Record<string, string>>;
   readonly secret?: readonly string[];
   readonly words?: MountWords;
+  readonly program?: MountProgram;
   /** As in Command. */
   readonly timeoutMs?: number;
 }
@@ -147,18 +149,9 @@ export class Mounts {
    * When mount(8) refuses, its words say which error is thrown.
    */
   async mount(wanted: FileSystem, before: MountTable, signal: AbortSignal): Promise<Identity> {
-    const { fsType, source, at, flags, stdin, env, secret, timeoutMs } = wanted;
+    const { source, at, flags, stdin, env, secret, timeoutMs } = wanted;
     const task = `mounting ${source} at ${at}`;
-    const options = [...new Set([...flags, ...wanted.options])];
-    const argv: Argv = [
-      "mount",
-      "-n",
-      "-t",
-      fsType,
-      ...(options.length > 0 ? ["-o", options.join(",")] : []),
-      source,
-      at,
-    ];
+    const argv = mountWords(wanted, [...new Set([...flags, ...wanted.options])]);
     const more = {
       ...(stdin !== undefined && { stdin }),
       ...(env && { env }),
@@ -171,7 +164,7 @@ export class Mounts {
     const wrong = misfit(top, top ?? { device: "", root: "" }, flags);
     if (output.exitCode === 0 && top && !wrong) return { device: top.device, root: top.root };
     if (after.layers(at) > before.layers(at)) await this.#unmounting.peel(at, after, signal);
-    throw exited(output, task, wrong, mountCode(complaintOf(output), wanted.words));
+    throw exited(output, task, wrong, meaningOf(output, wanted));
   }
 
   /** Gives an existing mount the flags that a crash between its making and its protection left out. */
@@ -219,8 +212,22 @@ export function misfit(mount: Mount | undefined, wanted: Identity, flags: readon
   return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
 }
 
+const mountWords = ({ program, fsType, source, at }: FileSystem, options: readonly string[]): Argv =>
+  program
+    ? [...program.argv(options), at]
+    : ["mount", "-n", "-t", fsType, ...(options.length > 0 ? ["-o", options.join(",")] : []), source, at];
+
+/** What mount(8) or the program in its place means with an exit code and its words. */
+function meaningOf(output: Output, { program, words }: FileSystem): MountFailure {
+  const complaint = complaintOf(output);
+  const known = program?.exits[output.exitCode];
+  if (!known) return { code: mountCode(complaint, words), text: complaint };
+  return { code: known.code, text: complaint === "" ? known.text : `${known.text} (${complaint})` };
+}
+
 /** A mount that is not what was asked for is not final: the source may have been an automount, or moved meanwhile. */
-const exited = (output: Output, task: string, wrong: string | undefined, code: Code = "internal"): CsiError =>
-  output.exitCode === 0
-    ? new CsiError("unavailable", `${task} failed: ${wrong}`)
-    : new CsiError(code, `${task} failed with exit code ${output.exitCode}: ${complaintOf(output)}`);
+function exited(output: Output, task: string, wrong: string | undefined, meaning?: MountFailure): CsiError {
+  if (output.exitCode === 0) return new CsiError("unavailable", `${task} failed: ${wrong}`);
+  const { code, text } = meaning ?? { code: "internal", text: complaintOf(output) };
+  return new CsiError(code, `${task} failed with exit code ${output.exitCode}: ${text}`);
+}

@@ -1,12 +1,42 @@
 import { factsOf } from "../facts.ts";
-import { type DriverModule, driverModule } from "../module.ts";
+import { type DriverModule, driverModule, type Identity } from "../module.ts";
+import { StoreDriver } from "../store-driver.ts";
+import { FsNames } from "./names.ts";
+import { OfsCli } from "./ofs-cli.ts";
 import { objectivefsSchema } from "./schema.ts";
+import { FsShare } from "./share.ts";
+import { FsStore } from "./store.ts";
 
-/** File systems in an object store. Files are checked; nothing can be opened yet. */
+/** A connection that gets an `instance_id` later keeps the volumes that bear its name. */
+const ownersOf = ({ instanceId, connection }: Identity): readonly string[] =>
+  instanceId === undefined ? [connection] : [instanceId, connection];
+
+/** File systems in an object store. */
 export const objectivefs: readonly DriverModule[] = [
   driverModule({
     names: ["objectivefs"],
-    facts: factsOf("objectivefs", "objectivefs"),
+    facts: factsOf("objectivefs", "objectivefs", {
+      expands: false,
+      parameters: {
+        volume: ["env.ENDPOINT", "env.REGION", "env.CACHESIZE", "env.DISKCACHE_SIZE", "env.IDMAP"],
+        snapshot: [],
+      },
+      territory: {
+        system: "objectivefs",
+        hosts: [
+          ["objectivefs", "env", "ENDPOINT"],
+          ["objectivefs", "env", "OBJECTSTORE"],
+        ],
+        trees: [["objectivefs", "pool"]],
+        marked: true,
+      },
+    }),
     schema: objectivefsSchema,
+    open(identity, { objectivefs: { pool, cli, env } }, { local }) {
+      const settings = { pool, sudo: cli?.sudoEnabled === true, env };
+      const names = new FsNames(ownersOf(identity), identity.maxIdBytes);
+      const store = new FsStore(identity.connection, names, new OfsCli(local.runner, settings));
+      return new StoreDriver(identity, store, new FsShare(pool, env["OBJECTSTORE"] ?? ""));
+    },
   }),
 ];

@@ -33,7 +33,7 @@ export const deployment: readonly Rule[] = [
     severity: "error",
     title: "The driver can be opened",
     why: "This version checks the file but cannot serve the connection yet.",
-    bad: { "c1.yaml": "driver: objectivefs\nobjectivefs: { pool: p, env: { OBJECTSTORE: 'minio://' } }\n" },
+    bad: { "c1.yaml": "driver: zfs-local-ephemeral-inline\nzfs: { datasetParentName: tank/inline }\n" },
     good: { "c1.yaml": nfs() },
   },
   {

@@ -5,7 +5,9 @@ import type { Wanted } from "../attacher.ts";
 /** Names and IPv4 addresses (RFC 1123; underscores are met in the field). The first character keeps it from being an option. */
 const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 
-const isControl = (character: string): boolean => character < " " || character === "\x7f";
+/** Whether a text holds a line break or another control character. */
+export const holdsControl = (text: string): boolean =>
+  [...text].some(character => character < " " || character === "\x7f");
 
 const invalid = ({ volumeId }: Wanted, what: string): CsiError =>
   new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
@@ -38,7 +40,7 @@ export function shareOf(wanted: Wanted): string {
   const share = wanted.context["share"] ?? "";
   const shown = JSON.stringify(share.slice(0, 200));
   if (share === "") throw invalid(wanted, "share is missing");
-  if ([...share].some(isControl)) throw invalid(wanted, `share ${shown} holds a control character`);
+  if (holdsControl(share)) throw invalid(wanted, `share ${shown} holds a control character`);
   if (share.split(/[/\\]/).includes("..")) throw invalid(wanted, `share ${shown} holds ".."`);
   return share;
 }

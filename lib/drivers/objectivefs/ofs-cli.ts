@@ -1,0 +1,112 @@
+import { Slots } from "../../core/slots.ts";
+import { isSecretVariable } from "../../core/variables.ts";
+import type { Argv, Command, CommandRunner, Output } from "../../io/runner.ts";
+import { OfsError } from "./ofs-error.ts";
+
+/** The keys of `objectivefs:`. */
+export interface OfsSettings {
+  /** The bucket whose file systems are volumes. */
+  readonly pool: string;
+  readonly sudo: boolean;
+  /** Environment of the program, keys and passphrase among it. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** How many of the program run at once for a connection: each opens connections of its own to the object store. */
+const atOnce = 4;
+
+const listMs = 60_000;
+const createMs = 60_000;
+/** A file system is destroyed object by object. */
+const destroyMs = 3_600_000;
+const maxListBytes = 64 * 1024 * 1024;
+
+/** The store in front of a name: "minio://bucket/name". */
+const scheme = /^[a-z0-9-]+:\/\//i;
+
+/** The file systems of one pool, through mount.objectivefs. Its methods throw OfsError and CommandError. */
+export class OfsCli {
+  readonly #runner: CommandRunner;
+  readonly #settings: OfsSettings;
+  readonly #short = new Slots(atOnce);
+  readonly #long = new Slots(atOnce);
+
+  constructor(runner: CommandRunner, settings: OfsSettings) {
+    this.#runner = runner;
+    this.#settings = settings;
+  }
+
+  /** The names of the pool's file systems, without the pool. The program lists every bucket that the keys can see. */
+  async list(signal: AbortSignal): Promise<readonly string[]> {
+    const argv = ["list"];
+    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes: maxListBytes }, signal));
+    if (output.exitCode !== 0) throw refusal(output);
+    return table(output.stdout)
+      .filter(row => row["KIND"] === "ofs")
+      .flatMap(row => this.#inPool(row["NAME"] ?? ""));
+  }
+
+  /** Makes a file system; success when there is one of this name. */
+  async create(filesystem: string, signal: AbortSignal): Promise<void> {
+    const argv = ["create", "-f", this.#path(filesystem)];
+    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: createMs }, signal));
+    if (output.exitCode === 0) return;
+    if (output.exitCode === 1 && /filesystem already exists/i.test(output.stderr)) return;
+    throw refusal(output);
+  }
+
+  /** Destroys a file system with all that is in it; success when there is none of this name. It asks, and gets its answer on stdin. */
+  async destroy(filesystem: string, signal: AbortSignal): Promise<void> {
+    const argv = ["destroy", this.#path(filesystem)];
+    const output = await this.#long.run(() => this.#run({ argv, stdin: "y\n", timeoutMs: destroyMs }, signal));
+    if (output.exitCode === 0) return;
+    const said = `${output.stdout}\n${output.stderr}`;
+    if (output.exitCode === 68 && /does not look like an ObjectiveFS filesystem/i.test(said)) return;
+    throw refusal(output);
+  }
+
+  #path(filesystem: string): string {
+    return `${this.#settings.pool}/${filesystem}`;
+  }
+
+  #inPool(name: string): readonly string[] {
+    const { pool, env } = this.#settings;
+    const [store] = scheme.exec(name) ?? [];
+    if (store !== undefined && scheme.test(env["OBJECTSTORE"] ?? "") && !env["OBJECTSTORE"]?.startsWith(store))
+      return [];
+    const [bucket, filesystem, ...rest] = name.slice(store?.length ?? 0).split("/");
+    return bucket === pool && filesystem && rest.join("") === "" ? [filesystem] : [];
+  }
+
+  /** Keys reach the program in its environment: sudo(8) hands on the variables that are named, and no command line shows a value. */
+  async #run(
+    { argv, ...more }: Omit<Command, "argv"> & { readonly argv: readonly string[] },
+    signal: AbortSignal,
+  ): Promise<Output> {
+    const { sudo, env } = this.#settings;
+    const program = "mount.objectivefs";
+    const whole: Argv = sudo
+      ? ["sudo", "-n", `--preserve-env=${Object.keys(env).join(",")}`, program, ...argv]
+      : [program, ...argv];
+    const secret = Object.entries(env).flatMap(([name, value]) =>
+      isSecretVariable(name) && value !== "" ? [value] : [],
+    );
+    return await this.#runner.run({ ...more, argv: whole, env, secret }, signal);
+  }
+}
+
+/** The rows of a listing by their headings. Throws OfsError for an output that is none: what cannot be read is not empty. */
+function table(text: string): readonly Readonly<Record<string, string>>[] {
+  const lines = text.split("\n").filter(line => line.trim() !== "");
+  const cells = lines.map(line => line.split("\t").map(cell => cell.trim()));
+  const [head, ...rows] = cells;
+  if (!head) return [];
+  if (!head.includes("NAME") || !head.includes("KIND"))
+    throw new OfsError(0, "its listing has no columns NAME and KIND");
+  return rows.map(row => Object.fromEntries(head.map((name, index) => [name, row[index] ?? ""])));
+}
+
+function refusal({ exitCode, stderr, stdout }: Output): OfsError {
+  const lines = `${stdout}\n${stderr}`.split("\n").filter(line => line.trim() !== "");
+  return new OfsError(exitCode, (lines.at(-1) ?? "").trim().slice(0, 300));
+}

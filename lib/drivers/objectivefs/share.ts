@@ -1,0 +1,23 @@
+import { protocols } from "../../core/protocols.ts";
+import type { Context } from "../driver.ts";
+import type { Share } from "../store.ts";
+import type { FsAsset } from "./store.ts";
+
+/** A file system is reachable as soon as it is there, by everybody who has the keys: those are in the node-stage secret. */
+export class FsShare implements Share<FsAsset> {
+  readonly protocol = "objectivefs";
+  readonly access = protocols.objectivefs;
+  readonly growsOnNode = false;
+  readonly #pool: string;
+  readonly #store: string;
+
+  /** `store`: which object store, such as "minio://". */
+  constructor(pool: string, store: string) {
+    this.#pool = pool;
+    this.#store = store;
+  }
+
+  context({ filesystem, notes }: FsAsset): Context {
+    return { filesystem: `${this.#pool}/${filesystem}`, ...notes, "env.OBJECTSTORE": this.#store };
+  }
+}

@@ -1,0 +1,141 @@
+import { wantedBytes } from "../../core/bytes.ts";
+import type { Call } from "../../core/call.ts";
+import { type Code, CsiError } from "../../core/errors.ts";
+import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.ts";
+import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
+import { afterFailure, type Meaning, type Subject } from "../failure.ts";
+import { pageOf } from "../pages.ts";
+import type { Asset, Notes, VolumeStore } from "../store.ts";
+import { type FsNames, isOfClaim, isVolumeId } from "./names.ts";
+import type { OfsCli } from "./ofs-cli.ts";
+import { explainOfs } from "./ofs-error.ts";
+
+/** A file system that is a volume. Its notes are the variables of the class, which travel to the node and are kept nowhere else. */
+export interface FsAsset extends Asset {
+  /** Its name in the pool. */
+  readonly filesystem: string;
+}
+
+/** What stands under an id: a file system that bears this connection's mark, or one of this very name without any. */
+interface Standing {
+  readonly marked: FsAsset | undefined;
+  readonly bare: FsAsset | undefined;
+}
+
+/**
+ * Volumes as file systems in a pool. One is made by a single command under a name that says what it is, so it is whole as soon as
+ * it is there, see FsNames.
+ */
+export class FsStore implements VolumeStore<FsAsset>, Subject {
+  readonly connection: string;
+  readonly #names: FsNames;
+  readonly #cli: OfsCli;
+
+  constructor(connection: string, names: FsNames, cli: OfsCli) {
+    this.connection = connection;
+    this.#names = names;
+    this.#cli = cli;
+  }
+
+  idOf(name: string): string {
+    return this.#names.idOf(name);
+  }
+
+  explain(error: unknown): Meaning | undefined {
+    return explainOfs(error);
+  }
+
+  async create(spec: VolumeSpec, call: Call): Promise<FsAsset> {
+    const id = this.idOf(spec.name);
+    const notes = this.#variables(spec.parameters);
+    const { marked, bare } = await this.#standing(id, call);
+    if (marked) return { ...marked, notes };
+    if (bare)
+      throw this.#error(
+        "already-exists",
+        `a file system "${bare.filesystem}" exists that bears no mark of this connection; csimux does not take it over`,
+      );
+    const asset = { ...this.#asset(id, this.#names.filesystem(id, wantedBytes(spec.range))), notes };
+    await this.#make(asset, spec.name, call);
+    return asset;
+  }
+
+  async find(id: string, call: Call): Promise<FsAsset | undefined> {
+    if (!isVolumeId(id)) return undefined;
+    const { marked, bare } = await this.#standing(id, call);
+    return marked ?? bare;
+  }
+
+  /** Nothing is left to do for a file system that is there. */
+  async finish(asset: FsAsset, notes: Notes): Promise<FsAsset> {
+    return { ...asset, notes: { ...asset.notes, ...notes } };
+  }
+
+  async destroy(id: string, call: Call): Promise<void> {
+    if (!isVolumeId(id)) return;
+    const { marked, bare } = await this.#standing(id, call);
+    if (!marked && bare && !isOfClaim(id))
+      throw this.#error(
+        "failed-precondition",
+        `the file system "${bare.filesystem}" bears no mark of this connection, so it stays; run mount.objectivefs destroy if it is yours`,
+      );
+    const filesystem = (marked ?? bare)?.filesystem;
+    if (filesystem !== undefined) await this.#cli.destroy(filesystem, call.signal);
+  }
+
+  async list(page: PageRequest, call: Call): Promise<Page<FsAsset>> {
+    const byId = new Map<string, FsAsset>();
+    for (const filesystem of [...(await this.#cli.list(call.signal))].sort().reverse()) {
+      const id = this.#names.parse(filesystem)?.id ?? (isOfClaim(filesystem) ? filesystem : undefined);
+      if (id !== undefined) byId.set(id, this.#asset(id, filesystem));
+    }
+    return pageOf([...byId.keys()], isVolumeId, page, async id => byId.get(id));
+  }
+
+  async check(call: Call): Promise<void> {
+    await this.#cli.list(call.signal);
+  }
+
+  /** Of several marked ones, which only two processes at once can make, the first by name counts. */
+  async #standing(id: string, call: Call): Promise<Standing> {
+    const all = [...(await this.#cli.list(call.signal))].sort();
+    const marked = all.find(each => this.#names.parse(each)?.id === id);
+    const bare = all.find(each => each === id && !this.#names.parse(each));
+    return {
+      marked: marked === undefined ? undefined : this.#asset(id, marked),
+      bare: bare === undefined ? undefined : this.#asset(id, bare),
+    };
+  }
+
+  /** A failure is only final when the file system is provably not there. */
+  async #make({ filesystem }: FsAsset, name: string, call: Call): Promise<void> {
+    try {
+      await this.#cli.create(filesystem, call.signal);
+    } catch (error) {
+      const undo = async () => !(await this.#cli.list(call.signal)).includes(filesystem);
+      throw await afterFailure(error, undo, this, `create volume "${name.slice(0, 160)}"`, call);
+    }
+  }
+
+  #asset(id: string, filesystem: string): FsAsset {
+    const bytes = this.#names.parse(filesystem)?.bytes ?? 0n;
+    return { id, filesystem, name: undefined, bytes, source: undefined, notes: {}, finished: true };
+  }
+
+  /** The parameters `env.<name>` of a class. They end in the PersistentVolume, which everybody may read. */
+  #variables(parameters: Context): Notes {
+    const wrong = (what: string) => this.#error("invalid-argument", `the parameter ${what}`);
+    const variables = Object.entries(variablesOf(parameters));
+    for (const [name] of variables) {
+      const key = `env.${name.slice(0, 80)}`;
+      if (isSecretVariable(name))
+        throw wrong(`${key} would stand in the PersistentVolume; put it into the node-stage secret`);
+      if (!isVariable(name)) throw wrong(`${key} is no variable that a class may set`);
+    }
+    return Object.fromEntries(variables.map(([name, value]) => [`env.${name}`, value]));
+  }
+
+  #error(code: Code, text: string): CsiError {
+    return new CsiError(code, `connection "${this.connection}": ${text}`);
+  }
+}

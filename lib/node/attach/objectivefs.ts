@@ -1,0 +1,95 @@
+import type { Secrets } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { protocols } from "../../core/protocols.ts";
+import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.ts";
+import type { Attacher, AttacherPorts, MountProgram, Share, Wanted } from "../attacher.ts";
+import { otherFlags } from "../flags.ts";
+import type { MountWords } from "../mount-words.ts";
+import { ownSecrets } from "../secrets.ts";
+
+/** A bucket and, where that is a pool, a file system in it; perhaps a moment ("@2026-11-22T00:00:00Z"). */
+const filesystemShape =
+  /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\/[A-Za-z0-9][A-Za-z0-9._-]*)?(?:@[A-Za-z0-9][A-Za-z0-9:_.-]*)?$/;
+const storeShape = /^[A-Za-z][A-Za-z0-9-]*:\/\/$/;
+
+/** A licence has so many characters; behind them stands the admin key, with which nothing can be mounted. */
+const licenceLength = 24;
+
+/** What the program says about the object store. */
+const words: MountWords = [
+  [/access ?denied|forbidden|InvalidAccessKey|SignatureDoesNotMatch/i, "permission-denied"],
+  [/licen[cs]e|passphrase/i, "failed-precondition"],
+];
+
+const secretAdvice = "in the node-stage secret";
+const exits: MountProgram["exits"] = {
+  64: {
+    code: "failed-precondition",
+    text: `administrators cannot mount: OBJECTIVEFS_LICENSE ${secretAdvice} is no plain licence`,
+  },
+  65: {
+    code: "failed-precondition",
+    text: `the file system cannot be decrypted with env.OBJECTIVEFS_PASSPHRASE ${secretAdvice}`,
+  },
+  78: { code: "failed-precondition", text: `env.OBJECTIVEFS_PASSPHRASE ${secretAdvice} is missing or invalid` },
+  127: { code: "failed-precondition", text: "mount.objectivefs is not installed on the host" },
+};
+
+/** The environment of the program: keys `env.<NAME>` of the stage secret, and over them those of the volume. */
+function environment({ volumeId, context }: Wanted, secrets: Secrets): Readonly<Record<string, string>> {
+  const all = { ...variablesOf(secrets), ...variablesOf(context) };
+  for (const [name, value] of Object.entries(all)) {
+    if (isVariable(name) && !value.includes("\0")) continue;
+    throw new CsiError(
+      "invalid-argument",
+      `volume "${volumeId}": env.${name.slice(0, 80)} is no variable that may be set`,
+    );
+  }
+  const licence = all["OBJECTIVEFS_LICENSE"];
+  return licence === undefined ? all : { ...all, OBJECTIVEFS_LICENSE: licence.slice(0, licenceLength) };
+}
+
+/** The file system in its object store. The store stands in `env.OBJECTSTORE`, or in front of the file system. */
+function place({ volumeId, context }: Wanted, given: string | undefined) {
+  const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
+  const [, store, filesystem = ""] = /^([^/]*:\/\/)?(.*)$/s.exec(context["filesystem"] ?? "") ?? [];
+  const shown = JSON.stringify((context["filesystem"] ?? "").slice(0, 200));
+  if (!filesystemShape.test(filesystem)) throw invalid(`filesystem ${shown} is no bucket or file system in one`);
+  const objectStore = given ?? store ?? "";
+  if (!storeShape.test(objectStore))
+    throw invalid(`env.OBJECTSTORE ${JSON.stringify(objectStore.slice(0, 80))} is no object store such as "s3://"`);
+  if (store !== undefined && store !== objectStore) throw invalid(`filesystem ${shown} is not in ${objectStore}`);
+  return { objectStore, filesystem };
+}
+
+/**
+ * ObjectiveFS: `filesystem` of the context, keys and passphrase from the stage secret (`env.ACCESS_KEY`, `env.SECRET_KEY`,
+ * `env.OBJECTIVEFS_LICENSE`, `env.OBJECTIVEFS_PASSPHRASE`). They reach mount.objectivefs in its environment alone. No connection is
+ * needed.
+ */
+export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
+  access: protocols.objectivefs,
+  async attach(wanted, _, call) {
+    const variables = environment(wanted, ownSecrets(call.secrets, wanted.context));
+    const { objectStore, filesystem } = place(wanted, variables["OBJECTSTORE"]);
+    const secret = Object.entries(variables).flatMap(([name, value]) =>
+      isSecretVariable(name) && value ? [value] : [],
+    );
+    const argv: MountProgram["argv"] = options => {
+      const list = options.length > 0 ? ["-o", options.join(",")] : [];
+      return ["mount.objectivefs", ...list, filesystem];
+    };
+    const share: Share = {
+      kind: "share",
+      fsType: "objectivefs",
+      source: `${objectStore}${filesystem}`,
+      options: otherFlags(wanted.capability.mountFlags),
+      onHost: hostMounts,
+      env: { ...variables, OBJECTSTORE: objectStore },
+      secret,
+      words,
+      program: { argv, exits },
+    };
+    return share;
+  },
+});

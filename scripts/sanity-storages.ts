@@ -1,0 +1,44 @@
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { startDsm } from "../tests/fakes/dsm/double.ts";
+import { environment, FakeObjectiveFs } from "../tests/fakes/mount-objectivefs.ts";
+import type { Sandbox } from "./sandbox.ts";
+
+/** What stands for a storage system while the suite runs. */
+export interface Storage {
+  /** What is left in it. */
+  left(): Promise<readonly string[]>;
+  stop(): Promise<void>;
+  /** What csimux needs in its environment to find its programs. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Secrets of the suite's calls, by the names that it has for them. */
+  readonly secrets?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+}
+
+/** A DSM with the connections "syno" and "syno-nfs". */
+export async function beginDsm({ connections }: Sandbox): Promise<Storage> {
+  const dsm = await startDsm();
+  const http = { protocol: "http", host: "127.0.0.1", port: dsm.port, username: "csi", password: "secret-pw" };
+  const lunTemplate = { type: "BLUN", dev_attribs: [{ dev_attrib: "can_snapshot", enable: 1 }] };
+  const iscsi = { targetPortal: "127.0.0.1", baseiqn: "iqn.2000-01.com.synology:csi.", lunTemplate };
+  const file = { driver: "synology-iscsi", httpConnection: http, iscsi };
+  await writeFile(join(connections, "syno.yaml"), JSON.stringify(file));
+  const nfs = { shareHost: "127.0.0.1", allowedHosts: ["127.0.0.1"] };
+  const folders = { driver: "synology-nfs", httpConnection: http, nfs };
+  await writeFile(join(connections, "syno-nfs.yaml"), JSON.stringify(folders));
+  return { left: async () => dsm.state.remains(), stop: () => dsm.close() };
+}
+
+/** A mount.objectivefs with the connection "ofs"; nodes get the keys with each staging. */
+export async function beginObjectiveFs({ connections, folder }: Sandbox): Promise<Storage> {
+  const fake = await FakeObjectiveFs.at(join(folder, "ofs"));
+  const file = { driver: "objectivefs", objectivefs: { pool: "csi", env: environment } };
+  await writeFile(join(connections, "ofs.yaml"), JSON.stringify(file));
+  const keys = Object.entries(environment).map(([name, value]) => [`env.${name}`, value]);
+  return {
+    left: () => fake.filesystems("csi"),
+    stop: async () => {},
+    env: { PATH: `${fake.bin}:${process.env["PATH"]}` },
+    secrets: { NodeStageVolumeSecret: Object.fromEntries(keys) },
+  };
+}

@@ -1,0 +1,265 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmod, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { crc32 } from "node:zlib";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { FsNames } from "../../../lib/drivers/objectivefs/names.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { callWith, findVolume, getVolume, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { accessKey, adminLicence, environment, passphrase, secretKey } from "../../fakes/mount-objectivefs.ts";
+import { type OfsRig, ofsRig, pool } from "./ofs-rig.ts";
+
+const call = callWith();
+const claim = "pvc-8c1f4f5e-43a0-4c55-9d0e-0b1d4f3a2c11";
+
+let rig: OfsRig;
+let driver: Driver;
+beforeEach(async () => {
+  rig = await ofsRig();
+  driver = rig.open();
+});
+afterEach(() => rig.close());
+
+const withParameters = (parameters: Readonly<Record<string, string>>) => ({ ...volumeOf("a"), parameters });
+
+describe("the name of a file system", () => {
+  const names = new FsNames(["c1"], 123);
+
+  test("is taken from the volume's name where that is plain, and tells size and owner", () => {
+    expect(names.idOf(claim)).toBe(claim);
+    const filesystem = names.filesystem(claim, 5n * gib);
+    expect(filesystem).toMatch(new RegExp(`^${claim}-[0-9a-z]+-[0-9a-v]{8}$`));
+    expect(names.parse(filesystem)).toEqual({ id: claim, bytes: 5n * gib });
+  });
+
+  test("differs for names whose checksums are equal, so that no two volumes share a file system", async () => {
+    const pair = ["plumless", "buckeroo"];
+    expect(crc32("plumless")).toBe(crc32("buckeroo"));
+    const [a, b] = await Promise.all(pair.map(name => driver.create(volumeOf(name), call)));
+    expect(a?.context["filesystem"]).not.toBe(b?.context["filesystem"]);
+    expect((await rig.remains()).length).toBe(2);
+  });
+
+  test("has 63 characters for the longest name and the largest size, and all of them count", () => {
+    const longest = names.filesystem("a".repeat(40), (1n << 63n) - 1n);
+    expect(longest.length).toBe(63);
+    expect(names.parse(longest)).toEqual({ id: "a".repeat(40), bytes: (1n << 63n) - 1n });
+    for (let at = 0; at < longest.length; at++) {
+      const other = `${longest.slice(0, at)}${longest[at] === "b" ? "c" : "b"}${longest.slice(at + 1)}`;
+      expect([at, names.parse(other)]).toEqual([at, undefined]);
+    }
+  });
+
+  test("cannot be got by a name that looks like a digest", () => {
+    const hashed = names.idOf("Ein Name");
+    expect(hashed).toMatch(/^ein-name-[0-9a-v]{26}$/);
+    expect(names.idOf(hashed)).not.toBe(hashed);
+  });
+});
+
+describe("a file system that bears no mark of the connection", () => {
+  test("is not taken for a new volume of its name, and stays", async () => {
+    await rig.fake.foreign(pool, "a");
+    await expect(driver.create(volumeOf("a"), call)).rejects.toMatchObject({
+      code: "already-exists",
+      message: expect.stringContaining('connection "c1"'),
+    });
+    expect(await rig.remains()).toEqual(["a"]);
+  });
+
+  test("is never destroyed: neither one by hand nor one whose short id democratic-csi has made of a checksum", async () => {
+    for (const id of ["backups", "3f2a91bc"]) {
+      await rig.fake.foreign(pool, id);
+      await expect(driver.delete(id, call)).rejects.toMatchObject({
+        code: "failed-precondition",
+        message: expect.stringContaining("bears no mark of this connection"),
+      });
+    }
+    expect(await rig.remains()).toEqual(["3f2a91bc", "backups"]);
+    expect((await rig.fake.calls()).filter(line => line.startsWith("destroy"))).toEqual([]);
+  });
+
+  test("is never destroyed when it bears that of another connection", async () => {
+    const other = rig.open({ identity: { connection: "c2" } });
+    const volume = await other.create(volumeOf(claim), call);
+    await driver.delete(claim, call);
+    await driver.delete((volume.context["filesystem"] ?? "").split("/")[1] ?? "", call).catch(() => {});
+    expect(await getVolume(other, claim)).toEqual(volume);
+    expect(await findVolume(driver, claim)).toBeUndefined();
+  });
+
+  test("but the random id of a claim is a volume of democratic-csi: it is read, listed and deleted", async () => {
+    await rig.fake.foreign(pool, claim);
+    const volume = await getVolume(driver, claim);
+    expect(volume).toMatchObject({ id: claim, bytes: 0n, context: { filesystem: `${pool}/${claim}` } });
+    expect(await volumeIds(driver)).toEqual([claim]);
+    await driver.delete(claim, call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("and one of democratic-csi's short ids can be used further", async () => {
+    await rig.fake.foreign(pool, "3f2a91bc");
+    expect((await getVolume(driver, "3f2a91bc")).context["filesystem"]).toBe(`${pool}/3f2a91bc`);
+  });
+});
+
+test("a connection that gets an instance_id keeps the volumes that it made before", async () => {
+  const { id } = await driver.create(volumeOf("a"), call);
+  const later = rig.open({ identity: { instanceId: "one" } });
+  const newer = await later.create(volumeOf("b"), call);
+  expect(await volumeIds(later)).toEqual([id, newer.id]);
+  expect(await volumeIds(driver)).toEqual([id]);
+  await later.delete(id, call);
+  expect((await rig.remains()).length).toBe(1);
+});
+
+describe("a listing", () => {
+  test("holds the volumes of the pool alone: no other bucket's, pool's or connection's", async () => {
+    const { id } = await driver.create(volumeOf("a"), call);
+    await rig.open({ identity: { connection: "c2" } }).create(volumeOf("b"), call);
+    await rig.open({ section: { pool: "others", env: environment } }).create(volumeOf("c"), call);
+    await rig.fake.foreign(pool, "by-hand");
+    expect(await volumeIds(driver)).toEqual([id]);
+  });
+
+  test("of exactly one page offers no further one, and of one volume more it does", async () => {
+    const list = (max: number) => driver.inventory?.list({ token: undefined, max }, call);
+    for (const name of ["a", "b", "c"]) await driver.create(volumeOf(name), call);
+    expect(await list(3)).toMatchObject({ items: [{}, {}, {}], next: undefined });
+    const first = await list(2);
+    expect([first?.items.length, first?.next === undefined]).toEqual([2, false]);
+    const rest = await driver.inventory?.list({ token: first?.next, max: 2 }, call);
+    expect([rest?.items.length, rest?.next]).toEqual([1, undefined]);
+  });
+
+  test("that cannot be read is a failure: nothing is reported as gone because of it", async () => {
+    const { id } = await driver.create(volumeOf("a"), call);
+    await rig.fake.listing("Usage: mount.objectivefs list\n");
+    for (const work of [() => driver.delete(id, call), () => getVolume(driver, id)])
+      await expect(work()).rejects.toMatchObject({ message: expect.stringContaining("no columns NAME and KIND") });
+    expect((await rig.remains()).length).toBe(1);
+  });
+});
+
+describe("destroying", () => {
+  test("is confirmed through the program's input, and no text of a caller is read by a shell", async () => {
+    const { id } = await driver.create(volumeOf("a"), call);
+    const hostile = ["a;touch x", "$(reboot)", "a b", `${id} other`, "-f", "../a", `${pool}/a`, "a\ny"];
+    for (const text of hostile) await driver.delete(text, call);
+    expect((await rig.fake.calls()).filter(line => line.startsWith("destroy"))).toEqual([]);
+    await driver.delete(id, call);
+    const destroyed = (await rig.fake.calls()).filter(line => line.startsWith("destroy"));
+    expect(destroyed).toEqual([expect.stringMatching(/^destroy csi-volumes\/a-[0-9a-z]+-[0-9a-v]{8}$/)]);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("goes through sudo where the file says so, which hands the keys on by name and shows none", async () => {
+    const sudo = join(rig.fake.bin, "sudo");
+    const log = join(rig.fake.folder, "sudo");
+    await writeFile(
+      sudo,
+      `#!/bin/sh\nwhile :; do echo "$*" >> ${log}; case "$1" in -*) shift ;; *) exec "$@" ;; esac; done\n`,
+    );
+    await chmod(sudo, 0o755);
+    const through = rig.open({ section: { cli: { sudoEnabled: true }, env: environment } });
+    await through.delete((await through.create(volumeOf("a"), call)).id, call);
+    const lines = (await Bun.file(log).text()).split("\n").filter(line => line.startsWith("-n"));
+    expect(lines.map(line => line.split(" ").slice(2, 4).join(" "))).toEqual([
+      "mount.objectivefs list",
+      "mount.objectivefs create",
+      "mount.objectivefs list",
+      "mount.objectivefs destroy",
+    ]);
+    expect(lines.every(line => line.includes(`--preserve-env=${Object.keys(environment).join(",")} `))).toBe(true);
+    expect(lines.join()).not.toContain(secretKey);
+    expect(await rig.remains()).toEqual([]);
+  });
+});
+
+test("keys and passphrase reach the program in its environment, and stand in no command line", async () => {
+  await driver.delete((await driver.create(volumeOf("a"), call)).id, call);
+  const calls = (await rig.fake.calls()).join("\n");
+  for (const secret of [accessKey, secretKey, passphrase, adminLicence]) {
+    expect(calls).not.toContain(secret);
+    expect(await rig.fake.environment()).toContain(secret);
+  }
+});
+
+describe("a class", () => {
+  test("sets variables of the node's mount, which travel with the volume, under the connection's object store", async () => {
+    const spec = withParameters({ "env.CACHESIZE": "1Gi", "env.OBJECTSTORE": "s3://", connection: "c1" });
+    const volume = await driver.create(spec, call);
+    expect(volume.context).toEqual({
+      node_attach_driver: "objectivefs",
+      provisioner_driver: "objectivefs",
+      filesystem: expect.stringMatching(/^csi-volumes\/a-/),
+      "env.CACHESIZE": "1Gi",
+      "env.OBJECTSTORE": "minio://",
+    });
+    expect(await driver.create(spec, call)).toEqual(volume);
+  });
+
+  test.each(["ACCESS_KEY", "SECRET_KEY", "OBJECTIVEFS_PASSPHRASE", "OBJECTIVEFS_LICENSE", "SESSION_TOKEN"])(
+    "with the secret %s among its parameters is refused, because everybody reads a PersistentVolume",
+    async name => {
+      await expect(driver.create(withParameters({ [`env.${name}`]: "x" }), call)).rejects.toMatchObject({
+        code: "invalid-argument",
+        message: expect.stringContaining("node-stage secret"),
+      });
+      expect(await rig.remains()).toEqual([]);
+    },
+  );
+
+  test.each(["LD_PRELOAD", "PATH", "BASH_ENV", "A-B", ""])("cannot choose what the node runs with %j", async name => {
+    const made = driver.create(withParameters({ [`env.${name}`]: "x" }), call);
+    await expect(made).rejects.toMatchObject({ code: "invalid-argument" });
+  });
+});
+
+test("takes no snapshots and makes no clones, and refuses a source for good", () => {
+  expect([driver.snapshots, driver.clones, driver.groupSnapshots]).toEqual([undefined, undefined, undefined]);
+});
+
+describe("a failure", () => {
+  const everything = (): readonly (() => Promise<unknown>)[] => [
+    () => driver.create(volumeOf("a"), call),
+    () => driver.delete("a", call),
+    async () => driver.check?.(call),
+  ];
+
+  test("to find the program names it and what to do, and ends nothing else", async () => {
+    await rm(join(rig.fake.bin, "mount.objectivefs"));
+    for (const work of everything())
+      await expect(work()).rejects.toMatchObject({
+        code: "failed-precondition",
+        message: expect.stringContaining("mount.objectivefs: there is no such program"),
+      });
+  });
+
+  test.each<[number, string, string, string]>([
+    [64, "", "failed-precondition", "admin key"],
+    [65, "", "failed-precondition", "cannot decrypt"],
+    [78, "", "failed-precondition", "OBJECTIVEFS_PASSPHRASE"],
+    [1, "ERROR: AccessDenied: no", "permission-denied", "AccessDenied"],
+    [1, "ERROR: connection timed out", "unavailable", "timed out"],
+    [1, "ERROR: something new", "internal", "something new"],
+    [77, `ERROR: ${secretKey} is wrong`, "internal", "exit code 77"],
+  ])("with exit code %i and %j is %s", async (code, words, wanted, part) => {
+    await rig.fake.answer(code, words);
+    for (const work of everything()) {
+      const error = await work().catch((failed: unknown) => failed);
+      expect(error).toMatchObject({ code: wanted, message: expect.stringContaining(part) });
+      expect(String(error)).not.toContain(secretKey);
+    }
+  });
+
+  test("after a file system was made all the same is not final", async () => {
+    const { env } = rig.fake.dying(2, "after");
+    const dying = localRunner({ env: { PATH: `${rig.fake.bin}:/usr/bin:/bin`, ...env } });
+    await expect(rig.open({ runner: dying }).create(volumeOf("a"), call)).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    expect((await rig.remains()).length).toBe(1);
+    expect((await driver.create(volumeOf("a"), call)).bytes).toBe(gib);
+  });
+});

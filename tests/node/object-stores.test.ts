@@ -1,0 +1,276 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { readdir, readFile, readlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Capability } from "../../lib/core/access.ts";
+import type { Call, Secrets } from "../../lib/core/call.ts";
+import { parseMountinfo } from "../../lib/core/mountinfo.ts";
+import { hostRunner } from "../../lib/io/host.ts";
+import { localRunner } from "../../lib/io/local.ts";
+import { attachers } from "../../lib/node/attachers.ts";
+import { MountTable } from "../../lib/node/mount-table.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
+import {
+  accessKey,
+  adminLicence,
+  environment,
+  FakeObjectiveFs,
+  licence,
+  passphrase,
+  secretKey,
+} from "../fakes/mount-objectivefs.ts";
+import { FakeOneclient, token } from "../fakes/oneclient.ts";
+import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
+
+const hasFuse = existsSync("/dev/fuse") && existsSync("/usr/bin/bindfs");
+
+let lab: Lab;
+let store: FakeObjectiveFs;
+let onedata: FakeOneclient;
+let node: NodeVolumes;
+let path: string;
+beforeEach(async () => {
+  lab = await Lab.open();
+  store = await FakeObjectiveFs.at(lab.at("ofs"));
+  onedata = await FakeOneclient.at(lab.at("onedata"));
+  path = `${store.bin}:${onedata.bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
+  node = nodeWith(path);
+  await store.foreign("csi", "a");
+  await writeFile(join(store.place("csi", "a"), "content"), "kept");
+});
+afterEach(() => lab.close());
+
+function nodeWith(PATH: string, hostMounts = false): NodeVolumes {
+  const runner = localRunner({ env: { PATH } });
+  const host = hostMounts ? hostRunner(runner, "/") : runner;
+  const known = attachers(lab.ports(runner, { host, hostMounts }));
+  return lab.node(runner, mountinfo, { host, attachers: known });
+}
+
+const at = () => lab.at("staging", "a");
+const withSecrets = (secrets: Secrets): Call => ({ ...callOf(), secrets });
+const keys = Object.fromEntries(Object.entries(environment).map(([name, value]) => [`env.${name}`, value]));
+const { "env.OBJECTSTORE": _, ...storeKeys } = keys;
+const ofs = { node_attach_driver: "objectivefs", filesystem: "csi/a", "env.OBJECTSTORE": "minio://" };
+const one = { node_attach_driver: "oneclient", server: "onezone.example.org" };
+
+const stage = (context: Readonly<Record<string, string>>, secrets: Secrets, more: Partial<Capability> = {}) =>
+  node.stage(lab.stage("a", { context, capability: { ...writer, ...more } }), withSecrets(secrets));
+const unstage = () => node.unstage({ volumeId: "a", stagingPath: at() }, callOf());
+const recorded = async (): Promise<string> => {
+  const files = await readdir(lab.at("records")).catch(() => []);
+  return (await Promise.all(files.map(file => readFile(lab.at("records", file), "utf8")))).join();
+};
+
+/** Ends the daemon of a mount, as a container does that goes away. */
+async function endDaemon(mountPoint: string): Promise<void> {
+  for (const pid of (await readdir("/proc")).filter(name => /^\d+$/.test(name))) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")).split("\0");
+    if (!words.includes(mountPoint) || !(await readlink(`/proc/${pid}/exe`).catch(() => "")).endsWith("/bindfs"))
+      continue;
+    process.kill(Number(pid), "SIGKILL");
+  }
+  const deadline = Date.now() + 10_000;
+  const isGone = () =>
+    readFile(join(mountPoint, "content")).then(
+      () => false,
+      (error: { readonly code?: string }) => error.code === "ENOTCONN",
+    );
+  while (!(await isGone()) && Date.now() < deadline) await Bun.sleep(5);
+}
+
+describe.skipIf(!isRoot)("a file system in an object store", () => {
+  test("is staged, published and unstaged with nothing but the volume's context and the stage secret", async () => {
+    await stage(ofs, storeKeys);
+    expect(await readFile(join(at(), "content"), "utf8")).toBe("kept");
+    await node.publish(lab.publish("a", { context: ofs }), callOf());
+    await writeFile(lab.at("pods", "a", "mount", "more"), "written");
+    expect(await readFile(join(store.place("csi", "a"), "more"), "utf8")).toBe("written");
+    await stage(ofs, storeKeys);
+    expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
+    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+    await unstage();
+    expect(await lab.mounted()).toEqual([]);
+    expect(await store.calls()).toEqual([`csi/a ${at()}`]);
+  });
+
+  test("gets its keys in the environment of the program, where no command line, record or message shows them", async () => {
+    await stage(ofs, storeKeys);
+    const seen = (await store.calls()).join() + (await recorded());
+    for (const secret of [accessKey, secretKey, passphrase]) expect(seen).not.toContain(secret);
+    expect(await store.environment()).toContain(`SECRET_KEY=${secretKey}`);
+    await unstage();
+    await store.answer(1, `ERROR: AccessDenied for ${secretKey}`);
+    await expect(stage(ofs, storeKeys)).rejects.toMatchObject({
+      code: "permission-denied",
+      message: expect.not.stringContaining(secretKey),
+    });
+  });
+
+  test("is mounted with the licence alone: the admin key behind it stays out", async () => {
+    await stage(ofs, { ...storeKeys, "env.OBJECTIVEFS_LICENSE": adminLicence });
+    expect(await store.environment()).toContain(`OBJECTIVEFS_LICENSE=${licence}\n`);
+    expect(await store.environment()).not.toContain(adminLicence);
+  });
+
+  test("gets the volume's variables over those of the secret, and keys meant for its connection over others", async () => {
+    const context = { ...ofs, provisioner_driver_instance_id: "one", "env.ENDPOINT": "https://of-the-volume" };
+    const scoped = { "democratic-csi.org/one/env.SECRET_KEY": secretKey, "env.SECRET_KEY": "another's" };
+    await stage(context, { ...storeKeys, ...scoped });
+    expect(await store.environment()).toContain("ENDPOINT=https://of-the-volume\n");
+  });
+
+  test("may name its store itself, as hand-written volumes do, and a type of file system", async () => {
+    const context = { node_attach_driver: "objectivefs", filesystem: "minio://csi/a" };
+    await stage(context, storeKeys, { fsType: "fuse.objectivefs" });
+    expect(await store.calls()).toEqual([`csi/a ${at()}`]);
+    expect(await store.environment()).toContain("OBJECTSTORE=minio://\n");
+  });
+
+  test("is mounted with the options of class and secret, and read-only where the mode only reads", async () => {
+    await stage(
+      ofs,
+      { ...storeKeys, mount_flags: "noatime" },
+      { mode: "multi-node-reader-only", mountFlags: ["nodev"] },
+    );
+    expect(await store.calls()).toEqual([`-o noatime,nodev,ro csi/a ${at()}`]);
+    expect((await lab.mounts())[0]?.options).toContain("ro");
+    expect(await codeOf(stage(ofs, storeKeys))).toBe("already-exists");
+  });
+
+  test("is mounted by the host's program where that is wanted, whose absence is told", async () => {
+    node = nodeWith(path, true);
+    const failed = stage(ofs, storeKeys);
+    // The host of this test has no such program.
+    await expect(failed).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("not installed on the host"),
+    });
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test.skipIf(!hasFuse)("whose program has ended is told as such, and mounted anew by the next staging", async () => {
+    await stage(ofs, storeKeys);
+    const health = () => node.health({ volumeId: "a", path: at() }, callOf());
+    expect(await health()).toBeUndefined();
+    await endDaemon(at());
+    expect(await health()).toMatchObject({ status: "inaccessible" });
+    await stage(ofs, storeKeys);
+    expect(await readFile(join(at(), "content"), "utf8")).toBe("kept");
+    expect(await health()).toBeUndefined();
+    await unstage();
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test.skipIf(!hasFuse)("whose program has ended is unstaged", async () => {
+    await stage(ofs, storeKeys);
+    await endDaemon(at());
+    await unstage();
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test.each<[string, Record<string, string>, Secrets, string, string]>([
+    [
+      "a passphrase",
+      ofs,
+      { ...storeKeys, "env.OBJECTIVEFS_PASSPHRASE": "" },
+      "failed-precondition",
+      "missing or invalid",
+    ],
+    [
+      "the right passphrase",
+      ofs,
+      { ...storeKeys, "env.OBJECTIVEFS_PASSPHRASE": "x" },
+      "failed-precondition",
+      "cannot be decrypted",
+    ],
+    ["keys", ofs, {}, "permission-denied", "AccessDenied"],
+    ["an object store", { ...ofs, "env.OBJECTSTORE": "" }, {}, "invalid-argument", "no object store"],
+    ["a file system", { ...ofs, filesystem: "" }, storeKeys, "invalid-argument", "no bucket"],
+    ["a name of one", { ...ofs, filesystem: "-o x" }, storeKeys, "invalid-argument", "no bucket"],
+    ["one that is below the pool", { ...ofs, filesystem: "csi/../etc" }, storeKeys, "invalid-argument", "no bucket"],
+    ["one store", { ...ofs, filesystem: "s3://csi/a" }, storeKeys, "invalid-argument", "is not in minio://"],
+    ["harmless variables", { ...ofs, "env.LD_PRELOAD": "/x.so" }, storeKeys, "invalid-argument", "LD_PRELOAD"],
+  ])("that lacks %s is refused, and leaves nothing", async (_lacks, context, secrets, code, part) => {
+    await expect(stage(context, secrets)).rejects.toMatchObject({ code, message: expect.stringContaining(part) });
+    expect(await lab.mounted()).toEqual([]);
+    expect(await recorded()).toBe("");
+  });
+
+  test("without the program is refused with its name, and other volumes go on", async () => {
+    node = nodeWith("/usr/sbin:/usr/bin:/sbin:/bin");
+    await expect(stage(ofs, storeKeys)).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("mount.objectivefs: there is no such program"),
+    });
+    await lab.source("b");
+    await node.stage(lab.stage("b"), callOf());
+    expect(await lab.mounted()).toEqual(["staging/b"]);
+  });
+});
+
+describe.skipIf(!isRoot)("a volume of Onedata", () => {
+  test("is mounted for the spaces that it names, with flags as oneclient has them and its token in the environment", async () => {
+    const context = { ...one, space_names: "first, second one", space_ids: "0a1b" };
+    await stage(context, { token }, { mountFlags: ["--force-proxy-io"] });
+    expect(await onedata.calls()).toEqual([
+      `-H onezone.example.org --force-proxy-io --space first --space second one --space-id 0a1b ${at()}`,
+    ]);
+    expect(await onedata.environment()).toContain(`ONECLIENT_ACCESS_TOKEN=${token}\n`);
+    expect(await recorded()).not.toContain(token);
+    await stage(context, { token }, { mountFlags: ["--force-proxy-io"] });
+    expect((await onedata.calls()).length).toBe(1);
+    await unstage();
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("may carry its token itself; that of the secret counts before it", async () => {
+    await stage({ ...one, token }, {});
+    await unstage();
+    await stage({ ...one, token: "old" }, { token });
+    await unstage();
+    await expect(stage({ ...one, token: "old-token" }, {})).rejects.toMatchObject({
+      code: "permission-denied",
+      message: expect.not.stringContaining("old-token"),
+    });
+  });
+
+  test("is not taken for another one that is mounted where it is to be staged", async () => {
+    await stage(one, { token });
+    const other = { ...one, space_names: "other" };
+    await lab
+      .node()
+      .unstage({ volumeId: "b", stagingPath: at() }, callOf())
+      .catch(() => {});
+    const second = node.stage(lab.stage("b", { context: other, stagingPath: at() }), withSecrets({ token }));
+    expect(await codeOf(second)).not.toBe("ok");
+    expect((await onedata.calls()).length).toBe(1);
+  });
+
+  test.skipIf(!hasFuse)("is mounted read-only where the mode only reads", async () => {
+    await stage(one, { token }, { mode: "single-node-reader-only" });
+    expect(await onedata.calls()).toEqual([`-H onezone.example.org -o ro ${at()}`]);
+  });
+
+  test.each<[string, Record<string, string>, readonly string[]]>([
+    ["no server", { node_attach_driver: "oneclient" }, []],
+    ["an option for a server", { ...one, server: "-h" }, []],
+    ["an option for a space", { ...one, space_names: "--token" }, []],
+    ["an option for the id of a space", { ...one, space_ids: "a,-u" }, []],
+    ["a token among its flags", one, ["-t", "secret"]],
+    ["a token in a flag", one, ["--token=secret"]],
+  ])("with %s is refused before anything is run", async (_what, context, mountFlags) => {
+    expect(await codeOf(stage(context, { token }, { mountFlags }))).toBe("invalid-argument");
+    expect(await onedata.calls()).toEqual([]);
+  });
+});
+
+test("a mount of ObjectiveFS is known by its store and name, whatever the kernel calls its type", () => {
+  const line = (type: string) => `2 1 0:39 / /staging/a rw - ${type} minio://csi/a rw`;
+  const share = { fsType: "objectivefs", source: "minio://csi/a" };
+  for (const type of ["objectivefs", "fuse.objectivefs"]) {
+    const table = new MountTable(parseMountinfo(`1 0 0:1 / / rw - tmpfs none rw\n${line(type)}\n`));
+    expect(table.isOf("/staging/a", share)).toBe(true);
+    expect(table.isOf("/staging/a", { ...share, source: "minio://csi/b" })).toBe(false);
+  }
+});
