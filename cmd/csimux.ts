@@ -6,6 +6,7 @@ import { addId } from "./id/id.ts";
 import { addProbe } from "./probe.ts";
 import { addServe } from "./serve/command.ts";
 import { addStatus } from "./status/command.ts";
+import { addTakeover } from "./takeover/command.ts";
 import { addTopology } from "./topology/command.ts";
 import { addValidate } from "./validate/command.ts";
 import { version } from "./version.ts";
@@ -26,6 +27,7 @@ async function main(): Promise<void> {
   addId(program, host);
   addProbe(program, host);
   addStatus(program, host);
+  addTakeover(program, host);
   addCompletion(program, host);
   await program.parseAsync(process.argv);
 }

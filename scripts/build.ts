@@ -36,6 +36,8 @@ async function fingerprint(): Promise<string> {
   const files = [
     ...(await sourceFiles("cmd")),
     ...(await sourceFiles("lib")),
+    // csimux takeover starts from these manifests.
+    ...(await sourceFiles("examples/kubernetes")),
     `${root}/package-lock.json`,
     `${root}/scripts/build.ts`,
   ].sort();

@@ -43,6 +43,11 @@ const layers: readonly Layer[] = [
     lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/drivers/", "lib/topology/"],
     packages: ["yaml"],
   },
+  {
+    folder: "lib/takeover/",
+    lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/lint/"],
+    packages: ["yaml"],
+  },
   { folder: "lib/node/", lib: ["lib/core/", "lib/io/"], packages: [] },
   {
     folder: "lib/mux/",

@@ -122,7 +122,7 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
  * CSI GetPluginInfo: at most 63 characters, domain-name style. csi-sanity also wants a letter at both ends, but existing
  * volumes bind a cluster to the name they were made under, which may end in a digit.
  */
-function driverName(flag: string, name: string): string {
+export function driverName(flag: string, name: string): string {
   if (/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(name)) return name;
   throw new UsageError(
     `${flag} "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,

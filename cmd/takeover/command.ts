@@ -1,0 +1,51 @@
+import type { Command } from "commander";
+import type { Host } from "../host.ts";
+import { defaults, driverName } from "../serve/options.ts";
+import { exit } from "../terminal/exit.ts";
+import { UsageError } from "../terminal/usage-error.ts";
+import { type TakeoverFlags, takeoverOptions } from "./options.ts";
+
+const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
+
+/** `csimux takeover`: Helm values of democratic-csi become the files of one csimux. */
+export function addTakeover(program: Command, host: Host): void {
+  program
+    .command("takeover")
+    .description("turn deployments of democratic-csi into one of csimux that answers to their names")
+    .option(
+      "--values <file>",
+      "values of a Helm release (helm get values -o yaml); may be repeated (required)",
+      collect,
+    )
+    .option(
+      "--release <namespace/name>",
+      "the Helm release of the values, in the same order: Secrets of classes bear its name",
+      collect,
+    )
+    .option("--secret <file>", "a manifest of the Secret in driver.existingConfigSecret; may be repeated", collect)
+    .option("--out <folder>", "a new folder for the files (required)")
+    .option("--name <name>", "driver name for what is new", defaults.name)
+    .option("--namespace <name>", "namespace for csimux", "storage")
+    .option("--image <image>", "image of csimux with its tag, for the manifests")
+    .option(
+      "--print-pvs <file>",
+      "also write PersistentVolumes under the new name, from what kubectl get pv -o json printed",
+    )
+    .addHelpText(
+      "after",
+      "\nExit code 0: everything was taken over and passes csimux validate --strict; 1: not everything; 2: nothing was written.",
+    )
+    .action(async (flags: TakeoverFlags) => exit(await run(flags, host)));
+}
+
+async function run(flags: TakeoverFlags, host: Host): Promise<number> {
+  try {
+    const options = takeoverOptions(flags, name => driverName("--name", name));
+    const { takeOver } = await import("./takeover.ts");
+    return await takeOver(options, host);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    host.err(`csimux: ${error.message}\n`);
+    return 2;
+  }
+}

@@ -1,0 +1,140 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { errnoOf } from "../../lib/core/errno.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import type { LintSettings } from "../../lib/lint/lint.ts";
+import { needsRelease, oldClasses } from "../../lib/takeover/classes.ts";
+import { classWords, connectionsOf, type TakenOver, unfit } from "../../lib/takeover/connections.ts";
+import { kubeletOf, leftOver } from "../../lib/takeover/left.ts";
+import * as make from "../../lib/takeover/manifests.ts";
+import { type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
+import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../lib/takeover/volumes.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
+import type { Host } from "../host.ts";
+import { outsideOf } from "../outside.ts";
+import { UsageError } from "../terminal/usage-error.ts";
+import { validate } from "../validate/validate.ts";
+import { examples } from "./examples.ts";
+import { type OutputFile, writeNew } from "./folder.ts";
+import { notes } from "./notes.ts";
+import type { TakeoverOptions } from "./options.ts";
+
+/** Writes the files of one csimux for these deployments and checks them. The exit code is 0, or 1 when not everything could be taken over. */
+export async function takeOver(options: TakeoverOptions, host: Host): Promise<number> {
+  const { olds, refused } = await readAll(options);
+  for (const { file, why } of refused) host.err(`csimux: ${file}: not taken over: ${why}\n`);
+  if (olds.length === 0) throw new UsageError("there is nothing left to take over");
+  refuseDoubles(olds);
+  const settings: LintSettings = {
+    modules,
+    outside: outsideOf(host.env),
+    atHome: false,
+    compile: await patternCompiler(["."]),
+  };
+  const { main, taken } = connectionsOf(olds, settings);
+  const volumes = await volumesOf(options, taken);
+  const { files, words } = await planned(options, main, taken, volumes, settings);
+  const report = notes(options, taken, refused, words, volumes);
+  await writeNew(options.out, [...files, { path: "NOTES.md", text: report }]);
+  host.out(`${report}\n`);
+  const check = {
+    inputs: [options.out],
+    config: undefined,
+    name: "",
+    format: "text",
+    quiet: false,
+    online: false,
+  } as const;
+  const code = await validate({ ...check, strict: true }, host);
+  return code === 0 && refused.length === 0 && (volumes?.refused ?? []).length === 0 ? 0 : 1;
+}
+
+async function readAll({ values, secrets: files }: TakeoverOptions) {
+  const manifests = await Promise.all(files.map(async file => ({ file, text: await textOf(file) })));
+  const secrets = readSecrets(manifests);
+  const local = new Set(modules.filter(({ facts }) => facts.local).flatMap(({ names }) => names));
+  const olds: OldDeployment[] = [];
+  const refused: Refusal[] = [];
+  for (const { file, release } of values) {
+    const read = readOld(file, await textOf(file), release, secrets);
+    const why = "why" in read ? read.why : (unfit(read, driver => local.has(driver)) ?? lacking(read));
+    if ("why" in read || why !== undefined) refused.push({ file, why: why ?? "" });
+    else olds.push(read);
+  }
+  return { olds, refused };
+}
+
+/** PersistentVolumes name Secrets that the chart made, and Helm removes with it. */
+const lacking = (old: OldDeployment): string | undefined =>
+  old.release === undefined && needsRelease(old)
+    ? "its classes have Secrets, whose names hold that of the release: add --release <namespace>/<name> (helm list -A)"
+    : undefined;
+
+function refuseDoubles(olds: readonly OldDeployment[]): void {
+  const twice = olds.find(({ name }, index) => olds.findIndex(each => each.name === name) !== index);
+  if (twice) throw new UsageError(`two of the values have the driver name "${twice.name}"`);
+}
+
+async function textOf(file: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`${file} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
+  }
+}
+
+async function volumesOf(
+  { volumes: file, name }: TakeoverOptions,
+  taken: readonly TakenOver[],
+): Promise<MovedVolumes | undefined> {
+  if (file === undefined) return undefined;
+  const volumes = readVolumes(file, await textOf(file));
+  if (!volumes) throw new UsageError(`${file} holds no PersistentVolumes; write it with kubectl get pv -o json`);
+  return movedVolumes(volumes, new Map(taken.map(({ old, connection }) => [old.name, connection])), name);
+}
+
+/** Every file but the notes, and what there is to say about classes and values. */
+async function planned(
+  { name: driver, namespace, image }: TakeoverOptions,
+  main: string,
+  taken: readonly TakenOver[],
+  volumes: MovedVolumes | undefined,
+  settings: LintSettings,
+) {
+  const names = { driver, namespace, image };
+  const made = taken.map(each => ({ ...each, ...oldClasses(each.old) }));
+  const classes = made.flatMap(each => each.classes);
+  const secrets = made.flatMap(each => each.secrets);
+  const kubelets = new Set(taken.map(({ old }) => kubeletOf(old.values)));
+  if (kubelets.size > 1)
+    throw new UsageError(`the values name several folders of kubelet: ${[...kubelets].join(", ")}`);
+  const [kubelet = ""] = kubelets;
+  const manifests: readonly (readonly [string, readonly Readonly<Record<string, unknown>>[]])[] = [
+    ["namespace.yaml", make.namespaceObject(examples, names)],
+    ["csidrivers.yaml", make.csiDrivers(examples, names, taken)],
+    ["classes.yaml", classes],
+    ["rights.yaml", make.rights(examples, names, taken, secrets)],
+    ["controller.yaml", make.controller(examples, names, taken)],
+    ["node.yaml", make.node(examples, names, taken, kubelet)],
+  ];
+  const written = manifests.filter(([, objects]) => objects.length > 0);
+  const secretFile = "connections-secret.yaml";
+  const files: OutputFile[] = [
+    { path: "proxy.yaml", text: main },
+    { path: secretFile, text: make.secretText(names, taken, secrets), secret: true },
+    ...written.map(([path, objects]) => ({ path, text: make.manifestText(objects) })),
+    { path: "kustomization.yaml", text: make.kustomization(names, [...written.map(([path]) => path), secretFile]) },
+    ...(volumes?.moved ?? []).map(each => ({
+      path: join("persistent-volumes", `${each.name}.yaml`),
+      text:
+        movingSteps(each)
+          .map(line => `# ${line}\n`)
+          .join("") + make.manifestText([each.manifest]),
+    })),
+  ];
+  const named = made.flatMap(each => each.classes.map(manifest => ({ connection: each.connection, manifest })));
+  const words = new Map(taken.map(({ old }) => [old.name, [...leftOver(old.values)]]));
+  for (const { connection, line } of classWords(main, taken, named, settings))
+    words.get(taken.find(each => each.connection === connection)?.old.name ?? "")?.push(line);
+  return { files, words };
+}

@@ -1,0 +1,274 @@
+import { parseAllDocuments, stringify } from "yaml";
+import { at, listAt, mappingAt, textAt } from "../lint/world.ts";
+import { isMapping, type Mapping } from "../schema/mapping.ts";
+import type { Manifest } from "./classes.ts";
+import type { TakenOver } from "./connections.ts";
+import { isOff } from "./old.ts";
+
+/** The manifests of examples/kubernetes, as text. */
+export interface Examples {
+  readonly namespace: string;
+  readonly csiDriver: string;
+  readonly controller: string;
+  readonly controllerRights: string;
+  readonly node: string;
+  readonly nodeRights: string;
+}
+
+/** What the new deployment is called. */
+export interface Names {
+  /** The driver's name. */
+  readonly driver: string;
+  readonly namespace: string;
+  /** The image with its tag; undefined: that of the examples. */
+  readonly image: string | undefined;
+}
+
+const exampleDriver = "org.example.csimux";
+const exampleImage = "registry.example.org/csimux";
+const exampleKubelet = "/var/lib/kubelet";
+
+/** The manifests of a text, with the names of this deployment. */
+function objectsOf(text: string, { driver, namespace, image }: Names): Manifest[] {
+  const named = text.replaceAll(exampleDriver, driver).replaceAll(exampleImage, image ?? exampleImage);
+  return parseAllDocuments(named)
+    .map(document => document.toJS() as unknown)
+    .filter(isMapping)
+    .map(object => inNamespace(object, namespace));
+}
+
+const unspaced: ReadonlySet<unknown> = new Set(["ClusterRole", "ClusterRoleBinding", "CSIDriver", "Namespace"]);
+
+/** Kinds that live in a namespace say in which; the accounts that rights are bound to do, too. */
+function inNamespace(object: Mapping, namespace: string): Manifest {
+  const { kind } = object;
+  const metadata = mappingAt(object, "metadata");
+  const subjects = listAt(object, "subjects").map(each => ({ ...(each as Mapping), namespace }));
+  return {
+    ...object,
+    metadata: unspaced.has(kind) ? metadata : { ...metadata, namespace },
+    ...(subjects.length > 0 && { subjects }),
+  };
+}
+
+/** A text of several manifests. */
+export const manifestText = (objects: readonly Manifest[]): string =>
+  objects.map(object => stringify(object, { lineWidth: 0 })).join("---\n");
+
+/** The namespace, named as wanted. */
+export function namespaceObject({ namespace: text }: Examples, names: Names): Manifest[] {
+  return objectsOf(text, names).map(object => ({
+    ...object,
+    metadata: { ...mappingAt(object, "metadata"), name: names.namespace },
+  }));
+}
+
+/** The CSIDriver of the new name, and those of the old ones as the chart made them (templates/driver.yaml). */
+export const csiDrivers = ({ csiDriver }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] => [
+  ...objectsOf(csiDriver, names),
+  ...taken.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(({ old }) => oldDriver(old)),
+];
+
+const driverKeys = [
+  "fsGroupPolicy",
+  "volumeLifecycleModes",
+  "tokenRequests",
+  "requiresRepublish",
+  "storageCapacity",
+  "seLinuxMount",
+] as const;
+
+function oldDriver({ name, values }: TakenOver["old"]): Manifest {
+  const given = mappingAt(values, "csiDriver");
+  const kept = driverKeys.filter(key => given[key] !== undefined && given[key] !== null && given[key] !== "");
+  return {
+    apiVersion: "storage.k8s.io/v1",
+    kind: "CSIDriver",
+    metadata: { name },
+    spec: {
+      // Whether volumes are attached cannot be changed while the object is there, and claims of the old driver count on it.
+      attachRequired: attaches(values),
+      podInfoOnMount: given["podInfoOnMount"] ?? true,
+      ...Object.fromEntries(kept.map(key => [key, given[key]])),
+    },
+  };
+}
+
+/** The chart's default is that volumes are attached. */
+const attaches = (values: Mapping): boolean => !isOff(values, "csiDriver", "attachRequired");
+
+type Container = Mapping & { readonly name: string; readonly args: readonly string[] };
+
+const containersOf = (object: Manifest): readonly Container[] =>
+  listAt(object, "spec", "template", "spec", "containers") as readonly Container[];
+
+function withContainers(object: Manifest, containers: readonly Mapping[], more: Mapping = {}): Manifest {
+  const spec = mappingAt(object, "spec");
+  const template = mappingAt(spec, "template");
+  return {
+    ...object,
+    spec: { ...spec, template: { ...template, spec: { ...mappingAt(template, "spec"), ...more, containers } } },
+  };
+}
+
+const aliasArgs = (taken: readonly TakenOver[]): readonly string[] =>
+  taken.map(({ old, connection }) => `--alias=${old.name}=${connection}`);
+
+/** The Deployment of the examples, with sidecars for each old name: a sidecar serves one name. */
+export const controller = ({ controller: text }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] =>
+  objectsOf(text, names).map(object => {
+    if (object["kind"] !== "Deployment") return object;
+    const containers = containersOf(object).map(each =>
+      each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(taken)] } : each,
+    );
+    return withContainers(object, [...containers, ...taken.flatMap(each => sidecarsFor(each, containers))]);
+  });
+
+/** The sidecars of an old name: those that its chart had. */
+function sidecarsFor({ old, connection }: TakenOver, containers: readonly Container[]): readonly Container[] {
+  const { values } = old;
+  if (isOff(values, "controller", "enabled")) return [];
+  const on = (key: string) => !isOff(values, "controller", key, "enabled");
+  const capacity = at(values, "csiDriver", "storageCapacity") === true;
+  const like = (name: string, args: (args: readonly string[]) => readonly string[] = all => all) =>
+    containers
+      .filter(each => each.name === name)
+      .map(each => ({
+        ...each,
+        name: sidecarName(name, connection),
+        args: args(each.args.map(arg => aliased(arg, old.name))),
+      }));
+  return [
+    ...(attaches(values) ? like("resizer", attacherArgs).map(each => attacher(each, connection)) : []),
+    ...(on("externalProvisioner")
+      ? like("provisioner", args =>
+          capacity ? args : args.filter(arg => !/^--(?:enable-capacity|capacity-)/.test(arg)),
+        )
+      : []),
+    ...(on("externalResizer") ? like("resizer") : []),
+    ...(on("externalSnapshotter") ? like("snapshotter") : []),
+  ];
+}
+
+/** A DNS label: 63 characters, without the dots that a connection's name may have. */
+const sidecarName = (sidecar: string, connection: string): string =>
+  `${sidecar}-${connection.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`.slice(0, 63).replace(/-$/, "");
+
+/** The socket of an alias lies beside the main one, under the alias's name. */
+const aliased = (arg: string, name: string): string =>
+  arg.replace(/^(--csi-address=.*\/)[^/]*$/, (_, folder: string) => `${folder}${name}.sock`);
+
+const attacherArgs = (args: readonly string[]): readonly string[] =>
+  args.filter(arg => /^--(?:csi-address|leader-election|leader-election-namespace|timeout|v)(?:=|$)/.test(arg));
+
+/** csimux attaches nothing itself; this one only says so to the cluster, which waits for it under the old name. */
+const attacher = (each: Container, connection: string): Container => ({
+  ...each,
+  name: sidecarName("attacher", connection),
+  image: "registry.k8s.io/sig-storage/csi-attacher:v4.10.0",
+});
+
+/** The DaemonSet of the examples. csimux makes every name known to kubelet itself. */
+export const node = (
+  { node: text }: Examples,
+  names: Names,
+  taken: readonly TakenOver[],
+  kubelet: string,
+): Manifest[] =>
+  objectsOf(text.replaceAll(exampleKubelet, kubelet), names).map(object => {
+    if (object["kind"] !== "DaemonSet") return object;
+    const containers = containersOf(object)
+      .filter(({ name }) => name !== "registrar")
+      .map(each => (each.name === "csimux" ? registering(each, taken, kubelet) : each));
+    return withContainers(object, containers);
+  });
+
+function registering(csimux: Container, taken: readonly TakenOver[], kubelet: string): Mapping {
+  const registers = csimux.args.some(arg => arg.startsWith("--plugin-registration-socket"));
+  const own = registers
+    ? []
+    : [
+        "--plugin-registration-socket=/registration/$(DRIVER_NAME)-reg.sock",
+        `--kubelet-registration-path=${kubelet}/plugins/$(DRIVER_NAME)/csi.sock`,
+      ];
+  const mounts = listAt(csimux, "volumeMounts");
+  const mounted = mounts.some(each => textAt(each, "name") === "registration");
+  return {
+    ...csimux,
+    args: [...csimux.args, ...own, ...aliasArgs(taken)],
+    volumeMounts: [...mounts, ...(mounted ? [] : [{ name: "registration", mountPath: "/registration" }])],
+  };
+}
+
+/** Rights of controller and nodes; the attachers need some of their own, and classes may read the Secrets that they name. */
+export function rights(
+  { controllerRights, nodeRights }: Examples,
+  names: Names,
+  taken: readonly TakenOver[],
+  secrets: readonly Manifest[],
+): Manifest[] {
+  const attaching = taken.some(({ old }) => attaches(old.values));
+  const objects = [...objectsOf(controllerRights, names), ...objectsOf(nodeRights, names)];
+  const controllers = objects.map(object =>
+    attaching && object["kind"] === "ClusterRole" && textAt(object, "metadata", "name") === controllerName
+      ? { ...object, rules: [...listAt(object, "rules"), ...attachRules] }
+      : object,
+  );
+  return [...controllers, ...secretRights(names, secrets)];
+}
+
+const controllerName = "csimux-controller";
+
+const attachRules = [
+  { apiGroups: ["storage.k8s.io"], resources: ["volumeattachments"], verbs: ["get", "list", "watch", "patch"] },
+  { apiGroups: ["storage.k8s.io"], resources: ["volumeattachments/status"], verbs: ["patch"] },
+] as const;
+
+/** In each namespace of Secrets that classes name: to read these and no others. */
+function secretRights({ namespace }: Names, secrets: readonly Manifest[]): readonly Manifest[] {
+  const spaces = [...new Set(secrets.map(each => textAt(each, "metadata", "namespace") ?? ""))];
+  const rbac = "rbac.authorization.k8s.io";
+  return spaces.flatMap(space => {
+    const metadata = { name: `${controllerName}-secrets`, namespace: space };
+    const resourceNames = secrets
+      .filter(each => textAt(each, "metadata", "namespace") === space)
+      .map(each => textAt(each, "metadata", "name"));
+    return [
+      {
+        apiVersion: `${rbac}/v1`,
+        kind: "Role",
+        metadata,
+        rules: [{ apiGroups: [""], resources: ["secrets"], resourceNames, verbs: ["get"] }],
+      },
+      {
+        apiVersion: `${rbac}/v1`,
+        kind: "RoleBinding",
+        metadata,
+        roleRef: { apiGroup: rbac, kind: "Role", name: metadata.name },
+        subjects: [{ kind: "ServiceAccount", name: controllerName, namespace }],
+      },
+    ];
+  });
+}
+
+/** The Secret of the connection files, and those of the classes. */
+export const secretText = (names: Names, taken: readonly TakenOver[], ofClasses: readonly Manifest[]): string =>
+  manifestText([
+    {
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "csimux-connections", namespace: names.namespace },
+      type: "Opaque",
+      stringData: Object.fromEntries(taken.map(({ connection, text }) => [`${connection}.yaml`, text])),
+    },
+    ...ofClasses,
+  ]);
+
+/** What `kubectl apply -k` reads. Another main file gives the ConfigMap another name, and so starts the pods anew. */
+export const kustomization = ({ namespace }: Names, resources: readonly string[]): string =>
+  stringify({
+    apiVersion: "kustomize.config.k8s.io/v1beta1",
+    kind: "Kustomization",
+    resources,
+    configMapGenerator: [{ name: "csimux-config", namespace, files: ["proxy.yaml"] }],
+  });
