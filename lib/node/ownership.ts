@@ -1,4 +1,5 @@
 import { CsiError } from "../core/errors.ts";
+import { parseHandle } from "../core/handle.ts";
 import { isPlaceOfKubelet, volumeOfKubelet } from "./kubelet.ts";
 import type { MountTable } from "./mount-table.ts";
 import { claims, type Records, type StageRecord, stagedAt } from "./records.ts";
@@ -21,9 +22,16 @@ export async function isOwn(
     if (record?.shows && table.shows(place, record.shows)) return true;
   } else if (table.layers(place) === 0) {
     if (!isPlaceOfKubelet(place)) return false;
-  } else if ((await volumeOfKubelet(place)) !== volumeId) return false;
+  } else if (!isSame(volumeId, await volumeOfKubelet(place))) return false;
   return !(await records.claimedByOther(place, volumeId));
 }
+
+/**
+ * Whether the kubelet means this volume. Under the name of a driver that was taken over its ids have no prefix; csimux keeps the
+ * volume under the whole handle.
+ */
+const isSame = (volumeId: string, told: string | undefined): boolean =>
+  told !== undefined && (told === volumeId || told === parseHandle(volumeId, "volume")?.id);
 
 /** The record when its volume is staged in truth; otherwise it is what an interrupted call or a reboot left. */
 export async function live(

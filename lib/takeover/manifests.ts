@@ -168,7 +168,7 @@ const attacher = (each: Container, connection: string): Container => ({
   image: "registry.k8s.io/sig-storage/csi-attacher:v4.10.0",
 });
 
-/** The DaemonSet of the examples. csimux makes every name known to kubelet itself. */
+/** The DaemonSet of the examples, in which csimux makes every name known to kubelet itself. */
 export const node = (
   { node: text }: Examples,
   names: Names,
@@ -177,28 +177,11 @@ export const node = (
 ): Manifest[] =>
   objectsOf(text.replaceAll(exampleKubelet, kubelet), names).map(object => {
     if (object["kind"] !== "DaemonSet") return object;
-    const containers = containersOf(object)
-      .filter(({ name }) => name !== "registrar")
-      .map(each => (each.name === "csimux" ? registering(each, taken, kubelet) : each));
+    const containers = containersOf(object).map(each =>
+      each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(taken)] } : each,
+    );
     return withContainers(object, containers);
   });
-
-function registering(csimux: Container, taken: readonly TakenOver[], kubelet: string): Mapping {
-  const registers = csimux.args.some(arg => arg.startsWith("--plugin-registration-socket"));
-  const own = registers
-    ? []
-    : [
-        "--plugin-registration-socket=/registration/$(DRIVER_NAME)-reg.sock",
-        `--kubelet-registration-path=${kubelet}/plugins/$(DRIVER_NAME)/csi.sock`,
-      ];
-  const mounts = listAt(csimux, "volumeMounts");
-  const mounted = mounts.some(each => textAt(each, "name") === "registration");
-  return {
-    ...csimux,
-    args: [...csimux.args, ...own, ...aliasArgs(taken)],
-    volumeMounts: [...mounts, ...(mounted ? [] : [{ name: "registration", mountPath: "/registration" }])],
-  };
-}
 
 /** Rights of controller and nodes; the attachers need some of their own, and classes may read the Secrets that they name. */
 export function rights(

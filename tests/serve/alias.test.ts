@@ -148,6 +148,43 @@ test("a volume of an alias is staged, published and unstaged under the old plugi
   expect(readdirSync(join(world.sandbox.stateDir, "volumes"))).toEqual([]);
 }, 60_000);
 
+test("volumes that the old driver had mounted, of which csimux has no record, are published anew and taken down", async () => {
+  const { world, alias } = await served();
+  const { volume } = await create(alias, "pvc-1");
+  const volumeId = volume?.volumeId ?? "";
+  const told = JSON.stringify({ driverName: old, volumeHandle: volumeId });
+  const staged = join(world.sandbox.folder, "plugins/kubernetes.io/csi", old, "0123");
+  const pod = (uid: string) => join(world.sandbox.folder, "pods", uid, "volumes/kubernetes.io~csi/pvc-1");
+  // What democratic-csi and kubelet leave: two mounts, and beside each what it is.
+  for (const [folder, point] of [
+    [staged, "globalmount"],
+    [pod("1"), "mount"],
+  ] as const) {
+    await mkdir(join(folder, point), { recursive: true });
+    await Bun.write(join(folder, "vol_data.json"), told);
+    expect(
+      Bun.spawnSync(["mount", "--bind", join(world.base("one"), "v", "pvc-1"), join(folder, point)]).exitCode,
+    ).toBe(0);
+  }
+  const stagingTargetPath = join(staged, "globalmount");
+  await mkdir(pod("2"), { recursive: true });
+  await Bun.write(join(pod("2"), "vol_data.json"), told);
+  const request = {
+    volumeId,
+    stagingTargetPath,
+    volumeCapability: mountCapability,
+    volumeContext: volume?.volumeContext ?? {},
+  };
+  await alias.call(Node.method.nodePublishVolume, { ...request, targetPath: join(pod("2"), "mount") });
+  const stats = await alias.call(Node.method.nodeGetVolumeStats, { volumeId, volumePath: join(pod("1"), "mount") });
+  expect(stats.usage.length).toBeGreaterThan(0);
+  for (const uid of ["1", "2"])
+    await alias.call(Node.method.nodeUnpublishVolume, { volumeId, targetPath: join(pod(uid), "mount") });
+  await alias.call(Node.method.nodeUnstageVolume, { volumeId, stagingTargetPath });
+  expect(Bun.spawnSync(["mountpoint", "-q", stagingTargetPath]).exitCode).not.toBe(0);
+  expect(await world.stored("one")).toContain("v/pvc-1");
+}, 60_000);
+
 test("kubelet is told of each name on a registration socket of its own, and readiness waits for all", async () => {
   const sandbox = await makeSandbox("off", ["one"]);
   const registry = join(sandbox.folder, "registry");
