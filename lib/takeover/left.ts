@@ -29,11 +29,11 @@ const needless: Readonly<Record<string, string>> = {
   "controller.driver.logLevel": "csimux has --log-level",
   "node.driver.logLevel": "csimux has --log-level",
   "controller.driver.lifecycle":
-    "csimux mounts the share of nfs-client, smb-client and lustre-client itself; for other work write it into controller.yaml",
+    "csimux mounts the share that holds the volumes itself; for other work write it into controller.yaml",
   "controller.driver.extraVolumeMounts":
-    "csimux mounts the share of nfs-client, smb-client and lustre-client itself; other mounts belong into controller.yaml",
+    "csimux mounts the share that holds the volumes itself; other mounts belong into controller.yaml",
   "controller.extraVolumes":
-    "csimux mounts the share of nfs-client, smb-client and lustre-client itself; other volumes belong into controller.yaml",
+    "csimux mounts the share that holds the volumes itself; other volumes belong into controller.yaml",
   "controller.driver.securityContext": "controller.yaml has what csimux needs",
   "node.driver.iscsiDirHostPath": "csimux uses the host's open-iscsi through /host",
   "node.driver.nvmeDirHostPath": "csimux reads the host's /etc/nvme through /host",
