@@ -1,0 +1,100 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { nodeName } from "../../scripts/cluster/place.ts";
+import { byNode, deployCentral, drivers, undeploy } from "./deploy.ts";
+import { apply, bound, eventually, get, kube, list, ready, running, warnings } from "./kube.ts";
+import { tidy } from "./left.ts";
+import { lifeOf } from "./life.ts";
+import { claim, pod, snapshot, storageClass } from "./objects.ts";
+
+const classes = [
+  storageClass("fast", drivers.central, "fast"),
+  storageClass("archive", drivers.central, "archive"),
+  storageClass("group", drivers.central, "both"),
+  storageClass("now", drivers.central, "fast", { volumeBindingMode: "Immediate" }),
+  storageClass("archive-now", drivers.central, "archive", { volumeBindingMode: "Immediate" }),
+];
+
+const key = "org.democratic-csi.topology/node";
+const place = (value: string) => ({ allowedTopologies: [{ matchLabelExpressions: [{ key, values: [value] }] }] });
+
+beforeAll(async () => {
+  await deployCentral(byNode);
+  await apply(...classes);
+});
+afterEach(() => tidy());
+afterAll(async () => {
+  await kube("delete", "storageclass", ...classes.map(({ metadata }) => metadata.name));
+  await undeploy("cluster");
+});
+
+describe("a volume on a central storage", () => {
+  test.each(["fast", "archive", "group"])(
+    "of class %s is written, moved, grown, snapshotted, restored and cloned",
+    async name => {
+      await lifeOf(name, { snapshots: "csimux", grows: true });
+    },
+  );
+
+  test("of a group lies on a member; six of them use both", async () => {
+    const names = [1, 2, 3, 4, 5, 6].map(number => `g${number}`);
+    await apply(...names.flatMap(name => [claim(name, "group"), pod(name, name)]));
+    await running(...names);
+    const volumes = await list("pv");
+    const members = volumes.map(({ spec }) => spec.csi.volumeHandle.split("/")[0]);
+    expect(new Set(members)).toEqual(new Set(["v:fast", "v:archive"]));
+  });
+
+  test("cannot begin as the clone of a volume of another connection, and the claim says so", async () => {
+    await apply(claim("a", "now"));
+    await bound("a");
+    await apply(claim("b", "archive-now", { from: { claim: "a" } }));
+    const said = await eventually("a warning", 60_000, async () => (await warnings("b"))[0]);
+    expect(said).toContain("fast");
+  });
+});
+
+describe("the place of a node", () => {
+  test("is known to Kubernetes, with free space for each class that waits for pods", async () => {
+    const taken = (await get("csinode", nodeName)).spec.drivers.find(
+      (each: { name: string }) => each.name === drivers.central,
+    );
+    expect(taken.topologyKeys).toEqual([key]);
+    expect((await get("node", nodeName)).metadata.labels?.[key]).toBe(nodeName);
+    await eventually("free space is published", 120_000, async () => {
+      const published = (await list("csistoragecapacities", "storage")).map(each => each["storageClassName"]);
+      return ["archive", "fast", "group"].every(name => published.includes(name));
+    });
+  });
+
+  test.each(["Immediate", "WaitForFirstConsumer"])(
+    "that a class allows takes the volume (%s)",
+    async volumeBindingMode => {
+      await apply(storageClass("here", drivers.central, "fast", { volumeBindingMode, ...place(nodeName) }));
+      await apply(claim("a", "here"), pod("a", "a"));
+      await running("a");
+      await kube("delete", "storageclass", "here");
+    },
+  );
+
+  test("that no class allows takes none, and the claim says why", async () => {
+    await apply(
+      storageClass("there", drivers.central, "fast", { volumeBindingMode: "Immediate", ...place("elsewhere") }),
+    );
+    await apply(claim("a", "there"));
+    const said = await eventually("a warning", 60_000, async () => (await warnings("a"))[0]);
+    expect(said).toContain("elsewhere");
+    expect((await get("pvc", "a")).status.phase).toBe("Pending");
+    await kube("delete", "storageclass", "there");
+  });
+
+  test("goes with a snapshot to what is restored from it, with snapshot topology on", async () => {
+    await apply(claim("a", "fast"), pod("a", "a", { run: "echo one > /data/f; sync" }));
+    await running("a");
+    await apply(snapshot("s", "a", "csimux"));
+    await ready("s");
+    await apply(claim("b", "now", { from: { snapshot: "s" } }), pod("b", "b"));
+    await running("b");
+    const [rule] = (await bound("b")).spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions;
+    expect(rule).toMatchObject({ key, values: [nodeName] });
+  });
+});

@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { byNode, dataOutside, deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
+import { apply, eventually, find, kube, list, type Resource, removeSoon } from "./kube.ts";
+import { tidy } from "./left.ts";
+import { claim, snapshot, storageClass } from "./objects.ts";
+import { kill, processes } from "./processes.ts";
+
+const kills = Number(process.env["KILLS"] || 40);
+const claims = Number(process.env["CLAIMS"] || 200);
+
+beforeAll(async () => {
+  await deployCentral(byNode);
+  await apply(storageClass("now", drivers.central, "fast", { volumeBindingMode: "Immediate" }));
+});
+afterAll(async () => {
+  await kube("delete", "storageclass", "now");
+  await undeploy("cluster");
+});
+
+/** The pod whose provisioner leads. */
+async function leader(): Promise<Resource | undefined> {
+  const leases = await list("leases", namespace);
+  const lease = leases.find(({ metadata }) => metadata.name.startsWith("external-provisioner-leader"));
+  const holder: string | undefined = lease?.spec.holderIdentity;
+  const pods = await list("pods", namespace, "-l", "app.kubernetes.io/component=controller");
+  return pods.find(({ metadata }) => holder?.includes(metadata.name));
+}
+
+/** Ends every process of the leading pod at once and has another pod take its place. */
+async function killLeader(): Promise<boolean> {
+  const pod = await leader();
+  const uid = pod?.metadata.uid;
+  if (pod === undefined || uid === undefined) return false;
+  const own = (await processes()).filter(({ cgroup }) => cgroup.includes(uid));
+  const met = kill(own);
+  await kube("-n", namespace, "delete", "pod", pod.metadata.name, "--grace-period=0", "--force", "--wait=false");
+  return met > 0;
+}
+
+/** Claims and snapshots that come and go, 200 claims in all; every fourth is deleted again, every tenth has a snapshot. */
+async function churn(goOn: () => boolean): Promise<number> {
+  let made = 0;
+  for (; made < claims; made += 5) {
+    const names = Array.from({ length: 5 }, (_, index) => `c${made + index}`);
+    await apply(...names.map(name => claim(name, "now")));
+    if (made % 10 === 0) await apply(snapshot(`s${made}`, `c${made}`, "csimux"));
+    if (made >= 20 && made % 20 === 0) await removeSoon("pvc", ...[1, 2, 3, 4, 5].map(back => `c${made - 20 + back}`));
+    await new Promise(resolve => setTimeout(resolve, goOn() ? 4_000 : 0));
+  }
+  return made;
+}
+
+/** Folders of volumes on the storage of the class. */
+const folders = async (): Promise<readonly string[]> =>
+  (await readdir(join(dataOutside, "fast/v")).catch(() => [])).sort();
+
+test(`nothing is lost, doubled or orphaned when the leader is killed ${kills} times while ${claims} claims come and go`, async () => {
+  let met = 0;
+  const work = churn(() => met < kills);
+  const end = Date.now() + kills * 45_000;
+  while (met < kills && Date.now() < end) {
+    if (await killLeader()) met++;
+    await new Promise(resolve => setTimeout(resolve, 3_000));
+  }
+  expect(await work).toBe(claims);
+  expect(met).toBe(kills);
+  await eventually("every claim is bound", 600_000, async () =>
+    (await list("pvc")).every(
+      each => each.status?.phase === "Bound" && each.metadata["deletionTimestamp" as "name"] === undefined,
+    ),
+  );
+  await eventually("every snapshot is ready", 600_000, async () =>
+    (await list("volumesnapshot")).every(each => each.status?.readyToUse),
+  );
+  const volumes = await list("pv");
+  const wanted = (await list("pvc")).map(({ spec }) => spec.volumeName).sort();
+  await eventually("one folder for each claim", 300_000, async () => {
+    const there = await folders();
+    return there.length === wanted.length && there.every((name, index) => name === wanted[index]);
+  });
+  expect(volumes.map(({ metadata }) => metadata.name).sort()).toEqual(wanted);
+  expect(await find("pvc", "c199")).toBeDefined();
+  await tidy(600_000);
+}, 3_600_000);
