@@ -64,7 +64,7 @@ test.each(["3", "4.2"])("NFS %s mounts an export", async version => {
 test("SMB mounts a share", async () => {
   const shared = await mkdtemp("/srv/services-");
   await chmod(shared, 0o777);
-  await run(["net", "usershare", "add", "services", shared, "", "Everyone:F", "guest_ok=n"]);
+  await run(["net", "usershare", "add", "services", shared, "", "S-1-1-0:F", "guest_ok=n"]);
   // Without closetimeo=0 this kernel (6.1.192) crashes when a share is unmounted within a second of the last close of a file.
   await writes("-t", "cifs", "-o", "username=csi,password=csi,closetimeo=0", "//127.0.0.1/services");
   expect(await readdir(shared)).toEqual(["hello"]);

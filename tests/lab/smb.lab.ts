@@ -19,7 +19,7 @@ beforeAll(async () => {
   before = await traces();
   base = await mkdtemp("/srv/smb-");
   await chmod(base, 0o777);
-  await run(["net", "usershare", "add", "csimux-lab", base, "", "Everyone:F", "guest_ok=n"]);
+  await run(["net", "usershare", "add", "csimux-lab", base, "", "S-1-1-0:F", "guest_ok=n"]);
   const connection = [
     "driver: smb-client",
     "smb:",

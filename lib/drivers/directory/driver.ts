@@ -3,16 +3,21 @@ import { Slots } from "../../core/slots.ts";
 import type { Driver } from "../driver.ts";
 import type { Identity, Ports } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
+import type { BackupTool } from "./backup-tool.ts";
+import { Backups } from "./backups.ts";
 import { ShareBase } from "./base.ts";
 import { filesOn } from "./by-server.ts";
 import { explain } from "./failures.ts";
 import type { Files } from "./files.ts";
 import { type Kind, kinds } from "./kinds.ts";
+import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
 import { carefulFiles, ownFiles } from "./own-files.ts";
 import { Dress } from "./owner.ts";
+import { Restic } from "./restic.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 import { BaseShare } from "./share.ts";
+import { SnapshotMethods } from "./snapshot-methods.ts";
 import { Snapshots } from "./snapshots.ts";
 import type { Space } from "./space.ts";
 import { FolderStore } from "./store.ts";
@@ -21,21 +26,29 @@ import { Trees } from "./trees.ts";
 /** Copies and removals of one connection that run at the same time: more of them only make a disk seek. */
 const toolsAtOnce = 4;
 
+const toolsOn = (space: Space, { restic, kopia }: DirectorySettings): readonly BackupTool[] => [
+  ...(restic ? [new Restic(space, restic)] : []),
+  ...(kopia ? [new Kopia(space, kopia)] : []),
+];
+
 /** Volumes and snapshots, each of which can be the source of the other's copies. */
 function storeOn(
   space: Space,
   maxIdBytes: number,
   settings: DirectorySettings,
-  close: (() => Promise<void>) | undefined,
+  closeBase: (() => Promise<void>) | undefined,
 ): FolderStore {
   const trees = new Trees(space, "v");
-  const snapshots: Snapshots = new Snapshots(space, {
-    trees: new Trees(space, "s"),
-    volumeTrees: trees,
-    maxIdBytes,
+  const tools = toolsOn(space, settings);
+  const volume = (id: string) => store.origin(id);
+  const snapshots = new SnapshotMethods(space, {
+    copies: new Snapshots(space, { trees: new Trees(space, "s"), volumeTrees: trees, maxIdBytes, volume }),
+    backups: new Map(tools.map(tool => [tool.method, new Backups(space, { tool, maxIdBytes, volume })])),
     method: settings.snapshotDriver,
-    volume: id => store.origin(id),
   });
+  const close = async (): Promise<void> => {
+    await Promise.all([...tools.map(tool => tool.close()), closeBase?.()]);
+  };
   const store: FolderStore = new FolderStore(space, {
     trees,
     dress: new Dress(space, settings),

@@ -14,6 +14,14 @@ export interface Origin {
   readonly bytes: bigint;
 }
 
+/** What a new volume is filled with. */
+export interface Content {
+  /** The smallest volume in bytes that may be made from it; 0 when unknown. */
+  readonly bytes: bigint;
+  /** Fills an existing empty folder. */
+  fill(folder: string): Promise<void>;
+}
+
 /** A tree with its record. */
 export interface Subject<R extends VolumeRecord | SnapshotRecord> {
   readonly trees: Trees;
@@ -77,3 +85,9 @@ export async function copyFrom(space: Space, source: string, folder: string, cal
     `connection "${space.connection}": ${source} was removed while it was copied; repeat the call`,
   );
 }
+
+/** The content of a tree. */
+export const copyOf = (space: Space, { path, bytes }: Origin, call: Call): Content => ({
+  bytes,
+  fill: folder => copyFrom(space, path, folder, call),
+});

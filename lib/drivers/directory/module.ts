@@ -9,6 +9,22 @@ import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 type LocalSection = InferOutput<typeof localHostpathSchema>["local-hostpath"];
 type SharedSection = InferOutput<typeof nfsClientSchema>["nfs"];
 
+type Snapshots = NonNullable<LocalSection["snapshots"]>;
+
+/** The environment that a tool gets; numbers and the like are text there. */
+const toolOf = (tool: NonNullable<Snapshots["restic"] | Snapshots["kopia"]>) => ({
+  flags: tool.global_flags ?? [],
+  tags: tool.tags ?? [],
+  env: Object.fromEntries(Object.entries(tool.env ?? {}).map(([name, value]) => [name, String(value)])),
+});
+
+function toolsOf({ restic, kopia }: Partial<Snapshots>): Pick<DirectorySettings, "restic" | "kopia"> {
+  return {
+    restic: restic ? { ...toolOf(restic), prune: restic.prune ?? false } : undefined,
+    kopia: kopia ? { ...toolOf(kopia), token: kopia.config_token ?? undefined } : undefined,
+  };
+}
+
 const settingsOf = (section: LocalSection | SharedSection): DirectorySettings => ({
   shareHost: "shareHost" in section ? section.shareHost : undefined,
   shareBasePath: section.shareBasePath,
@@ -18,6 +34,7 @@ const settingsOf = (section: LocalSection | SharedSection): DirectorySettings =>
   group: section.dirPermissionsGroup,
   requireMount: "requireMount" in section ? section.requireMount : false,
   snapshotDriver: section.snapshots?.default_driver ?? "filecopy",
+  ...toolsOf(section.snapshots ?? {}),
 });
 
 const open = (kind: DirectoryKind, identity: Identity, section: LocalSection | SharedSection, ports: Ports): Driver =>

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
-import { CommandError, type CommandRunner, type Held, wrapped } from "../../io/runner.ts";
+import { CommandError, type CommandRunner, type Held } from "../../io/runner.ts";
 import { refuseMountsBelow } from "./mounted.ts";
 import type { Space } from "./space.ts";
 
@@ -44,13 +44,13 @@ const cannot = ({ connection }: Space, why: string, cause?: unknown): CsiError =
 
 const rights = "let csimux mount (CAP_SYS_ADMIN; in Kubernetes a privileged container)";
 
-/** Runs programs that see the mounts of a process. */
+/** Runs programs that see the mounts of a process. nsenter(1) hands its environment on, so secrets in it stand in no command line. */
 function entered(local: CommandRunner, { pid }: Held): CommandRunner {
-  const runner = wrapped(local, ["nsenter", `--mount=/proc/${pid}/ns/mnt`, "--"]);
   return {
     where: local.where,
     async run(command, signal) {
-      const output = await runner.run(command, signal);
+      const argv = ["nsenter", `--mount=/proc/${pid}/ns/mnt`, "--", ...command.argv] as const;
+      const output = await local.run({ ...command, argv }, signal);
       // nsenter(1), "EXIT STATUS" of util-linux: 127 when there is no such program.
       if (output.exitCode !== 127 || !output.stderr.startsWith("nsenter: failed to execute")) return output;
       throw new CommandError(local.where, command.argv[0], "missing", "there is no such program");

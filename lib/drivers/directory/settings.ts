@@ -1,3 +1,6 @@
+import type { KopiaSettings } from "./kopia.ts";
+import type { ResticSettings } from "./restic.ts";
+
 /** The drivers of this family; the values of `driver:`. */
 export type DirectoryKind = "local-hostpath" | "nfs-client" | "smb-client" | "lustre-client";
 
@@ -17,6 +20,9 @@ export interface DirectorySettings {
   readonly group: number | string | undefined;
   /** Refuse to work while the base folder is not on a file system of the driver's own type (nfs, smb, lustre). */
   readonly requireMount: boolean;
-  /** `snapshots.default_driver`; only "filecopy" can be served. */
+  /** `snapshots.default_driver`. */
   readonly snapshotDriver: string;
+  /** `snapshots.restic` and `snapshots.kopia`; undefined where no snapshot is kept so. */
+  readonly restic: ResticSettings | undefined;
+  readonly kopia: KopiaSettings | undefined;
 }

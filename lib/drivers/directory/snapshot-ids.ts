@@ -1,5 +1,5 @@
-import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
+import type { BackupMethod } from "./backup-tool.ts";
 import { isVolumeId } from "./layout.ts";
 
 /** A snapshot as an id names it. */
@@ -37,7 +37,7 @@ export function placeOfTree(tree: string): SnapshotPlace | undefined {
 
 /**
  * Reads `f/<key>`, democratic-csi's `snapshot_driver=filecopy&snapshot_id=<folder>`, and its older bare `<folder>`.
- * Undefined for an id that nothing here can have; throws "failed-precondition" for one of another snapshot method.
+ * Undefined for an id that no copy can have.
  */
 export function parseSnapshotId(id: string): SnapshotPlace | undefined {
   if (id.startsWith(keyPrefix)) {
@@ -47,14 +47,34 @@ export function parseSnapshotId(id: string): SnapshotPlace | undefined {
   if (!id.includes("=")) return isOldTree(id) ? { tree: id, key: undefined } : undefined;
   const query = new URLSearchParams(id.replaceAll("+", "%2B"));
   const method = query.get("snapshot_driver");
-  if (method === "restic" || method === "kopia") {
-    throw new CsiError(
-      "failed-precondition",
-      `snapshot "${id.slice(0, 128)}" was made with ${method}, which is not supported yet; only filecopy is`,
-    );
-  }
   const tree = query.get("snapshot_id") ?? "";
   return method === "filecopy" && isOldTree(tree) ? { tree, key: undefined } : undefined;
+}
+
+/** A snapshot in a repository as an id names it. */
+export interface BackupPlace {
+  readonly method: BackupMethod;
+  /** The beginning of its id there. */
+  readonly id: string;
+}
+
+const letters: Readonly<Record<string, BackupMethod>> = { r: "restic", k: "kopia" };
+
+/** So many digits of an id tell it from all others in a repository (128 bits), and leave room in a CSI handle. */
+const digits = 32;
+
+/** The id under which a backup is listed. */
+export const backupId = ({ method, id }: BackupPlace, maxIdBytes: number): string =>
+  `${method.charAt(0)}/${id.slice(0, Math.min(digits, maxIdBytes - 2))}`;
+
+/** Reads `r/<id>`, `k/<id>`, and democratic-csi's `snapshot_driver=restic&snapshot_id=<id>`. Undefined for anything else. */
+export function parseBackupId(text: string): BackupPlace | undefined {
+  const query = text.includes("=") ? new URLSearchParams(text) : undefined;
+  const [letter = "", own = ""] = query ? [] : text.split("/");
+  const method = letters[query ? (query.get("snapshot_driver") ?? "").charAt(0) : letter];
+  const id = query?.get("snapshot_id") ?? own;
+  const isNamed = query ? query.get("snapshot_driver") === method : text === `${letter}/${own}`;
+  return method && isNamed && /^[0-9a-f]{16,64}$/.test(id) ? { method, id } : undefined;
 }
 
 const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import type { Page, PageRequest, Snapshot } from "../driver.ts";
 import { stillWanted, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { unless } from "./files.ts";
@@ -25,8 +25,6 @@ export interface SnapshotParts {
   readonly trees: Trees;
   readonly volumeTrees: Trees;
   readonly maxIdBytes: number;
-  /** `snapshots.default_driver`. */
-  readonly method: string;
   /** The tree of an existing volume. Throws "not-found". */
   volume(id: string): Promise<Origin>;
 }
@@ -43,7 +41,7 @@ const told = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapsho
 });
 
 /** Snapshots as copies of a volume's folder ("filecopy"). Not atomic: a volume in use changes while it is copied. */
-export class Snapshots implements Snapshotting {
+export class Snapshots {
   readonly #space: Space;
   readonly #parts: SnapshotParts;
   readonly #records: Records<SnapshotRecord>;
@@ -54,10 +52,9 @@ export class Snapshots implements Snapshotting {
     this.#records = snapshotRecords(space);
   }
 
-  /** As Driver.snapshots.create. Throws "invalid-argument" for a method other than filecopy. */
-  async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
+  /** As Driver.snapshots.create. */
+  async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
     await begin(this.#space);
-    this.#checkMethod(parameters);
     const { trees, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
     const place = placeOfKey(key);
@@ -130,12 +127,6 @@ export class Snapshots implements Snapshotting {
     return new CsiError(code, `connection "${this.#space.connection}": ${text}`);
   }
 
-  #checkMethod(parameters: Context): void {
-    const method = parameters["driver"] ?? this.#parts.method;
-    if (method === "filecopy") return;
-    throw this.#error("invalid-argument", `snapshots by "${method.slice(0, 64)}" are not supported; use "filecopy"`);
-  }
-
   /** The place of a snapshot that must exist. */
   async #known(id: string): Promise<SnapshotPlace> {
     const place = parseSnapshotId(id);
@@ -184,7 +175,3 @@ export class Snapshots implements Snapshotting {
     return { record: { name, volumeId, bytes, created: new Date(), connection: this.#space.connection }, fill };
   }
 }
-
-/** Whether two snapshot ids lead to the same folder. */
-export const sameSnapshot = (a: string, b: string): boolean =>
-  a === b || parseSnapshotId(a)?.tree === parseSnapshotId(b)?.tree;

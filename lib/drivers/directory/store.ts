@@ -8,10 +8,10 @@ import { pageOf } from "../pages.ts";
 import { refuseUnequal, sizeFrom } from "../sizes.ts";
 import type { Asset, VolumeStore } from "../store.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyFrom, make, type Origin, type Plan } from "./making.ts";
+import { copyOf, make, type Origin, type Plan } from "./making.ts";
 import type { Dress } from "./owner.ts";
 import { type Records, type VolumeRecord, volumeRecords } from "./records.ts";
-import { type Snapshots, sameSnapshot } from "./snapshots.ts";
+import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
 import { begin, present, type Space } from "./space.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
@@ -24,16 +24,16 @@ export interface FolderParts {
   readonly trees: Trees;
   readonly dress: Dress;
   readonly maxIdBytes: number;
-  readonly snapshots: Snapshots;
-  /** Gives up what the base folder needed; undefined where that was nothing. */
-  readonly close: (() => Promise<void>) | undefined;
+  readonly snapshots: SnapshotMethods;
+  /** Gives up what the base folder and the tools needed. */
+  readonly close: () => Promise<void>;
 }
 
 const copyable = ["volume", "snapshot"] as const;
 
 /** Volumes as folders below `v`, with a record of each below `.csimux`. */
 export class FolderStore implements VolumeStore<Folder> {
-  readonly snapshots: Snapshots;
+  readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
   readonly #space: Space;
   readonly #parts: FolderParts;
@@ -114,7 +114,7 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   async close(): Promise<void> {
-    await this.#parts.close?.();
+    await this.#parts.close();
   }
 
   async check(call: Call): Promise<void> {
@@ -169,9 +169,12 @@ export class FolderStore implements VolumeStore<Folder> {
     const { dress, snapshots } = this.#parts;
     const { source } = spec;
     const from =
-      source && (source.kind === "volume" ? await this.origin(source.id) : await snapshots.origin(source.id));
+      source &&
+      (source.kind === "volume"
+        ? copyOf(this.#space, await this.origin(source.id), call)
+        : await snapshots.content(source.id, call));
     const fill = async (target: string) => {
-      if (from) await copyFrom(this.#space, from.path, target, call);
+      await from?.fill(target);
       await dress.apply(target);
       stillWanted(this.#space, call);
     };

@@ -38,7 +38,7 @@ export function onlyVanished(stderr: string, source: string): boolean {
 }
 
 /** Whether this exit of GNU cp means a complete copy of what still existed. */
-const copied = (output: Output, source: string): boolean =>
+const isCopied = (output: Output, source: string): boolean =>
   output.exitCode === 0 || (output.exitCode === 1 && onlyVanished(output.stderr, source));
 
 /**
@@ -50,6 +50,11 @@ const copied = (output: Output, source: string): boolean =>
  */
 export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
   await space.slots.run(() => sealed(space, source, call, tree => copySealed(space, tree, target, call)));
+  await copied(space, target, call);
+}
+
+/** Puts a new tree on stable storage. Throws as copyTree does. */
+export async function copied(space: Space, target: string, call: Call): Promise<void> {
   const flushed = await space.slots.run(() => run(space.runner, ["sync", "-f", "--", target], call));
   if (flushed === undefined) throw missing(space, absent("sync"));
   if (flushed.exitCode !== 0) throw toolFailure(space.connection, "put the copy on disk", "sync", flushed);
@@ -62,7 +67,7 @@ async function copySealed(space: Space, { source, runner }: SealedTree, target: 
   const output = await run(runner, cp, call);
   if (output === undefined || unknownOption.test(output.stderr)) {
     await copyWithRsync(space, { source, runner }, target, call);
-  } else if (!copied(output, source)) throw toolFailure(space.connection, "copy", "cp", output);
+  } else if (!isCopied(output, source)) throw toolFailure(space.connection, "copy", "cp", output);
 }
 
 async function copyWithRsync(space: Space, { source, runner }: SealedTree, target: string, call: Call): Promise<void> {

@@ -2,7 +2,6 @@ import { type Finding, type Path, problem, warning } from "../../schema/finding.
 import { meant, nearest } from "../../schema/nearest.ts";
 import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
 import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
-import { snapshotMethod } from "./snapshot-methods.ts";
 
 const secretKinds = [
   "provisioner",
@@ -184,8 +183,5 @@ function* snapshotDriver(each: ClassObject): Iterable<Finding> {
   if (!methods.includes(value)) {
     const near = nearest(value, methods);
     yield problem("parameter-value", path, `must be one of ${methods.join(", ")}`, near && meant(near));
-  }
-  for (const finding of snapshotMethod(each.value, ["parameters", "driver"])) {
-    yield { ...finding, path: [...each.path, ...finding.path] };
   }
 }

@@ -51,7 +51,7 @@ function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> 
   }
   for (const section of Object.keys(read.tidied)) {
     yield* portals(read.tidied, section);
-    yield* snapshotMethod(read.tidied, [section, "snapshots", "default_driver"]);
+    yield* snapshotMethod(read.tidied, section);
   }
 }
 

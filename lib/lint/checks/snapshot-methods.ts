@@ -1,13 +1,14 @@
-import { type Finding, type Path, warning } from "../../schema/finding.ts";
-import { textAt } from "../world.ts";
+import { type Finding, warning } from "../../schema/finding.ts";
+import { at, textAt } from "../world.ts";
 
-/** Methods of democratic-csi that are read but cannot be served. */
-const notReady: readonly (string | undefined)[] = ["restic", "kopia"];
+/** Methods that keep snapshots in a repository, which has to be named. */
+const withRepository: readonly (string | undefined)[] = ["restic", "kopia"];
 
-/** Warns when the text at `path` of `value` asks for snapshots that this version refuses to take. */
-export function* snapshotMethod(value: unknown, path: Path): Iterable<Finding> {
+/** Warns when a section asks for snapshots in a repository of which it says nothing. */
+export function* snapshotMethod(value: unknown, section: string): Iterable<Finding> {
+  const path = [section, "snapshots", "default_driver"];
   const method = textAt(value, ...path);
-  if (!notReady.includes(method)) return;
-  const message = `this version of csimux does not take snapshots with ${method}, so every snapshot is refused`;
-  yield warning("snapshot-method-not-ready", path, message, "use filecopy");
+  if (!withRepository.includes(method) || at(value, section, "snapshots", method ?? "") !== undefined) return;
+  const message = `snapshots by ${method} need its settings, so every snapshot is refused`;
+  yield warning("snapshot-method-without-settings", path, message, `add snapshots.${method}`);
 }

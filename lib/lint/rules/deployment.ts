@@ -37,10 +37,10 @@ export const deployment: readonly Rule[] = [
     good: { "c1.yaml": nfs() },
   },
   {
-    id: "snapshot-method-not-ready",
+    id: "snapshot-method-without-settings",
     severity: "warning",
-    title: "Snapshots are kept in a way that csimux can",
-    why: "This version reads the settings of restic and kopia but keeps snapshots as copies of folders only; others are refused.",
+    title: "Snapshots in a repository name the repository",
+    why: "restic and kopia keep snapshots outside of the storage, where `snapshots.restic` or `snapshots.kopia` says. Without it every snapshot is refused.",
     bad: { "c1.yaml": nfs("  snapshots: { default_driver: restic }\n") },
     good: { "c1.yaml": nfs("  snapshots: { default_driver: filecopy }\n") },
   },

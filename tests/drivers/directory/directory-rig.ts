@@ -40,6 +40,8 @@ export function openOn(base: string, options: OpenOptions = {}): Driver {
     group: undefined,
     requireMount: true,
     snapshotDriver: "filecopy",
+    restic: undefined,
+    kopia: undefined,
   };
   const identity = { connection: "c1", driver: kind, instanceId: options.instanceId, maxIdBytes };
   return directoryDriver(kind, identity, { ...plain, ...settings }, localPorts(runner), files);
@@ -88,10 +90,8 @@ export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig
     open: () => openOn(base, options),
     dying(step, when): Dying {
       const { live, dead } = mortal(step, when);
-      const runner: CommandRunner = {
-        ...systemRunner,
-        run: (command, signal) => live(() => systemRunner.run(command, signal)),
-      };
+      const whole = options.runner ?? systemRunner;
+      const runner: CommandRunner = { ...whole, run: (command, signal) => live(() => whole.run(command, signal)) };
       return {
         driver: openOn(base, { ...options, runner, files: mortalFiles(options.files ?? localFiles, live) }),
         dead,

@@ -263,14 +263,17 @@ test("a delete of a snapshot that is being made waits for its end", async () => 
   await snapshotsOf(driver).delete(id, call);
 });
 
-test.each(["restic", "kopia", "other"])("snapshots by %s are refused before anything is made", async method => {
-  const driver = openOn(base);
-  await driver.create(volumeOf("a"), call);
-  expect(await codeOf(snapshotsOf(driver).create("s", "a", { driver: method }, call))).toBe("invalid-argument");
-  const configured = openOn(base, { settings: { snapshotDriver: method } });
-  expect(await codeOf(snapshotsOf(configured).create("s", "a", {}, call))).toBe("invalid-argument");
-  expect(await codeOf(snapshotsOf(configured).create("s", "a", { driver: "filecopy" }, call))).toBe("ok");
-});
+test.each(["restic", "kopia", "other"])(
+  "snapshots by %s, which has no settings, are refused before anything is made",
+  async method => {
+    const driver = openOn(base);
+    await driver.create(volumeOf("a"), call);
+    expect(await codeOf(snapshotsOf(driver).create("s", "a", { driver: method }, call))).toBe("invalid-argument");
+    const configured = openOn(base, { settings: { snapshotDriver: method } });
+    expect(await codeOf(snapshotsOf(configured).create("s", "a", {}, call))).toBe("invalid-argument");
+    expect(await codeOf(snapshotsOf(configured).create("s", "a", { driver: "filecopy" }, call))).toBe("ok");
+  },
+);
 
 /** A default ACL that gives owner rwx, group r-x and others nothing (linux/posix_acl_xattr.h: version 2, then tag, bits, id). */
 const narrowAcl = new Uint8Array(

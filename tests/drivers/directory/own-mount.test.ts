@@ -53,6 +53,8 @@ function driverOn(own: SharePoints, name: string, isNfs = (path: string) => path
     group: undefined,
     requireMount: true,
     snapshotDriver: "filecopy",
+    restic: undefined,
+    kopia: undefined,
   };
   const identity = {
     connection: name,

@@ -3,7 +3,9 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import { explain, toolFailure } from "../../../lib/drivers/directory/failures.ts";
 import { isVolumeId, Layout } from "../../../lib/drivers/directory/layout.ts";
 import {
+  backupId,
   oldSource,
+  parseBackupId,
   parseSnapshotId,
   placeOfTree,
   snapshotId,
@@ -60,10 +62,21 @@ describe("snapshot ids", () => {
     "snapshot_id=a-b",
   ])("%p is none", id => expect(parseSnapshotId(id)).toBeUndefined());
 
-  test.each(["restic", "kopia"])("one of %s is refused by name", async method => {
-    const read = async () => parseSnapshotId(`snapshot_driver=${method}&snapshot_id=0123456789abcdef`);
-    expect(await codeOf(read())).toBe("failed-precondition");
+  test.each([
+    ["r/0123456789abcdef0123456789abcdef", "restic", "0123456789abcdef0123456789abcdef"],
+    ["k/0123456789abcdef0123456789abcdef", "kopia", "0123456789abcdef0123456789abcdef"],
+    [`snapshot_driver=restic&snapshot_id=${"a1".repeat(32)}`, "restic", "a1".repeat(32)],
+    ["snapshot_driver=kopia&snapshot_id=0123456789abcdef", "kopia", "0123456789abcdef"],
+  ] as const)("%p is kept in a repository, and no folder", (text, method, id) => {
+    expect(parseBackupId(text)).toEqual({ method, id });
+    expect(parseSnapshotId(text)).toBeUndefined();
+    expect(backupId({ method, id: id.padEnd(64, "0") }, 60)).toBe(`${method[0]}/${id.padEnd(64, "0").slice(0, 32)}`);
   });
+
+  test.each(["r/", "r/..", "r/xyz", "r/0123", "r/0123456789abcdef/..", "x/0123456789abcdef", "f/0123456789abcdef"])(
+    "%p is in no repository",
+    text => expect(parseBackupId(text)).toBeUndefined(),
+  );
 
   test("the folder of any snapshot name leads back to its id and is never one of democratic-csi", () => {
     for (const name of ["a", old, "x".repeat(128), "../..", "_x", "ü", "f/a"]) {

@@ -57,7 +57,7 @@ async function nfs(random: Random): Promise<ChaosStorage> {
 async function smb(): Promise<ChaosStorage> {
   const base = await mkdtemp("/srv/chaos-");
   await chmod(base, 0o777);
-  const share = `net usershare add chaos ${base} "" Everyone:F guest_ok=n`;
+  const share = `net usershare add chaos ${base} "" S-1-1-0:F guest_ok=n`;
   await run(["sh", "-c", share]);
   return {
     volume: volume("smb", { server: "127.0.0.1", share: "chaos" }),

@@ -1,0 +1,137 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
+import type { Space } from "./space.ts";
+
+/** The programs that keep snapshots in a repository of their own; values of `snapshots.default_driver`. */
+export type BackupMethod = "restic" | "kopia";
+
+/** A snapshot in a repository. */
+export interface Backup {
+  /** As the repository calls it: hexadecimal digits. */
+  readonly id: string;
+  /** The key of its name; empty for one that csimux did not make. */
+  readonly key: string;
+  readonly volumeId: string;
+  /** The size in bytes that its volume had been asked for; 0 when unknown. */
+  readonly bytes: bigint;
+  readonly created: Date;
+  /** Everything that was to be read is in it. What an interrupted call left is not. */
+  readonly complete: boolean;
+}
+
+/** What a new backup is to say of itself. */
+export interface BackupWanted {
+  readonly key: string;
+  readonly volumeId: string;
+  readonly bytes: bigint;
+}
+
+/** A program that keeps folders in a repository. All methods throw CsiError, "failed-precondition" without the program. */
+export interface BackupTool {
+  readonly method: BackupMethod;
+  /** The backups of this connection, incomplete ones included, in no particular order; those of one key where it is given. */
+  find(key: string | undefined, call: Call): Promise<readonly Backup[]>;
+  /** Also one of democratic-csi; undefined when there is none. `id` may be the beginning of an id. */
+  get(id: string, call: Call): Promise<Backup | undefined>;
+  /** Reads the folder of a volume, which a pod may change meanwhile, into a new backup that is complete. */
+  take(folder: string, wanted: BackupWanted, call: Call): Promise<Backup>;
+  /** Writes a backup into an empty folder. Answers the path at which the volume's folder is then: that folder, or one in it. */
+  restore(id: string, folder: string, call: Call): Promise<string>;
+  /** Success when there is none. */
+  forget(id: string, call: Call): Promise<void>;
+  /** Gives up what the program needed on this machine. */
+  close(): Promise<void>;
+}
+
+/** How a tool is called; the settings of its section. */
+export interface ToolSettings {
+  readonly flags: readonly string[];
+  readonly tags: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** As long as a timer can be: a large tree ends with the request. */
+export const unlimitedMs = 2_147_483_647;
+
+/** A repository may hold very many snapshots. */
+const maxBytes = 64 << 20;
+
+/** Values of the environment that are too short to be secrets would make everything unreadable. */
+const secretsOf = (env: Readonly<Record<string, string>>): readonly string[] =>
+  Object.values(env).filter(value => value.length >= 6);
+
+/** Runs a tool with its environment, which no command line shows. Throws "failed-precondition" where it is not installed. */
+export async function runTool(
+  space: Space,
+  env: Readonly<Record<string, string>>,
+  argv: Argv,
+  call: Call,
+  more: { readonly runner?: CommandRunner; readonly timeoutMs?: number; readonly stdin?: string } = {},
+): Promise<Output> {
+  const { runner = space.runner, ...rest } = more;
+  const tool = argv[0] === "env" ? (argv[3] ?? "") : argv[0];
+  try {
+    const output = await runner.run({ argv, env, secret: secretsOf(env), maxBytes, ...rest }, call.signal);
+    // env(1): 127 when there is no such program.
+    if (argv[0] !== "env" || output.exitCode !== 127) return output;
+  } catch (error) {
+    if (!(error instanceof CommandError) || error.failure !== "missing") throw error;
+  }
+  throw new CsiError(
+    "failed-precondition",
+    `connection "${space.connection}": ${tool} is not installed; install it where csimux runs`,
+  );
+}
+
+/** What tools say, and what it means. The rest of their words may hold names of files and addresses: they are for the log. */
+const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
+  [/wrong password|no key found|invalid repository password/i, "failed-precondition", "its password is wrong"],
+  [/already locked|unable to create lock|lock repository/i, "unavailable", "it is locked; it will be tried again"],
+  [/no space left on device|quota exceeded/i, "resource-exhausted", "no space is left"],
+  [/repository is not connected|unable to open config file/i, "failed-precondition", "there is no repository"],
+  [/invalid token|unable to parse token/i, "failed-precondition", "config_token cannot be read"],
+];
+
+/** The error for a tool that ended badly. */
+export function backupFailure(
+  space: Space,
+  tool: string,
+  doing: string,
+  { exitCode, stderr, stdout }: Output,
+): CsiError {
+  const known = meanings.find(([words]) => words.test(stderr));
+  const [, code = "unavailable", text = "see the log"] = known ?? [];
+  const cause = new Error((stderr.trim() || stdout.trim()).slice(-500) || "no message");
+  const what = `cannot ${doing}: ${tool} ended with ${exitCode}: ${text}`;
+  return new CsiError(code, `connection "${space.connection}": ${what}`, { cause });
+}
+
+/** JSON of a tool. Throws "unavailable" for anything else. */
+export function parsedOutput(space: Space, tool: string, text: string): unknown {
+  try {
+    return JSON.parse(text.trim() || "null");
+  } catch (cause) {
+    throw new CsiError("unavailable", `connection "${space.connection}": the answer of ${tool} is unreadable`, {
+      cause,
+    });
+  }
+}
+
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** The mappings in a list; none when it is no list. */
+export const fieldsIn = (value: unknown): readonly Fields[] =>
+  Array.isArray(value) ? value.filter((each): each is Fields => typeof each === "object" && each !== null) : [];
+
+export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** A moment as tools write it; the beginning of 1970 for anything else. */
+export function momentOf(value: unknown): Date {
+  const parsed = new Date(textOf(value));
+  return Number.isNaN(parsed.getTime()) ? new Date(0) : parsed;
+}
+
+/** A size that csimux noted; 0 for anything else. */
+export const bytesIn = (text: string | undefined): bigint =>
+  text !== undefined && /^\d{1,19}$/.test(text) ? BigInt(text) : 0n;

@@ -1,0 +1,129 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Snapshot } from "../driver.ts";
+import { stillWanted } from "../failure.ts";
+import type { Backup, BackupTool } from "./backup-tool.ts";
+import type { Content, Origin } from "./making.ts";
+import { backupId, snapshotKey } from "./snapshot-ids.ts";
+import { begin, type Space } from "./space.ts";
+import { copied, removeTree } from "./tools.ts";
+
+/** What backups are made with. */
+export interface BackupParts {
+  readonly tool: BackupTool;
+  readonly maxIdBytes: number;
+  /** The tree of an existing volume. Throws "not-found". */
+  volume(id: string): Promise<Origin>;
+}
+
+/**
+ * Snapshots that a tool keeps in a repository, which alone knows of them: there is no record beside it that could differ. A backup
+ * counts from the moment that the repository says it is complete; what an interrupted call left is forgotten by the next one.
+ */
+export class Backups {
+  readonly #space: Space;
+  readonly #parts: BackupParts;
+
+  constructor(space: Space, parts: BackupParts) {
+    this.#space = space;
+    this.#parts = parts;
+  }
+
+  /** As Driver.snapshots.create. */
+  async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
+    await begin(this.#space);
+    const { tool, maxIdBytes } = this.#parts;
+    const key = snapshotKey(name, maxIdBytes);
+    return await this.#space.locks.hold([`${tool.method} ${key}`], async () => {
+      const found = await tool.find(key, call);
+      const [first] = found.filter(({ complete }) => complete).sort(byAge);
+      if (first) return this.#existing(name, volumeId, first);
+      const { path, bytes } = await this.#parts.volume(volumeId);
+      for (const { id } of found) await tool.forget(id, call);
+      return await this.#taken(path, { key, volumeId, bytes }, call);
+    });
+  }
+
+  /** As Driver.snapshots.delete. */
+  delete(id: string, call: Call): Promise<void> {
+    return this.#parts.tool.forget(id, call);
+  }
+
+  /** As Driver.snapshots.get; answers under the id that was asked for. */
+  async get(asked: string, id: string, call: Call): Promise<Snapshot> {
+    return { ...this.#told(await this.#known(id, call)), id: asked };
+  }
+
+  /** All snapshots of this connection in the repository, by their ids. */
+  async all(volumeId: string | undefined, call: Call): Promise<ReadonlyMap<string, Snapshot>> {
+    const complete = (await this.#parts.tool.find(undefined, call)).filter(backup => backup.complete);
+    const told = complete.filter(backup => volumeId === undefined || backup.volumeId === volumeId).map(this.#told);
+    return new Map(told.map(snapshot => [snapshot.id, snapshot]));
+  }
+
+  /** What a new volume gets of a snapshot. Throws "not-found". */
+  async content(id: string, call: Call): Promise<Content> {
+    const backup = await this.#known(id, call);
+    return { bytes: backup.bytes, fill: target => this.#restore(backup.id, target, call) };
+  }
+
+  /** The folder of the volume moves to the place of the folder that it was restored in. */
+  async #restore(id: string, target: string, call: Call): Promise<void> {
+    const { files } = this.#space;
+    const at = await this.#parts.tool.restore(id, target, call);
+    if (at !== target) {
+      // It begins with the same letters, so that an interrupted call's is swept with it.
+      const aside = `${target}~`;
+      await files.rename(target, aside);
+      await files.rename(`${aside}${at.slice(target.length)}`, target);
+      await removeTree(this.#space, aside, call);
+    }
+    await copied(this.#space, target, call);
+    stillWanted(this.#space, call);
+  }
+
+  async #taken(path: string, wanted: Parameters<BackupTool["take"]>[1], call: Call): Promise<Snapshot> {
+    const { tool } = this.#parts;
+    try {
+      return this.#told(await tool.take(path, wanted, call));
+    } catch (error) {
+      await this.#clear(wanted.key, call);
+      throw error;
+    }
+  }
+
+  /** The next call of this name does the same, and forgets what is incomplete. */
+  async #clear(key: string, call: Call): Promise<void> {
+    const { tool } = this.#parts;
+    try {
+      for (const { id, complete } of await tool.find(key, call)) if (!complete) await tool.forget(id, call);
+    } catch (cause) {
+      call.log.warn("an incomplete snapshot could not be removed; the next call of its name will", { cause });
+    }
+  }
+
+  #existing(name: string, volumeId: string, backup: Backup): Snapshot {
+    if (backup.volumeId === volumeId) return this.#told(backup);
+    const { connection } = this.#space;
+    const whose = `snapshot "${name}" exists, of volume "${backup.volumeId}"`;
+    throw new CsiError("already-exists", `connection "${connection}": ${whose}`);
+  }
+
+  async #known(id: string, call: Call): Promise<Backup> {
+    const { tool } = this.#parts;
+    const backup = await tool.get(id, call);
+    if (backup?.complete) return backup;
+    const text = `connection "${this.#space.connection}": ${tool.method} has no snapshot "${id.slice(0, 64)}"`;
+    throw new CsiError("not-found", text);
+  }
+
+  readonly #told = ({ id, volumeId, bytes, created }: Backup): Snapshot => ({
+    id: backupId({ method: this.#parts.tool.method, id }, this.#parts.maxIdBytes),
+    volumeId,
+    bytes,
+    createdAt: created,
+    ready: true,
+  });
+}
+
+const byAge = (a: Backup, b: Backup): number => a.created.getTime() - b.created.getTime();

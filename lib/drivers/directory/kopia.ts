@@ -1,0 +1,175 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { CommandRunner, Output } from "../../io/runner.ts";
+import {
+  type Backup,
+  type BackupTool,
+  type BackupWanted,
+  backupFailure,
+  bytesIn,
+  type Fields,
+  fieldsIn,
+  momentOf,
+  parsedOutput,
+  runTool,
+  type ToolSettings,
+  textOf,
+  unlimitedMs,
+} from "./backup-tool.ts";
+import { sealed } from "./sealed.ts";
+import type { Space } from "./space.ts";
+
+/** `snapshots.kopia`. */
+export interface KopiaSettings extends ToolSettings {
+  /** What `kopia repository status -t` prints; undefined where the environment names a configuration that is connected already. */
+  readonly token: string | undefined;
+}
+
+/** The user and host under which snapshots are filed, wherever the controller runs. */
+const owner = ["--override-hostname", "csimux", "--override-username", "csimux"] as const;
+
+const absent = /no snapshots matched|invalid content hash|not found/i;
+
+/** Snapshots with kopia(1). Its configuration lies in a folder of this process and goes with it. */
+export class Kopia implements BackupTool {
+  readonly method = "kopia";
+  readonly #space: Space;
+  readonly #settings: KopiaSettings;
+  #folder: Promise<string> | undefined;
+
+  constructor(space: Space, settings: KopiaSettings) {
+    this.#space = space;
+    this.#settings = settings;
+  }
+
+  async find(key: string | undefined, call: Call): Promise<readonly Backup[]> {
+    const tags = [...this.#ownTags(), ...(key === undefined ? [] : [`csi_snapshot_name:${key}`])];
+    const found = await this.#list(tags, call);
+    return found.filter(backup => backup.key !== "" && (key === undefined || backup.key === key));
+  }
+
+  async get(id: string, call: Call): Promise<Backup | undefined> {
+    return (await this.#list([], call)).find(backup => backup.id.startsWith(id));
+  }
+
+  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<Backup> {
+    const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
+    const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
+    const output = await this.#space.slots.run(() =>
+      sealed(this.#space, folder, call, ({ source, runner }) =>
+        this.#run(["snapshot", "create", "--json", ...tags], [source], call, { runner, timeoutMs: unlimitedMs }),
+      ),
+    );
+    if (output.exitCode !== 0) throw this.#failure("read a volume", output);
+    const [backup] = fieldsIn([parsedOutput(this.#space, "kopia", output.stdout)]).map(readBackup);
+    if (backup?.id && backup.complete) return { ...backup, key, volumeId, bytes };
+    throw this.#failure("read all of a volume", output);
+  }
+
+  async restore(id: string, folder: string, call: Call): Promise<string> {
+    const words = ["--write-sparse-files", id, folder];
+    const output = await this.#space.slots.run(() =>
+      this.#run(["snapshot", "restore"], words, call, { timeoutMs: unlimitedMs }),
+    );
+    if (output.exitCode === 0) return folder;
+    if (!absent.test(output.stderr)) throw this.#failure("restore a snapshot", output);
+    throw new CsiError("not-found", `connection "${this.#space.connection}": kopia has no snapshot "${id}"`);
+  }
+
+  async forget(id: string, call: Call): Promise<void> {
+    const backup = await this.get(id, call);
+    if (!backup) return;
+    const output = await this.#run(["snapshot", "delete"], ["--delete", backup.id], call);
+    if (output.exitCode !== 0 && !absent.test(output.stderr)) throw this.#failure("delete a snapshot", output);
+  }
+
+  async close(): Promise<void> {
+    const folder = await this.#folder?.catch(() => undefined);
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
+  }
+
+  async #list(tags: readonly string[], call: Call): Promise<readonly Backup[]> {
+    const filter = tags.flatMap(tag => ["--tags", tag]);
+    const output = await this.#run(["snapshot", "list", "--json", "--all"], filter, call);
+    if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
+    return fieldsIn(parsedOutput(this.#space, "kopia", output.stdout)).map(readBackup);
+  }
+
+  #ownTags(): readonly string[] {
+    return ["source:csimux", `csi_connection:${this.#space.connection}`];
+  }
+
+  async #run(
+    command: readonly string[],
+    words: readonly string[],
+    call: Call,
+    more: { readonly runner?: CommandRunner; readonly timeoutMs?: number } = {},
+  ): Promise<Output> {
+    const env = await this.#connected(call);
+    const argv = ["kopia", ...command, ...this.#settings.flags, ...words] as const;
+    return await runTool(this.#space, env, argv, call, { timeoutMs: 90_000, ...more });
+  }
+
+  /** The environment of a kopia that is connected to its repository; connects once for each process. */
+  async #connected(call: Call): Promise<Readonly<Record<string, string>>> {
+    const { token, env } = this.#settings;
+    if (token === undefined) return env;
+    this.#folder ??= this.#connect(token, call).catch((error: unknown) => {
+      this.#folder = undefined;
+      throw error;
+    });
+    return this.#environment(await this.#folder);
+  }
+
+  /** The token is the whole access to the repository: it goes through stdin. */
+  async #connect(token: string, call: Call): Promise<string> {
+    const folder = await mkdtemp(join(tmpdir(), "csimux-kopia-"));
+    const argv = ["kopia", "repository", "connect", ...owner, "from-config", "--token-stdin"] as const;
+    try {
+      const more = { stdin: token, timeoutMs: 90_000 };
+      const output = await runTool(this.#space, this.#environment(folder), argv, call, more);
+      if (output.exitCode !== 0) throw this.#failure("connect to the repository", output);
+      return folder;
+    } catch (error) {
+      await rm(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  #environment(folder: string): Readonly<Record<string, string>> {
+    const places = {
+      KOPIA_CONFIG_PATH: join(folder, "repository.config"),
+      KOPIA_CACHE_DIRECTORY: join(folder, "cache"),
+      KOPIA_LOG_DIR: join(folder, "log"),
+      KOPIA_CHECK_FOR_UPDATES: "false",
+    };
+    return { ...places, ...this.#settings.env };
+  }
+
+  #failure(doing: string, output: Output): CsiError {
+    return backupFailure(this.#space, "kopia", doing, output);
+  }
+}
+
+/** Tags of kopia have a name and a value. */
+const asTag = (tag: string): string => (tag.includes(":") ? tag : `${tag}:true`);
+
+function readBackup(fields: Fields): Backup {
+  const mapping = (value: unknown): Fields => fieldsIn([value])[0] ?? {};
+  const tags = mapping(fields["tags"]);
+  const valued = (name: string) => textOf(tags[`tag:${name}`] ?? tags[name]);
+  const isOwn = valued("source") === "csimux";
+  const failed = mapping(mapping(fields["rootEntry"])["summ"])["numFailed"];
+  const path = textOf(mapping(fields["source"])["path"]);
+  return {
+    id: textOf(fields["id"]),
+    key: isOwn ? valued("csi_snapshot_name") : "",
+    volumeId: isOwn ? valued("csi_volume_id") : basename(path),
+    bytes: bytesIn(valued("csi_bytes")),
+    created: momentOf(fields["startTime"]),
+    complete: textOf(fields["incomplete"]) === "" && (failed === undefined || failed === 0),
+  };
+}

@@ -1,0 +1,202 @@
+import { basename, dirname, join, normalize } from "node:path";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { CommandRunner, Output } from "../../io/runner.ts";
+import {
+  type Backup,
+  type BackupTool,
+  type BackupWanted,
+  backupFailure,
+  bytesIn,
+  type Fields,
+  fieldsIn,
+  momentOf,
+  parsedOutput,
+  runTool,
+  type ToolSettings,
+  textOf,
+  unlimitedMs,
+} from "./backup-tool.ts";
+import { sealed } from "./sealed.ts";
+import type { Space } from "./space.ts";
+
+/** `snapshots.restic`. */
+export interface ResticSettings extends ToolSettings {
+  /** Free the space of a forgotten backup at once. */
+  readonly prune: boolean;
+}
+
+/** The host under which backups are filed: the same wherever the controller runs, so that each finds its predecessor. */
+const host = "csimux";
+
+/** The tag that a backup gets when all of it is there. Until then it is what an interrupted call left. */
+const completeTag = "csi_complete";
+
+/** Exit code of `restic backup` when some files could not be read (restic, "Exit status codes"). */
+const someUnread = 3;
+
+const noRepository = /Is there a repository at the following location|repository does not exist/;
+
+interface Read extends Backup {
+  readonly original: string;
+  readonly paths: readonly string[];
+  readonly isOwn: boolean;
+}
+
+/** Snapshots with restic(1), 0.14 and newer. */
+export class Restic implements BackupTool {
+  readonly method = "restic";
+  readonly #space: Space;
+  readonly #settings: ResticSettings;
+  #ready: Promise<void> | undefined;
+
+  constructor(space: Space, settings: ResticSettings) {
+    this.#space = space;
+    this.#settings = settings;
+  }
+
+  async find(key: string | undefined, call: Call): Promise<readonly Backup[]> {
+    await this.#repository(call);
+    return await this.#list(
+      ["--tag", [...this.#ownTags(), ...(key === undefined ? [] : [nameTag(key)])].join(",")],
+      call,
+    );
+  }
+
+  async get(id: string, call: Call): Promise<Backup | undefined> {
+    return await this.#read(id, call);
+  }
+
+  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<Backup> {
+    await this.#repository(call);
+    const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
+    const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
+    const id = await this.#space.slots.run(() =>
+      sealed(this.#space, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call)),
+    );
+    const marked = await this.#run("tag", ["--add", completeTag, id], call);
+    if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
+    const found = (await this.#list(["--tag", [...this.#ownTags(), nameTag(key)].join(",")], call)).find(
+      backup => backup.complete && backup.original.startsWith(id),
+    );
+    if (found) return found;
+    throw new CsiError("aborted", `connection "${this.#space.connection}": a snapshot was removed while it was taken`);
+  }
+
+  async restore(id: string, folder: string, call: Call): Promise<string> {
+    const backup = await this.#read(id, call);
+    const path = normalize(backup?.paths[0] ?? "");
+    if (!backup || !path.startsWith("/") || path === "/") throw this.#gone(id);
+    const output = await this.#space.slots.run(() =>
+      this.#run("restore", [backup.id, "--target", folder], call, unlimitedMs),
+    );
+    if (output.exitCode !== 0) throw this.#failure("restore a snapshot", output);
+    return join(folder, backup.isOwn ? basename(path) : path);
+  }
+
+  async forget(id: string, call: Call): Promise<void> {
+    const backup = await this.#read(id, call);
+    if (!backup) return;
+    const output = await this.#run(
+      "forget",
+      [...(this.#settings.prune ? ["--prune"] : []), backup.id],
+      call,
+      unlimitedMs,
+    );
+    if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
+  }
+
+  async close(): Promise<void> {}
+
+  /** From the folder around the volume's, so that the volume's own permissions and owner are part of the backup. */
+  async #backup(source: string, tags: readonly string[], runner: CommandRunner, call: Call): Promise<string> {
+    const { env, flags } = this.#settings;
+    const words = ["backup", "--json", ...flags, "--host", host, "--one-file-system", ...tags, "--", basename(source)];
+    const argv = ["env", "-C", dirname(source), "restic", ...words] as const;
+    const output = await runTool(this.#space, env, argv, call, { runner, timeoutMs: unlimitedMs });
+    const id = idIn(output.stdout);
+    if (output.exitCode === someUnread && id && onlyVanished(output.stderr)) return id;
+    if (output.exitCode === 0 && id) return id;
+    throw this.#failure("read a volume", output);
+  }
+
+  /** Once for each process. A repository that is not there is made; one that does not answer is none of these. */
+  #repository(call: Call): Promise<void> {
+    this.#ready ??= this.#open(call).catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    return this.#ready;
+  }
+
+  async #open(call: Call): Promise<void> {
+    const seen = await this.#run("cat", ["--no-lock", "config"], call);
+    if (seen.exitCode === 0) return;
+    if (!noRepository.test(seen.stderr)) throw this.#failure("open the repository", seen);
+    const made = await this.#run("init", [], call);
+    if (made.exitCode === 0 || /already (exists|initialized)/.test(made.stderr)) return;
+    throw this.#failure("make the repository", made);
+  }
+
+  async #read(id: string, call: Call): Promise<Read | undefined> {
+    await this.#repository(call);
+    const found = await this.#list([id], call);
+    return found.find(backup => backup.id.startsWith(id));
+  }
+
+  async #list(filter: readonly string[], call: Call): Promise<readonly Read[]> {
+    const output = await this.#run("snapshots", ["--json", "--no-lock", ...filter], call);
+    if (output.exitCode !== 0 && /no matching ID/.test(output.stderr)) return [];
+    if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
+    return fieldsIn(parsedOutput(this.#space, "restic", output.stdout)).map(readBackup);
+  }
+
+  #ownTags(): readonly string[] {
+    return ["source=csimux", `csi_connection=${this.#space.connection}`];
+  }
+
+  #run(command: string, words: readonly string[], call: Call, timeoutMs = 90_000): Promise<Output> {
+    const { env, flags } = this.#settings;
+    return runTool(this.#space, env, ["restic", command, ...flags, ...words], call, { timeoutMs });
+  }
+
+  #failure(doing: string, output: Output): CsiError {
+    return backupFailure(this.#space, "restic", doing, output);
+  }
+
+  #gone(id: string): CsiError {
+    return new CsiError("not-found", `connection "${this.#space.connection}": restic has no snapshot "${id}"`);
+  }
+}
+
+const nameTag = (key: string): string => `csi_snapshot_name=${key}`;
+
+/** The id in the last line of `backup --json`. */
+function idIn(stdout: string): string | undefined {
+  return /"snapshot_id":"([0-9a-f]{8,64})"/.exec(stdout.trim().split("\n").at(-1) ?? "")?.[1];
+}
+
+/** Whether restic missed nothing but files that went away while it read a volume in use (ENOENT). */
+function onlyVanished(stderr: string): boolean {
+  const errors = stderr.split("\n").filter(line => line.includes('"message_type":"error"'));
+  return errors.length > 0 && errors.every(line => /"Err":2[,}]|no such file or directory"/.test(line));
+}
+
+function readBackup(fields: Fields): Read {
+  const tags = Array.isArray(fields["tags"]) ? fields["tags"].map(textOf) : [];
+  // democratic-csi glues the name of its instance to the volume's where it has one.
+  const valued = (name: string) => tags.find(tag => tag.startsWith(`${name}=`))?.slice(name.length + 1);
+  const isOwn = tags.includes("source=csimux");
+  const paths = Array.isArray(fields["paths"]) ? fields["paths"].map(textOf) : [];
+  return {
+    id: textOf(fields["id"]),
+    original: textOf(fields["original"]),
+    key: isOwn ? (valued("csi_snapshot_name") ?? "") : "",
+    volumeId: isOwn ? (valued("csi_volume_id") ?? "") : basename(paths[0] ?? ""),
+    bytes: bytesIn(valued("csi_bytes")),
+    created: momentOf(fields["time"]),
+    complete: !isOwn || tags.includes(completeTag),
+    paths,
+    isOwn,
+  };
+}

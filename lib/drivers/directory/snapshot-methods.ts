@@ -1,0 +1,104 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import { pageOf } from "../pages.ts";
+import type { BackupMethod } from "./backup-tool.ts";
+import type { Backups } from "./backups.ts";
+import { type Content, copyOf } from "./making.ts";
+import { type BackupPlace, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
+import type { Snapshots } from "./snapshots.ts";
+import type { Space } from "./space.ts";
+
+/** The ways in which the snapshots of a connection are kept. */
+export interface MethodParts {
+  readonly copies: Snapshots;
+  /** Those that the connection's file has settings for. */
+  readonly backups: ReadonlyMap<BackupMethod, Backups>;
+  /** `snapshots.default_driver`. */
+  readonly method: string;
+}
+
+/** The page after the last copy: no id of a backup comes before it. */
+const firstBackup = ">k/";
+
+const isBackupName = (name: string): boolean => /^[kr]\//.test(name);
+
+/** The snapshots of a connection: copies of folders and backups in repositories, side by side. The id of one tells how it is kept. */
+export class SnapshotMethods implements Snapshotting {
+  readonly #space: Space;
+  readonly #parts: MethodParts;
+
+  constructor(space: Space, parts: MethodParts) {
+    this.#space = space;
+    this.#parts = parts;
+  }
+
+  /** As Driver.snapshots.create. Throws "invalid-argument" for a method that there is not, or that has no settings. */
+  async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
+    const method = parameters["driver"] ?? this.#parts.method;
+    if (method === "filecopy") return await this.#parts.copies.create(name, volumeId, call);
+    const backups = this.#parts.backups.get(method as BackupMethod);
+    if (backups) return await backups.create(name, volumeId, call);
+    const why = isMethod(method) ? `needs settings: snapshots.${method}` : `is unknown; use filecopy, restic or kopia`;
+    throw this.#error("invalid-argument", `snapshots by "${method.slice(0, 64)}": the method ${why}`);
+  }
+
+  async delete(id: string, call: Call): Promise<void> {
+    const place = parseBackupId(id);
+    await (place ? this.#of(place).delete(place.id, call) : this.#parts.copies.delete(id, call));
+  }
+
+  async get(id: string, call: Call): Promise<Snapshot> {
+    const place = parseBackupId(id);
+    return await (place ? this.#of(place).get(id, place.id, call) : this.#parts.copies.get(id));
+  }
+
+  /** Copies first, then backups. */
+  async list(
+    filter: { readonly volumeId: string | undefined },
+    page: PageRequest,
+    call: Call,
+  ): Promise<Page<Snapshot>> {
+    const { copies, backups } = this.#parts;
+    if (backups.size === 0) return await copies.list(filter, page, call);
+    if (isBackupName(page.token?.slice(1) ?? "")) return await this.#backups(filter.volumeId, page, call);
+    const { items, next } = await copies.list(filter, page, call);
+    if (next !== undefined) return { items, next };
+    const rest = await this.#backups(filter.volumeId, { token: firstBackup, max: page.max - items.length }, call);
+    return { items: [...items, ...rest.items], next: rest.next };
+  }
+
+  /** What a new volume gets of a snapshot. Throws "not-found". */
+  async content(id: string, call: Call): Promise<Content> {
+    const place = parseBackupId(id);
+    if (place) return await this.#of(place).content(place.id, call);
+    return copyOf(this.#space, await this.#parts.copies.origin(id), call);
+  }
+
+  async #backups(volumeId: string | undefined, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
+    const all = new Map<string, Snapshot>();
+    for (const each of this.#parts.backups.values())
+      for (const [id, snapshot] of await each.all(volumeId, call)) all.set(id, snapshot);
+    return await pageOf([...all.keys()], isBackupName, page, async id => all.get(id));
+  }
+
+  #of({ method, id }: BackupPlace): Backups {
+    const backups = this.#parts.backups.get(method);
+    if (backups) return backups;
+    const text = `snapshot "${id.slice(0, 64)}" was made with ${method}; the connection's file needs snapshots.${method}`;
+    throw this.#error("failed-precondition", text);
+  }
+
+  #error(code: CsiError["code"], text: string): CsiError {
+    return new CsiError(code, `connection "${this.#space.connection}": ${text}`);
+  }
+}
+
+const isMethod = (text: string): text is BackupMethod => text === "restic" || text === "kopia";
+
+/** Whether two snapshot ids lead to the same snapshot. */
+export function sameSnapshot(a: string, b: string): boolean {
+  const [one, other] = [parseBackupId(a), parseBackupId(b)];
+  if (one && other) return one.method === other.method && (one.id.startsWith(other.id) || other.id.startsWith(one.id));
+  return a === b || (!one && !other && parseSnapshotId(a)?.tree === parseSnapshotId(b)?.tree);
+}

@@ -1,0 +1,73 @@
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { KopiaSettings } from "../../../lib/drivers/directory/kopia.ts";
+import type { ResticSettings } from "../../../lib/drivers/directory/restic.ts";
+import type { DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { root } from "../../../scripts/spawned.ts";
+import type { DriverRig } from "../../contract/rig.ts";
+import { directoryRig, type OpenOptions, temporaryFolder } from "./directory-rig.ts";
+
+/** A repository of a tool, empty at first, and what a connection needs to use it. */
+export interface Repository {
+  readonly folder: string;
+  readonly runner: CommandRunner;
+  readonly settings: Partial<DirectorySettings>;
+}
+
+const path = process.env["PATH"] ?? "/usr/bin:/bin";
+
+/** The fake kopia as a program on PATH. */
+export async function kopiaRepository(more: Partial<KopiaSettings> = {}): Promise<Repository> {
+  const folder = await temporaryFolder();
+  await mkdir(join(folder, "bin"));
+  const script = `#!/bin/sh\nexec '${process.execPath}' '${root}/tests/fakes/kopia.ts' "$@"\n`;
+  await writeFile(join(folder, "bin", "kopia"), script, { mode: 0o755 });
+  const env = { FAKE_KOPIA: join(folder, "repository") };
+  const kopia: KopiaSettings = { token: "good token", flags: [], tags: ["csi"], env, ...more };
+  const runner = localRunner({ env: { PATH: `${join(folder, "bin")}:${path}` } });
+  return { folder, runner, settings: { snapshotDriver: "kopia", kopia: { ...kopia, env: { ...env, ...more.env } } } };
+}
+
+/** Whether restic is here; CI has it. */
+export const hasRestic = ((): boolean => {
+  try {
+    execFileSync("restic", ["version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    process.stderr.write("\n*** NOT RUN: restic is not installed ***\n\n");
+    return false;
+  }
+})();
+
+/** A repository of the real restic in a folder. */
+export async function resticRepository(more: Partial<ResticSettings> = {}): Promise<Repository> {
+  const folder = await temporaryFolder();
+  const env = { RESTIC_REPOSITORY: join(folder, "repository"), RESTIC_PASSWORD: "a secret word" };
+  const restic: ResticSettings = { flags: ["--no-cache"], tags: ["csi"], prune: false, env, ...more };
+  const runner = localRunner({ env: { PATH: path } });
+  return {
+    folder,
+    runner,
+    settings: { snapshotDriver: "restic", restic: { ...restic, env: { ...env, ...more.env } } },
+  };
+}
+
+/** The rig of directory drivers whose snapshots go to a repository; what is left there counts. */
+export async function backupRig(
+  { folder, runner, settings }: Repository,
+  options: OpenOptions = {},
+): Promise<DriverRig> {
+  const rig = await directoryRig({ ...options, runner, settings: { ...options.settings, ...settings } });
+  return {
+    ...rig,
+    hostileSnapshots: ["k/", "k/..", "k/../../v/pvc-1", "k/0123456789abcdef0123456789abcdef", "k/-rf"],
+    remains: async () => [...(await rig.remains()), ...(await readdir(join(folder, "repository")).catch(() => []))],
+    close: async () => {
+      await rig.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,174 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
+import { driverContract } from "../../contract/driver.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { backupRig, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
+import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
+
+driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
+  "snapshots hold their volume": "snapshots are copies",
+  modify: "folders have no properties",
+  groupSnapshots: "copies are not made at one moment",
+});
+
+const call = callWith();
+let base = "";
+const repositories: Repository[] = [];
+beforeEach(async () => {
+  base = await temporaryFolder();
+});
+afterEach(async () => {
+  for (const folder of [base, ...repositories.splice(0).map(each => each.folder)])
+    await rm(folder, { recursive: true, force: true });
+});
+
+async function opened(made: Promise<Repository>): Promise<Driver & { readonly repository: Repository }> {
+  const repository = await made;
+  repositories.push(repository);
+  const driver = openOn(base, { runner: repository.runner, settings: repository.settings });
+  return Object.assign(driver, { repository });
+}
+
+/** Another driver on the same storage, through `run`. */
+const through = ({ runner, settings }: Repository, run: CommandRunner["run"]): Driver =>
+  openOn(base, { runner: { ...runner, run }, settings });
+
+const tools: readonly (readonly [string, () => Promise<Repository>])[] = [
+  ["kopia", kopiaRepository],
+  ...(hasRestic ? [["restic", resticRepository] as const] : []),
+];
+
+describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
+  test("hold the folder of a volume with all that is in it, and the volume made from one does too", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    await mkdir(`${base}/v/a/sub`);
+    await writeFile(`${base}/v/a/sub/file`, "then");
+    await symlink("/etc/passwd", `${base}/v/a/link`);
+    await chmod(`${base}/v/a`, 0o750);
+    const snapshot = await snapshotsOf(driver).create("s", "a", {}, call);
+    expect(snapshot).toMatchObject({ volumeId: "a", bytes: gib, ready: true });
+    await writeFile(`${base}/v/a/sub/file`, "now");
+    const source = { kind: "snapshot", id: snapshot.id } as const;
+    expect((await driver.create(volumeOf("b", gib, source), call)).bytes).toBe(gib);
+    expect(await readFile(`${base}/v/b/sub/file`, "utf8")).toBe("then");
+    expect([(await lstat(`${base}/v/b/link`)).isSymbolicLink(), await readlink(`${base}/v/b/link`)]).toEqual([
+      true,
+      "/etc/passwd",
+    ]);
+    expect((await stat(`${base}/v/b`)).mode & 0o777).toBe(0o750);
+    expect((await readdir(`${base}/v/b`)).sort()).toEqual(["link", "sub"]);
+    expect(await codeOf(driver.create(volumeOf("c", gib / 2n, source), call))).toBe("out-of-range");
+    await snapshotsOf(driver).delete(snapshot.id, call);
+    expect(await snapshotIds(driver)).toEqual([]);
+    for (const id of ["a", "b"]) await driver.delete(id, call);
+    expect(await leftOn(base)).toEqual([]);
+    await driver.close?.();
+  }, 60_000);
+
+  test("stand beside copies, each with its own ids, and are listed together in pages", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    const snapshots = snapshotsOf(driver);
+    const copy = await snapshots.create("same name", "a", { driver: "filecopy" }, call);
+    const backup = await snapshots.create("same name", "a", { driver: tool }, call);
+    const first = await snapshots.list({ volumeId: undefined }, { token: undefined, max: 1 }, call);
+    const second = await snapshots.list({ volumeId: "a" }, { token: first.next, max: 1 }, call);
+    expect([first, second].map(({ items }) => items.map(({ id }) => id))).toEqual([[copy.id], [backup.id]]);
+    expect(second.next).toBeUndefined();
+    await snapshots.delete(copy.id, call);
+    expect(await snapshotIds(driver)).toEqual([backup.id]);
+    await driver.close?.();
+  }, 60_000);
+
+  test("that were cut after the tool had read all are taken anew, and nothing stays of the first", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    const { repository } = driver;
+    const isReading = ({ argv }: Command) =>
+      argv.includes("backup") || (argv.includes("create") && argv.includes("snapshot"));
+    const dying = through(repository, async (command, signal) => {
+      const output = await repository.runner.run(command, signal);
+      if (isReading(command)) throw new Error("the process was killed");
+      return output;
+    });
+    await expect(snapshotsOf(dying).create("s", "a", {}, call)).rejects.toThrow();
+    const snapshot = await snapshotsOf(driver).create("s", "a", {}, call);
+    expect(await snapshotIds(driver)).toEqual([snapshot.id]);
+    expect(await snapshotsOf(driver).create("s", "a", {}, call)).toEqual(snapshot);
+    await driver.close?.();
+  }, 60_000);
+
+  test("show no secret in a command line", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    const { repository } = driver;
+    const lines: string[] = [];
+    const watched = through(repository, (command, signal) => {
+      lines.push(command.argv.join(" "));
+      return repository.runner.run(command, signal);
+    });
+    const { id } = await snapshotsOf(watched).create("s", "a", {}, call);
+    await watched.create(volumeOf("b", gib, { kind: "snapshot", id }), call);
+    expect(lines.filter(line => line.includes("nsenter")).length).toBeGreaterThan(0);
+    expect(lines.filter(line => /a secret word|good token/.test(line))).toEqual([]);
+    await watched.close?.();
+  }, 60_000);
+});
+
+test("a snapshot of which a part could not be read is none, and leaves nothing", async () => {
+  const driver = await opened(kopiaRepository({ env: { KOPIA_FAULT: "torn" } }));
+  await driver.create(volumeOf("a"), call);
+  expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("unavailable");
+  expect(await readdir(join(driver.repository.folder, "repository"))).toEqual([]);
+  await driver.close?.();
+});
+
+test("a token that is wrong is said to be that", async () => {
+  const driver = await opened(kopiaRepository({ token: "bad token" }));
+  await driver.create(volumeOf("a"), call);
+  expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("failed-precondition");
+  await driver.close?.();
+});
+
+test.skipIf(!hasRestic)(
+  "snapshots that democratic-csi made with restic are restored and deleted by their handles",
+  async () => {
+    const driver = await opened(resticRepository());
+    const { runner, settings, folder } = driver.repository;
+    const env = settings.restic?.env ?? {};
+    const restic = async (...words: string[]) =>
+      await runner.run({ argv: ["restic", ...words] as never, env }, call.signal);
+    await mkdir(`${folder}/old/v/pvc-1`, { recursive: true });
+    await writeFile(`${folder}/old/v/pvc-1/file`, "old");
+    await restic("init");
+    const tags = ["--tag", "source=democratic-csi", "--tag", "csi_volume_id=pvc-1"];
+    await restic("backup", "--host", "undefined", ...tags, `${folder}/old/v/pvc-1`);
+    const [{ id }] = JSON.parse((await restic("snapshots", "--json")).stdout);
+    const handle = `snapshot_driver=restic&snapshot_id=${id}`;
+    expect(await snapshotsOf(driver).get(handle, call)).toMatchObject({ id: handle, volumeId: "pvc-1", bytes: 0n });
+    await driver.create(volumeOf("b", gib, { kind: "snapshot", id: handle }), call);
+    expect(await readdir(`${base}/v/b`)).toEqual(["file"]);
+    expect(await snapshotIds(driver)).toEqual([]);
+    await snapshotsOf(driver).delete(handle, call);
+    expect(JSON.parse((await restic("snapshots", "--json")).stdout)).toEqual([]);
+    await driver.close?.();
+  },
+  60_000,
+);
+
+test.skipIf(!hasRestic)("a repository that another password opens is left alone", async () => {
+  const right = await opened(resticRepository());
+  await right.create(volumeOf("a"), call);
+  await snapshotsOf(right).create("s", "a", {}, call);
+  const { runner, settings } = right.repository;
+  const env = { ...settings.restic?.env, RESTIC_PASSWORD: "another word" };
+  const restic = { flags: [], tags: [], prune: false, env };
+  const wrong = openOn(base, { runner, settings: { ...settings, restic } });
+  expect(await codeOf(snapshotsOf(wrong).create("t", "a", {}, call))).toBe("failed-precondition");
+  expect(await snapshotIds(right)).toHaveLength(1);
+});
