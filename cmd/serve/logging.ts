@@ -4,10 +4,16 @@ import { errnoOf } from "../../lib/core/errno.ts";
 import { humanLine, jsonLine, type LogLine, leveledLog } from "../../lib/core/log.ts";
 import type { ServeOptions } from "./options.ts";
 
+/** How many lines of the log are kept in memory for who looks at the process, and how much of each. */
+const mostKept = 200;
+const longestKept = 2_000;
+
 /** The log of the daemon on stderr: JSON lines, or text on a terminal. Lines of one tick leave in one write. */
 export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): {
   readonly log: Log;
   readonly flush: () => void;
+  /** The last lines, the oldest first. */
+  readonly recent: () => readonly string[];
 } {
   const format = (options.logFormat ?? (process.stderr.isTTY ? "text" : "json")) === "json" ? jsonLine : humanLine;
   let waiting: string[] = [];
@@ -17,10 +23,13 @@ export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): 
     waiting = [];
     writeAll(text);
   };
+  const recent: string[] = [];
   const write = (line: LogLine) => {
-    if (waiting.push(format(line)) === 1) setImmediate(flush);
+    const text = format(line);
+    if (waiting.push(text) === 1) setImmediate(flush);
+    if (recent.push(text.slice(0, longestKept)) > mostKept) recent.shift();
   };
-  return { log: leveledLog(options.logLevel, write), flush };
+  return { log: leveledLog(options.logLevel, write), flush, recent: () => recent };
 }
 
 /** A log that cannot be written must never stop the service. A full pipe is tried again a few times, then given up. */

@@ -32,6 +32,10 @@ async function writable(folder: string): Promise<void> {
   }
 }
 
+/** Where a node keeps what it has to remember. */
+export const stateFolder = ({ stateDir, name }: Pick<ServeOptions, "stateDir" | "name">): string =>
+  stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
+
 /** Builds the node half by hand. Its commands are told to `tell`. */
 export function openNode(
   options: ServeOptions,
@@ -42,7 +46,7 @@ export function openNode(
   tell: CommandObserver,
 ) {
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
-  const state = options.stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", options.name);
+  const state = stateFolder(options);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({
     runner,

@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
@@ -6,9 +7,10 @@ import type { MuxView } from "../../lib/mux/overview.ts";
 import { Ledger } from "../../lib/observe/ledger.ts";
 import { both, type Names, named } from "../../lib/observe/names.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
-import { type Status, statusOf } from "../../lib/observe/status.ts";
+import { type StatusAnswer, statusOf } from "../../lib/observe/status.ts";
 import { serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
+import { stateFolder } from "./node.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** What is told of the router; it comes to be after what observes it. */
@@ -29,8 +31,12 @@ export interface Observation {
   close(): void;
 }
 
-/** `observed` is asked at each look, never before `begin` and the first call. */
-export async function openObservation(options: ServeOptions, observed: () => Observed): Promise<Observation> {
+/** `observed` is asked at each look, never before `begin` and the first call; `recent` gives the last lines of the log. */
+export async function openObservation(
+  options: ServeOptions,
+  observed: () => Observed,
+  recent: () => readonly string[],
+): Promise<Observation> {
   const { name, nodeName, metricsAddress, aliases } = options;
   const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
   const ledger = new Ledger();
@@ -38,17 +44,28 @@ export async function openObservation(options: ServeOptions, observed: () => Obs
   const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics();
   const calls = metrics ? both(ledger.observe, metrics.calls) : ledger.observe;
   const closing: (() => void)[] = [];
+  let metricsPort: number | undefined;
+  const told = (): StatusAnswer => ({
+    ...status(),
+    details: {
+      config: resolve(options.config),
+      state: stateFolder(options),
+      metrics: metricsAddress && metricsPort ? { host: metricsAddress.host, port: metricsPort } : undefined,
+      log: recent(),
+    },
+  });
   return {
     calls: named(calls, () => observed().names()),
     callsFor: connection => named(calls, () => ({ ...observed().names(), single: connection })),
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
-      for (const path of statusSockets(options)) closing.push(await beginStatus(path, status, log));
+      for (const path of statusSockets(options)) closing.push(await beginStatus(path, told, log));
       if (!metrics) return;
       const { contentType } = metrics;
       const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });
       const { port, close } = await servePages("metrics", metricsAddress, { "/metrics": page });
       closing.push(close);
+      metricsPort = port;
       log.info("metrics are served", { address: `${metricsAddress.host}:${port}` });
     },
     close: () => {
@@ -65,9 +82,9 @@ function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly stri
 }
 
 /** Volumes are served without it, too: nobody shall go without storage because nobody can look at it. */
-async function beginStatus(path: string, status: () => Status, log: Log): Promise<() => void> {
+async function beginStatus(path: string, told: () => StatusAnswer, log: Log): Promise<() => void> {
   try {
-    return (await serveStatus(path, status)).close;
+    return (await serveStatus(path, told)).close;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     log.warn(`csimux status cannot be asked: ${error.message}`);

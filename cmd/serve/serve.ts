@@ -20,7 +20,7 @@ const drainMs = 20_000;
 
 /** Serves until SIGTERM or SIGINT. Returns the exit code: 0 after a drained stop, 1 when it could not start. */
 export async function serve(options: ServeOptions, unknown: readonly string[], host: Host): Promise<number> {
-  const { log, flush } = openLog(options);
+  const { log, flush, recent } = openLog(options);
   try {
     for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
     surviveReload(log);
@@ -30,7 +30,7 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
       flush();
       process.exit(1);
     });
-    const running = await start(options, host, log);
+    const running = await start(options, host, log, recent);
     const signal = await stopping;
     log.info("stopping", { signal });
     const { cut } = await running.stop();
@@ -51,14 +51,14 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
 const shareFolder = ({ stateDir, name }: ServeOptions): string =>
   stateDir === undefined ? join("/run/csimux", name, "shares") : join(stateDir, "shares");
 
-async function start(options: ServeOptions, host: Host, log: Log) {
+async function start(options: ServeOptions, host: Host, log: Log, recent: () => readonly string[]) {
   const { modes } = options;
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
   refuseAliases(options.aliases, options.endpoints, main.config.single);
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const observation = await openObservation(options, () => observed);
+  const observation = await openObservation(options, () => observed, recent);
   const node = openNode(options, host, main, outside, own, observation.commands);
   if (modes.has("node")) await node.begin(log);
   const folder = shareFolder(options);

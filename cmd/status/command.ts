@@ -13,6 +13,10 @@ export function addStatus(program: Command, host: Host): void {
     .option("--status-socket <path>", "as csimux serve was told")
     .option("--output <format>", "text or json", "text")
     .option("--watch [seconds]", "show it again every so many seconds (default: 2), until interrupted")
+    .option(
+      "--bundle <file>",
+      "write what a report of a fault needs, without secrets, into a new file, or to standard output (-)",
+    )
     .option("--timeout <seconds>", "how long to wait for the answer", "10")
     .addHelpText(
       "after",

@@ -7,6 +7,7 @@ export interface StatusFlags {
   readonly output: string;
   readonly watch?: string | true;
   readonly timeout: string;
+  readonly bundle?: string;
 }
 
 /** The command line of `status`, checked. */
@@ -17,6 +18,8 @@ export interface StatusOptions {
   /** Milliseconds between two looks; undefined: one look. */
   readonly everyMs: number | undefined;
   readonly timeoutMs: number;
+  /** Where a report is written instead of showing the status; "-": to standard output. */
+  readonly bundle: string | undefined;
 }
 
 /** Where csimux serve listens when nobody says anything else. */
@@ -24,15 +27,17 @@ const usualEndpoint = "unix:///csi/csi.sock";
 
 /** Throws UsageError. */
 export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, string | undefined>>): StatusOptions {
-  const { endpoint, statusSocket, output, watch } = flags;
+  const { endpoint, statusSocket, output, watch, bundle } = flags;
   if (output !== "text" && output !== "json") throw new UsageError(`--output is text or json, not "${output}"`);
   if (statusSocket === "") throw new UsageError("--status-socket is empty");
+  if (bundle === "") throw new UsageError("--bundle names a new file, or - for standard output");
+  if (bundle !== undefined && watch !== undefined) throw new UsageError("--bundle looks once; leave --watch out");
   const from =
     statusSocket === undefined
       ? { endpoint: endpoint ?? (env["CSI_ENDPOINT"] || usualEndpoint) }
       : { socket: statusSocket };
   const everyMs = watch === undefined ? undefined : milliseconds("--watch", watch === true ? "2" : watch);
-  return { from, output, everyMs, timeoutMs: milliseconds("--timeout", flags.timeout) };
+  return { from, output, everyMs, timeoutMs: milliseconds("--timeout", flags.timeout), bundle };
 }
 
 function milliseconds(flag: string, text: string): number {

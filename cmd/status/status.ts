@@ -1,4 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
+import { errnoOf } from "../../lib/core/errno.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Status } from "../../lib/observe/status.ts";
@@ -17,6 +18,7 @@ const fine: ReadonlySet<string> = new Set(["good", "unknown"]);
 /** Prints the status once, or again and again. The exit code is 0, 1 when a connection is not in order, 2 when nobody could be asked. */
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
   const socket = socketOf(options);
+  if (options.bundle !== undefined) return report(socket, options.bundle, options, host);
   let code = await look(socket, options, host);
   while (options.everyMs !== undefined) {
     await pause(options.everyMs);
@@ -25,11 +27,31 @@ export async function showStatus(options: StatusOptions, host: Host): Promise<nu
   return code;
 }
 
+/** Writes a report of a fault. The exit code is 0, or 2 when nobody could be asked or the file cannot be written. */
+async function report(socket: string, file: string, { timeoutMs }: StatusOptions, host: Host): Promise<number> {
+  try {
+    const { details, ...status } = await askStatus(socket, timeoutMs);
+    const { bundleText, writeBundle } = await import("./bundle.ts");
+    const text = await bundleText(status, details, host);
+    if (file === "-") host.out(text);
+    else await writeBundle(file, text);
+    return 0;
+  } catch (error) {
+    const code = errnoOf(error);
+    if (!(error instanceof CsiError) && code === undefined) throw error;
+    const why = code === undefined ? messageOf(error) : `${file} cannot be written (${code}); name a new file`;
+    host.err(`csimux: ${why}\n`);
+    return 2;
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 async function look(socket: string, options: StatusOptions, host: Host): Promise<number> {
   // Only a terminal can be wiped; whatever else gets one answer after the other.
   const start = options.everyMs !== undefined && host.colour ? clear : "";
   try {
-    const status = await askStatus(socket, options.timeoutMs);
+    const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
     host.out(`${start}${options.output === "json" ? jsonText(status, options) : statusText(status, host.colour)}`);
     return status.connections.every(({ state }) => fine.has(state)) ? 0 : 1;
   } catch (error) {

@@ -1,5 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
-import type { Diagnostic, Path } from "../schema/finding.ts";
+import type { Path, Position } from "../schema/finding.ts";
 import type { Leaf } from "./leaf.ts";
 
 /** The offending line, without secrets, and the column of the caret in it (from 1). */
@@ -14,7 +14,7 @@ const maxColumns = 160;
 const hidden = "***";
 
 /** Makes excerpts of one document; what must be hidden is worked out once, at the first use. */
-export function excerpts(leaf: Leaf): (diagnostic: Diagnostic) => Excerpt | undefined {
+export function excerpts(leaf: Leaf): (place: Position) => Excerpt | undefined {
   const body = leaf.text.startsWith("\uFEFF") ? leaf.text.slice(1) : leaf.text;
   let lines: readonly string[] | undefined;
   let starts: readonly number[] = [];

@@ -2,7 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { placeSocket } from "../csi/socket-file.ts";
-import type { Status } from "./status.ts";
+import type { StatusAnswer } from "./status.ts";
 
 /** Only the user that csimux runs as may connect. */
 const mode = 0o600;
@@ -20,7 +20,7 @@ export const statusSocketOf = (path: string): string => `${path}.status`;
  * Tells the status to everyone who connects, as one JSON text, and hangs up. Nothing is read from the peer.
  * Throws "failed-precondition" when the socket cannot be placed.
  */
-export async function serveStatus(path: string, status: () => Status): Promise<{ readonly close: () => void }> {
+export async function serveStatus(path: string, status: () => StatusAnswer): Promise<{ readonly close: () => void }> {
   const peers = new Set<Socket>();
   const server = createServer(peer => {
     peers.add(peer);
@@ -48,10 +48,10 @@ export async function serveStatus(path: string, status: () => Status): Promise<{
 }
 
 /** Asks the process that listens at `path`. Throws "unavailable" that says why there is no answer within `timeoutMs`. */
-export async function askStatus(path: string, timeoutMs: number): Promise<Status> {
+export async function askStatus(path: string, timeoutMs: number): Promise<StatusAnswer> {
   const text = await received(path, timeoutMs);
   try {
-    return JSON.parse(text) as Status;
+    return JSON.parse(text) as StatusAnswer;
   } catch (cause) {
     throw new CsiError("unavailable", `${path} told no whole status: is it the status socket of csimux?`, { cause });
   }

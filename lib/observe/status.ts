@@ -62,6 +62,23 @@ export interface Status {
   readonly jobs: readonly { readonly what: string; readonly since: string }[];
 }
 
+/** What else the process tells of itself, for a report of a fault. */
+export interface RunningDetails {
+  /** The main file, as an absolute path. */
+  readonly config: string;
+  /** The folder of what a node remembers. */
+  readonly state: string;
+  /** Where metrics are served; undefined: nowhere. */
+  readonly metrics: { readonly host: string; readonly port: number } | undefined;
+  /** The last lines of the log, the oldest first. */
+  readonly log: readonly string[];
+}
+
+/** What comes out of the status socket. */
+export interface StatusAnswer extends Status {
+  readonly details: RunningDetails;
+}
+
 const time = (ms: number): string => new Date(ms).toISOString();
 
 /** The process at this moment; `view` is absent in one that has no connection files. Asks nobody. */

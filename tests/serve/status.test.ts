@@ -164,3 +164,32 @@ test("an address for metrics that is taken stops the start, in words", async () 
     expect(await world.end()).toEqual([]);
   }
 }, 60_000);
+
+test("status --bundle writes a report into a new file that only its owner may read, and the status stays as it was", async () => {
+  const world = await started(["--metrics-address", "127.0.0.1:0"]);
+  try {
+    await world.create("pvc-1", "one");
+    await until(world, each => each.connections.length === 2);
+    const file = join(world.sandbox.folder, "report.txt");
+    const run = await asked("--endpoint", world.sandbox.socket, "--bundle", file);
+    expect([run.status, run.stdout, run.stderr]).toEqual([0, "", ""]);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const text = await Bun.file(file).text();
+    for (const words of [
+      `===== ${world.sandbox.config} =====`,
+      "driver: local-hostpath",
+      '"CreateVolume"',
+      "csimux_build_info",
+    ])
+      expect(text).toContain(words);
+    const again = await asked("--endpoint", world.sandbox.socket, "--bundle", file);
+    expect([again.status, again.stderr]).toEqual([2, expect.stringContaining("EEXIST")]);
+    expect(await Bun.file(file).text()).toBe(text);
+    const printed = await asked("--endpoint", world.sandbox.socket, "--bundle", "-");
+    expect([printed.status, printed.stdout]).toEqual([0, expect.stringContaining("===== status =====")]);
+    const json = await asked("--endpoint", world.sandbox.socket, "--output", "json");
+    expect(Object.keys(JSON.parse(json.stdout))).not.toContain("details");
+  } finally {
+    await world.end();
+  }
+}, 60_000);

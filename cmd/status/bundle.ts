@@ -1,0 +1,145 @@
+import { open, readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { unknownFolder } from "../../lib/config/proxy.ts";
+import { errnoOf } from "../../lib/core/errno.ts";
+import { masked } from "../../lib/core/mask.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { gather } from "../../lib/lint/gather.ts";
+import type { Input } from "../../lib/lint/input.ts";
+import { secretByName } from "../../lib/lint/leaf.ts";
+import { maskedText, secretValues } from "../../lib/lint/masked-text.ts";
+import type { RunningDetails, Status } from "../../lib/observe/status.ts";
+import { isMapping } from "../../lib/schema/mapping.ts";
+import { patternCompiler } from "../../lib/topology/pattern.ts";
+import type { Host } from "../host.ts";
+import { readMain } from "../main-file.ts";
+import { outsideOf } from "../outside.ts";
+import { version } from "../version.ts";
+
+/** A part of a report: a title, and what stands below it. */
+interface Section {
+  readonly title: string;
+  readonly text: string;
+}
+
+/** How long metrics may take, in milliseconds; csimux makes them without asking anybody. */
+const metricsMs = 5_000;
+
+/** What a report of a fault needs, as one text for people: without the secrets that the files hold, wherever they stand. */
+export async function bundleText(status: Status, details: RunningDetails, host: Host): Promise<string> {
+  const { sections: files, secrets } = await configuration(details, host);
+  const { log, metrics, state } = details;
+  const sections: readonly Section[] = [
+    { title: "version", text: `csimux ${status.version} (${status.commit}), asked by csimux ${version}` },
+    { title: "status", text: JSON.stringify(status, undefined, 2) },
+    ...files,
+    { title: `the last ${log.length} lines of the log`, text: log.join("\n") },
+    { title: "metrics", text: metrics === undefined ? "not served (--metrics-address)" : await metricsText(metrics) },
+    { title: "mounts of volumes (mountinfo)", text: await mounts(state) },
+    ...(await records(state)),
+  ];
+  const text = sections.map(each => `===== ${each.title} =====\n${each.text.trimEnd()}\n`).join("\n");
+  return masked(text, secrets);
+}
+
+/** The main file and the connection files, masked, and the secrets in them. */
+async function configuration({ config }: RunningDetails, host: Host) {
+  const outside = outsideOf(host.env);
+  const main = await textOr(config);
+  const inputs: Input[] = [{ file: config, text: main.text, role: "main" }];
+  const missing: Section[] = main.fault ? [{ title: config, text: main.fault }] : [];
+  const { partial } = await readMain(config, main.text, outside);
+  const folder = partial?.configFolder;
+  if (folder && folder !== unknownFolder) {
+    const names = await readdir(folder).catch((error: unknown) => {
+      missing.push({ title: folder, text: `cannot be read (${errnoOf(error) ?? "unknown reason"}); a node has none` });
+      return [];
+    });
+    for (const name of names.filter(each => /\.ya?ml$/.test(each) && !each.startsWith(".")).sort()) {
+      const { text, fault } = await textOr(join(folder, name));
+      if (fault) missing.push({ title: join(folder, name), text: fault });
+      else inputs.push({ file: join(folder, name), text, role: "connection" });
+    }
+  }
+  const { leaves } = gather(inputs, modules, outside, await patternCompiler([]));
+  const seen = new Set<string>();
+  const shown = leaves.filter(({ file }) => !seen.has(file) && seen.add(file));
+  const values = leaves.flatMap(secretValues);
+  const fromEnvironment = values.flatMap(value =>
+    [...value.matchAll(/\$\{env:(\w+)\}/g)].flatMap(([, name = ""]) => host.env[name] || []),
+  );
+  const sections = shown.map(leaf => ({ title: leaf.file, text: maskedText(leaf) }));
+  return { sections: [...sections, ...missing], secrets: [...values, ...fromEnvironment] };
+}
+
+async function textOr(file: string): Promise<{ readonly text: string; readonly fault?: string }> {
+  try {
+    return { text: await readFile(file, "utf8") };
+  } catch (error) {
+    return { text: "", fault: `cannot be read (${errnoOf(error) ?? "unknown reason"})` };
+  }
+}
+
+async function metricsText({ host, port }: { readonly host: string; readonly port: number }): Promise<string> {
+  const at = `http://${host === "" || host === "0.0.0.0" || host === "[::]" ? "127.0.0.1" : host}:${port}/metrics`;
+  try {
+    return await (await fetch(at, { signal: AbortSignal.timeout(metricsMs) })).text();
+  } catch (error) {
+    return `${at} does not answer: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+/** Where the kubelet has CSI volumes mounted, and what csimux keeps. */
+async function mounts(state: string): Promise<string> {
+  const { text, fault } = await textOr("/proc/self/mountinfo");
+  const ours = text.split("\n").filter(line => /kubernetes\.io[~/]csi|\/csimux\//.test(line) || line.includes(state));
+  return fault ?? (ours.length > 0 ? ours.map(withoutLogins).join("\n") : "none");
+}
+
+/** What csimux remembers of each volume that is staged here. */
+async function records(state: string): Promise<readonly Section[]> {
+  const folder = join(state, "volumes");
+  const files = (await readdir(folder).catch(() => [])).filter(name => !name.endsWith(".new")).sort();
+  if (files.length === 0) return [{ title: `records of staged volumes in ${folder}`, text: "none" }];
+  return Promise.all(
+    files.map(async name => {
+      const { text, fault } = await textOr(join(folder, name));
+      return { title: join(folder, name), text: fault ?? recordText(text) };
+    }),
+  );
+}
+
+function recordText(text: string): string {
+  try {
+    return JSON.stringify(harmless(JSON.parse(text), []), undefined, 2);
+  } catch {
+    return `${text.length} characters that are no JSON`;
+  }
+}
+
+const hidden = "***";
+
+/** Keys of a volume's context that say where it is, and nothing else. */
+const plainContext =
+  /^(?:connection|node_attach_driver|provisioner_driver\w*|path|share|server|portals?|iqn|lun|interface|fs_type|nqn|nsid|transports?|address|zpool|dataset)$/;
+
+/** Contexts come from classes, whose authors may have put anything into them. */
+function harmless(value: unknown, path: readonly string[]): unknown {
+  if (Array.isArray(value)) return value.map(item => harmless(item, path));
+  if (isMapping(value))
+    return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, harmless(inner, [...path, key])]));
+  if (typeof value !== "string") return value;
+  const key = path.at(-1) ?? "";
+  if (path.includes("context") && !plainContext.test(key)) return hidden;
+  return secretByName([key]) ? hidden : withoutLogins(value);
+}
+
+/** Mount options with a login in them. */
+const withoutLogins = (text: string): string =>
+  text.replace(/((?:pass|password\d?|secret\w*|token|user(?:name)?|cred\w*)=)[^,\s"]*/gi, `$1${hidden}`);
+
+/** Writes a new file that only its owner may read. Rejects with an errno error, also when the file is there. */
+export async function writeBundle(file: string, text: string): Promise<void> {
+  const handle = await open(file, "wx", 0o600);
+  await handle.writeFile(text).finally(() => handle.close());
+}
