@@ -1,0 +1,58 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { safeParse } from "valibot";
+import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { configOf, type DsmRig, dsmRig } from "./dsm-rig.ts";
+
+const call = callWith();
+const rigs: DsmRig[] = [];
+
+afterEach(async () => {
+  await Promise.all(rigs.splice(0).map(each => each.close()));
+});
+
+async function rigOf(version: 6 | 7 = 7) {
+  const rig = await dsmRig({ version });
+  rigs.push(rig);
+  return { rig, dsm: rig.dsm, driver: rig.open() };
+}
+
+test("a LUN of whose snapshots DSM's answer has no list is one without any", async () => {
+  const { driver, dsm } = await rigOf(6);
+  const { id } = await driver.create(volumeOf("pvc-1"), call);
+  expect(await snapshotIds(driver, id)).toEqual([]);
+  expect(dsm.count("list_snapshot")).toBeGreaterThan(0);
+  const taken = await snapshotsOf(driver).create("snap", id, {}, call);
+  expect(await snapshotIds(driver, id)).toEqual([taken.id]);
+  await snapshotsOf(driver).delete(taken.id, call);
+  await driver.delete(id, call);
+});
+
+test("a clone that DSM has locked for long is aborted in time, holds up nobody, and is finished by the repeat", async () => {
+  const { driver, dsm } = await rigOf();
+  const { id } = await driver.create(volumeOf("origin"), call);
+  dsm.state.habits.cloneLocked = 1_000_000;
+  const spec = volumeOf("clone", 2n * gib, { kind: "volume", id });
+  const first = codeOf(driver.create(spec, call));
+  expect((await driver.create(volumeOf("meanwhile"), call)).id).toBe("meanwhile");
+  expect(await first).toBe("aborted");
+  expect(await volumeIds(driver)).toEqual(["meanwhile", "origin"]);
+  for (const lun of dsm.state.luns.values()) lun.locked = 0;
+  expect(await driver.create(spec, call)).toMatchObject({ id: "clone", bytes: 2n * gib });
+  expect(dsm.count("clone")).toBe(1);
+}, 30_000);
+
+describe("a file whose target names", () => {
+  test.each<[string, object]>([
+    ["have no beginning", { baseiqn: undefined }],
+    ["begin with what is no iSCSI name", { baseiqn: "synology" }],
+    ["leave no room for an id within 223 bytes", { namePrefix: "p".repeat(160) }],
+    ["leave none behind the beginning alone", { baseiqn: `iqn.2000-01.com.synology:${"b".repeat(190)}` }],
+  ])("%s is refused when it is read", async (_, iscsi) => {
+    const { dsm } = await rigOf();
+    const good = configOf(dsm);
+    expect(safeParse(synologyIscsiSchema, good).success).toBe(true);
+    expect(safeParse(synologyIscsiSchema, { ...good, iscsi: { ...good.iscsi, ...iscsi } }).success).toBe(false);
+  });
+});
