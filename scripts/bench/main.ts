@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../build.ts";
 import { barePairs } from "./bare.ts";
+import { blackHole } from "./black-hole.ts";
 import { coldStart, probes, soak } from "./probe.ts";
 import { full, quick } from "./setting.ts";
 import { type Figure, table } from "./table.ts";
@@ -24,6 +25,7 @@ const scenarios: readonly (readonly [title: string, run: () => Promise<readonly 
   ["create + delete", async () => [...(await pairs(executable, scale)), ...(await barePairs(scale, folder))]],
   ["node cycle", () => nodeCycles(executable, scale, folder)],
   ["many connections", () => manyConnections(executable, scale)],
+  ["one storage system of two black-holed", () => blackHole(executable, scale)],
   ["validate", () => validation(executable, scale, folder)],
   ["size", () => size(executable)],
 ];

@@ -60,13 +60,16 @@ export interface SettingOptions {
   readonly executable: string;
   readonly connections?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Adds to the sandbox before the start. */
+  readonly prepare?: (sandbox: Sandbox) => Promise<void>;
 }
 
 /** Starts a server with zone topology, gives it to `work`, and clears everything away whatever happens. */
 export async function inSetting<T>(options: SettingOptions, work: (setting: Setting) => Promise<T>): Promise<T> {
   const sandbox = await makeSandbox("zone", options.connections);
   try {
-    const { executable, env } = options;
+    const { executable, env, prepare } = options;
+    await prepare?.(sandbox);
     const daemon = await startDaemon({ command: [executable], sandbox, ...(env && { env }) });
     const client = csiClient(sandbox.socket);
     try {

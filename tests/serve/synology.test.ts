@@ -130,20 +130,65 @@ test("neither an error nor the log shows a password", async () => {
   expect(two.state.remains()).toEqual([]);
 });
 
-test("while one system is silent the other one serves as before, and nothing is lost once it is back", async () => {
-  const cycle = async (n: number) => {
-    const { volumeId } = await make(`pvc-${n}`, "syno-a");
-    await untilDone(() => world.controller("deleteVolume", { volumeId }));
-  };
+/** The operations of one caller on a volume of its own, by kind; each may be repeated. */
+const operations = (connection: string, timeoutMs?: number): readonly ((n: number) => Promise<unknown>)[] => [
+  n => world.create(`${connection}-made-${n}`, connection, { capacityRange: gibibyte }, timeoutMs),
+  n => world.controller("deleteVolume", { volumeId: `v:${connection}/${connection}-gone-${n}` }, timeoutMs),
+  n => {
+    const capacityRange = { requiredBytes: 2n << 30n };
+    return world.controller(
+      "controllerExpandVolume",
+      { volumeId: `v:${connection}/${connection}-grown-${n}`, capacityRange },
+      timeoutMs,
+    );
+  },
+  n => {
+    const sourceVolumeId = `v:${connection}/${connection}-kept-${n}`;
+    return world.controller("createSnapshot", { name: `${connection}-snap-${n}`, sourceVolumeId }, timeoutMs);
+  },
+  () => world.controller("getCapacity", { parameters: { connection } }, timeoutMs),
+];
+
+test("while one system of two swallows 100 mixed operations the other one does 100, and none is lost once it is back", async () => {
+  const each = Array.from({ length: 20 }, (_, n) => n);
+  const kinds = ["gone", "grown", "kept"];
+  for (const kind of kinds)
+    await Promise.all(
+      each.flatMap(n => ["syno-a", "syno-b"].map(connection => make(`${connection}-${kind}-${n}`, connection))),
+    );
   two.frozen = true;
-  const waiting = Array.from({ length: 60 }, (_, n) =>
-    codeOf(world.create(`pvc-${n}`, "syno-b", { capacityRange: gibibyte }, 4000)),
-  );
-  await Promise.all(Array.from({ length: 20 }, (_, n) => cycle(n)));
-  expect(one.state.remains()).toEqual([]);
-  const codes = new Set(await Promise.all(waiting));
-  expect([...codes].filter(code => code !== status.deadlineExceeded && code !== status.unavailable)).toEqual([]);
+  const swallowed = operations("syno-b", 4000).flatMap(operation => each.map(n => codeOf(operation(n))));
+  await Promise.all(operations("syno-a").flatMap(operation => each.map(n => operation(n))));
+  const given = await Promise.all(swallowed);
+  expect(given.filter(code => code !== status.deadlineExceeded && code !== status.unavailable)).toEqual([]);
   two.thaw();
-  const volume = await untilDone(() => make("pvc-0", "syno-b"));
-  await untilDone(() => world.controller("deleteVolume", { volumeId: volume.volumeId }));
-}, 120_000);
+  await Promise.all(operations("syno-b").flatMap(operation => each.map(n => untilDone(() => operation(n)))));
+  for (const [connection, { state }] of [
+    ["syno-a", one],
+    ["syno-b", two],
+  ] as const) {
+    const sizes = [...state.luns.values()]
+      .filter(({ dying }) => dying === undefined)
+      .map(({ name, size }) => [name, size]);
+    const wanted = each.flatMap(n => [
+      [`${connection}-made-${n}`, 2 ** 30],
+      [`${connection}-grown-${n}`, 2 ** 31],
+      [`${connection}-kept-${n}`, 2 ** 30],
+    ]);
+    expect(sizes.map(String).sort()).toEqual(wanted.map(String).sort());
+    expect(state.snapshots.size).toBe(20);
+    const { entries } = await world.controller("listSnapshots", {});
+    const snapshots = entries
+      .flatMap(({ snapshot }) => snapshot?.snapshotId ?? [])
+      .filter(id => id.startsWith(`s:${connection}/`));
+    for (const snapshotId of snapshots) await untilDone(() => world.controller("deleteSnapshot", { snapshotId }));
+    await Promise.all(
+      ["made", "grown", "kept"].flatMap(kind =>
+        each.map(n =>
+          untilDone(() => world.controller("deleteVolume", { volumeId: `v:${connection}/${connection}-${kind}-${n}` })),
+        ),
+      ),
+    );
+    expect(state.remains()).toEqual([]);
+  }
+}, 180_000);
