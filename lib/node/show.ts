@@ -81,8 +81,10 @@ export class Showing {
     const known = (isOurs ? top : draft.record.shows) ?? unlike(share.source);
     const health = sameFolder(top, known) ? await this.#mounts.health(top, call.signal) : "fine";
     if (health === "silent") throw silent(draft.record.volumeId, top);
-    if (health === "stale") {
-      call.log.warn("a staged volume is unknown to its server and is mounted anew", { at, source: top.source });
+    const halfMade = !isOurs && wasInterrupted(share, scene.before);
+    if (health === "stale" || halfMade) {
+      const why = halfMade ? "was mounted by a call that was interrupted" : "is unknown to its server";
+      call.log.warn(`a staged volume ${why} and is mounted anew`, { at, source: top.source });
       await this.#mounts.unmount(at, table, call);
       return await this.#mountShare(share, { ...scene, table: await this.#mounts.table() });
     }
@@ -190,6 +192,13 @@ export class Showing {
     if (unprotected) await this.#mounts.protect(at, shows, flags, table, call.signal);
   }
 }
+
+/**
+ * Whether a call with this record ended between the start of the share's own program and the note of what it mounted. What mount(8)
+ * mounts bears the name of its source; such a program may call it otherwise.
+ */
+const wasInterrupted = ({ program, source }: Share, before: StageRecord | undefined): boolean =>
+  program !== undefined && before?.attached?.kind === "share" && before.attached.source === source && !before.shows;
 
 const keptDevice = ({ path, number, identity }: Device) => ({ kind: "device" as const, path, number, identity });
 

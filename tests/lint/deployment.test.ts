@@ -157,3 +157,28 @@ describe("two connections on one storage", () => {
     expect(pair(nfs("/export/k8s"), nfs("/export/k8s", "", "nas2.example.org"))).toEqual([]);
   });
 });
+
+describe("a class of ObjectiveFS", () => {
+  const file = [
+    "c/ofs.yaml",
+    "driver: objectivefs\nobjectivefs: { pool: csi, env: { OBJECTSTORE: 's3://' } }\n",
+  ] as const;
+  const storageClass = (parameters: string): string =>
+    `apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: a }\nprovisioner: x\nparameters:\n  connection: ofs\n${parameters}`;
+  const said = (parameters: string) =>
+    gist([...file, "connection"], ["class.yaml", storageClass(parameters), "given"]).join("\n");
+
+  test("without the secret that nodes take their keys from is told so, and good with it", () => {
+    expect(said("")).toContain(
+      'warning class-without-login nodes have no keys to the object store of connection "ofs"',
+    );
+    const secret =
+      "  csi.storage.k8s.io/node-stage-secret-name: a\n  csi.storage.k8s.io/node-stage-secret-namespace: b\n";
+    expect(said(secret)).toBe("");
+  });
+
+  test("may set variables of the mount", () => {
+    expect(said("  env.CACHESIZE: 1Gi\n")).not.toContain("env.CACHESIZE");
+    expect(said("  env.CACHESIZ: 1Gi\n")).toContain('error unknown-parameter unknown parameter "env.CACHESIZ"');
+  });
+});

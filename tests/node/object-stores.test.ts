@@ -40,8 +40,8 @@ beforeEach(async () => {
 });
 afterEach(() => lab.close());
 
-function nodeWith(PATH: string, hostMounts = false): NodeVolumes {
-  const runner = localRunner({ env: { PATH } });
+function nodeWith(PATH: string, hostMounts = false, env: Readonly<Record<string, string>> = {}): NodeVolumes {
+  const runner = localRunner({ env: { ...env, PATH } });
   const host = hostMounts ? hostRunner(runner, "/") : runner;
   const known = attachers(lab.ports(runner, { host, hostMounts }));
   return lab.node(runner, mountinfo, { host, attachers: known });
@@ -197,6 +197,27 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     expect(await recorded()).toBe("");
   });
 
+  test.each(["before", "after"] as const)(
+    "whose staging is cut %s the program has mounted it is staged by the repeat, once, or unstaged",
+    async when => {
+      for (const repeat of [true, false]) {
+        const { env, dead } = store.dying(1, when);
+        node = nodeWith(path, false, env);
+        expect(await codeOf(stage(ofs, storeKeys))).toBe("unavailable");
+        expect(dead()).toBe(true);
+        expect((await lab.mounted()).length).toBe(when === "after" ? 1 : 0);
+        node = nodeWith(path);
+        if (repeat) {
+          await stage(ofs, storeKeys);
+          expect(await readFile(join(at(), "content"), "utf8")).toBe("kept");
+          expect(await lab.mounted()).toEqual(["staging/a"]);
+        }
+        await unstage();
+        expect([await lab.mounted(), await recorded()]).toEqual([[], ""]);
+      }
+    },
+  );
+
   test("without the program is refused with its name, and other volumes go on", async () => {
     node = nodeWith("/usr/sbin:/usr/bin:/sbin:/bin");
     await expect(stage(ofs, storeKeys)).rejects.toMatchObject({
@@ -235,18 +256,6 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
     });
   });
 
-  test("is not taken for another one that is mounted where it is to be staged", async () => {
-    await stage(one, { token });
-    const other = { ...one, space_names: "other" };
-    await lab
-      .node()
-      .unstage({ volumeId: "b", stagingPath: at() }, callOf())
-      .catch(() => {});
-    const second = node.stage(lab.stage("b", { context: other, stagingPath: at() }), withSecrets({ token }));
-    expect(await codeOf(second)).not.toBe("ok");
-    expect((await onedata.calls()).length).toBe(1);
-  });
-
   test.skipIf(!hasFuse)("is mounted read-only where the mode only reads", async () => {
     await stage(one, { token }, { mode: "single-node-reader-only" });
     expect(await onedata.calls()).toEqual([`-H onezone.example.org -o ro ${at()}`]);
@@ -265,12 +274,15 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
   });
 });
 
-test("a mount of ObjectiveFS is known by its store and name, whatever the kernel calls its type", () => {
-  const line = (type: string) => `2 1 0:39 / /staging/a rw - ${type} minio://csi/a rw`;
-  const share = { fsType: "objectivefs", source: "minio://csi/a" };
-  for (const type of ["objectivefs", "fuse.objectivefs"]) {
+test.each([
+  ["objectivefs", "minio://csi/a"],
+  ["oneclient", "oneclient"],
+])("a mount of %s that another program made is known by its type and source", (fsType, source) => {
+  const line = (type: string) => `2 1 0:39 / /staging/a rw - ${type} ${source} rw`;
+  const share = { fsType, source };
+  for (const type of [fsType, `fuse.${fsType}`]) {
     const table = new MountTable(parseMountinfo(`1 0 0:1 / / rw - tmpfs none rw\n${line(type)}\n`));
     expect(table.isOf("/staging/a", share)).toBe(true);
-    expect(table.isOf("/staging/a", { ...share, source: "minio://csi/b" })).toBe(false);
+    expect(table.isOf("/staging/a", { ...share, source: `${source}b` })).toBe(false);
   }
 });

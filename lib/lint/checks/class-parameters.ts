@@ -94,18 +94,31 @@ function* secretPairs(each: ClassObject): Iterable<Finding> {
   }
 }
 
-/** SMB servers want to know who mounts, and only a secret tells them. */
+/** What a node lacks without a secret, by protocol: only a secret tells it who mounts, or with which keys. */
+const lacking: Readonly<Record<string, (connection: string) => readonly [message: string, keys: string]>> = {
+  smb: name => [`nodes log in to the SMB share of connection "${name}" without user and password`, "key mount_flags"],
+  objectivefs: name => [
+    `nodes have no keys to the object store of connection "${name}"`,
+    "keys env.ACCESS_KEY, env.SECRET_KEY, env.OBJECTIVEFS_LICENSE and env.OBJECTIVEFS_PASSPHRASE",
+  ],
+};
+
 function* login(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
-  const share = members.find(member => factsOf(member)?.protocol === "smb");
+  const share = members.find(member => (factsOf(member)?.protocol ?? "") in lacking);
+  const [message, keys] = lacking[(share && factsOf(share)?.protocol) ?? ""]?.(share?.name ?? "") ?? [];
   const secret = textAt(each.value, "parameters", "csi.storage.k8s.io/node-stage-secret-name");
   // The chart has a field of its own for secrets and makes the parameters from it.
-  if (!share || secret !== undefined || (each.ours && at(each.value, "secrets", "node-stage-secret") !== undefined))
+  if (
+    message === undefined ||
+    secret !== undefined ||
+    (each.ours && at(each.value, "secrets", "node-stage-secret") !== undefined)
+  )
     return;
   yield warning(
     "class-without-login",
     [...each.path, "parameters"],
-    `nodes log in to the SMB share of connection "${share.name}" without user and password`,
-    'add "csi.storage.k8s.io/node-stage-secret-name" and "-namespace" of a secret with the key mount_flags',
+    message,
+    `add "csi.storage.k8s.io/node-stage-secret-name" and "-namespace" of a secret with the ${keys}`,
     "key",
   );
 }

@@ -179,8 +179,8 @@ export const cluster: readonly Rule[] = [
   {
     id: "class-without-login",
     severity: "warning",
-    title: "Classes of SMB shares name the secret to log in with",
-    why: "Nodes mount with the user and password of this secret; few servers let anybody in without.",
+    title: "Classes name the secret that nodes mount with",
+    why: "Nodes log in to SMB servers and object stores with what stands in this secret; few let anybody in without.",
     bad: { "c1.yaml": smb, "class.yaml": plain },
     good: { "c1.yaml": smb, "class.yaml": storageClass(`  connection: c1\n${login}`) },
   },

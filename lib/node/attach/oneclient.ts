@@ -65,8 +65,8 @@ export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): At
     const share: Share = {
       kind: "share",
       fsType: "oneclient",
-      // The mount table calls all of them "oneclient": a mount is known again by its number.
-      source: `oneclient ${server}${chosen.map(word => ` ${word}`).join("")}`,
+      // So the mount table calls all of them.
+      source: "oneclient",
       options: [],
       onHost: hostMounts,
       words,
