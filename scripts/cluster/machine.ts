@@ -104,9 +104,11 @@ export async function startMachine(): Promise<void> {
   await until("the API of Kubernetes", 180_000, async () => (await kubectl(["get", "--raw", "/readyz"])).code === 0);
 }
 
+const kubeconfig = "/run/cluster/state/admin.kubeconfig";
+
 /** Runs kubectl against the cluster. */
 export const kubectl = (args: readonly string[], timeoutMs = 120_000): Promise<Spawned> =>
-  inMachine(["kubectl", "--kubeconfig=/run/cluster/state/admin.kubeconfig", ...args], timeoutMs);
+  inMachine(["kubectl", `--kubeconfig=${kubeconfig}`, "--cache-dir=/run/cluster/state/kubectl", ...args], timeoutMs);
 
 /** Waits until the node can take pods. */
 export async function nodeReady(): Promise<void> {
