@@ -22,7 +22,7 @@ afterAll(async () => {
 /** The pod whose provisioner leads. */
 async function leader(): Promise<Resource | undefined> {
   const leases = await list("leases", namespace);
-  const lease = leases.find(({ metadata }) => metadata.name.startsWith("external-provisioner-leader"));
+  const lease = leases.find(({ metadata }) => metadata.name === drivers.central.replaceAll(".", "-"));
   const holder: string | undefined = lease?.spec.holderIdentity;
   const pods = await list("pods", namespace, "-l", "app.kubernetes.io/component=controller");
   return pods.find(({ metadata }) => holder?.includes(metadata.name));
