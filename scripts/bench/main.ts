@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { build } from "../build.ts";
 import { barePairs } from "./bare.ts";
 import { blackHole } from "./black-hole.ts";
+import { besideBare } from "./disks.ts";
 import { coldStart, probes, soak } from "./probe.ts";
 import { full, quick } from "./setting.ts";
 import { type Figure, table } from "./table.ts";
@@ -24,6 +25,7 @@ const scenarios: readonly (readonly [title: string, run: () => Promise<readonly 
   ["soak", () => soak(executable, scale)],
   ["create + delete", async () => [...(await pairs(executable, scale)), ...(await barePairs(scale, folder))]],
   ["node cycle", () => nodeCycles(executable, scale, folder)],
+  ["beside bare commands", () => besideBare(executable, scale, folder)],
   ["many connections", () => manyConnections(executable, scale)],
   ["one storage system of two black-holed", () => blackHole(executable, scale)],
   ["validate", () => validation(executable, scale, folder)],

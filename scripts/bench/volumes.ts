@@ -66,13 +66,14 @@ export const pairs = (executable: string, scale: Scale): Promise<readonly Figure
 
 type Step = "stage" | "publish" | "unpublish" | "unstage";
 
-interface Staged {
+/** A volume as the node gets it. */
+export interface Staged {
   readonly id: string;
   readonly context: Readonly<Record<string, string>>;
 }
 
 /** One volume through the node side; adds the milliseconds of each step to `steps`. */
-async function cycle(
+export async function cycle(
   { client, sandbox }: Setting,
   { id, context }: Staged,
   steps: Readonly<Record<Step, number[]>>,
@@ -93,9 +94,11 @@ async function cycle(
   await timed("unstage", client.call(Node.method.nodeUnstageVolume, { volumeId: id, stagingTargetPath }));
 }
 
-const noSteps = (): Record<Step, number[]> => ({ stage: [], publish: [], unpublish: [], unstage: [] });
+/** For who does not look at the steps. */
+export const noSteps = (): Record<Step, number[]> => ({ stage: [], publish: [], unpublish: [], unstage: [] });
 
-async function makeVolumes(client: CsiClient, count: number): Promise<readonly Staged[]> {
+/** Volumes of the connection "one". */
+export async function makeVolumes(client: CsiClient, count: number): Promise<readonly Staged[]> {
   const volumes: Staged[] = [];
   for (let index = 0; index < count; index++) volumes.push(await createVolume(client, `node-${index}`, "one"));
   return volumes;
