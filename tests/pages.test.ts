@@ -1,0 +1,83 @@
+import { expect, test } from "bun:test";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { root } from "../scripts/spawned.ts";
+
+const page = (name: string): string => readFileSync(join(root, "examples", name), "utf8");
+const pages = ["migrate.md", "troubleshoot.md", "security.md", "limits.md"] as const;
+
+/** A source text as messages are written for people: what a template puts in is "…", and texts that are joined are one. */
+function spoken(source: string): string {
+  let text = "";
+  for (let at = 0; at < source.length; at++) {
+    if (source[at] !== "$" || source[at + 1] !== "{") {
+      text += source[at];
+      continue;
+    }
+    let depth = 1;
+    for (at += 2; depth > 0 && at < source.length; at++) depth += source[at] === "{" ? 1 : source[at] === "}" ? -1 : 0;
+    at--;
+    text += "…";
+  }
+  return text;
+}
+
+const sources = ["lib", "cmd"].flatMap(folder =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .filter(name => name.endsWith(".ts") && !name.includes("gen/"))
+    .map(name => spoken(readFileSync(join(root, folder, name), "utf8"))),
+);
+
+/** The messages of the page: the code spans that an entry begins with. */
+const messages = page("troubleshoot.md")
+  .replace(/\n {2,}/g, " ")
+  .split("\n")
+  .filter(line => line.startsWith("- `"))
+  .flatMap(line =>
+    [...(/^- ((?:`[^`]+`(?:, | and )?)+)/.exec(line)?.[1] ?? "").matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text),
+  );
+
+test("the page of troubles has many messages", () => {
+  expect(messages.length).toBeGreaterThan(45);
+});
+
+test.each(messages)("the message %s is one that csimux says, word for word", message => {
+  expect(sources.some(source => source.includes(message))).toBe(true);
+});
+
+test.each(pages)("%s leads nowhere that is not there", name => {
+  const links = [...page(name).matchAll(/\]\(([^)#]*)(#[^)]*)?\)/g)].map(
+    ([, path = "", anchor = ""]) => [path, anchor] as const,
+  );
+  for (const [path, anchor] of links.filter(([each]) => !each.startsWith("https://"))) {
+    const file = join(root, "examples", path === "" ? name : path);
+    expect(existsSync(file)).toBe(true);
+    if (anchor === "") continue;
+    const headings = readFileSync(file, "utf8")
+      .split("\n")
+      .filter(line => line.startsWith("#"))
+      .map(
+        line =>
+          `#${line
+            .replace(/^#+ /, "")
+            .toLowerCase()
+            .replace(/[^a-z0-9 -]/g, "")
+            .replaceAll(" ", "-")}`,
+      );
+    expect(headings).toContain(anchor);
+  }
+  expect(dirname(name)).toBe(".");
+});
+
+test.each(pages)("%s is linked from the README and from the list of examples", name => {
+  expect(readFileSync(join(root, "README.md"), "utf8")).toContain(`(examples/${name})`);
+  expect(page("README.md")).toContain(`(${name})`);
+});
+
+test.each(pages)("%s names only flags that csimux has", name => {
+  const declared = sources.join("\n");
+  const flags = [...page(name).matchAll(/csimux [a-z]+[^`\n]*|`--[a-z-]+/g)].flatMap(
+    ([text]) => text.match(/--[a-z-]+/g) ?? [],
+  );
+  for (const flag of new Set(flags)) expect([flag, declared.includes(flag)]).toEqual([flag, true]);
+});
