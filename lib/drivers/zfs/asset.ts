@@ -8,6 +8,8 @@ import type { Entry, Look } from "./zfs.ts";
 /** A dataset or zvol that is a volume, or is becoming one. */
 export interface ZfsAsset extends Asset {
   readonly dataset: string;
+  /** The number by which ZFS tells it from every other dataset; empty when it does not. */
+  readonly guid: string;
   /** Where a file system is mounted on its host; undefined where it is not. */
   readonly mountpoint: string | undefined;
   /** The snapshot that it is a clone of. */
@@ -70,6 +72,7 @@ export function assetOf(id: string, entry: Entry | undefined, settings: StoreSet
   return {
     id,
     dataset: entry.name,
+    guid: shownValue(entry, "guid") ?? "",
     name: ownValue(entry, property.volumeName),
     bytes: bytesOf(shownValue(entry, volume ? "volsize" : "refquota")),
     source: sourceOf(entry),

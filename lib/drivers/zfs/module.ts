@@ -8,7 +8,7 @@ import { StoreDriver } from "../store-driver.ts";
 import { zfsParameters, zfsTerritory } from "./facts.ts";
 import { LocalShare } from "./local-share.ts";
 import { cliOf, devices, filesystems, storeOn } from "./open.ts";
-import { openIscsi } from "./open-iscsi.ts";
+import { openIscsi, openNvmeof } from "./open-targets.ts";
 import { PropertyShare } from "./property-share.ts";
 import {
   zfsGenericIscsiSchema,
@@ -88,7 +88,12 @@ export const zfs: readonly DriverModule[] = [
     schema: zfsGenericIscsiSchema,
     open: (identity, config, ports) => openIscsi(identity, config, ports),
   }),
-  driverModule({ names: ["zfs-generic-nvmeof"], facts: generic("nvmeof"), schema: zfsGenericNvmeofSchema }),
+  driverModule({
+    names: ["zfs-generic-nvmeof"],
+    facts: generic("nvmeof"),
+    schema: zfsGenericNvmeofSchema,
+    open: (identity, config, ports) => openNvmeof(identity, config, ports),
+  }),
   driverModule({
     names: ["zfs-local-dataset"],
     facts: local("zfs-local-dataset", datasets),

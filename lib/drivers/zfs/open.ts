@@ -52,12 +52,16 @@ export interface Sharing {
 export const hostOf = (ssh: Ssh | undefined, ports: Ports): Lease<StorageHost> =>
   ssh ? ports.ssh(ssh) : { value: ports.local, release: async () => {} };
 
+const pathsOf = ({ cli }: CliSection): { readonly zfs?: string | undefined; readonly sudo?: string | undefined } =>
+  cli && "paths" in cli ? (cli.paths ?? {}) : {};
+
+/** How sudo is called for this section: it must not ask for a password. */
+export const sudoOf = (section: CliSection): readonly [string, "-n"] => [pathsOf(section).sudo ?? "sudo", "-n"];
+
 /** How zfs is called for this section; an account other than root needs sudo for the tools of files. */
 export function wordsOf(section: CliSection, ssh: Ssh | undefined): CliWords {
-  const paths: { zfs?: string | undefined; sudo?: string | undefined } =
-    section.cli && "paths" in section.cli ? (section.cli.paths ?? {}) : {};
-  const sudo = [paths.sudo ?? "sudo", "-n"] as const;
-  const zfs = paths.zfs ?? "zfs";
+  const sudo = sudoOf(section);
+  const zfs = pathsOf(section).zfs ?? "zfs";
   const needed = section.cli?.sudoEnabled === true;
   const privileged = needed || (ssh !== undefined && ssh.username !== "root");
   return { zfs: needed ? [...sudo, zfs] : [zfs], privileged: privileged ? sudo : [] };

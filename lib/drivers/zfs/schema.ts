@@ -90,5 +90,7 @@ export type ZvolSection =
   | InferOutput<typeof zfsLocalZvolSchema>["zfs"];
 /** The sections of zfs-generic-iscsi. */
 export type IscsiConfig = InferOutput<typeof zfsGenericIscsiSchema>;
+/** The sections of zfs-generic-nvmeof. */
+export type NvmeofConfig = InferOutput<typeof zfsGenericNvmeofSchema>;
 /** The `sshConnection:` block. */
 export type Ssh = NonNullable<InferOutput<typeof zfsGenericNfsSchema>["sshConnection"]>;

@@ -43,14 +43,20 @@ const blockAttributes = [
 
 const subsystemAttributes = [
   "allow_any_host",
+  "ana_reporting",
   "cntlid_max",
   "cntlid_min",
   "firmware",
   "ieee_oui",
+  "max_cntlid",
+  "max_namespaces",
+  "min_cntlid",
   "model",
+  "model_number",
   "pi_enable",
   "qid_max",
   "serial",
+  "serial_number",
   "version",
 ];
 
@@ -182,8 +188,11 @@ const listener = record(
 const spdkCli = consistent(
   record(
     {
-      sudoEnabled: optional(flag({ description: "run spdkcli through sudo" }), false),
-      spdkcliPath: optional(filled({ description: "spdkcli on the storage host" }), "spdkcli"),
+      sudoEnabled: optional(flag({ description: "speak with SPDK through sudo" }), false),
+      rpcSocket: optional(
+        path({ description: "socket that SPDK listens on for JSON-RPC; csimux speaks it through python3 of the host" }),
+        "/var/tmp/spdk.sock",
+      ),
       configPath: optional(
         path({
           description: "where SPDK saves its configuration",
@@ -206,7 +215,10 @@ const spdkCli = consistent(
       subsystem,
       listeners: list(listener, { description: "addresses that volumes are reachable at" }),
     },
-    { description: "settings of spdkCli" },
+    {
+      description: "settings of spdkCli",
+      ignored: { spdkcliPath: "csimux speaks with SPDK itself, over rpcSocket" },
+    },
   ),
   function* (value) {
     if (value.listeners.length === 0)
@@ -221,7 +233,7 @@ export const nvmeof = consistent(
       ...transports,
       ...naming(/^[A-Za-z0-9._:-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"'),
       shareStrategy: oneOf(["nvmetCli", "spdkCli"], {
-        description: "what makes the subsystems: the kernel's target through nvmetcli, or SPDK through spdkcli",
+        description: "what makes the subsystems: the kernel's target through nvmetcli, or SPDK over its JSON-RPC",
         example: "nvmetCli",
       }),
       shareStrategyNvmetCli: optional(nvmetCli),

@@ -19,3 +19,4 @@ driverContract(
 driverContract("zfs-local-dataset", () => zfsRig({ driver: "zfs-local-dataset", zfs: tombstones }), kept);
 driverContract("zfs-generic-iscsi", () => zfsRig({ driver: "zfs-generic-iscsi" }), held);
 driverContract("zfs-local-zvol", () => zfsRig({ driver: "zfs-local-zvol", zfs: tombstones }), kept);
+driverContract("zfs-generic-nvmeof", () => zfsRig({ driver: "zfs-generic-nvmeof", zfs: tombstones }), kept);

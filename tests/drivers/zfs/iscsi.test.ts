@@ -75,7 +75,7 @@ test("a target of this name for another device is neither taken over nor removed
   mkdirSync(theirs, { recursive: true });
   writeFileSync(join(theirs, "udev_path"), "/dev/zvol/other/a\n");
   expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
-  expect(await rig.remains()).toEqual(["core/iblock_9"]);
+  expect(await rig.remains()).toEqual(["lio/core/iblock_9"]);
   await rig.open().delete("a", call);
   expect(existsSync(join(theirs, "udev_path"))).toBe(true);
 });

@@ -4,21 +4,28 @@ import { safeParse } from "valibot";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import type { Identity } from "../../../lib/drivers/module.ts";
 import { zfs } from "../../../lib/drivers/zfs/module.ts";
-import { openIscsi } from "../../../lib/drivers/zfs/open-iscsi.ts";
+import { openIscsi, openNvmeof } from "../../../lib/drivers/zfs/open-targets.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { CommandError } from "../../../lib/io/runner.ts";
 import type { Script, Step, StorageHost } from "../../../lib/io/script.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
+import { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 
 /** What a connection of a test says, beside its parents. */
 export interface ZfsOptions {
   readonly driver: string;
+  /** SPDK makes the subsystems of zfs-generic-nvmeof, not the kernel. */
+  readonly spdk?: boolean;
+  /** More of the block of its strategy. */
+  readonly strategy?: object;
   readonly zfs?: object;
   readonly instanceId?: string;
   readonly maxIdBytes?: number;
+  /** Programs are started, where otherwise the model runs in this process. */
+  readonly programs?: true;
   /** Where the model of the host lies. */
   readonly folder?: string;
 }
@@ -26,6 +33,7 @@ export interface ZfsOptions {
 /** A rig that shows its pools. */
 export interface ZfsRig extends DriverRig {
   readonly fake: FakeZfs;
+  readonly spdk: FakeSpdk | undefined;
   /** A driver that reaches the pools through this host. */
   on(host: StorageHost): Driver;
   readonly host: StorageHost;
@@ -61,11 +69,33 @@ const sections: Readonly<Record<string, object>> = {
   },
 };
 
+const basename = "nqn.2024-01.org.example:storage";
+
+/** The block `nvmeof:` on the model of a host in `folder`. */
+function nvmeof({ spdk, strategy }: ZfsOptions, folder: string): object {
+  const reach = { transports: ["tcp://nas:4420", "tcp://nas2:4420"] };
+  const subsystem = { attributes: { allow_any_host: 1 } };
+  if (!spdk) {
+    const kernel = { basename, ports: ["1", 2], subsystem, ...strategy };
+    return { ...reach, shareStrategy: "nvmetCli", shareStrategyNvmetCli: kernel };
+  }
+  const shareStrategySpdkCli = {
+    ...{ basename, subsystem, rpcSocket: join(folder, "spdk.sock"), configPath: join(folder, "spdk.json") },
+    bdev: { type: "aio", attributes: { block_size: 512, readonly: "false" } },
+    listeners: [{ trtype: "tcp", traddr: "10.0.0.5", trsvcid: 4420, adrfam: "ipv4" }],
+    ...strategy,
+  };
+  return { ...reach, shareStrategy: "spdkCli", shareStrategySpdkCli };
+}
+
 /** Opens a driver as its module does, from the sections of a file. */
 export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   const module = zfs.find(({ names }) => names.includes(options.driver));
   const quotas = /nfs|smb|dataset/.test(options.driver) ? { datasetEnableQuotas: true } : {};
-  const config = { ...sections[options.driver], zfs: { ...parents, ...quotas, ...options.zfs } };
+  const { folder = "" } = options;
+  const shared =
+    options.driver === "zfs-generic-nvmeof" ? { nvmeof: nvmeof(options, folder) } : sections[options.driver];
+  const config = { ...shared, zfs: { ...parents, ...quotas, ...options.zfs } };
   if (!module?.open) throw new Error(`${options.driver} cannot be opened`);
   const parsed = safeParse(module.schema, config);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
@@ -76,10 +106,9 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
     maxIdBytes: options.maxIdBytes ?? 123,
   };
   const ports = localPorts(host.runner, host);
-  if (options.driver === "zfs-generic-iscsi" && options.folder !== undefined) {
-    const places = { configfs: join(options.folder, "lio"), devices: join(options.folder, "dev") };
-    return openIscsi(identity, parsed.output as never, ports, places);
-  }
+  const places = { lio: join(folder, "lio"), nvmet: join(folder, "nvmet"), devices: join(folder, "dev") };
+  if (options.driver === "zfs-generic-iscsi") return openIscsi(identity, parsed.output as never, ports, places);
+  if (options.driver === "zfs-generic-nvmeof") return openNvmeof(identity, parsed.output as never, ports, places);
   return module.open(identity, parsed.output as never, ports);
 }
 
@@ -107,12 +136,13 @@ const marker = "content.txt";
 export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
   const fake = await fakeZfs();
   const options = { ...given, folder: fake.folder };
+  const spdk = given.spdk ? await FakeSpdk.start(join(fake.folder, "spdk.sock")) : undefined;
   const targets = (folder: string) => {
-    const path = join(fake.folder, "lio", folder);
+    const path = join(fake.folder, folder);
     return existsSync(path) ? readdirSync(path).map(name => `${folder}/${name}`) : [];
   };
   const local = localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
-  const host = localHost(inProcess(fake, local));
+  const host = localHost(given.programs ? local : inProcess(fake, local));
   const place = (volume: Volume) => fake.place(`tank/k/v/${volume.id}`);
   return {
     fake,
@@ -158,9 +188,13 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
       ...fake
         .with(pools => pools.all().map(({ name }) => name))
         .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
-      ...targets("iscsi"),
-      ...targets("core"),
+      ...["lio/iscsi", "lio/core", "nvmet/subsystems", "nvmet/ports/1/subsystems"].flatMap(targets),
+      ...[...(spdk?.bdevs.keys() ?? []), ...(spdk?.subsystems.keys() ?? [])],
     ],
-    close: () => fake.close(),
+    spdk,
+    async close() {
+      await spdk?.close();
+      await fake.close();
+    },
   };
 }

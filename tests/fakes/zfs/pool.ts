@@ -7,6 +7,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -46,6 +47,8 @@ interface State {
   pools: Record<string, { bytes: number; imported: boolean; suspended?: boolean }>;
   next: number;
   faults: Faults;
+  /** Zvols that have a device, and its size in bytes. */
+  devices: Record<string, number>;
   /** Every command that ran, as one line each. */
   log: string[];
 }
@@ -53,7 +56,7 @@ interface State {
 /** A failure in zfs's own words, on stderr. */
 export class Failure extends Error {}
 
-const empty: State = { things: {}, pools: {}, next: 1, faults: {}, log: [] };
+const empty: State = { things: {}, pools: {}, next: 1, faults: {}, devices: {}, log: [] };
 
 /** The pools that live in a folder; each process that opens it sees the same. */
 export class Pools {
@@ -68,25 +71,28 @@ export class Pools {
 
   save(): void {
     const path = join(this.folder, "state.json");
+    this.#devices();
     writeFileSync(`${path}.new`, JSON.stringify(this.state));
     renameSync(`${path}.new`, path);
-    this.#devices();
   }
 
-  /** A file for each zvol, as udev makes links below /dev/zvol. */
+  /** A file of its size for each zvol, as udev makes links below /dev/zvol; only those that are not as they were. */
   #devices(): void {
     const dev = join(this.folder, "dev");
-    const wanted = new Set(
+    const wanted = new Map(
       this.all()
         .filter(({ type }) => type === "volume")
-        .map(({ name }) => name),
+        .map(({ name, own }) => [name, Number(own["volsize"]?.value ?? 0)] as const),
     );
-    if (wanted.size === 0 && !existsSync(dev)) return;
-    rmSync(dev, { recursive: true, force: true });
-    for (const name of wanted) {
+    const before = this.state.devices;
+    for (const name of Object.keys(before)) if (!wanted.has(name)) rmSync(join(dev, name), { force: true });
+    for (const [name, size] of wanted) {
+      if (before[name] === size) continue;
       mkdirSync(dirname(join(dev, name)), { recursive: true });
       writeFileSync(join(dev, name), "");
+      truncateSync(join(dev, name), size);
     }
+    this.state.devices = Object.fromEntries(wanted);
   }
 
   addPool(name: string, bytes: number): void {

@@ -1,8 +1,10 @@
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { nvmetcli } from "../nvmetcli.ts";
+import { targetcli } from "../targetcli.ts";
 import { Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
 
@@ -38,10 +40,16 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
     );
     chmodSync(join(bin, program), 0o755);
   }
-  const targetcli = join(import.meta.dir, "../targetcli.ts");
+  const targetcliPath = join(import.meta.dir, "../targetcli.ts");
   const lio = `LIO_ROOT='${folder}/lio' LIO_FAULT=$(cat '${folder}/lio-fault' 2>/dev/null)`;
-  writeFileSync(join(bin, "targetcli"), `#!/bin/sh\n${lio} exec '${process.execPath}' '${targetcli}'\n`);
+  writeFileSync(join(bin, "targetcli"), `#!/bin/sh\n${lio} exec '${process.execPath}' '${targetcliPath}'\n`);
   chmodSync(join(bin, "targetcli"), 0o755);
+  for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"])
+    mkdirSync(join(folder, "nvmet", each), { recursive: true });
+  const nvmetcliPath = join(import.meta.dir, "../nvmetcli.ts");
+  const nvmet = `NVMET_ROOT='${folder}/nvmet' NVMET_SAVED='${folder}/saved.json' NVMET_FAULT=$(cat '${folder}/nvmet-fault' 2>/dev/null)`;
+  writeFileSync(join(bin, "nvmetcli"), `#!/bin/sh\n${nvmet} exec '${process.execPath}' '${nvmetcliPath}' "$@"\n`);
+  chmodSync(join(bin, "nvmetcli"), 0o755);
   const within = <T>(work: (pools: Pools) => T): T => {
     const pools = new Pools(folder);
     const result = work(pools);
@@ -74,13 +82,32 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
   };
 }
 
-/** The same model without a process for each command: what is called `zfs` runs here, everything else in `others`. */
+/**
+ * The same model without a process for each command: zfs and the tools of targets run here, everything else in `others`. What
+ * csimux starts a tool with, such as a shell that takes a lock, is looked through.
+ */
 export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner => ({
   where: "fake",
   async run(command, signal) {
     const [program, ...argv] = command.argv;
-    if (program !== "zfs" && program !== "zpool") return others.run(command, signal);
-    const { out, err, code }: Result = run(fake.folder, program, argv, "");
-    return { stdout: out, stderr: err, exitCode: code };
+    if (program === "zfs" || program === "zpool") return outputOf(run(fake.folder, program, argv, ""));
+    const at = command.argv.findIndex(word => word === "targetcli" || word === "nvmetcli");
+    if (at < 0) return others.run(command, signal);
+    const { folder } = fake;
+    const { stdin = "" } = command;
+    if (command.argv[at] === "targetcli") {
+      const out = targetcli(join(folder, "lio"), faultIn(folder, "lio"), stdin);
+      return outputOf({ out, err: "", code: 0 });
+    }
+    const host = { root: join(folder, "nvmet"), saved: join(folder, "saved.json"), fault: faultIn(folder, "nvmet") };
+    return outputOf(nvmetcli(host, command.argv.slice(at + 1), stdin));
   },
 });
+
+const outputOf = ({ out, err, code }: Result) => ({ stdout: out, stderr: err, exitCode: code });
+
+/** What is to go wrong with a tool: the text of a file that tests write. */
+function faultIn(folder: string, tool: string): string {
+  const path = join(folder, `${tool}-fault`);
+  return existsSync(path) ? readFileSync(path, "utf8") : "";
+}

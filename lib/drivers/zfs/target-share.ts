@@ -1,0 +1,158 @@
+import type { Access } from "../../core/access.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { disk } from "../../core/protocols.ts";
+import type { Output } from "../../io/runner.ts";
+import type { Outputs } from "../../io/script.ts";
+import type { Context, VolumeSpec } from "../driver.ts";
+import type { Notes, Share } from "../store.ts";
+import type { ZfsAsset } from "./asset.ts";
+import { checkedName, type Naming, plainName, type TargetName, targetName } from "./target-names.ts";
+
+/** A target, or subsystem, with one device. */
+export interface Target {
+  /** IQN or NQN. */
+  readonly whole: string;
+  /** The name of the volume in it. */
+  readonly asset: string;
+  /** Path of the zvol. */
+  readonly device: string;
+  /** What tells this zvol from every other one, also from a later one of the same name; empty when nobody knows. */
+  readonly guid: string;
+}
+
+/** What makes targets on a host, and proves what it did. Each host has its targets for all who use it. */
+export interface Targets {
+  /**
+   * Makes a target, or what an interrupted call left out of it. `standing`: it was made before, so that nothing is done when it
+   * is there. Throws "failed-precondition" when the name is that of another device, "unavailable" when it does not get whole.
+   */
+  make(target: Target, standing: boolean, call: Call): Promise<void>;
+  /** Removes a target with its device; success when there is none. Throws as `make`, and "aborted" when it stays. */
+  remove(target: Target, call: Call): Promise<void>;
+  /** Sees to it that the target shows a device that has at least `bytes` bytes now. Absent where it does by itself. */
+  grown?(target: Target, bytes: bigint, call: Call): Promise<void>;
+}
+
+/** What differs between the protocols. */
+export interface TargetSettings {
+  readonly protocol: "iscsi" | "nvmeof";
+  /** The note that names a volume's target; democratic-csi reads it too. */
+  readonly note: "iscsi_assets_name" | "nvmeof_assets_name";
+  readonly naming: Naming;
+  /** The key of the volume context that holds the whole name. */
+  readonly key: "iqn" | "nqn";
+  /** How nodes reach every target, as the volume context says it; the values of a volume stay for its life. */
+  readonly reach: Context;
+  /** Where the zvols are devices; /dev/zvol but in tests. */
+  readonly devices: string;
+}
+
+/** What the tools of targets take for one word. */
+const oneWord = /^[A-Za-z0-9][A-Za-z0-9._:+-]*$/;
+
+/** Zvols as targets, one target with one device each. */
+export class TargetShare implements Share<ZfsAsset> {
+  readonly protocol: "iscsi" | "nvmeof";
+  readonly access: Access = disk;
+  readonly growsOnNode = true;
+  readonly #targets: Targets;
+  readonly #settings: TargetSettings;
+
+  constructor(targets: Targets, settings: TargetSettings) {
+    this.protocol = settings.protocol;
+    this.#targets = targets;
+    this.#settings = settings;
+  }
+
+  /**
+   * The name is kept before anything of it is made, so that whatever happens the target can be found again. The target of a
+   * volume that is complete is made again where its host has lost it.
+   */
+  async publish(
+    asset: ZfsAsset,
+    spec: VolumeSpec,
+    keep: (notes: Notes) => Promise<ZfsAsset>,
+    call: Call,
+  ): Promise<Notes> {
+    if (asset.finished) {
+      await this.#targets.make(this.#known(asset), true, call);
+      return {};
+    }
+    const { naming, note, key, reach } = this.#settings;
+    const noted = asset.notes[note];
+    const name = noted === undefined ? targetName(naming, asset.id, spec) : checkedName(naming, noted);
+    if (noted === undefined) await keep({ [note]: name.asset });
+    await this.#targets.make(this.#target(asset, name), false, call);
+    return { ...reach, [key]: name.whole };
+  }
+
+  context(asset: ZfsAsset): Context {
+    const keys = [...Object.keys(this.#settings.reach), this.#settings.key];
+    return Object.fromEntries(keys.flatMap(key => (asset.notes[key] === undefined ? [] : [[key, asset.notes[key]]])));
+  }
+
+  async withdraw(asset: ZfsAsset, call: Call): Promise<void> {
+    await this.#targets.remove(this.#known(asset), call);
+  }
+
+  async resized(asset: ZfsAsset, call: Call): Promise<void> {
+    await this.#targets.grown?.(this.#known(asset), asset.bytes, call);
+  }
+
+  /** The target of a volume by what is noted with it; of one that notes nothing, as democratic-csi falls back. */
+  #known(asset: ZfsAsset): Target {
+    const { naming, note, key } = this.#settings;
+    const noted = asset.notes[note];
+    const plain = plainName(naming, asset.id);
+    const whole = asset.notes[key] ?? (noted === undefined ? plain.whole : `${naming.basename}:${noted}`);
+    const name: TargetName = { asset: noted ?? plain.asset, whole };
+    if (oneWord.test(name.asset) && oneWord.test(name.whole)) return this.#target(asset, name);
+    throw new CsiError(
+      "failed-precondition",
+      `${asset.dataset} names its target "${name.whole.slice(0, 250)}", which no target can be called; correct its property democratic-csi:${note}`,
+    );
+  }
+
+  /** udev writes "+" for a blank (OpenZFS, zvol_id). */
+  #target({ dataset, guid }: ZfsAsset, name: TargetName): Target {
+    return { ...name, device: `${this.#settings.devices}/${dataset.replaceAll(" ", "+")}`, guid };
+  }
+}
+
+/** Whether a name is somebody else's and nothing of `own` is there, so that there is nothing to undo. */
+export const isForeign = (seen: ReadonlySet<string>, own: string): boolean =>
+  !seen.has(own) && [...seen].some(each => each.startsWith("foreign "));
+
+/** Names of targets are the whole host's: one that shows another device is somebody else's. `seen`: "foreign" and its path. */
+export function refuseForeign({ asset, whole, device }: Target, seen: ReadonlySet<string>): void {
+  const foreign = [...seen].find(each => each.startsWith("foreign "));
+  if (foreign === undefined) return;
+  throw new CsiError(
+    "failed-precondition",
+    `"${asset}" (${whole}) is the name of another device, ${foreign.slice(8)}, not of ${device}; see namePrefix and nameSuffix`,
+  );
+}
+
+/** Throws "unavailable" for a target that lacks something, with the line in which its tool says why, if it does. */
+export function refuseLacking(target: Target, lacking: readonly string[], said: Output | undefined): void {
+  if (lacking.length === 0) return;
+  const all = `${said?.stderr ?? ""}\n${said?.stdout ?? ""}`.split("\n");
+  const line =
+    all.find(each => /error|not |cannot|could|invalid|refused|no such/i.test(each)) ?? said?.stderr.split("\n")[0];
+  throw new CsiError(
+    "unavailable",
+    `the target ${target.whole} lacks: ${lacking.join(", ")}; ${line?.slice(0, 300) || "see the targets of the host"}`,
+  );
+}
+
+/** The lines of a step that must have ended well. */
+export function linesOf(outputs: Outputs, step: string): ReadonlySet<string> {
+  const output = outputs.get(step);
+  if (output?.exitCode === 0) return new Set(output.stdout.split("\n").filter(line => line !== ""));
+  const failed = [...outputs.values()].find(each => each.exitCode !== 0);
+  throw new CsiError(
+    "unavailable",
+    `the target cannot be looked at: ${failed?.stderr.split("\n")[0] ?? "no answer"}; repeat the call`,
+  );
+}

@@ -1,0 +1,108 @@
+import { afterEach, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
+import type { FakeSpdk } from "../../fakes/spdk.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+const nqn = "nqn.2024-01.org.example:storage:a";
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+async function open(strategy: object = {}): Promise<{ rig: ZfsRig; spdk: FakeSpdk }> {
+  const rig = await zfsRig({ driver: "zfs-generic-nvmeof", spdk: true, strategy });
+  rigs.push(rig);
+  if (!rig.spdk) throw new Error("no SPDK");
+  return { rig, spdk: rig.spdk };
+}
+
+test("every attribute of a device and of a subsystem reaches SPDK as its own argument, and the configuration is saved", async () => {
+  const { rig, spdk } = await open({
+    bdev: { type: "aio", attributes: { block_size: 4096, readonly: "false" } },
+    subsystem: { attributes: { allow_any_host: 1, serial_number: "00012", max_namespaces: "8" } },
+    listeners: [
+      { trtype: "tcp", traddr: "10.0.0.5", trsvcid: 4420, adrfam: "ipv4" },
+      { trtype: "tcp", traddr: "10.0.1.5", trsvcid: "4420", adrfam: "ipv4" },
+    ],
+  });
+  const volume = await rig.open().create(volumeOf("a"), call);
+  expect(volume.context).toMatchObject({ nqn, nsid: "1", transports: "tcp://nas:4420,tcp://nas2:4420" });
+  expect(spdk.bdevs.get(nqn)).toMatchObject({ block_size: 4096, num_blocks: Number(gib) / 4096 });
+  expect(spdk.subsystems.get(nqn)).toMatchObject({
+    attributes: { nqn, allow_any_host: true, serial_number: "00012", max_namespaces: 8 },
+    namespaces: [{ nsid: 1, bdev_name: nqn }],
+    listen_addresses: [{ traddr: "10.0.0.5" }, { traddr: "10.0.1.5", trsvcid: "4420" }],
+  });
+  expect(readFileSync(join(rig.fake.folder, "spdk.json"), "utf8")).toContain(nqn);
+  await rig.open().delete("a", call);
+  expect(await rig.remains()).toEqual([]);
+  expect(readFileSync(join(rig.fake.folder, "spdk.json"), "utf8")).not.toContain(nqn);
+});
+
+test("SPDK is told that a volume grew, and asked whether it sees that", async () => {
+  const { rig, spdk } = await open();
+  await rig.open().create(volumeOf("a"), call);
+  await rig.open().expand?.expand("a", { required: 2n * gib, limit: undefined }, call);
+  expect(spdk.bdevs.get(nqn)?.num_blocks).toBe((2 * Number(gib)) / 512);
+  spdk.refused.add("bdev_aio_rescan");
+  const more = rig.open().expand?.expand("a", { required: 3n * gib, limit: undefined }, call);
+  expect(await codeOf(more ?? Promise.resolve())).toBe("unavailable");
+});
+
+test.each(["bdev_aio_create", "nvmf_subsystem_add_ns", "nvmf_subsystem_add_listener"])(
+  "a subsystem of which SPDK refuses %s is not reported as made, and is finished by the repeat",
+  async method => {
+    const { rig, spdk } = await open();
+    spdk.refused.add(method);
+    expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("unavailable");
+    expect(await codeOf(getVolume(rig.open(), "a"))).toBe("not-found");
+    spdk.refused.clear();
+    await rig.open().create(volumeOf("a"), call);
+    expect(spdk.subsystems.get(nqn)?.listen_addresses.length).toBe(1);
+  },
+);
+
+test("what SPDK forgot, because it started anew, is made again when the volume is asked for again", async () => {
+  const { rig, spdk } = await open();
+  await rig.open().create(volumeOf("a"), call);
+  spdk.bdevs.clear();
+  spdk.subsystems.clear();
+  await rig.open().create(volumeOf("a"), call);
+  expect(spdk.subsystems.get(nqn)?.namespaces).toEqual([{ nsid: 1, bdev_name: nqn }]);
+});
+
+test("a device of this name that is another file is neither taken over nor removed", async () => {
+  const { rig, spdk } = await open();
+  spdk.bdevs.set(nqn, { name: nqn, filename: "/dev/zvol/other/a", block_size: 512, num_blocks: 1 });
+  expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
+  await rig.open().delete("a", call);
+  expect(spdk.bdevs.get(nqn)?.filename).toBe("/dev/zvol/other/a");
+});
+
+test("while SPDK does not run, nothing is reported as made or gone", async () => {
+  const { rig, spdk } = await open();
+  await rig.open().create(volumeOf("a"), call);
+  await spdk.close();
+  expect(await codeOf(rig.open().create(volumeOf("b"), call))).toBe("unavailable");
+  expect(await codeOf(rig.open().delete("a", call))).toBe("unavailable");
+  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+});
+
+test("what is interrupted anywhere is finished by its repeat, and given up by a delete", async () => {
+  const { rig, spdk } = await open();
+  for (let step = 1; ; step++) {
+    const making = rig.dying(step, "after");
+    await making.driver.create(volumeOf("a"), call).catch(() => {});
+    await rig.open().create(volumeOf("a"), call);
+    expect([step, spdk.subsystems.get(nqn)?.namespaces.length]).toEqual([step, 1]);
+    const removing = rig.dying(step, "after");
+    await removing.driver.delete("a", call).catch(() => {});
+    await rig.open().delete("a", call);
+    expect([step, await rig.remains()]).toEqual([step, []]);
+    if (!making.dead() && !removing.dead()) break;
+  }
+});
