@@ -1,4 +1,3 @@
-import * as v from "valibot";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../../io/runner.ts";
 import type { Outputs, Step } from "../../io/script.ts";
@@ -78,15 +77,17 @@ export function rpcStep(
   return { ...aloneStep(name, "spdk", argv, { maxBytes: 4 << 20 }), stdin: JSON.stringify({ socket, calls, save }) };
 }
 
-const answersSchema = v.array(
-  v.union([v.object({ error: v.object({ message: v.string() }) }), v.object({ result: v.unknown() })]),
-);
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+const isAnswer = (value: unknown): value is RpcAnswer =>
+  isObject(value) && ("result" in value || (isObject(value["error"]) && typeof value["error"]["message"] === "string"));
 
 /** What the calls of a step came to. Throws "unavailable" when SPDK was not reached or did not say. */
 export function rpcAnswers(outputs: Outputs, name: string): readonly RpcAnswer[] {
   const output = outputs.get(name);
-  const parsed = output?.exitCode === 0 ? v.safeParse(answersSchema, parse(output.stdout)) : undefined;
-  if (parsed?.success) return parsed.output;
+  const answers = output?.exitCode === 0 ? parse(output.stdout) : undefined;
+  if (Array.isArray(answers) && answers.every(isAnswer)) return answers;
   const line = output?.stderr.trim().split("\n").at(-1) ?? "";
   throw new CsiError("unavailable", `SPDK cannot be asked: ${line.slice(0, 300) || "no answer"}; repeat the call`);
 }

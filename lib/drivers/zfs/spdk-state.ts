@@ -1,4 +1,3 @@
-import * as v from "valibot";
 import { CsiError } from "../../core/errors.ts";
 import type { RpcAnswer, RpcCall } from "./spdk-rpc.ts";
 import type { Target } from "./target-share.ts";
@@ -8,27 +7,12 @@ export interface Found {
   /** "device", "subsystem", "namespace"; "foreign" with a path for a device of this name that is another one. */
   readonly words: ReadonlySet<string>;
   /** Addresses that lead to it. */
-  readonly listeners: readonly Readonly<Record<string, string>>[];
+  readonly listeners: readonly Fields[];
   /** The size of the device in bytes; undefined when there is none. */
   readonly size: bigint | undefined;
 }
 
-const subsystems = v.array(
-  v.object({
-    namespaces: v.optional(v.array(v.object({ nsid: v.number(), bdev_name: v.optional(v.string(), "") })), []),
-    listen_addresses: v.optional(v.array(v.record(v.string(), v.string())), []),
-  }),
-);
-
-const devices = v.array(
-  v.object({
-    block_size: v.number(),
-    num_blocks: v.number(),
-    driver_specific: v.record(v.string(), v.unknown()),
-  }),
-);
-
-const file = v.object({ filename: v.string() });
+type Fields = Readonly<Record<string, unknown>>;
 
 /** The calls that ask for it. */
 export const lookCalls = ({ whole }: Target): readonly RpcCall[] => [
@@ -36,27 +20,26 @@ export const lookCalls = ({ whole }: Target): readonly RpcCall[] => [
   { method: "nvmf_get_subsystems", only: ["nqn", whole] },
 ];
 
-/** Throws "internal" for an answer that is not SPDK's. */
-function understood<S extends v.GenericSchema>(schema: S, value: unknown): v.InferOutput<S> {
-  const parsed = v.safeParse(schema, value);
-  if (parsed.success) return parsed.output;
-  throw new CsiError("internal", `SPDK answers in a form that csimux does not know: ${v.getDotPath(parsed.issues[0])}`);
+/** The objects in a list; nothing for what is absent. Throws "internal" for anything else. */
+function objects(value: unknown): readonly Fields[] {
+  const list = value ?? [];
+  if (Array.isArray(list) && list.every(each => typeof each === "object" && each !== null)) return list;
+  throw new CsiError("internal", "SPDK answers in a form that csimux does not know; see its version");
 }
 
-/** What they came to. */
+const result = (answer: RpcAnswer | undefined): unknown => (answer && "result" in answer ? answer.result : undefined);
+
+/** What they came to. Throws "internal" for answers that are not SPDK's. */
 export function foundOf({ whole, device }: Target, answers: readonly RpcAnswer[]): Found {
-  const [bdevs, subsystem] = answers.map(each => ("result" in each ? each.result : []));
-  const [own] = understood(devices, bdevs ?? []);
-  const [shown] = understood(subsystems, subsystem ?? []);
+  const [bdev] = objects(result(answers[0]));
+  const [subsystem] = objects(result(answers[1]));
   const words = new Set<string>();
-  const paths = Object.values(own?.driver_specific ?? {}).flatMap(each => {
-    const parsed = v.safeParse(file, each);
-    return parsed.success ? [parsed.output.filename] : [];
-  });
-  if (own) words.add(paths.includes(device) ? "device" : `foreign ${paths[0] ?? "of another kind"}`);
-  if (shown) words.add("subsystem");
-  for (const { nsid, bdev_name } of shown?.namespaces ?? [])
-    words.add(nsid === 1 && bdev_name === whole ? "namespace" : `foreign ${bdev_name}`);
-  const size = own && BigInt(own.block_size) * BigInt(own.num_blocks);
-  return { words, listeners: shown?.listen_addresses ?? [], size };
+  const kinds = Object.values((bdev?.["driver_specific"] ?? {}) as Fields);
+  const [path] = kinds.map(kind => (kind as Fields | null)?.["filename"]).filter(each => typeof each === "string");
+  if (bdev) words.add(path === device ? "device" : `foreign ${path ?? "of another kind"}`);
+  if (subsystem) words.add("subsystem");
+  for (const { nsid, bdev_name: name } of objects(subsystem?.["namespaces"]))
+    words.add(nsid === 1 && name === whole ? "namespace" : `foreign ${name}`);
+  const size = bdev && BigInt(Number(bdev["block_size"])) * BigInt(Number(bdev["num_blocks"]));
+  return { words, listeners: objects(subsystem?.["listen_addresses"]), size };
 }

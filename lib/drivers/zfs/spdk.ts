@@ -119,5 +119,5 @@ const messageOf = (answers: readonly RpcAnswer[]): string => {
 };
 
 /** SPDK shows names such as "TCP" in its own spelling. */
-const isAt = (there: Readonly<Record<string, string>>, wanted: Readonly<Record<string, string>>): boolean =>
-  Object.entries(wanted).every(([key, value]) => there[key]?.toLowerCase() === value.toLowerCase());
+const isAt = (there: Readonly<Record<string, unknown>>, wanted: Readonly<Record<string, string>>): boolean =>
+  Object.entries(wanted).every(([key, value]) => String(there[key]).toLowerCase() === value.toLowerCase());
