@@ -33,7 +33,7 @@ export const full: Scale = {
   silenceMs: 65_000,
 };
 
-/** The same in about half a minute; good for a look, not for a record. */
+/** The same in about a minute; good for a look, not for a record. */
 export const quick: Scale = {
   spawns: 5,
   idleMs: 500,
