@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { build } from "./build.ts";
 import { startDaemon } from "./daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
@@ -14,6 +15,8 @@ interface Variant {
   readonly parameters: Readonly<Record<string, string>>;
   /** As SanityRun.leave. */
   readonly leave?: string;
+  /** The name of a driver that was taken over and the connection that it stands for; the suite is run against that. */
+  readonly alias?: { readonly name: string; readonly connection: string };
   /** Starts what stands for a storage system, with its connection file. */
   begin?(sandbox: Sandbox): Promise<Storage>;
 }
@@ -23,6 +26,12 @@ const variants: readonly Variant[] = [
   { name: "topology by zone", kind: "zone", parameters: { connection: "one" } },
   { name: "topology by node", kind: "node", parameters: { connection: "two" } },
   { name: "a group of connections", kind: "group", parameters: { connection: "pool" } },
+  {
+    name: "the name of a driver that was taken over, ids without prefix",
+    kind: "off",
+    parameters: {},
+    alias: { name: "org.democratic-csi.one", connection: "one" },
+  },
   {
     name: "a Synology system, without nodes, which would need a kernel with iSCSI",
     kind: "off",
@@ -54,15 +63,17 @@ const oneFailure = (message: string): Tally => {
 async function runAgainstDaemon(
   program: string,
   command: string,
-  { parameters, leave }: Variant,
+  { parameters, leave, alias }: Variant,
   sandbox: Sandbox,
   storage: Storage | undefined,
 ): Promise<Tally> {
   const { env = {}, secrets } = storage ?? {};
-  const daemon = await startDaemon({ command: [command], sandbox, env });
+  const flags = alias ? ["--alias", `${alias.name}=${alias.connection}`] : [];
+  const daemon = await startDaemon({ command: [command], sandbox, env, flags });
   const suite = {
     program,
     ...sandbox,
+    ...(alias && { socket: join(sandbox.folder, `${alias.name}.sock`) }),
     parameters,
     ...(leave !== undefined && { leave }),
     ...(secrets && { secrets }),
