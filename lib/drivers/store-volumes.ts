@@ -109,12 +109,10 @@ export class StoreVolumes<A extends Asset> implements Subject {
   }
 
   async #remove(id: string, call: Call): Promise<void> {
-    if (this.#share.withdraw) {
-      const asset = await this.#store.find(id, call);
-      if (asset) await this.#store.refuseRemoval?.(asset, call);
-      if (asset) await this.#share.withdraw(asset, call);
-    }
-    await this.#store.destroy(id, call);
+    if (!this.#share.withdraw) return this.#store.destroy(id, call);
+    const asset = await (this.#store.findRemovable?.(id, call) ?? this.#store.find(id, call));
+    if (asset) await this.#share.withdraw(asset, call);
+    await this.#store.destroy(id, call, asset);
   }
 
   #alone<T>(id: string, work: () => Promise<T>): Promise<T> {

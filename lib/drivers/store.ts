@@ -39,10 +39,13 @@ export interface VolumeStore<A extends Asset> {
   note?(asset: A, notes: Notes, call: Call): Promise<A>;
   /** Keeps the last notes and marks the creation as complete, in one step. */
   finish(asset: A, notes: Notes, call: Call): Promise<A>;
-  /** Throws "failed-precondition" when the asset cannot be removed now, before anything of it is undone. */
-  refuseRemoval?(asset: A, call: Call): Promise<void>;
-  /** Removes what stands under the id, with what interrupted creations of it left. Success when there is nothing. */
-  destroy(id: string, call: Call): Promise<void>;
+  /** As `find`, of what is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
+  findRemovable?(id: string, call: Call): Promise<A | undefined>;
+  /**
+   * Removes what stands under the id, with what interrupted creations of it left. Success when there is nothing.
+   * `asset`: what findRemovable() has just answered.
+   */
+  destroy(id: string, call: Call, asset?: A): Promise<void>;
   /** The words of the storage, in ours. */
   explain(error: unknown): Meaning | undefined;
   /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */

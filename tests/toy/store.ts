@@ -68,7 +68,13 @@ export class ToyStore implements VolumeStore<Asset> {
     return this.#known(asset.id);
   }
 
-  async refuseRemoval({ id }: Asset): Promise<void> {
+  async findRemovable(id: string): Promise<Asset | undefined> {
+    const asset = this.#asset(id);
+    if (asset) this.#refuseRemoval(asset);
+    return asset;
+  }
+
+  #refuseRemoval({ id }: Asset): void {
     if (![...this.#storage.snapshots.values()].some(({ volumeId }) => volumeId === id)) return;
     throw new CsiError("failed-precondition", `volume "${id}" has snapshots; delete them first`);
   }
@@ -76,7 +82,7 @@ export class ToyStore implements VolumeStore<Asset> {
   async destroy(id: string): Promise<void> {
     const asset = this.#asset(id);
     if (!asset) return;
-    await this.refuseRemoval(asset);
+    this.#refuseRemoval(asset);
     // First of all: what is half-removed must never be taken for half-made.
     await this.#step(() => this.#storage.volumes.delete(id));
     await this.#step(() => this.#storage.begun.delete(id));

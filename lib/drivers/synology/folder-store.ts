@@ -68,7 +68,13 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
 
-  async refuseRemoval(asset: FolderAsset, call: Call): Promise<void> {
+  async findRemovable(id: string, call: Call): Promise<FolderAsset | undefined> {
+    const asset = await this.find(id, call);
+    if (asset) await this.#refuseRemoval(asset, call);
+    return asset;
+  }
+
+  async #refuseRemoval(asset: FolderAsset, call: Call): Promise<void> {
     const held = await snapshotsOf(this.#space, asset, call);
     if (held.length === 0) return;
     throw this.#space.error(
@@ -88,7 +94,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
         `the shared folder "${folder.name}" bears no mark of this connection, so it stays; delete it in DSM if it is yours`,
       );
     const asset = this.#space.asset(folder);
-    if (asset) await this.refuseRemoval(asset, call);
+    if (asset) await this.#refuseRemoval(asset, call);
     // What is half-removed must never be taken for half-made.
     if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
     await folders.delete(folder.name, call.signal);

@@ -68,7 +68,13 @@ export class LunStore implements VolumeStore<LunAsset> {
     return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
-  async refuseRemoval(asset: LunAsset, call: Call): Promise<void> {
+  async findRemovable(id: string, call: Call): Promise<LunAsset | undefined> {
+    const asset = await this.find(id, call);
+    if (asset) await this.#refuseRemoval(asset, call);
+    return asset;
+  }
+
+  async #refuseRemoval(asset: LunAsset, call: Call): Promise<void> {
     const held = (await this.#space.snapshots(asset.lun, call)).filter(each => this.#space.isCsi(each));
     if (held.length === 0) return;
     const [first] = held;
@@ -81,7 +87,7 @@ export class LunStore implements VolumeStore<LunAsset> {
   async destroy(id: string, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     const asset = await this.find(id, call);
-    if (asset) await this.refuseRemoval(asset, call);
+    if (asset) await this.#refuseRemoval(asset, call);
     await removeLuns(this.#space, id, call);
   }
 

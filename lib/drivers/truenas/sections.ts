@@ -1,8 +1,10 @@
 import * as v from "valibot";
 import { portals, somePortal, someTransport, transports } from "../../schema/connecting.ts";
 import {
+  type About,
   anything,
   consistent,
+  described,
   filled,
   flag,
   host,
@@ -100,17 +102,36 @@ export const smb = record(
   },
 );
 
+/** An object of the API by its id, or by a word that people see. */
+const choice = (about: About): v.GenericSchema<unknown, number | string> =>
+  described(
+    v.pipe(
+      v.union([v.number(), v.string()], "must be an id or a name"),
+      v.transform(value => (typeof value === "string" && /^[0-9]+$/.test(value) ? Number(value) : value)),
+      v.check(
+        value => (typeof value === "number" ? Number.isInteger(value) && value > 0 : value.trim() !== ""),
+        "must be an id of at least 1, or a name",
+      ),
+    ),
+    about,
+  );
+
 const authTypes = ["None", "CHAP", "CHAP Mutual", "NONE", "CHAP_MUTUAL", ""] as const;
 
 const targetGroup = consistent(
   record(
     {
-      targetGroupPortalGroup: whole(
-        { description: "id of the portal, as the API says it, not the number in the web interface", example: 1 },
-        1,
-      ),
+      targetGroupPortalGroup: choice({
+        description:
+          "the portal: its id, as the API says it and not the number in the web interface, or its comment, or an address that it listens on",
+        example: 1,
+      }),
       targetGroupInitiatorGroup: optional(
-        whole({ description: "id of the initiator group", absent: "any initiator may log in", example: 1 }, 1),
+        choice({
+          description: "the initiator group: its id, or its comment, or the name of an initiator in it",
+          absent: "any initiator may log in",
+          example: 1,
+        }),
       ),
       targetGroupAuthType: optional(
         oneOf(authTypes, { description: "how initiators prove themselves", example: "CHAP" }),
@@ -192,10 +213,38 @@ export const nvmeof = consistent(
     {
       ...transports,
       ...naming(/^[A-Za-z0-9._:-]*$/, 'must consist of letters, digits, ".", ":", "-" and "_"'),
-      ports: list(whole({ description: "id of an NVMe-oF port, as the API says it" }, 1), {
-        description: "ports, made beforehand, that volumes are reachable through",
-        example: [1],
-      }),
+      ports: optional(
+        list(choice({ description: "id of an NVMe-oF port, as the API says it, or its address" }), {
+          description: "ports, made beforehand, that volumes are reachable through",
+          absent: "those that listen where transport and transports say",
+          example: [1, "10.0.0.5:4420"],
+        }),
+        [],
+      ),
+      hosts: optional(
+        list(
+          record(
+            {
+              hostnqn: shaped(/^nqn\.[^\s,]{1,219}$/, "must be the name of a host, as in /etc/nvme/hostnqn", {
+                description: "name of the host",
+                example: "nqn.2014-08.org.nvmexpress:uuid:2cd3a8f6-4b1c-4b8e-9d7f-0a6d0c4bb101",
+              }),
+              dhchapKey: optional(
+                text({
+                  description: "DH-HMAC-CHAP key of the host; nodes give theirs as the secret dhchap-secret",
+                  secret: true,
+                }),
+              ),
+              dhchapCtrlKey: optional(
+                text({ description: "key with which TrueNAS proves itself to the host", secret: true }),
+              ),
+            },
+            { description: "a host that may connect" },
+          ),
+          { description: "the only hosts that may connect to volumes", absent: "any host may connect" },
+        ),
+        [],
+      ),
       subsystemTemplate: fields("subsystem"),
       namespaceTemplate: fields("namespace"),
     },
@@ -206,6 +255,11 @@ export const nvmeof = consistent(
   ),
   function* (value) {
     yield* someTransport(value);
-    if (value.ports.length === 0) yield [["ports"], "must name at least one port, or no node can reach a volume"];
+    const fabric = [value.transport, ...value.transports].some(each => each.startsWith("fc://"));
+    if (value.ports.length === 0 && fabric)
+      yield [["ports"], "must name the ports, because an address fc:// names none"];
+    for (const [at, host] of value.hosts.entries())
+      if (host.dhchapCtrlKey && !host.dhchapKey)
+        yield [["hosts", at, "dhchapKey"], "the other direction needs a key of the host, too"];
   },
 );

@@ -42,6 +42,12 @@ export const isSnapshotName = (text: string): boolean => snapshotShape.test(text
 export const isTemporary = (snapshotName: string): boolean =>
   snapshotName.startsWith(forVolume) || snapshotName.startsWith(forSnapshot);
 
+/** What a deleted snapshot is called that a volume still hangs on, where ZFS' own mark for it cannot be read. */
+export const discardedName = (guid: string): string => `${ours}deleted-${guid}`;
+
+/** Whether a snapshot is a deleted one that only waits for the volumes made from it. */
+export const isDiscarded = (name: string): boolean => name.includes(`@${ours}deleted-`);
+
 /** Ids of a connection and the names of datasets that belong to them. */
 export class Names {
   readonly #parent: string;

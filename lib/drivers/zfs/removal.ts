@@ -32,46 +32,63 @@ function obstacle({ entry, below }: Doomed): { readonly why: string; readonly pa
   return { why: `${entry.name} is the origin of ${clones}; delete those first`, passing: true };
 }
 
-/** Throws "failed-precondition" when the volume cannot be removed, before anything of it is undone. */
-export async function refuseRemoval(space: Space, id: string, call: Call): Promise<void> {
-  const { doomed } = await look(space, id, call);
+/** What is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
+export async function removable(space: Space, id: string, call: Call): Promise<Entry | undefined> {
+  if (!isVolumeId(id)) return undefined;
+  const doomed = await look(space, id, call);
   const found = doomed && obstacle(doomed);
   if (found && !(found.passing && space.settings.dependents === "tombstone"))
     throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+  return doomed?.entry;
 }
 
-/** Removes a volume, with what interrupted creations of it left. Success when there is nothing. */
-export async function removeVolume(space: Space, id: string, call: Call): Promise<void> {
+/** Removes a volume, with what interrupted creations of it left. Success when there is nothing. `seen`: what removable() said. */
+export async function removeVolume(space: Space, id: string, call: Call, seen?: Entry): Promise<void> {
   if (!isVolumeId(id)) return;
-  const { doomed, staging } = await look(space, id, call);
+  if (!seen || !(await removedAlone(space, seen, call))) await removeWhole(space, id, call);
+  await reap(space, call);
+}
+
+/** Most volumes have nothing below them and no copy under way; ZFS itself refuses where that is not so, or no longer. */
+async function removedAlone(space: Space, entry: Entry, call: Call): Promise<boolean> {
+  if (shownValue(entry, property.sourceKind) !== undefined) return false;
+  try {
+    await destroyed(space, entry, {}, call);
+    return true;
+  } catch (error) {
+    if (error instanceof ZfsError && error.failure !== "busy") return false;
+    throw error;
+  }
+}
+
+async function removeWhole(space: Space, id: string, call: Call): Promise<void> {
+  const [doomed, staging] = await Promise.all([look(space, id, call), isBeingMade(space, id, call)]);
   if (doomed) {
     const found = obstacle(doomed);
-    if (!found) await destroyed(space, doomed, call);
+    if (!found) await destroyed(space, doomed.entry, { recursive: true }, call);
     else if (found.passing && space.settings.dependents === "tombstone") await setAside(space, id, doomed.entry, call);
     else throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
   }
   if (staging) await space.zfs.destroy(space.names.staging(id), { recursive: true }, call.signal);
-  await reap(space, call);
 }
 
-/** Reads a volume with what lies below it, and whether a copy of its name is under way. */
-async function look(space: Space, id: string, call: Call): Promise<{ doomed: Doomed | undefined; staging: boolean }> {
+/** Whether a copy that was to become the volume is there. */
+async function isBeingMade({ zfs, names }: Space, id: string, call: Call): Promise<boolean> {
+  const staging = names.staging(id);
+  return (await zfs.read({ names: [names.pool, staging], properties: ["type"] }, call.signal)).has(staging);
+}
+
+/** Reads a volume with what lies below it. */
+async function look(space: Space, id: string, call: Call): Promise<Doomed | undefined> {
   const { names, zfs, settings } = space;
   const dataset = names.dataset(id);
   const seen = assetLook(settings, names, id);
-  const all = await zfs.family(
-    dataset,
-    {
-      names: [...seen.names, names.staging(id)],
-      properties: [...new Set([...seen.properties, ...belowProperties])],
-    },
-    call.signal,
-  );
+  const properties = [...new Set([...seen.properties, ...belowProperties])];
+  const all = await zfs.family(dataset, { names: seen.names, properties }, call.signal);
   const entry = all.get(dataset);
-  const staging = all.has(names.staging(id));
-  if (!entry) return { doomed: undefined, staging };
+  if (!entry) return undefined;
   if (ownValue(entry, property.managed) === "true" || ownValue(entry, property.tombstone) === id)
-    return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, staging };
+    return { entry, below: belowOf(dataset, [...all.values()]) };
   throw space.error(
     "failed-precondition",
     `the dataset ${dataset} is no volume of csimux (${property.managed} is not "true" on it); it is left as it is`,
@@ -82,12 +99,12 @@ const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
   all.filter(({ name }) => name.startsWith(`${dataset}@`) || name.startsWith(`${dataset}/`));
 
 /** A snapshot that was made for this clone goes with it: it is marked first, so that no interruption leaves it behind. */
-async function destroyed(space: Space, { entry }: Pick<Doomed, "entry">, call: Call): Promise<void> {
+async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Call): Promise<void> {
   const { zfs, settings } = space;
   const mountpoint = shownValue(entry, "mountpoint");
   const exports = settings.protocol === "nfs" && shownValue(entry, "mounted") === "yes" && mountpoint;
   const how: Destruction = {
-    recursive: true,
+    ...kind,
     ...(exports && { exported: { mountpoint: exports, sharenfs: ownValue(entry, "sharenfs") } }),
   };
   const origin = shownValue(entry, "origin");
@@ -137,7 +154,7 @@ export async function reap(space: Space, call: Call): Promise<void> {
     for (const entry of all.filter(({ name }) => names.isTombstone(name))) {
       const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
       if (obstacle({ entry, below: belowOf(entry.name, [...all.values()]) })) continue;
-      await destroyed(space, { entry }, call);
+      await destroyed(space, entry, { recursive: true }, call);
       found = true;
     }
   }

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import type { Source } from "../driver.ts";
 import { assetOf, assetProperties, bytesOf, ownValue, shownValue } from "./asset.ts";
-import { isVolumeId, snapshotId } from "./names.ts";
+import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
 import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
 import type { Entries, Entry, Look } from "./zfs.ts";
@@ -36,7 +36,8 @@ export const isSnapshot = (entry: Entry | undefined): entry is Entry =>
   entry !== undefined &&
   ownValue(entry, property.snapshotName) !== undefined &&
   ownValue(entry, property.managed) === "true" &&
-  shownValue(entry, "defer_destroy") !== "on";
+  shownValue(entry, "defer_destroy") !== "on" &&
+  !isDiscarded(entry.name);
 
 /** Volumes that were deleted while something needs them still: the datasets by the ids that they had. */
 export async function tombstones(space: Space, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {

@@ -8,7 +8,7 @@ import { DatasetGroupSnapshots } from "./group-snapshots.ts";
 import { makeEmpty, makeFrom } from "./making.ts";
 import { changes } from "./mutable.ts";
 import { isVolumeId } from "./names.ts";
-import { refuseRemoval, removeVolume } from "./removal.ts";
+import { removable, removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
 import type { Space } from "./space.ts";
 import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
@@ -80,12 +80,14 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return { ...asset, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
-  async refuseRemoval(asset: ZfsAsset, call: Call): Promise<void> {
-    await refuseRemoval(this.#space, asset.id, call);
+  async findRemovable(id: string, call: Call): Promise<ZfsAsset | undefined> {
+    const entry = await removable(this.#space, id, call);
+    const asset = assetOf(id, entry, this.#space.settings);
+    return asset && { ...asset, removable: entry };
   }
 
-  async destroy(id: string, call: Call): Promise<void> {
-    await removeVolume(this.#space, id, call);
+  async destroy(id: string, call: Call, asset?: ZfsAsset): Promise<void> {
+    await removeVolume(this.#space, id, call, asset?.removable);
   }
 
   explain(error: unknown): Meaning | undefined {

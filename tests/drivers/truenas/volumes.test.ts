@@ -8,6 +8,9 @@ import { type Opening, openOn, parent, remainsOf, type Way } from "./rig.ts";
 
 const call = callWith();
 
+/** For tests of many volumes, on a machine that others use, too. */
+const patienceMs = 120_000;
+
 async function on(
   options: DoubleOptions,
   way: Way,
@@ -72,6 +75,7 @@ describe.each(versions)("on TrueNAS %s", version => {
         }
       }
     },
+    patienceMs,
   );
 
   test.each(waysOf(version))(

@@ -18,11 +18,13 @@ export interface Core {
   /** How long each request takes, in milliseconds. */
   readonly latencyMs: number;
   record(protocol: "rpc" | "rest", method: string, params: unknown): void;
+  /** What a method answered without an error. */
+  recordAnswer(method: string, result: unknown): void;
 }
 
 /** Runs a method for a session. A job's method answers the job itself. Throws CallError or Invalid. */
 export function invoked(
-  { nas, accounts, jobs }: Core,
+  { nas, accounts, jobs, recordAnswer }: Core,
   session: Session | undefined,
   name: string,
   params: readonly unknown[],
@@ -30,8 +32,13 @@ export function invoked(
   const method = methodOf(nas.number, name);
   if (!method) throw new CallError("ENOMETHOD", `Method ${name} not found`);
   accounts.allow(session, method.role);
-  if (!method.job) return { result: method.run(nas, params), job: undefined };
-  return { result: undefined, job: jobs.begin(name, params, () => method.run(nas, params)) };
+  const run = () => {
+    const result = method.run(nas, params);
+    recordAnswer(name, result);
+    return result;
+  };
+  if (!method.job) return { result: run(), job: undefined };
+  return { result: undefined, job: jobs.begin(name, params, run) };
 }
 
 export const knows = ({ nas }: Core, name: string): boolean => methodOf(nas.number, name) !== undefined;

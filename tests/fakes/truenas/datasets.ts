@@ -240,7 +240,7 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
   const { name, type } = dataset;
   const limited = nas.number >= 2510 && !extra["properties"];
   const hidden = new Set(
-    limited ? ["referenced", "logicalreferenced", "logicalused", "createtxg", "guid", "written"] : [],
+    limited ? ["referenced", "logicalreferenced", "logicalused", "createtxg", "guid", "written", "type"] : ["type"],
   );
   const wanted = (extra["properties"] ?? propertiesOf(type).filter(key => !hidden.has(key))) as readonly string[];
   const native = wanted.map(key => {

@@ -27,7 +27,7 @@ export interface DoubleOptions {
   /** Requests without a login that one address may send within a minute, for each method; no limit when absent. */
   readonly loginLimit?: number;
   readonly latencyMs?: number;
-  /** A file that gets one line of JSON for each request. */
+  /** A file that gets one line of JSON for each request, and one for what was answered. */
   readonly record?: string | undefined;
 }
 
@@ -116,12 +116,18 @@ export class Double {
     const { accounts, jobs, faults, latencyMs } = this;
     const record: Core["record"] = (protocol, method, params) =>
       this.#record({ version: nas.version, protocol, method, params });
-    return { nas, accounts, jobs, faults, latencyMs, record };
+    const recordAnswer: Core["recordAnswer"] = (method, result) =>
+      this.#write({ version: nas.version, method, result });
+    return { nas, accounts, jobs, faults, latencyMs, record, recordAnswer };
   }
 
   #record(request: Recorded): void {
     this.requests.push(request);
-    if (this.#options.record) appendFileSync(this.#options.record, `${JSON.stringify(request)}\n`);
+    this.#write(request);
+  }
+
+  #write(line: object): void {
+    if (this.#options.record) appendFileSync(this.#options.record, `${JSON.stringify(line)}\n`);
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { CallError, Invalid } from "./failure.ts";
 import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { rowOf } from "./sharing.ts";
-import { inserted, type Nas, type Row, removed } from "./state.ts";
+import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
 
 /** iscsi.*. */
 
@@ -102,6 +102,8 @@ export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
     naa: `0x6589cfc000000${nas.state.txg}`,
     vendor: "TrueNAS",
     locked: false,
+    filesize: fields.filesize ?? "0",
+    ...placeOf(nas, String(disk).replace(/^zvol\//, "")),
   });
   return row;
 }

@@ -64,6 +64,7 @@ const storage: Methods = {
   "zfs.resource.snapshot.create": { run: snapshots.createResource, role: "SNAPSHOT_WRITE", since: 2600 },
   "zfs.resource.snapshot.query": { run: snapshots.queryResource, role: "SNAPSHOT_READ", since: 2600 },
   "zfs.resource.snapshot.destroy": { run: snapshots.destroyResource, role: "SNAPSHOT_DELETE", since: 2600 },
+  "zfs.resource.snapshot.rename": { run: snapshots.renameResource, role: "SNAPSHOT_WRITE", since: 2600 },
   "zfs.resource.snapshot.clone": { run: snapshots.cloneResource, role: "SNAPSHOT_WRITE", since: 2600 },
   "replication.run_onetime": { run: runOnetime, role: "REPLICATION_TASK_WRITE", job: true },
   "filesystem.setperm": { run: filesystem.setperm, role: "FILESYSTEM_ATTRS_WRITE", job: true },

@@ -1,10 +1,11 @@
+import { randomUUID } from "node:crypto";
 import * as v from "valibot";
 import { CallError, Invalid } from "./failure.ts";
 import { checkZvol } from "./iscsi.ts";
 import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { rowOf } from "./sharing.ts";
-import { inserted, type Nas, type Row, removed, type TableName } from "./state.ts";
+import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
 /** nvmet.*, from 25.10 on. */
 
@@ -75,7 +76,10 @@ export function createNamespace(nas: Nas, [data]: readonly unknown[]): unknown {
   const taken = nvmetNamespace.filter(each => each["subsys_id"] === subsys.id).map(each => Number(each["nsid"]));
   let free = 1;
   while (taken.includes(free)) free++;
-  return shownNamespace(nas, inserted(nas, "nvmetNamespace", { ...fields, nsid: fields.nsid ?? free, locked: false }));
+  const device = { device_uuid: randomUUID(), device_nguid: randomUUID() };
+  const place = placeOf(nas, fields.device_path.replace(/^zvol\//, ""));
+  const row = { ...fields, ...device, ...place, nsid: fields.nsid ?? free, locked: false };
+  return shownNamespace(nas, inserted(nas, "nvmetNamespace", row));
 }
 
 /** Entries show the objects that they join, not only their ids. */

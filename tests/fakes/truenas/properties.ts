@@ -122,7 +122,7 @@ function parsedOf(key: string, raw: string): unknown {
 }
 
 /** A property as `pool.dataset.query` and the snapshot queries show it. */
-export function shown(key: string, raw: string, source: string, from?: string): object {
+export function shown(key: string, raw: string, source: string, from?: string): Readonly<Record<string, unknown>> {
   const value = zeroIsNull.has(key) && raw === "0" ? null : numbers.test(key) ? raw : raw.toUpperCase();
   const plain = key === "origin" || key === "mountpoint" || key.includes(":");
   return { parsed: parsedOf(key, raw), rawvalue: raw, value: plain ? raw : value, source, source_info: from ?? null };

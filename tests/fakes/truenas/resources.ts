@@ -50,7 +50,7 @@ function resource(nas: Nas, dataset: Dataset, wanted: readonly string[] | null, 
     type,
     createtxg,
     guid: Number(guid),
-    properties: wanted === null ? null : Object.fromEntries(properties),
+    properties: wanted === null && nas.number >= 2600 ? null : Object.fromEntries(properties),
     user_properties: user ? Object.fromEntries(owned) : null,
     children: null,
   };

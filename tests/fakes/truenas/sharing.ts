@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { Invalid, type Triple } from "./failure.ts";
 import { flag, maybe, modelled, or, text, texts } from "./models.ts";
 import { type QueryOptions, queried } from "./query.ts";
-import { inserted, type Nas, type Row, removed, type TableName } from "./state.ts";
+import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
 /** sharing.nfs.* and sharing.smb.*. */
 
@@ -62,7 +62,7 @@ export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
   if (fields.maproot_group && !fields.maproot_user)
     throw new Invalid(["sharingnfs_create.maproot_user", "This field is required when map group is specified", 22]);
   refuse(nas, "nfs", nfsConflict(path, fields));
-  const more = nas.number >= 2600 ? { dataset: path.slice("/mnt/".length), relative_path: "", tier: null } : {};
+  const more = nas.number >= 2600 ? { ...placeOf(nas, path.slice("/mnt/".length)), tier: null } : {};
   return inserted(nas, "nfs", { ...fields, locked: false, ...more });
 }
 
@@ -164,7 +164,7 @@ export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {
       ? ["sharingsmb_create.name", "Share with this name already exists.", 17]
       : undefined,
   );
-  return inserted(nas, "smb", { ...fields, locked: false });
+  return inserted(nas, "smb", { ...fields, locked: false, ...placeOf(nas, path.slice("/mnt/".length)) });
 }
 
 /** `…query` of a table. */

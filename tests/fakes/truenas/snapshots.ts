@@ -54,6 +54,9 @@ function rawOf(nas: Nas, snapshot: Snapshot): Readonly<Record<string, string>> {
   };
 }
 
+/** What 26 does not tell of snapshots, whether asked for or not. */
+const hidden26 = new Set(["clones", "defer_destroy", "userrefs"]);
+
 /** A snapshot's own user properties over those of its dataset (zfsprops(7)). */
 const userOf = (nas: Nas, snapshot: Snapshot): Readonly<Record<string, string>> => {
   const inherited = Object.entries(userProperties(nas, existing(nas, snapshot.dataset)));
@@ -62,10 +65,15 @@ const userOf = (nas: Nas, snapshot: Snapshot): Readonly<Record<string, string>> 
 
 function entry(nas: Nas, snapshot: Snapshot, extra: Readonly<Record<string, unknown>> = {}): Record<string, unknown> {
   const withUser = nas.number < 2600 || extra["retention"] === true;
-  const native = Object.entries(rawOf(nas, snapshot)).map(([key, raw]) => [key, shown(key, raw, "NONE")]);
+  const plain = (key: string, raw: string, source: string) => {
+    const { source_info: _, ...shape } = shown(key, raw, source);
+    return shape;
+  };
+  const told = Object.entries(rawOf(nas, snapshot)).filter(([key]) => nas.number < 2600 || !hidden26.has(key));
+  const native = told.map(([key, raw]) => [key, plain(key, raw, "NONE")]);
   const user = Object.entries(withUser ? userOf(nas, snapshot) : {}).map(([key, value]) => [
     key,
-    shown(key, value, userSource(nas, key in snapshot.user)),
+    plain(key, value, userSource(nas, key in snapshot.user)),
   ]);
   const id = nameOf(snapshot);
   return {
@@ -237,7 +245,7 @@ const resourceQuery = v.strictObject({
 
 function resource(nas: Nas, snapshot: Snapshot, wanted: readonly string[] | null, user: boolean): object {
   const raw = rawOf(nas, snapshot);
-  const keys = (wanted ?? []).filter(key => key in raw);
+  const keys = (wanted ?? []).filter(key => key in raw && !hidden26.has(key));
   const properties = keys.map(key => [key, { raw: raw[key], value: raw[key], source: null }]);
   return {
     name: nameOf(snapshot),
@@ -284,6 +292,26 @@ export function destroyResource(nas: Nas, [data]: readonly unknown[]): unknown {
   if (all_snapshots) for (const each of snapshotsOf(nas, path)) delete nas.state.snapshots[nameOf(each)];
   else if (!nas.state.snapshots[path]) throw new Invalid([method, `'${path}' not found`, 2]);
   else destroySnapshot(nas, path, defer, method);
+  return null;
+}
+
+const resourceRename = v.strictObject({
+  current_name: v.string(),
+  new_name: v.string(),
+  recursive: or(flag, false),
+});
+
+/** zfs.resource.snapshot.rename; what was cloned from it knows it by its new name. */
+export function renameResource(nas: Nas, [data]: readonly unknown[]): unknown {
+  const { current_name, new_name } = modelled(resourceRename, data, "data");
+  const method = "zfs.resource.snapshot.rename";
+  const snapshot = nas.state.snapshots[current_name];
+  if (!snapshot) throw new Invalid([method, `'${current_name}' not found`, 2]);
+  if (nas.state.snapshots[new_name]) throw new Invalid([method, `'${new_name}' already exists`, 17]);
+  for (const clone of clonesOf(nas, current_name)) clone.origin = new_name;
+  delete nas.state.snapshots[current_name];
+  snapshot.name = new_name.slice(new_name.indexOf("@") + 1);
+  nas.state.snapshots[new_name] = snapshot;
   return null;
 }
 

@@ -127,6 +127,10 @@ export function freshState(): State {
   };
 }
 
+/** From 26 on what shares a dataset tells which one, and where in it. */
+export const placeOf = ({ number }: Nas, dataset: string): object =>
+  number >= 2600 ? { dataset, relative_path: "" } : {};
+
 /** The next transaction group; creation order is told by it. */
 export const nextTxg = (nas: Nas): number => ++nas.state.txg;
 

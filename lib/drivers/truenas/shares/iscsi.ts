@@ -6,28 +6,30 @@ import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
 import { ApiError, errnos } from "../api-error.ts";
 import { explainApi } from "../meaning.ts";
+import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
 import {
   assetName,
   checkService,
-  dropped,
-  ensured,
   kept,
   type Naming,
   nameNote,
   noted,
   noteKeys,
   type Row,
-  rows,
   type Shareable,
   type Site,
+  type Standing,
+  type Table,
+  tableOf,
   taken,
   templateValues,
+  unique,
 } from "./share.ts";
 
 /** One way to the targets. */
 export interface TargetGroup {
-  readonly targetGroupPortalGroup: number;
-  readonly targetGroupInitiatorGroup?: number | undefined;
+  readonly targetGroupPortalGroup: Choice;
+  readonly targetGroupInitiatorGroup?: Choice | undefined;
   readonly targetGroupAuthType: string;
   readonly targetGroupAuthGroup?: number | undefined;
 }
@@ -79,12 +81,12 @@ export class IscsiShare implements Share<Shareable> {
   ): Promise<Notes> {
     const name = asset.notes[nameNote.iscsi] ?? assetName(asset, spec.parameters, this.#settings, rule);
     await kept(asset, { [nameNote.iscsi]: name }, keep);
-    const extent = await this.#extent(asset, name, spec, call);
-    const target = await this.#target(name, extent, call);
-    const link = await this.#link(target, extent, call);
-    const ids = [target, extent, link].map(({ id }) => String(id));
+    const [extent, basename] = await Promise.all([this.#extent(asset, name, spec, call), this.#basename(call)]);
+    const target = await this.#target(name, extent.row, call);
+    const link = await this.#link(target, extent.row, call);
+    const ids = [target, extent.row, link].map(({ id }) => String(id));
     const notes = Object.fromEntries(ids.map((id, at) => [noteKeys.iscsi[at] ?? "", id]));
-    return { ...notes, ...(await this.#fresh(name, Number(link["lunid"] ?? lun), call)), ...this.context(asset) };
+    return { ...notes, ...this.#fresh(name, basename, Number(link["lunid"] ?? lun)), ...this.context(asset) };
   }
 
   context(asset: Shareable) {
@@ -97,44 +99,54 @@ export class IscsiShare implements Share<Shareable> {
 
   /** As Share.withdraw: by the disk, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
   async withdraw(asset: Shareable, call: Call): Promise<void> {
-    const { api } = this.#site;
-    const extents = await rows(api, "iscsi.extent", [["disk", "=", deviceOf(asset)]], call);
     const name = asset.notes[nameNote.iscsi];
-    if (name !== undefined) await this.#withdrawTarget(name, extents, call);
-    for (const { id } of extents) await busyAware(() => dropped(api, "iscsi.extent.delete", [id], call));
+    const extents = tableOf(this.#site, "iscsi.extent", call);
+    const targets = tableOf(this.#site, "iscsi.target", call);
+    const [own, [target]] = await Promise.all([
+      extents.find(["disk", "=", deviceOf(asset)]),
+      name === undefined ? [] : targets.find(["name", "=", name]),
+    ]);
+    if (target) await this.#withdrawTarget(target, own, targets, call);
+    for (const { id } of own) await busyAware(() => extents.drop(id));
   }
 
-  check(call: Call): Promise<void> {
-    return this.#check(call);
-  }
-
-  async #check(call: Call): Promise<void> {
+  async check(call: Call): Promise<void> {
     await checkService(this.#site, "iscsitarget", call);
-    const portals = await rows(this.#site.api, "iscsi.portal", [], call);
-    for (const { targetGroupPortalGroup: id } of this.#settings.targetGroups) {
-      if (portals.some(portal => portal.id === id)) continue;
-      const known = portals.map(portal => `${portal.id} (${String(portal["comment"])})`).join(", ");
-      throw new CsiError(
-        "failed-precondition",
-        `connection "${this.#site.connection}": there is no iSCSI portal with id ${id}; there are: ${known || "none"}`,
-      );
-    }
+    const { targetGroups } = this.#settings;
+    const portals = await this.#portals(call);
+    for (const { targetGroupPortalGroup: choice } of targetGroups) chosen(this.#site, portals, choice);
+    const initiators = targetGroups.flatMap(group => group.targetGroupInitiatorGroup ?? []);
+    if (initiators.length === 0) return;
+    const known = await this.#initiators(call);
+    for (const choice of initiators) chosen(this.#site, known, choice);
   }
 
-  async #extent(asset: Shareable, name: string, spec: VolumeSpec, call: Call): Promise<Row> {
-    const { api } = this.#site;
-    const disk = deviceOf(asset);
-    const find = async () => {
-      const own = (await rows(api, "iscsi.extent", [["disk", "=", disk]], call))[0];
-      if (own) return own;
-      const other = (await rows(api, "iscsi.extent", [["name", "=", name]], call))[0];
-      if (other) throw taken(this.#site, `the iSCSI extent "${name}"`, String(other["disk"] ?? other["path"]));
-      return undefined;
+  /** Portals are known by their comment, and by the addresses that they listen on, with or without the port. */
+  async #portals(call: Call): Promise<Choices> {
+    const wordsOf = (row: Row): readonly string[] => {
+      const listens = row["listen"] as readonly { readonly ip: string; readonly port?: number }[];
+      const places = listens.flatMap(({ ip, port = 3260 }) => [ip, `${ip.includes(":") ? `[${ip}]` : ip}:${port}`]);
+      return [String(row["comment"]), ...places].filter(word => word !== "");
     };
-    return ensured(
-      find,
-      async () => (await api.call("iscsi.extent.create", [this.#extentRequest(asset, name, spec)], call.signal)) as Row,
-    );
+    return { kind: "iSCSI portal", rows: await tableOf(this.#site, "iscsi.portal", call).find(), wordsOf };
+  }
+
+  /** Groups of initiators are known by their comment, and by the names of those in them. */
+  async #initiators(call: Call): Promise<Choices> {
+    const wordsOf = (row: Row): readonly string[] =>
+      [String(row["comment"]), ...(row["initiators"] as readonly string[])].filter(word => word !== "");
+    const rows = await tableOf(this.#site, "iscsi.initiator", call).find();
+    return { kind: "iSCSI initiator group", rows, wordsOf };
+  }
+
+  async #extent(asset: Shareable, name: string, spec: VolumeSpec, call: Call): Promise<Standing> {
+    const extents = tableOf(this.#site, "iscsi.extent", call);
+    const find = async () => (await extents.find(["disk", "=", deviceOf(asset)]))[0];
+    const clash = async () => {
+      const other = (await extents.find(["name", "=", name]))[0];
+      if (other) throw taken(this.#site, `the iSCSI extent "${name}"`, String(other["disk"] ?? other["path"]));
+    };
+    return unique(() => extents.make(this.#extentRequest(asset, name, spec)), find, clash);
   }
 
   #extentRequest(asset: Shareable, name: string, { parameters }: VolumeSpec): object {
@@ -157,47 +169,52 @@ export class IscsiShare implements Share<Shareable> {
 
   /** A target of the name that holds another volume's extent is somebody else's. */
   async #target(name: string, extent: Row, call: Call): Promise<Row> {
-    const { api } = this.#site;
-    const find = async () => (await rows(api, "iscsi.target", [["name", "=", name]], call))[0];
-    const groups = this.#groups();
+    const targets = tableOf(this.#site, "iscsi.target", call);
+    const groups = await this.#groups(call);
     // An empty alias clashes with every other empty one.
-    const request = { name, alias: null, mode: "ISCSI", groups };
-    const target = await ensured(
-      find,
-      async () => (await api.call("iscsi.target.create", [request], call.signal)) as Row,
-    );
-    const links = await rows(api, "iscsi.targetextent", [["target", "=", target.id]], call);
+    const make = () => targets.make({ name, alias: null, mode: "ISCSI", groups });
+    const { row, fresh } = await unique(make, async () => (await targets.find(["name", "=", name]))[0]);
+    if (fresh) return row;
+    const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", row.id]);
     if (links.some(link => link["extent"] !== extent.id))
       throw taken(this.#site, `the iSCSI target "${name}"`, "another extent");
-    if ((target["groups"] as readonly unknown[]).length === groups.length) return target;
-    return (await api.call("iscsi.target.update", [target.id, { groups }], call.signal)) as Row;
+    if ((row["groups"] as readonly unknown[]).length === groups.length) return row;
+    return (await this.#site.api.call("iscsi.target.update", [row.id, { groups }], call.signal)) as Row;
   }
 
-  #groups(): readonly object[] {
-    return this.#settings.targetGroups.map(group => ({
-      portal: group.targetGroupPortalGroup,
-      initiator: group.targetGroupInitiatorGroup ?? null,
+  async #groups(call: Call): Promise<readonly object[]> {
+    const { targetGroups } = this.#settings;
+    const initiators = targetGroups.flatMap(group => group.targetGroupInitiatorGroup ?? []);
+    const [portalIds, initiatorIds] = await Promise.all([
+      idsOf(
+        this.#site,
+        targetGroups.map(group => group.targetGroupPortalGroup),
+        () => this.#portals(call),
+      ),
+      idsOf(this.#site, initiators, () => this.#initiators(call)),
+    ]);
+    const idOf = new Map(initiators.map((choice, at) => [choice, initiatorIds[at]]));
+    return targetGroups.map((group, at) => ({
+      portal: portalIds[at],
+      initiator: idOf.get(group.targetGroupInitiatorGroup ?? "") ?? null,
       authmethod: group.targetGroupAuthType === "" ? "NONE" : group.targetGroupAuthType.toUpperCase().replace(" ", "_"),
       auth: group.targetGroupAuthGroup ? group.targetGroupAuthGroup : null,
     }));
   }
 
   async #link(target: Row, extent: Row, call: Call): Promise<Row> {
-    const { api } = this.#site;
-    const filters = [
-      ["target", "=", target.id],
-      ["extent", "=", extent.id],
-    ];
-    const find = async () => (await rows(api, "iscsi.targetextent", filters, call))[0];
-    const request = { target: target.id, extent: extent.id, lunid: lun };
-    return ensured(find, async () => (await api.call("iscsi.targetextent.create", [request], call.signal)) as Row);
+    const links = tableOf(this.#site, "iscsi.targetextent", call);
+    const find = async () => (await links.find(["target", "=", target.id], ["extent", "=", extent.id]))[0];
+    return (await unique(() => links.make({ target: target.id, extent: extent.id, lunid: lun }), find)).row;
   }
 
-  async #fresh(name: string, lunid: number, call: Call) {
+  async #basename(call: Call): Promise<string> {
+    const { basename } = (await this.#site.api.call("iscsi.global.config", [], call.signal)) as { basename: string };
+    return basename;
+  }
+
+  #fresh(name: string, basename: string, lunid: number) {
     const { targetPortal, targetPortals } = this.#settings;
-    const { basename } = (await this.#site.api.call("iscsi.global.config", [], call.signal)) as {
-      readonly basename: string;
-    };
     return {
       portal: targetPortal,
       portals: targetPortals.join(","),
@@ -208,13 +225,10 @@ export class IscsiShare implements Share<Shareable> {
   }
 
   /** Only a target that holds nothing but this volume's extent, or nothing, is this volume's. */
-  async #withdrawTarget(name: string, extents: readonly Row[], call: Call): Promise<void> {
-    const { api } = this.#site;
-    const target = (await rows(api, "iscsi.target", [["name", "=", name]], call))[0];
-    if (!target) return;
-    const links = await rows(api, "iscsi.targetextent", [["target", "=", target.id]], call);
+  async #withdrawTarget(target: Row, extents: readonly Row[], targets: Table, call: Call): Promise<void> {
+    const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", target.id]);
     if (links.some(link => !extents.some(({ id }) => id === link["extent"]))) return;
-    await busyAware(() => dropped(api, "iscsi.target.delete", [target.id], call));
+    await busyAware(() => targets.drop(target.id));
   }
 }
 

@@ -6,14 +6,13 @@ import { rendered } from "../../template.ts";
 import { explainApi } from "../meaning.ts";
 import {
   checkService,
-  dropped,
   ensured,
   noted,
   noteKeys,
   type Row,
-  rows,
   type Shareable,
   type Site,
+  tableOf,
   templateValues,
 } from "./share.ts";
 
@@ -58,9 +57,9 @@ export class NfsShare implements Share<Shareable> {
     const find = async () => (await this.#exports(asset, call))[0];
     const make = async () => {
       const { number } = await api.version(call.signal);
-      return (await api.call("sharing.nfs.create", [this.#request(asset, spec, number)], call.signal)) as Row;
+      return tableOf(this.#site, "sharing.nfs", call).make(this.#request(asset, spec, number));
     };
-    const { id } = await ensured(find, make);
+    const { id } = await ensured(make, find);
     // What was said of a volume holds for its whole life.
     return { [noteKeys.nfs[0]]: String(id), ...this.#fresh(asset), ...this.context(asset) };
   }
@@ -75,8 +74,7 @@ export class NfsShare implements Share<Shareable> {
 
   /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
   async withdraw(asset: Shareable, call: Call): Promise<void> {
-    for (const { id } of await this.#exports(asset, call))
-      await dropped(this.#site.api, "sharing.nfs.delete", [id], call);
+    for (const { id } of await this.#exports(asset, call)) await tableOf(this.#site, "sharing.nfs", call).drop(id);
   }
 
   check(call: Call): Promise<void> {
@@ -88,10 +86,10 @@ export class NfsShare implements Share<Shareable> {
   }
 
   async #exports(asset: Shareable, call: Call): Promise<readonly Row[]> {
-    const { api } = this.#site;
-    const { number } = await api.version(call.signal);
+    const { number } = await this.#site.api.version(call.signal);
     const path = mountpoint(asset);
-    const found = await rows(api, "sharing.nfs", number < onePath ? [] : [["path", "=", path]], call);
+    const exports = tableOf(this.#site, "sharing.nfs", call);
+    const found = await (number < onePath ? exports.find() : exports.find(["path", "=", path]));
     return found.filter(row => pathOf(row) === path).sort((a, b) => a.id - b.id);
   }
 

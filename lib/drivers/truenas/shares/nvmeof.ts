@@ -4,28 +4,32 @@ import { protocols } from "../../../core/protocols.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { explainApi } from "../meaning.ts";
+import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
+import { checkHosts, linkHosts, type NvmeHost } from "./nvme-hosts.ts";
 import {
   assetName,
   checkService,
-  dropped,
-  ensured,
   kept,
   type Naming,
   nameNote,
   noted,
   noteKeys,
   type Row,
-  rows,
   type Shareable,
   type Site,
+  tableOf,
   taken,
+  unique,
 } from "./share.ts";
 
 /** `nvmeof:` of a connection file. */
 export interface NvmeofSettings extends Naming {
   readonly transport: string;
   readonly transports: readonly string[];
-  readonly ports: readonly number[];
+  /** By id or address; none: those that listen where the transports say. */
+  readonly ports: readonly Choice[];
+  /** The only hosts that may connect; none: any may. */
+  readonly hosts: readonly NvmeHost[];
   readonly subsystemTemplate?: Readonly<Record<string, unknown>> | undefined;
   readonly namespaceTemplate?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -63,7 +67,8 @@ export class NvmeofShare implements Share<Shareable> {
     await kept(asset, { [nameNote.nvmeof]: name }, keep);
     const subsystem = await this.#subsystem(asset, name, call);
     const namespace = await this.#namespace(asset, subsystem, call);
-    for (const port of this.#settings.ports) await this.#link(port, subsystem, call);
+    for (const port of await idsOf(this.#site, this.#wanted(), () => this.#ports(call)))
+      await this.#link(port, subsystem, call);
     const ids = [subsystem, namespace].map(({ id }) => String(id));
     return {
       ...Object.fromEntries(ids.map((id, at) => [noteKeys.nvmeof[at] ?? "", id])),
@@ -86,30 +91,48 @@ export class NvmeofShare implements Share<Shareable> {
   /** As Share.withdraw: by the device, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
   async withdraw(asset: Shareable, call: Call): Promise<void> {
     await this.#versioned(call);
-    const { api } = this.#site;
-    const own = await rows(api, "nvmet.namespace", [["device_path", "=", deviceOf(asset)]], call);
-    for (const { id } of own) await dropped(api, "nvmet.namespace.delete", [id, { remove: false }], call);
+    const namespaces = tableOf(this.#site, "nvmet.namespace", call);
+    const subsystems = tableOf(this.#site, "nvmet.subsys", call);
     const name = asset.notes[nameNote.nvmeof];
-    const subsystem =
-      name === undefined ? undefined : (await rows(api, "nvmet.subsys", [["name", "=", name]], call))[0];
-    if (!subsystem || (await this.#others(asset, subsystem, call))) return;
-    await dropped(api, "nvmet.subsys.delete", [subsystem.id, { force: true }], call);
+    const [own, [subsystem]] = await Promise.all([
+      namespaces.find(["device_path", "=", deviceOf(asset)]),
+      name === undefined ? [] : subsystems.find(["name", "=", name]),
+    ]);
+    const mine = subsystem && !(await this.#others(asset, subsystem, call)) ? subsystem : undefined;
+    // With force a subsystem takes its namespaces along.
+    if (mine) await subsystems.drop(mine.id, { force: true });
+    for (const each of own) if (inside(each, "subsys") !== mine?.id) await namespaces.drop(each.id, { remove: false });
   }
 
   async check(call: Call): Promise<void> {
     await this.#versioned(call);
     await checkService(this.#site, "nvmet", call);
-    const ports = await rows(this.#site.api, "nvmet.port", [], call);
-    for (const id of this.#settings.ports) {
-      if (ports.some(port => port.id === id)) continue;
-      const known = ports
-        .map(port => `${port.id} (${String(port["addr_traddr"])}:${String(port["addr_trsvcid"])})`)
-        .join(", ");
-      throw new CsiError(
-        "failed-precondition",
-        `connection "${this.#site.connection}": there is no NVMe-oF port with id ${id}; there are: ${known || "none"}`,
-      );
-    }
+    const ports = await this.#ports(call);
+    for (const choice of this.#wanted()) chosen(this.#site, ports, choice);
+    await checkHosts(this.#site, this.#settings.hosts, call);
+  }
+
+  /** The ports of the file, or where its transports say that they listen. */
+  #wanted(): readonly Choice[] {
+    const { ports, transport, transports } = this.#settings;
+    if (ports.length > 0) return ports.map(each => (typeof each === "number" ? each : addressOf(each)));
+    return [...new Set([transport, ...transports].filter(each => each !== "").map(addressOf))];
+  }
+
+  /** Ports are known by where they listen; one that listens everywhere is meant where no other is. */
+  async #ports(call: Call): Promise<Choices> {
+    const rows = await tableOf(this.#site, "nvmet.port", call).find();
+    const placeOf = (row: Row): string => addressOf(`${String(row["addr_traddr"])}:${String(row["addr_trsvcid"])}`);
+    const places = new Set(rows.map(placeOf));
+    const wordsOf = (row: Row): readonly string[] => {
+      const [, ip = "", service = ""] = /^(.*):(\d+)$/.exec(placeOf(row)) ?? [];
+      if (!/^(?:0\.0\.0\.0|\[::\])$/.test(ip)) return [placeOf(row)];
+      const others = this.#wanted()
+        .map(String)
+        .filter(each => each.endsWith(`:${service}`) && !places.has(each));
+      return [placeOf(row), ...others];
+    };
+    return { kind: "NVMe-oF port", rows, wordsOf };
   }
 
   async #versioned(call: Call): Promise<void> {
@@ -123,48 +146,48 @@ export class NvmeofShare implements Share<Shareable> {
 
   /** Whether a subsystem holds another volume's namespace. */
   async #others(asset: Shareable, subsystem: Row, call: Call): Promise<boolean> {
-    const all = await rows(this.#site.api, "nvmet.namespace", [["subsys.id", "=", subsystem.id]], call);
+    const all = await tableOf(this.#site, "nvmet.namespace", call).find(["subsys.id", "=", subsystem.id]);
     return all.some(each => each["device_path"] !== deviceOf(asset));
   }
 
   async #subsystem(asset: Shareable, name: string, call: Call): Promise<Row> {
-    const { api } = this.#site;
-    const find = async () => (await rows(api, "nvmet.subsys", [["name", "=", name]], call))[0];
-    const request = { name, allow_any_host: true, ...this.#settings.subsystemTemplate };
-    const subsystem = await ensured(
-      find,
-      async () => (await api.call("nvmet.subsys.create", [request], call.signal)) as Row,
-    );
-    if (await this.#others(asset, subsystem, call))
+    const subsystems = tableOf(this.#site, "nvmet.subsys", call);
+    const { subsystemTemplate, hosts } = this.#settings;
+    const request = { name, allow_any_host: hosts.length === 0, ...subsystemTemplate };
+    const make = () => subsystems.make(hosts.length === 0 ? request : { ...request, allow_any_host: false });
+    const { row, fresh } = await unique(make, async () => (await subsystems.find(["name", "=", name]))[0]);
+    if (!fresh && (await this.#others(asset, row, call)))
       throw taken(this.#site, `the NVMe subsystem "${name}"`, "another volume");
-    return subsystem;
+    await linkHosts(this.#site, hosts, row, call);
+    return row;
   }
 
   async #namespace(asset: Shareable, subsystem: Row, call: Call): Promise<Row> {
-    const { api } = this.#site;
+    const namespaces = tableOf(this.#site, "nvmet.namespace", call);
     const device_path = deviceOf(asset);
-    const find = async () => (await rows(api, "nvmet.namespace", [["device_path", "=", device_path]], call))[0];
     const request = { device_type: "ZVOL", device_path, subsys_id: subsystem.id, ...this.#settings.namespaceTemplate };
-    const namespace = await ensured(
-      find,
-      async () => (await api.call("nvmet.namespace.create", [request], call.signal)) as Row,
-    );
-    if (inside(namespace, "subsys") !== subsystem.id)
+    const find = async () => (await namespaces.find(["device_path", "=", device_path]))[0];
+    const { row } = await unique(() => namespaces.make(request), find);
+    if (inside(row, "subsys") !== subsystem.id)
       throw taken(this.#site, `a namespace of ${device_path}`, "another subsystem");
-    return namespace;
+    return row;
   }
 
   async #link(port: number, subsystem: Row, call: Call): Promise<void> {
-    const { api } = this.#site;
-    const filters = [
-      ["port.id", "=", port],
-      ["subsys.id", "=", subsystem.id],
-    ];
-    const find = async () => (await rows(api, "nvmet.port_subsys", filters, call))[0];
-    await ensured(
-      find,
-      async () =>
-        (await api.call("nvmet.port_subsys.create", [{ port_id: port, subsys_id: subsystem.id }], call.signal)) as Row,
-    );
+    const links = tableOf(this.#site, "nvmet.port_subsys", call);
+    const find = async () => (await links.find(["port.id", "=", port], ["subsys.id", "=", subsystem.id]))[0];
+    await unique(() => links.make({ port_id: port, subsys_id: subsystem.id }), find);
   }
 }
+
+/** "tcp://10.0.0.1?host-iface=eth0", "fe80::1:4420" or "10.0.0.1" as "10.0.0.1:4420", with brackets around an address of IPv6. */
+function addressOf(text: string): string {
+  const plain = text.replace(/^[a-z]+:\/\//, "").replace(/\?.*$/, "");
+  const [, host = plain, service = "4420"] = /^(\[.*\]|[^:]+|.*:.*:.*)(?::(\d+))?$/.exec(plain) ?? [];
+  return host.includes(":") && !host.startsWith("[") ? addressOfIpv6(plain) : `${host}:${service}`;
+}
+
+const addressOfIpv6 = (text: string): string => {
+  const at = text.lastIndexOf(":");
+  return `[${text.slice(0, at)}]:${text.slice(at + 1)}`;
+};

@@ -50,39 +50,64 @@ export const noted = ({ notes }: Asset, keys: readonly string[]): Context =>
 /** A row of a table of the server. */
 export type Row = Readonly<Record<string, unknown>> & { readonly id: number };
 
-/** The rows of `service` that fit. */
-export async function rows(
-  api: Api,
-  service: string,
-  filters: readonly unknown[],
-  call: Call,
-): Promise<readonly Row[]> {
-  return (await api.call(`${service}.query`, [filters], call.signal)) as readonly Row[];
+/** A condition on a field of a row. */
+export type Filter = readonly [field: string, operator: "=" | "C=", value: unknown];
+
+/** A table of the server, such as `iscsi.target`, as one call uses it. */
+export interface Table {
+  /** The rows that fit. */
+  find(...filters: readonly Filter[]): Promise<readonly Row[]>;
+  make(request: object): Promise<Row>;
+  /** Deletes a row; one that is gone is gone. */
+  drop(id: number, ...options: readonly unknown[]): Promise<void>;
+}
+
+/** The table of this name. */
+export const tableOf = ({ api }: Site, name: string, { signal }: Call): Table => ({
+  find: async (...filters) => (await api.call(`${name}.query`, [filters], signal)) as readonly Row[],
+  make: async request => (await api.call(`${name}.create`, [request], signal)) as Row,
+  async drop(id, ...options) {
+    try {
+      await api.call(`${name}.delete`, [id, ...options], signal);
+    } catch (error) {
+      if (!isMissing(error)) throw error;
+    }
+  },
+});
+
+/** An object that stands on the server, and whether this call has made it. */
+export interface Standing {
+  readonly row: Row;
+  readonly fresh: boolean;
 }
 
 /**
- * The one object that `find` knows, made when it is not there. What the server says to a second one of the same name differs
- * from version to version, so after any refusal it is looked for again.
+ * An object of which the server takes only one: made, or found when the server refuses a second. What it says then differs from
+ * version to version, so after any refusal it is looked for. `clash` throws when what is in the way is somebody else's.
  */
-export async function ensured<T>(find: () => Promise<T | undefined>, make: () => Promise<T>): Promise<T> {
-  const found = await find();
-  if (found !== undefined) return found;
+export async function unique(
+  make: () => Promise<Row>,
+  find: () => Promise<Row | undefined>,
+  clash?: () => Promise<void>,
+): Promise<Standing> {
   try {
-    return await make();
+    return { row: await make(), fresh: true };
   } catch (error) {
-    const other = isRefused(error) ? await find() : undefined;
-    if (other === undefined) throw error;
-    return other;
+    if (!isRefused(error)) throw error;
+    const row = await find();
+    if (row) return { row, fresh: false };
+    await clash?.();
+    throw error;
   }
 }
 
-/** Deletes a row; one that is gone is gone. */
-export async function dropped(api: Api, method: string, params: readonly unknown[], call: Call): Promise<void> {
-  try {
-    await api.call(method, params, call.signal);
-  } catch (error) {
-    if (!isMissing(error)) throw error;
-  }
+/** As unique(), of which the server would take a second one: looked for first. */
+export async function ensured(
+  make: () => Promise<Row>,
+  find: () => Promise<Row | undefined>,
+  clash?: () => Promise<void>,
+): Promise<Row> {
+  return (await find()) ?? (await unique(make, find, clash)).row;
 }
 
 /** How a target, share or subsystem is named after its volume. */

@@ -7,15 +7,14 @@ import { explainApi } from "../meaning.ts";
 import {
   assetName,
   checkService,
-  dropped,
   ensured,
   type Naming,
   noted,
   noteKeys,
   type Row,
-  rows,
   type Shareable,
   type Site,
+  tableOf,
   taken,
   templateValues,
 } from "./share.ts";
@@ -66,18 +65,17 @@ export class SmbShare implements Share<Shareable> {
   async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
     const name = assetName(asset, spec.parameters, this.#settings, rule);
-    const find = async () => {
-      const own = (await this.#shares(asset, call))[0];
-      if (own) return own;
-      const other = (await rows(api, "sharing.smb", [["name", "C=", name]], call))[0];
+    const shares = tableOf(this.#site, "sharing.smb", call);
+    const find = async () => (await this.#shares(asset, call))[0];
+    const clash = async () => {
+      const other = (await shares.find(["name", "C=", name]))[0];
       if (other) throw taken(this.#site, `the SMB share "${name}"`, String(other["path"]));
-      return undefined;
     };
     const make = async () => {
       const { number } = await api.version(call.signal);
-      return (await api.call("sharing.smb.create", [this.#request(asset, name, spec, number)], call.signal)) as Row;
+      return shares.make(this.#request(asset, name, spec, number));
     };
-    const row = await ensured(find, make);
+    const row = await ensured(make, find, clash);
     const context = { server: this.#settings.shareHost, share: String(row["name"]), ...this.context(asset) };
     return { [noteKeys.smb[0]]: String(row.id), ...context };
   }
@@ -92,8 +90,7 @@ export class SmbShare implements Share<Shareable> {
 
   /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
   async withdraw(asset: Shareable, call: Call): Promise<void> {
-    for (const { id } of await this.#shares(asset, call))
-      await dropped(this.#site.api, "sharing.smb.delete", [id], call);
+    for (const { id } of await this.#shares(asset, call)) await tableOf(this.#site, "sharing.smb", call).drop(id);
   }
 
   check(call: Call): Promise<void> {
@@ -101,7 +98,7 @@ export class SmbShare implements Share<Shareable> {
   }
 
   async #shares(asset: Shareable, call: Call): Promise<readonly Row[]> {
-    const found = await rows(this.#site.api, "sharing.smb", [["path", "=", mountpoint(asset)]], call);
+    const found = await tableOf(this.#site, "sharing.smb", call).find(["path", "=", mountpoint(asset)]);
     return [...found].sort((a, b) => a.id - b.id);
   }
 

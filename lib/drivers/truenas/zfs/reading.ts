@@ -1,37 +1,39 @@
 import { type Entries, type Entry, type Kind, type Look, ZfsError } from "../../zfs/zfs.ts";
-import { isMissing } from "../api-error.ts";
 import type { Api } from "../client.ts";
+import {
+  nameOf,
+  poolOf,
+  present,
+  type Row,
+  resourceFields,
+  rowsOf,
+  wantsUser,
+  withResources,
+  withSnapshotResources,
+} from "./queries.ts";
 import { type Inherited, resourceEntry, shownEntry } from "./rows.ts";
-import { isUserProperty } from "./values.ts";
+import { SnapshotReading } from "./snapshot-reading.ts";
 
 /** Reading datasets and snapshots, with the requests that each version has for it. */
-
-type Row = Readonly<Record<string, unknown>>;
-
-/** zfs.resource.query: only what is named is opened. */
-export const withResources = 2510;
-/** zfs.resource.snapshot.* and zfs.resource.destroy; snapshots take properties at their creation only. */
-export const withSnapshotResources = 2600;
 
 const isSnapshot = (name: string): boolean => name.includes("@");
 /** The dataset that one inherits from. */
 const above = (name: string): string =>
   isSnapshot(name) ? name.slice(0, name.indexOf("@")) : name.slice(0, Math.max(0, name.lastIndexOf("/")));
-const poolOf = (name: string): string => name.split(/[/@]/)[0] ?? "";
-
-/** The service of snapshots before there were resources of them. */
-export const snapshotService = (version: number): string =>
-  version >= withResources ? "pool.snapshot" : "zfs.snapshot";
 
 /** How long the datasets above volumes are taken to be as they were, in milliseconds. */
 const latelyMs = 3000;
+/** How many answers about them are kept. */
+const mostKnown = 16;
 
 export class Reading {
   readonly #api: Api;
+  readonly #snapshots: SnapshotReading;
   readonly #lately = new Map<string, { readonly rows: readonly Row[]; readonly until: number }>();
 
   constructor(api: Api) {
     this.#api = api;
+    this.#snapshots = new SnapshotReading(api);
   }
 
   /** As Zfs.read. */
@@ -43,7 +45,7 @@ export class Reading {
       const row = rows.get(name);
       const inherited = number >= withResources ? userOf(rows.get(above(name)) ?? {}) : undefined;
       if (row) found.set(name, entryOf(row, properties, inherited, number));
-      else if (!/[/@]/.test(name)) throw new ZfsError("pool-absent", `the pool "${name}" is not there or not imported`);
+      else if (!/[/@]/.test(name)) throw absentPool(name);
     }
     return found;
   }
@@ -54,8 +56,8 @@ export class Reading {
   }
 
   /**
-   * Rows by name, with those of the datasets above, which tell what is inherited. A query by paths fails when one is missing; what
-   * is above is usually there, so it is asked for together and the rest one by one.
+   * Rows by name, with those of the datasets above, which tell what is inherited. What was read of these lately counts as long as
+   * everything else is there: when something is missing, it must be known that its pool is not.
    */
   async #all(
     names: readonly string[],
@@ -68,31 +70,39 @@ export class Reading {
     const shared = names.filter(name => !isSnapshot(name) && (heads.includes(name) || isAbove(name)));
     const upper = [...new Set([...shared, ...heads])];
     const single = [...new Set(names)].filter(name => !upper.includes(name));
-    const rows = await Promise.all([
-      this.#upper(upper, properties, version, signal),
-      ...single.map(name =>
-        isSnapshot(name)
-          ? this.#snapshot(name, properties, version, signal)
-          : this.#datasets([name], properties, version, signal),
+    const key = JSON.stringify([version, upper, properties]);
+    const known = this.#known(key);
+    const [datasets, ...snapshots] = await Promise.all([
+      this.#datasets(
+        [...(known ? [] : upper), ...single.filter(name => !isSnapshot(name))],
+        properties,
+        version,
+        signal,
       ),
+      ...single.filter(isSnapshot).map(name => this.#snapshots.one(name, properties, version, signal)),
     ]);
-    return new Map(rows.flat().map(row => [nameOf(row), row]));
+    const rows = [...datasets, ...snapshots.flat()];
+    const whole = rows.length === single.length + (known ? 0 : upper.length);
+    const read = !known || whole ? known : await this.#datasets(upper, properties, version, signal);
+    const all = new Map([...(read ?? []), ...rows].map(row => [nameOf(row), row]));
+    this.#learn(
+      key,
+      upper.map(name => all.get(name)).filter(row => row !== undefined),
+      upper.length,
+    );
+    return all;
   }
 
-  /** The datasets above volumes hardly ever change; what was read of them lately is read again only after a while. */
-  async #upper(
-    names: readonly string[],
-    properties: readonly string[],
-    version: number,
-    signal: AbortSignal,
-  ): Promise<readonly Row[]> {
-    const key = JSON.stringify([version, names, properties]);
+  #known(key: string): readonly Row[] | undefined {
     const known = this.#lately.get(key);
-    if (known && performance.now() < known.until) return known.rows;
-    const rows = await this.#datasets(names, properties, version, signal);
-    this.#lately.clear();
-    if (rows.length === names.length) this.#lately.set(key, { rows, until: performance.now() + latelyMs });
-    return rows;
+    return known && performance.now() < known.until ? known.rows : undefined;
+  }
+
+  /** The datasets above volumes hardly ever change; what was read of them is read again only after a while. */
+  #learn(key: string, rows: readonly Row[], wanted: number): void {
+    if (this.#known(key) || wanted === 0) return;
+    if (this.#lately.size >= mostKnown) this.#lately.clear();
+    if (rows.length === wanted) this.#lately.set(key, { rows, until: performance.now() + latelyMs });
   }
 
   /** As Zfs.below. */
@@ -118,9 +128,9 @@ export class Reading {
   ): Promise<(above: Inherited) => readonly Entry[]> {
     const [tree, snapshots] = await Promise.all([
       this.#tree(parent, properties, depth, version, signal),
-      kinds.includes("snapshot") ? this.#snapshots(parent, properties, depth, version, signal) : [],
+      kinds.includes("snapshot") ? this.#snapshots.below(parent, properties, depth, version, signal) : [],
     ]);
-    if (tree.length === 0) await this.read({ names: [poolOf(parent)], properties: ["type"] }, signal);
+    if (tree.length === 0) await this.#provePool(poolOf(parent), version, signal);
     const users = new Map(tree.map(row => [nameOf(row), userOf(row)]));
     const wanted = new Set(properties);
     return top => {
@@ -162,22 +172,16 @@ export class Reading {
   /** As Zfs.holders. */
   async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
     const { number } = await this.#api.version(signal);
-    const rows = await this.#named(parent, snapshotName, number, signal);
+    const rows = await this.#snapshots.named(parent, snapshotName, number, signal);
     return rows.flatMap(row => {
       const [dataset = "", name] = nameOf(row).split("@");
       return name === snapshotName && levels(parent, dataset) === 1 ? [dataset] : [];
     });
   }
 
-  /** Snapshots by their name alone, with as little of them as the version lets one ask for. */
-  #named(parent: string, name: string, version: number, signal: AbortSignal): Promise<readonly Row[]> {
-    if (version >= withSnapshotResources)
-      return this.#present("zfs.resource.snapshot.query", [{ paths: [parent], recursive: true }], signal);
-    const query = `${snapshotService(version)}.query`;
-    // With the pool and names alone nothing but names is read.
-    if (version >= withResources)
-      return this.#rows(query, [[["pool", "=", poolOf(parent)]], { select: ["name"] }], signal);
-    return this.#rows(query, [[["snapshot_name", "=", name]], {}], signal);
+  /** Nothing is known of what is in a pool that is not there now. */
+  async #provePool(pool: string, version: number, signal: AbortSignal): Promise<void> {
+    if ((await this.#datasets([pool], ["type"], version, signal)).length === 0) throw absentPool(pool);
   }
 
   async #datasets(
@@ -188,23 +192,16 @@ export class Reading {
   ): Promise<readonly Row[]> {
     if (names.length === 0) return [];
     const one = (name: string) =>
-      this.#rows("pool.dataset.query", [[["id", "=", name]], { extra: { retrieve_children: false } }], signal);
+      rowsOf(this.#api, "pool.dataset.query", [[["id", "=", name]], { extra: { retrieve_children: false } }], signal);
     if (version < withResources) return (await Promise.all(names.map(one))).flat();
     const request = { paths: names, ...resourceFields(properties), get_source: true };
-    const rows = await this.#present("zfs.resource.query", [request], signal);
+    const rows = await present(this.#api, "zfs.resource.query", [request], signal);
     if (rows.length > 0 || names.length === 1) return rows;
-    return (await Promise.all(names.map(name => this.#datasets([name], properties, version, signal)))).flat();
-  }
-
-  #snapshot(
-    name: string,
-    properties: readonly string[],
-    version: number,
-    signal: AbortSignal,
-  ): Promise<readonly Row[]> {
-    if (version >= withSnapshotResources)
-      return this.#present("zfs.resource.snapshot.query", [{ paths: [name], ...resourceFields(properties) }], signal);
-    return this.#rows(`${snapshotService(version)}.query`, [[["id", "=", name]], {}], signal);
+    // One that is missing spoils the query of all: those above others are usually there, the others are asked for one by one.
+    const above = names.filter(name => names.some(other => other.startsWith(`${name}/`)));
+    const groups = [above, ...names.filter(name => !above.includes(name)).map(name => [name])];
+    const parts = groups.length > 1 && above.length > 0 ? groups : names.map(name => [name]);
+    return (await Promise.all(parts.map(part => this.#datasets(part, properties, version, signal)))).flat();
   }
 
   /** A dataset and what is below it, as a flat list. */
@@ -218,45 +215,22 @@ export class Reading {
     if (version >= withResources) {
       const children =
         version >= withSnapshotResources ? { get_children: true, max_depth: depth } : { get_children: true };
-      return this.#present(
+      return present(
+        this.#api,
         "zfs.resource.query",
         [{ paths: [parent], ...resourceFields(properties), get_source: true, ...children }],
         signal,
       );
     }
     const filters = [["id", "=", parent]];
-    return flat(await this.#rows("pool.dataset.query", [filters, { extra: { retrieve_children: true } }], signal));
-  }
-
-  #snapshots(
-    parent: string,
-    properties: readonly string[],
-    depth: number,
-    version: number,
-    signal: AbortSignal,
-  ): Promise<readonly Row[]> {
-    if (version >= withSnapshotResources) {
-      const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties) };
-      return this.#present("zfs.resource.snapshot.query", [request], signal);
-    }
-    const filters = depth > 1 ? [["pool", "=", poolOf(parent)]] : [["dataset", "=", parent]];
-    return this.#rows(`${snapshotService(version)}.query`, [filters, {}], signal);
-  }
-
-  async #rows(method: string, params: readonly unknown[], signal: AbortSignal): Promise<readonly Row[]> {
-    return (await this.#api.call(method, params, signal)) as readonly Row[];
-  }
-
-  /** Queries by path refuse one that is not there. */
-  async #present(method: string, params: readonly unknown[], signal: AbortSignal): Promise<readonly Row[]> {
-    try {
-      return await this.#rows(method, params, signal);
-    } catch (error) {
-      if (isMissing(error)) return [];
-      throw error;
-    }
+    return flat(
+      await rowsOf(this.#api, "pool.dataset.query", [filters, { extra: { retrieve_children: true } }], signal),
+    );
   }
 }
+
+const absentPool = (name: string): ZfsError =>
+  new ZfsError("pool-absent", `the pool "${name}" is not there or not imported`);
 
 /** Which of the two forms a row has follows from the request that the version has for it. */
 function entryOf(row: Row, properties: readonly string[], inherited: Inherited, version: number): Entry {
@@ -264,15 +238,7 @@ function entryOf(row: Row, properties: readonly string[], inherited: Inherited, 
   return isResource ? resourceEntry(row, properties, inherited) : shownEntry(row, properties, inherited);
 }
 
-const nameOf = (row: Row): string => String(row["id"] ?? row["name"]);
 const userOf = (row: Row): Readonly<Record<string, unknown>> => (row["user_properties"] ?? {}) as Row;
-const wantsUser = (properties: readonly string[]): boolean => properties.some(isUserProperty);
-
-function resourceFields(properties: readonly string[]): object {
-  const native = properties.filter(name => !isUserProperty(name) && name !== "type");
-  // An empty list would mean the usual ones.
-  return { properties: native.length > 0 ? native : null, get_user_properties: wantsUser(properties) };
-}
 
 const flat = (rows: readonly Row[]): readonly Row[] =>
   rows.flatMap(row => [row, ...flat((row["children"] ?? []) as readonly Row[])]);

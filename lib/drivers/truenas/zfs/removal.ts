@@ -1,7 +1,9 @@
+import { discardedName, isDiscarded, isTemporary } from "../../zfs/names.ts";
 import { type Destruction, ZfsError } from "../../zfs/zfs.ts";
 import { isMissing } from "../api-error.ts";
 import type { Api } from "../client.ts";
-import { type Reading, snapshotService, withSnapshotResources } from "./reading.ts";
+import { snapshotService, withSnapshotResources } from "./queries.ts";
+import type { Reading } from "./reading.ts";
 import { whyNot, zfsError } from "./words.ts";
 
 /**
@@ -48,11 +50,19 @@ export class Removal {
 
   async #snapshot(name: string, defer: boolean, signal: AbortSignal): Promise<void> {
     const { number } = await this.#api.version(signal);
-    const [method, params] =
-      number >= withSnapshotResources
-        ? (["zfs.resource.snapshot.destroy", [{ path: name, defer }]] as const)
-        : ([`${snapshotService(number)}.delete`, [name, { defer }]] as const);
-    await this.#gone(method, params, signal);
+    if (number < withSnapshotResources)
+      return this.#gone(`${snapshotService(number)}.delete`, [name, { defer }], signal);
+    await this.#gone("zfs.resource.snapshot.destroy", [{ path: name, defer }], signal);
+    if (defer) await this.#discarded(name, signal);
+  }
+
+  /** 26 does not tell that the destruction of a snapshot waits for its clones, so its name tells it. */
+  async #discarded(name: string, signal: AbortSignal): Promise<void> {
+    const waiting = await this.#reading.one(name, ["guid"], signal);
+    const [dataset = "", own = ""] = name.split("@");
+    if (!waiting || isTemporary(own) || isDiscarded(name)) return;
+    const to = `${dataset}@${discardedName(waiting.properties.get("guid")?.value ?? "")}`;
+    await this.#gone("zfs.resource.snapshot.rename", [{ current_name: name, new_name: to }], signal);
   }
 
   async #dataset(name: string, signal: AbortSignal): Promise<void> {

@@ -59,6 +59,14 @@ export function resourceEntry(row: Fields, wanted: readonly string[], inherited:
   return entry(name, wanted, all);
 }
 
+/** What a creation answers: the new dataset. Only what it was made with can be its own. */
+export function createdEntry(answer: unknown, wanted: readonly string[], values: Fields): Entry | undefined {
+  if (text(fieldsIn(answer)["id"]) === undefined) return undefined;
+  const { name, properties } = shownEntry(fieldsIn(answer), wanted, undefined);
+  const all = [...properties].map(([key, { value, own }]) => [key, { value, own: own && key in values }] as const);
+  return { name, properties: new Map(all) };
+}
+
 /** A row of pool.dataset.query, zfs.snapshot.query or pool.snapshot.query, where each property has a raw value and a source. */
 export function shownEntry(row: Fields, wanted: readonly string[], inherited: Inherited): Entry {
   const name = String(row["id"] ?? row["name"]);

@@ -16,8 +16,10 @@ import {
 import type { Api } from "../client.ts";
 import { copied } from "./copy.ts";
 import { permitted } from "./permissions.ts";
-import { Reading, snapshotService, withSnapshotResources } from "./reading.ts";
+import { snapshotService, withSnapshotResources } from "./queries.ts";
+import { Reading } from "./reading.ts";
 import { Removal } from "./removal.ts";
+import { createdEntry } from "./rows.ts";
 import { apiValues, asChanges, asList, changeable, wholeSize } from "./values.ts";
 import { whyNot, zfsError } from "./words.ts";
 
@@ -69,7 +71,10 @@ export class ZfsApi implements Zfs {
 
   async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {
     const { name, permissions } = dataset;
-    const make = () => this.#api.call("pool.dataset.create", [this.#request(dataset, parents)], signal);
+    const make = async () => {
+      const row = await this.#api.call("pool.dataset.create", [this.#request(dataset, parents)], signal);
+      return createdEntry(row, look.properties, dataset.values);
+    };
     return this.#made(name, make, permissions, look, signal);
   }
 
@@ -149,14 +154,18 @@ export class ZfsApi implements Zfs {
     };
   }
 
-  async #cloned({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<void> {
+  async #cloned({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<undefined> {
     const { number } = await this.#api.version(signal);
     const size = volsize === undefined ? {} : { volsize: String(volsize) };
     const request = { snapshot, dataset_dst: name, dataset_properties: { ...values, ...size } };
     await this.#api.call(`${snapshotService(number)}.clone`, [request], signal);
   }
 
-  async #clonedAside({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<void> {
+  async #clonedAside(
+    { name, volsize, values }: NewDataset,
+    { snapshot }: Origin,
+    signal: AbortSignal,
+  ): Promise<undefined> {
     if (await this.#reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
     const staging = stagingOf(name);
     await this.#removal.destroy(staging, { recursive: true }, signal);
@@ -177,7 +186,7 @@ export class ZfsApi implements Zfs {
   }
 
   /** All properties at creation: later ones would not be kept by 26. */
-  async #takeSnapshot(id: string, values: Readonly<Record<string, string>>, signal: AbortSignal): Promise<void> {
+  async #takeSnapshot(id: string, values: Readonly<Record<string, string>>, signal: AbortSignal): Promise<undefined> {
     const { number } = await this.#api.version(signal);
     const [dataset, name] = id.split("@");
     if (number >= withSnapshotResources)
@@ -230,16 +239,20 @@ export class ZfsApi implements Zfs {
     }
   }
 
-  /** What a refusal to make something means is seen from what is there, since each version says it in other words. */
+  /**
+   * What a refusal to make something means is seen from what is there, since each version says it in other words. `make` may
+   * answer what it has made, which need not be read then.
+   */
   async #made(
     name: string,
-    make: () => Promise<unknown>,
+    make: () => Promise<Entry | undefined>,
     permissions: Permissions | undefined,
     look: Look,
     signal: AbortSignal,
   ): Promise<Made> {
+    let fresh: Entry | undefined;
     try {
-      await make();
+      fresh = await make();
     } catch (error) {
       const failure = whyNot(error);
       if (failure === undefined || failure === "full") throw zfsError(error);
@@ -248,7 +261,7 @@ export class ZfsApi implements Zfs {
       return { made: false, entries: await this.read(look, signal) };
     }
     if (permissions) await this.permit(name, permissions, signal);
-    return { made: true, entries: await this.read(look, signal) };
+    return { made: true, entries: fresh ? new Map([[name, fresh]]) : await this.read(look, signal) };
   }
 
   async #orphan(name: string, signal: AbortSignal): Promise<ZfsError | undefined> {

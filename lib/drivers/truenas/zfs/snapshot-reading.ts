@@ -1,0 +1,109 @@
+import type { Api } from "../client.ts";
+import {
+  nameOf,
+  poolOf,
+  present,
+  type Row,
+  resourceFields,
+  rowsOf,
+  snapshotService,
+  withResources,
+  withSnapshotResources,
+} from "./queries.ts";
+import { resourceEntry } from "./rows.ts";
+
+/** Reading snapshots, with the requests that each version has for it. */
+
+/** Queries that answer only some fields; over REST they answer all. */
+const withSelection = 2504;
+/** From here on one query for all snapshots is better than one for each. */
+const manySnapshots = 8;
+
+/** Snapshots of a TrueNAS system. */
+export class SnapshotReading {
+  readonly #api: Api;
+
+  constructor(api: Api) {
+    this.#api = api;
+  }
+
+  /** The snapshot of this name, or nothing. */
+  one(name: string, properties: readonly string[], version: number, signal: AbortSignal): Promise<readonly Row[]> {
+    if (version >= withSnapshotResources)
+      return present(
+        this.#api,
+        "zfs.resource.snapshot.query",
+        [{ paths: [name], ...resourceFields(properties) }],
+        signal,
+      );
+    return rowsOf(this.#api, `${snapshotService(version)}.query`, [[["id", "=", name]], {}], signal);
+  }
+
+  /** The snapshots of a dataset; with `depth` 2 those of its children, too. */
+  async below(
+    parent: string,
+    properties: readonly string[],
+    depth: number,
+    version: number,
+    signal: AbortSignal,
+  ): Promise<readonly Row[]> {
+    if (version >= withSnapshotResources) {
+      const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties) };
+      const rows = await present(this.#api, "zfs.resource.snapshot.query", [request], signal);
+      return properties.includes("clones") ? this.#withClones(rows, signal) : rows;
+    }
+    if (depth === 1 && version >= withSelection) return this.#few(parent, properties, version, signal);
+    const filters = depth > 1 ? [["pool", "=", poolOf(parent)]] : [["dataset", "=", parent]];
+    return rowsOf(this.#api, `${snapshotService(version)}.query`, [filters, {}], signal);
+  }
+
+  /** Up to 25.10 any query but those by names and ids alone reads every snapshot of the system: so first who is there, then who they are. */
+  async #few(
+    dataset: string,
+    properties: readonly string[],
+    version: number,
+    signal: AbortSignal,
+  ): Promise<readonly Row[]> {
+    const query = `${snapshotService(version)}.query`;
+    const filters = [["dataset", "=", dataset]];
+    const names = await rowsOf(this.#api, query, [filters, { select: ["name"] }], signal);
+    if (names.length > manySnapshots) return rowsOf(this.#api, query, [filters, {}], signal);
+    const each = names.map(row => this.one(nameOf(row), properties, version, signal));
+    return (await Promise.all(each)).flat();
+  }
+
+  /**
+   * 26 tells of a snapshot neither its clones nor whether its destruction waits for them; who is a clone is asked of the datasets
+   * of the pool then, all in one request.
+   */
+  async #withClones(rows: readonly Row[], signal: AbortSignal): Promise<readonly Row[]> {
+    if (rows.length === 0) return rows;
+    const pool = poolOf(nameOf(rows[0] ?? {}));
+    const request = { paths: [pool], properties: ["origin"], get_children: true };
+    const clones = new Map<string, string[]>();
+    for (const row of await present(this.#api, "zfs.resource.query", [request], signal)) {
+      const origin = resourceEntry(row, ["origin"], undefined).properties.get("origin")?.value;
+      if (origin !== undefined) clones.set(origin, [...(clones.get(origin) ?? []), nameOf(row)]);
+    }
+    return rows.map(row => {
+      const raw = clones.get(nameOf(row))?.join(",") ?? "";
+      return { ...row, properties: { ...(row["properties"] as Row | null), clones: { raw } } };
+    });
+  }
+
+  /** Snapshots by their name alone, with as little of them as the version lets one ask for. */
+  named(parent: string, name: string, version: number, signal: AbortSignal): Promise<readonly Row[]> {
+    if (version >= withSnapshotResources)
+      return present(
+        this.#api,
+        "zfs.resource.snapshot.query",
+        [{ paths: [parent], recursive: true, properties: null }],
+        signal,
+      );
+    const query = `${snapshotService(version)}.query`;
+    // With the pool and names alone nothing but names is read.
+    if (version >= withResources)
+      return rowsOf(this.#api, query, [[["pool", "=", poolOf(parent)]], { select: ["name"] }], signal);
+    return rowsOf(this.#api, query, [[["snapshot_name", "=", name]], {}], signal);
+  }
+}

@@ -1,0 +1,164 @@
+import { describe, expect, test } from "bun:test";
+import * as v from "valibot";
+import { CsiError } from "../../../lib/core/errors.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { modules } from "../../../lib/drivers/index.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import { type Double, startDouble } from "../../fakes/truenas/double.ts";
+import { type Opening, openOn, remainsOf, type Way } from "./rig.ts";
+
+const call = callWith();
+
+async function on(way: Way, opening: Opening, work: (driver: Driver, double: Double) => Promise<void>): Promise<void> {
+  const double = await startDouble({ version: "25.10" });
+  const driver = openOn(double, way, opening);
+  try {
+    await work(driver, double);
+  } finally {
+    await driver.close?.();
+    await double.close();
+  }
+}
+
+const refusal = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "ok",
+    error => {
+      if (error instanceof CsiError) return error.message;
+      throw error;
+    },
+  );
+
+const iscsi = (group: object): Opening => ({
+  more: { iscsi: { targetPortal: "nas:3260", targetGroups: [{ targetGroupPortalGroup: 1, ...group }] } },
+});
+
+describe("a portal and a group of initiators", () => {
+  test.each([
+    ["ids", { targetGroupPortalGroup: 5, targetGroupInitiatorGroup: 4 }],
+    ["ids out of an environment variable", { targetGroupPortalGroup: "5", targetGroupInitiatorGroup: "4" }],
+    ["comments", { targetGroupPortalGroup: "Storage", targetGroupInitiatorGroup: "k8s" }],
+    [
+      "an address and the name of an initiator",
+      { targetGroupPortalGroup: "10.0.0.5", targetGroupInitiatorGroup: "iqn.a:n1" },
+    ],
+    ["an address with its port", { targetGroupPortalGroup: "10.0.0.5:3260", targetGroupInitiatorGroup: "k8s" }],
+  ])("are found by %s, whatever their ids are", async (_, group) => {
+    await on("iscsi", iscsi(group), async (driver, double) => {
+      double.state.tables.portal.push({ id: 5, tag: 2, comment: "storage", listen: [{ ip: "10.0.0.5", port: 3260 }] });
+      double.state.tables.initiator.push({ id: 4, initiators: ["iqn.a:n1"], comment: "k8s" });
+      await driver.check?.(call);
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      expect(double.state.tables.target[0]?.["groups"]).toMatchObject([{ portal: 5, initiator: 4 }]);
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
+  test("that are not there, or that several are, are told with those that are", async () => {
+    await on("iscsi", iscsi({ targetGroupPortalGroup: "storage" }), async (driver, double) => {
+      expect(await refusal(driver.check?.(call) ?? Promise.resolve())).toContain(
+        'no iSCSI portal known as "storage"; there are: 1 (main',
+      );
+      expect(await refusal(driver.create(volumeOf("pvc-1"), call))).toContain("no iSCSI portal");
+      for (const id of [5, 6]) double.state.tables.portal.push({ id, tag: id, comment: "storage", listen: [] });
+      expect(await refusal(driver.create(volumeOf("pvc-1"), call))).toContain("name one of them by its id");
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+});
+
+const nvmeof = (more: object): Opening => ({ more: { nvmeof: { transports: ["tcp://10.0.0.5:4420"], ...more } } });
+const port = (id: number, addr_traddr: string, addr_trsvcid = 4420) => ({
+  ...{ id, index: id, addr_trtype: "TCP", addr_traddr, addr_trsvcid, addr_adrfam: "IPV4", enabled: true },
+});
+
+describe("a port of NVMe over fabrics", () => {
+  test.each([
+    ["where the transports say", {}, [7]],
+    ["by its address", { ports: ["10.0.0.6:4421"] }, [8]],
+    ["by an address of IPv6 and by its id", { ports: ["[fe80::1]:4420", 8] }, [9, 8]],
+    ["by an address without its port", { ports: ["tcp://10.0.0.5"] }, [7]],
+  ])("is found %s", async (_, more, expected) => {
+    await on("nvmeof", nvmeof(more), async (driver, double) => {
+      double.state.tables.nvmetPort.push(port(7, "10.0.0.5"), port(8, "10.0.0.6", 4421), port(9, "fe80::1"));
+      await driver.check?.(call);
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      expect(double.state.tables.nvmetPortSubsys.map(link => link["port_id"])).toEqual(expected);
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
+  test("that listens everywhere is meant where no other is", async () => {
+    await on("nvmeof", nvmeof({}), async (driver, double) => {
+      double.state.tables.nvmetPort.push(port(7, "0.0.0.0"));
+      await driver.create(volumeOf("pvc-1"), call);
+      expect(double.state.tables.nvmetPortSubsys.map(link => link["port_id"])).toEqual([7]);
+    });
+  });
+
+  test("that is not there is told with those that are", async () => {
+    await on("nvmeof", nvmeof({ ports: ["10.0.0.9"] }), async driver => {
+      const said = await refusal(driver.check?.(call) ?? Promise.resolve());
+      expect(said).toContain('no NVMe-oF port known as "10.0.0.9:4420"; there are: 1 (127.0.0.1:4420)');
+    });
+  });
+});
+
+describe("hosts of a connection file", () => {
+  const hosts = [
+    { hostnqn: "nqn.2014-08.org.nvmexpress:uuid:a", dhchapKey: "DHHC-1:00:a2V5:", dhchapCtrlKey: "DHHC-1:00:Y3RybA:" },
+    { hostnqn: "nqn.2014-08.org.nvmexpress:uuid:b" },
+  ];
+
+  test("are the only ones that may connect, each known once, with their keys", async () => {
+    await on("nvmeof", nvmeof({ ports: [1], hosts }), async (driver, double) => {
+      const { tables } = double.state;
+      await driver.check?.(call);
+      for (const name of ["pvc-1", "pvc-2", "pvc-1"]) await driver.create(volumeOf(name), call);
+      expect(tables.nvmetSubsys.map(each => each["allow_any_host"])).toEqual([false, false]);
+      expect(tables.nvmetHost).toMatchObject([
+        { hostnqn: hosts[0]?.hostnqn, dhchap_key: "DHHC-1:00:a2V5:", dhchap_ctrl_key: "DHHC-1:00:Y3RybA:" },
+        { hostnqn: hosts[1]?.hostnqn, dhchap_key: null },
+      ]);
+      expect(tables.nvmetHostSubsys).toHaveLength(4);
+      for (const id of ["pvc-1", "pvc-2"]) await driver.delete(id, call);
+      expect(tables.nvmetHostSubsys).toEqual([]);
+      expect(tables.nvmetSubsys).toEqual([]);
+    });
+  });
+
+  test("whom TrueNAS knows with other keys are refused, and no volume is open to them", async () => {
+    await on("nvmeof", nvmeof({ ports: [1], hosts }), async (driver, double) => {
+      const { tables } = double.state;
+      tables.nvmetHost.push({
+        id: 1,
+        hostnqn: hosts[0]?.hostnqn,
+        dhchap_key: "DHHC-1:00:b3RoZXI:",
+        dhchap_ctrl_key: null,
+      });
+      for (const work of [driver.check?.(call), driver.create(volumeOf("pvc-1"), call)]) {
+        const said = await refusal(work ?? Promise.resolve());
+        expect(said).toContain("with other keys than the connection file");
+        expect(said).not.toContain("DHHC");
+      }
+      expect(tables.nvmetPortSubsys).toEqual([]);
+    });
+  });
+
+  test("with a key for the other direction need one of their own", () => {
+    const module = modules.find(each => each.names.includes("truenas-api-nvmeof"));
+    if (!module) throw new Error("no module");
+    const config = {
+      httpConnection: { protocol: "https", host: "nas", apiKey: "1-k" },
+      zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s" },
+      nvmeof: {
+        transports: ["tcp://nas:4420"],
+        hosts: [{ hostnqn: "nqn.2014-08.org:a", dhchapCtrlKey: "DHHC-1:00:a:" }],
+      },
+    };
+    const result = v.safeParse(module.schema, config);
+    expect(result.issues?.map(({ message }) => message)).toEqual(["the other direction needs a key of the host, too"]);
+  });
+});
