@@ -6,6 +6,11 @@ export interface Filesystem {
   readonly mountType: string;
   /** Makes it with this UUID (36 characters); where the format has no room for one, it is left out. */
   readonly make: (uuid: string) => Argv;
+  /**
+   * Features that new tools turn on by themselves and older kernels cannot mount: option letter and name. They are turned off
+   * where the tool has them and nobody asked for them. Absent where Debian's tool has no such features.
+   */
+  readonly young?: readonly (readonly [option: string, feature: string])[];
   /** More arguments that make the tool overwrite what a proven, interrupted run of itself left. */
   readonly overwrite: readonly string[];
   /**
@@ -59,6 +64,12 @@ const ext = (type: "ext3" | "ext4"): Filesystem => ({
 const xfs: Filesystem = {
   mountType: "xfs",
   make: uuid => ["mkfs.xfs", "-q", "-K", "-m", `uuid=${uuid}`],
+  // Kernels since 5.10, 5.10 and 5.19 (mkfs.xfs(8)).
+  young: [
+    ["-m", "bigtime"],
+    ["-m", "inobtcount"],
+    ["-i", "nrext64"],
+  ],
   overwrite: ["-f"],
   trace: { by: "uuid", at: 32n, unfinished: { at: 126n, is: 1 } },
   signedLast: true,

@@ -70,7 +70,7 @@ export class Making {
     const task = `making ${begun.type} on ${path}`;
     call.log.info("making a file system", { volumeId: begun.volumeId, device: path, type: begun.type, isRepeated });
     if (filesystem.trace.by === "mark") await writeMark(device, begun.uuid, this.#runner, call.signal);
-    const argv = this.#argv(filesystem, begun, path, isRepeated);
+    const argv = await this.#argv(filesystem, begun, path, isRepeated, call);
     const output = await run(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
     if (output.exitCode !== 0) throw failed(output, task);
     await flush(path, this.#runner, call.signal);
@@ -81,8 +81,33 @@ export class Making {
     await this.settle(device, begun, call.signal);
   }
 
-  #argv({ make, overwrite }: Filesystem, { type, uuid }: Begun, path: string, isRepeated: boolean): Argv {
-    return [...make(uuid), ...(isRepeated ? overwrite : []), ...this.#options(type), path];
+  async #argv(
+    filesystem: Filesystem,
+    { type, uuid }: Begun,
+    path: string,
+    isRepeated: boolean,
+    call: Call,
+  ): Promise<Argv> {
+    const { make, overwrite } = filesystem;
+    const own = this.#options(type);
+    const [program, ...words] = make(uuid);
+    const without = await this.#without(filesystem, program, own, call);
+    return [program, ...words, ...without, ...(isRepeated ? overwrite : []), ...own, path];
+  }
+
+  /** What turns off the features that a tool names in its usage and that `own` does not speak of: it takes none twice. */
+  async #without(
+    { young }: Filesystem,
+    program: string,
+    own: readonly string[],
+    call: Call,
+  ): Promise<readonly string[]> {
+    if (!young) return [];
+    const usage = await run(this.#runner, { argv: [program] }, `asking ${program} what it knows`, call.signal);
+    const text = `${usage.stdout}${usage.stderr}`;
+    const known = young.filter(([, feature]) => text.includes(`${feature}=0|1`));
+    const wanted = known.filter(([, feature]) => !own.some(word => word.includes(`${feature}=`)));
+    return wanted.flatMap(([option, feature]) => [option, `${feature}=0`]);
   }
 
   async #read({ path }: BlockDevice, at: bigint, count: number, signal: AbortSignal): Promise<string> {

@@ -98,6 +98,22 @@ test.skipIf(!hasLoops)("options of mkfs come from the settings", async () => {
   expect(sh('blkid -p -o value -s LABEL "$1"', disk.path).trim()).toBe("mine");
 });
 
+test.skipIf(!hasLoops || !toolOf("xfs"))(
+  "an xfs has no features that kernels since 5.4 lack, unless the settings ask for them",
+  async () => {
+    for (const [options, bigtime] of [
+      [[], "0"],
+      [["-m", "bigtime=1"], "1"],
+    ] as const) {
+      using disk = new Disk(leastFor("xfs"));
+      const node = disk.filesystems(undefined, { ...noSettings, format: { xfs: options } });
+      await node.prepare(disk.device, disk.wanted({ fsType: "xfs" }), callOf());
+      const shown = sh('xfs_db -r -c version "$1"', disk.path);
+      expect([shown.includes("BIGTIME"), shown.includes("INOBTCNT")]).toEqual([bigtime === "1", false]);
+    }
+  },
+);
+
 test.skipIf(!hasLoops)(
   "a check that corrected errors passes, and one that could not is an error that stays",
   async () => {

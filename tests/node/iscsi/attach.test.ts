@@ -132,6 +132,18 @@ test("with multipath every portal is used, the map is the disk, and a dead porta
   expect(order.slice(0, 2)).toEqual(["blockdev", "multipath"]);
 });
 
+test("what is built on a disk and is no multipath is no map of it, and is never flushed", async () => {
+  for (const uuid of ["LVM-x", "CRYPT-LUKS2-x", "part1-mpath-x"]) {
+    using host = new FakeHost(one);
+    const volume = volumeOf("a");
+    await volume.attach(host);
+    host.stack("sda", "dm-7", uuid);
+    expect((await volume.attach(host)).path).toBe(`${host.root}/dev/sda`);
+    await volume.detach(host);
+    expect(host.ran.filter(line => line.startsWith("multipath -f"))).toEqual([]);
+  }
+});
+
 test("another LUN of the same target keeps its session and its disk", async () => {
   using host = new FakeHost(one);
   host.luns.set("1", { wwid: "naa.1", mebibytes: 8 });

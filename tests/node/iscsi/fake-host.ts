@@ -115,6 +115,13 @@ export class FakeHost implements CommandRunner {
     for (const lun of luns) this.#disk(`session${this.#next - 1}`, lun);
   }
 
+  /** Something else than multipath is built on a disk, such as LVM. */
+  stack(disk: string, map: string, uuid: string): void {
+    this.#write(`sys/class/block/${map}/dm/uuid`, `${uuid}\n`);
+    this.#write(`sys/class/block/${map}/dm/name`, "vg-data\n");
+    this.#write(`sys/class/block/${disk}/holders/${map}`, "");
+  }
+
   /** A session ends by itself, with its disks. */
   lose(session: string): void {
     this.#end(session);
