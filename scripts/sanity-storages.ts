@@ -15,7 +15,7 @@ export interface Storage {
   readonly secrets?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
-/** A DSM with the connections "syno" and "syno-nfs". */
+/** A DSM with the connections "syno", "syno-nfs" and "syno-smb". */
 export async function beginDsm({ connections }: Sandbox): Promise<Storage> {
   const dsm = await startDsm();
   const http = { protocol: "http", host: "127.0.0.1", port: dsm.port, username: "csi", password: "secret-pw" };
@@ -26,6 +26,11 @@ export async function beginDsm({ connections }: Sandbox): Promise<Storage> {
   const nfs = { shareHost: "127.0.0.1", allowedHosts: ["127.0.0.1"] };
   const folders = { driver: "synology-nfs", httpConnection: http, nfs };
   await writeFile(join(connections, "syno-nfs.yaml"), JSON.stringify(folders));
+  const smb = { shareHost: "127.0.0.1", users: ["csi-nodes"] };
+  await writeFile(
+    join(connections, "syno-smb.yaml"),
+    JSON.stringify({ driver: "synology-smb", httpConnection: http, smb }),
+  );
   return { left: async () => dsm.state.remains(), stop: () => dsm.close() };
 }
 

@@ -40,9 +40,16 @@ const variants: readonly Variant[] = [
     begin: beginDsm,
   },
   {
-    name: "shared folders of a Synology system, without nodes",
+    name: "shared folders of a Synology system over NFS, without nodes",
     kind: "off",
     parameters: { connection: "syno-nfs" },
+    leave: "Node Service",
+    begin: beginDsm,
+  },
+  {
+    name: "shared folders of a Synology system over SMB, without nodes",
+    kind: "off",
+    parameters: { connection: "syno-smb" },
     leave: "Node Service",
     begin: beginDsm,
   },

@@ -19,7 +19,8 @@ const listMs = 60_000;
 const createMs = 60_000;
 /** A file system is destroyed object by object. */
 const destroyMs = 3_600_000;
-const maxListBytes = 64 * 1024 * 1024;
+/** A listing of many file systems, or what the program says of each object that it destroys. */
+const maxBytes = 64 * 1024 * 1024;
 
 /** The store in front of a name: "minio://bucket/name". */
 const scheme = /^[a-z0-9-]+:\/\//i;
@@ -39,7 +40,7 @@ export class OfsCli {
   /** The names of the pool's file systems, without the pool. The program lists every bucket that the keys can see. */
   async list(signal: AbortSignal): Promise<readonly string[]> {
     const argv = ["list"];
-    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes: maxListBytes }, signal));
+    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes }, signal));
     if (output.exitCode !== 0) throw refusal(output);
     return table(output.stdout)
       .filter(row => row["KIND"] === "ofs")
@@ -58,7 +59,9 @@ export class OfsCli {
   /** Destroys a file system with all that is in it; success when there is none of this name. It asks, and gets its answer on stdin. */
   async destroy(filesystem: string, signal: AbortSignal): Promise<void> {
     const argv = ["destroy", this.#path(filesystem)];
-    const output = await this.#long.run(() => this.#run({ argv, stdin: "y\n", timeoutMs: destroyMs }, signal));
+    const output = await this.#long.run(() =>
+      this.#run({ argv, stdin: "y\n", timeoutMs: destroyMs, maxBytes }, signal),
+    );
     if (output.exitCode === 0) return;
     const said = `${output.stdout}\n${output.stderr}`;
     if (output.exitCode === 68 && /does not look like an ObjectiveFS filesystem/i.test(said)) return;

@@ -216,7 +216,7 @@ describe("a class", () => {
   });
 });
 
-test("takes no snapshots and makes no clones, and refuses a source for good", () => {
+test("neither snapshots nor clones are offered: the program takes the ones only where it has mounted, and makes no others", () => {
   expect([driver.snapshots, driver.clones, driver.groupSnapshots]).toEqual([undefined, undefined, undefined]);
 });
 
@@ -262,4 +262,16 @@ describe("a failure", () => {
     expect((await rig.remains()).length).toBe(1);
     expect((await driver.create(volumeOf("a"), call)).bytes).toBe(gib);
   });
+});
+
+test("a destruction that tells of every object it removes is waited for", async () => {
+  const { id } = await driver.create(volumeOf("a"), call);
+  const program = join(rig.fake.bin, "mount.objectivefs");
+  const kept = await Bun.file(program).text();
+  await writeFile(
+    program,
+    kept.replace("end() {", '[ "$1" = destroy ] && head -c 1000000 /dev/zero | tr "\\\\0" "x"\nend() {'),
+  );
+  await driver.delete(id, call);
+  expect(await rig.remains()).toEqual([]);
 });
