@@ -17,6 +17,7 @@ const driverShared =
 /** The arrows of CONTRIBUTING.md as data. A folder that is missing here may import nothing from lib/. */
 const layers: readonly Layer[] = [
   { folder: "lib/core/", lib: [], packages: [] },
+  { folder: "lib/health/", lib: ["lib/core/"], packages: [] },
   { folder: "lib/topology/", lib: ["lib/core/"], packages: ["re2js"] },
   { folder: "lib/schema/", lib: ["lib/core/"], packages: ["valibot"] },
   { folder: "lib/yaml/", lib: ["lib/core/", "lib/schema/finding\\.ts"], packages: ["yaml"] },
@@ -29,13 +30,16 @@ const layers: readonly Layer[] = [
   { folder: "lib/io/", lib: ["lib/core/"], packages: ["ws"] },
   {
     folder: "lib/drivers/[^/]+\\.ts$",
-    lib: ["lib/core/", "lib/io/runner\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/io/runner\\.ts"],
     types: ["lib/io/(?!runner\\.ts)"],
     packages: ["valibot"],
   },
   {
     folder: "lib/drivers/[^/]+/",
-    lib: ["lib/core/", driverShared, "lib/schema/(parts|storage|connecting)\\.ts", "lib/yaml/parse\\.ts", "lib/io/"],
+    lib: [
+      ...["lib/core/", "lib/health/", driverShared, "lib/schema/(parts|storage|connecting)\\.ts"],
+      ...["lib/yaml/parse\\.ts", "lib/io/"],
+    ],
     packages: ["valibot"],
   },
   {
@@ -48,21 +52,21 @@ const layers: readonly Layer[] = [
     lib: ["lib/core/", "lib/schema/", "lib/yaml/", "lib/config/", "lib/lint/"],
     packages: ["yaml"],
   },
-  { folder: "lib/node/", lib: ["lib/core/", "lib/io/"], packages: [] },
+  { folder: "lib/node/", lib: ["lib/core/", "lib/health/", "lib/io/"], packages: [] },
   {
     folder: "lib/mux/",
-    lib: ["lib/core/", "lib/topology/", "lib/drivers/driver\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/topology/", "lib/drivers/driver\\.ts"],
     packages: [],
   },
   {
     folder: "lib/csi/",
-    lib: ["lib/core/", "lib/mux/", "lib/node/", "lib/topology/"],
+    lib: ["lib/core/", "lib/health/", "lib/mux/", "lib/node/", "lib/topology/"],
     types: ["lib/drivers/driver\\.ts"],
     packages: ["@grpc/grpc-js", "@bufbuild/protobuf", "@connectrpc/connect"],
   },
   {
     folder: "lib/observe/",
-    lib: ["lib/core/", "lib/csi/socket-file\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/csi/socket-file\\.ts"],
     types: ["lib/mux/overview\\.ts"],
     packages: ["prom-client"],
   },
@@ -159,7 +163,7 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "pure-core",
     severity: error,
-    from: { path: "^lib/(core|topology|mux)/" },
+    from: { path: "^lib/(core|health|topology|mux)/" },
     to: { path: "^(node:)?(fs|net|http|http2|https|tls|dgram|dns|os|process|worker_threads|cluster)(/|$)" },
   },
   {

@@ -74,6 +74,7 @@ export function unprefixed(volumes: NodeCalls, connection: string): NodeCalls {
     unpublish: (request, call) => volumes.unpublish(whole(request), call),
     stats: (request, call) => volumes.stats(whole(request), call),
     health: (request, call) => volumes.health(whole(request), call),
+    storageHealth: call => volumes.storageHealth(call),
     expand: (request, least, call) => volumes.expand(whole(request), least, call),
   };
 }

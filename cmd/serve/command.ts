@@ -52,6 +52,10 @@ export function addServe(program: Command, host: Host): void {
     )
     .option("--health-address <host:port>", "serve /healthz and /readyz over HTTP; off by default")
     .option(
+      "--health-interval <seconds>",
+      `how often storages and the volumes of this node are looked at; 0: only when somebody asks${byDefault(defaults.healthInterval)}`,
+    )
+    .option(
       "--plugin-registration-socket <path>",
       "make the node plugin known to kubelet on this socket, a file in its folder plugins_registry; off by default",
     )

@@ -11,6 +11,7 @@ import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
 import { openPorts } from "../ports.ts";
+import { healthRounds, healthTimes } from "./health-rounds.ts";
 
 /** The result of the first call, for all calls. */
 function once<T>(work: () => Promise<T>): () => Promise<T> {
@@ -38,13 +39,21 @@ function surveyor(main: MainFile, connections: Connections, path: string, log: L
   };
 }
 
-/** Builds the controller half by hand: files → connections → routing. Shares that it mounts itself appear in `shareFolder`, commands are told to `tell`. */
+/** What the controller half is told by the command line. */
+export interface ControllerSettings {
+  /** Where shares that it mounts itself appear. */
+  readonly shareFolder: string;
+  /** As ServeOptions.healthMs. */
+  readonly healthMs: number;
+}
+
+/** Builds the controller half by hand: files → connections → routing. Commands are told to `tell`. */
 export function openController(
   host: Host,
   main: MainFile,
   outside: Outside,
   ownPlace: (() => Segments) | undefined,
-  shareFolder: string,
+  { shareFolder, healthMs }: ControllerSettings,
   tell: CommandObserver,
   log: Log,
 ) {
@@ -85,20 +94,31 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, standingFor, ...parts } = openMux(connections, configured, settings);
+  const { stop, overview, standingFor, lookAtHealth, examples, ...parts } = openMux(
+    connections,
+    configured,
+    settings,
+    undefined,
+    healthTimes(healthMs),
+  );
   const offered = {
     modifies: () => connections.anyCan("modify"),
+    tellsHealth: () => connections.anyCan("health"),
     groups: () => connections.anyCan("groupSnapshots"),
   };
+  const rounds = healthRounds(healthMs, log, lookAtHealth);
   const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, log))];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
     /** Looks at all connections now, and at what changes from now on. */
     watch: () => {
       for (const each of watches) each.start();
+      rounds.start();
     },
     /** What is known of all connections and groups at this moment; asks nobody. */
     overview: () => overview(main.config.groups),
+    /** What leads a node of a segment to volumes of connections that it reaches. */
+    examples,
     /** Whether calls may name this: there is or was such a connection, or there is such a group. */
     known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
     parts: { ...parts, ...offered },
@@ -106,6 +126,7 @@ export function openController(
     standingFor: (connection: string) => ({ ...standingFor(connection), ...offered }),
     async close() {
       for (const each of watches) each.stop();
+      rounds.stop();
       await stop();
       await connections.close();
       await close();

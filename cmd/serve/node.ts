@@ -15,6 +15,7 @@ import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
 import { toolEnvironment } from "../tools.ts";
+import { healthTimes } from "./health-rounds.ts";
 import { mountFlags } from "./mount-flags.ts";
 import type { OwnNode } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
@@ -36,7 +37,7 @@ async function writable(folder: string): Promise<void> {
 export const stateFolder = ({ stateDir, name }: Pick<ServeOptions, "stateDir" | "name">): string =>
   stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
 
-/** Builds the node half by hand. Its commands are told to `tell`. */
+/** Builds the node half by hand. Its commands are told to `tell`; `elsewhere` gives contexts of volumes that it might get. */
 export function openNode(
   options: ServeOptions,
   host: Host,
@@ -44,6 +45,7 @@ export function openNode(
   outside: Outside,
   { info }: OwnNode,
   tell: CommandObserver,
+  elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,
 ) {
   const runner = measured(localRunner({ env: toolEnvironment(host.env) }), tell);
   const state = stateFolder(options);
@@ -70,6 +72,8 @@ export function openNode(
     disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),
     records: join(state, "volumes"),
     mountinfo: "/proc/self/mountinfo",
+    answers: answersTcp,
+    health: { everyMs: options.healthMs, holdMs: healthTimes(options.healthMs).hold, elsewhere },
   });
   return {
     parts: { volumes, info },

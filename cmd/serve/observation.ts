@@ -3,21 +3,19 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
-import type { MuxView } from "../../lib/mux/overview.ts";
 import { Ledger } from "../../lib/observe/ledger.ts";
 import { both, type Names, named } from "../../lib/observe/names.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
-import { type StatusAnswer, statusOf } from "../../lib/observe/status.ts";
+import { type StatusAnswer, statusOf, type Views } from "../../lib/observe/status.ts";
 import { serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
 import { stateFolder } from "./node.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** What is told of the router; it comes to be after what observes it. */
+/** What is told of the halves of the process; they come to be after what observes them. */
 export interface Observed {
   readonly names: () => Names;
-  /** Undefined in a process that has no connection files. */
-  readonly view: () => MuxView | undefined;
+  readonly views: () => Views;
 }
 
 /** Those who look at a running csimux: `csimux status` always, metrics when they were asked for. */
@@ -40,7 +38,7 @@ export async function openObservation(
   const { name, nodeName, metricsAddress, aliases } = options;
   const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
   const ledger = new Ledger();
-  const status = () => statusOf(facts, observed().view(), ledger);
+  const status = () => statusOf(facts, observed().views(), ledger);
   const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics();
   const calls = metrics ? both(ledger.observe, metrics.calls) : ledger.observe;
   const closing: (() => void)[] = [];

@@ -23,6 +23,7 @@ export interface ServeFlags {
   readonly statusSocket?: string;
   readonly metricsAddress?: string;
   readonly healthAddress?: string;
+  readonly healthInterval?: string;
   readonly pluginRegistrationSocket?: string;
   readonly kubeletRegistrationPath?: string;
   readonly alias?: readonly string[];
@@ -53,6 +54,8 @@ export interface ServeOptions {
   readonly metricsAddress: Address | undefined;
   /** Where /healthz and /readyz are served; undefined: nowhere. */
   readonly healthAddress: Address | undefined;
+  /** How far apart looks at the health of storages and volumes are, in milliseconds; 0: only when somebody asks. */
+  readonly healthMs: number;
   /** How csimux makes itself known to kubelet; undefined: another program does. */
   readonly registration: { readonly socket: string; readonly csiSocket: string | undefined } | undefined;
 }
@@ -70,6 +73,7 @@ export const defaults = {
   modes: "controller,node",
   version: "1.13.0",
   logLevel: "info",
+  healthInterval: "60",
   mode: "0600",
 } as const;
 
@@ -100,6 +104,7 @@ export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, str
     statusSocket: statusSocket(flags.statusSocket),
     metricsAddress: address("--metrics-address", flags.metricsAddress),
     healthAddress: address("--health-address", flags.healthAddress),
+    healthMs: healthMs(flags.healthInterval ?? defaults.healthInterval),
     registration: registration(flags),
   };
 }
@@ -165,6 +170,12 @@ function address(flag: string, text: string | undefined): Address | undefined {
   if (host === undefined || Number(digits) > 65_535)
     throw new UsageError(`${flag} is host:port or :port, not "${text}"`);
   return { host, port: Number(digits) };
+}
+
+function healthMs(text: string): number {
+  const seconds = Number(text);
+  if (text.trim() !== "" && seconds >= 0 && seconds <= 86_400) return Math.round(seconds * 1000);
+  throw new UsageError(`--health-interval is a number of seconds, 0 for never, not "${text}"`);
 }
 
 function modes(given: readonly string[]): ReadonlySet<Mode> {

@@ -15,7 +15,7 @@ const clear = "\x1b[H\x1b[2J";
 /** States in which nothing is to be done; a node knows no states. */
 const fine: ReadonlySet<string> = new Set(["good", "unknown"]);
 
-/** Prints the status once, or again and again. The exit code is 0, 1 when a connection is not in order, 2 when nobody could be asked. */
+/** Prints the status once, or again and again. The exit code is 0, 1 when a connection is not in order or something is wrong with a volume, 2 when nobody could be asked. */
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
   const socket = socketOf(options);
   if (options.bundle !== undefined) return report(socket, options.bundle, options, host);
@@ -53,7 +53,7 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   try {
     const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
     host.out(`${start}${options.output === "json" ? jsonText(status, options) : statusText(status, host.colour)}`);
-    return status.connections.every(({ state }) => fine.has(state)) ? 0 : 1;
+    return status.health.length === 0 && status.connections.every(({ state }) => fine.has(state)) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     host.err(`csimux: ${error.message}\n`);

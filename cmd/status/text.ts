@@ -34,7 +34,10 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 
 /** The whole status for people. */
 export function statusText(status: Status, colour: boolean): string {
-  const parts = [head(status), connections(status, colour), groups(status), problems(status), calls(status)];
+  const parts = [
+    ...[head(status), connections(status, colour), groups(status)],
+    ...[health(status), problems(status), calls(status)],
+  ];
   return parts.filter(part => part !== "").join("\n");
 }
 
@@ -88,11 +91,33 @@ function memberText(name: string, known: readonly ConnectionStatus[]): string {
   return found.suspended ? `${visible(name)} (suspended)` : visible(name);
 }
 
+/** How many volumes with the same trouble are named. */
+const mostVolumes = 10;
+
+/** What is known to be wrong with storages and volumes; what is said of files stands among the problems. */
+function health({ health: all, now }: Status): string {
+  const shown = all.filter(({ of }) => of !== "connection");
+  if (shown.length === 0) return "";
+  const counts = new Map<string, number>();
+  const rows = shown.flatMap(({ seenBy, connection = "-", volume, storage, reason, severity, message, since }) => {
+    const key = JSON.stringify([seenBy, connection, reason]);
+    const count = (counts.get(key) ?? 0) + 1;
+    counts.set(key, count);
+    const subject = visible(volume ?? storage ?? connection);
+    return count > mostVolumes ? [] : [[subject, reason, severity, age(since, now), visible(message)]];
+  });
+  const left = shown.length - rows.length;
+  const more = left === 0 ? [] : [[`and ${left} more`, "", "", "", ""]];
+  return table([["HEALTH OF", "REASON", "HOW BAD", "FOR", "WHAT"], ...rows, ...more]);
+}
+
 /** What is wrong with files, and the last failures since which nothing has succeeded. */
 function problems({ connections: all, now }: Status): string {
   const lines = all.flatMap(each => {
     const { name, state, problem, lastSuccess, lastFailure } = each;
     const file = problem === undefined ? [] : [`${visible(name)}: ${visible(problem)}${consequence[state] ?? ""}`];
+    if (each.healthProblem !== undefined)
+      file.push(`${visible(name)}: its health cannot be seen: ${visible(each.healthProblem)}`);
     if (state === "gone") file.push(`${visible(name)}: its file was removed; its volumes wait until it is back`);
     if (!lastFailure || (lastSuccess && lastSuccess.at > lastFailure.at)) return file;
     const { method, code, message, at } = lastFailure;

@@ -1,6 +1,8 @@
 import type { ServiceImpl } from "@connectrpc/connect";
+import type { Call } from "../core/call.ts";
 import type { Capacity } from "../mux/capacity.ts";
 import type { Listing } from "../mux/listing.ts";
+import type { PlacedVolume } from "../mux/placed.ts";
 import type { Snapshots } from "../mux/snapshots.ts";
 import type { Volumes } from "../mux/volumes.ts";
 import {
@@ -13,9 +15,10 @@ import {
   wireVolume,
 } from "./convert.ts";
 import type { Controller } from "./gen/csi/v1/csi_pb.ts";
+import { wireCondition, wireVolumeHealth } from "./health.ts";
 import type { Instrumented } from "./instrument.ts";
 import { pageSize, required, requiredList, requiredName } from "./require.ts";
-import { controllerCapabilities } from "./versions.ts";
+import { controllerCapabilities, hasVolumeCondition } from "./versions.ts";
 
 /** What the Controller service is made of. */
 export interface ControllerParts {
@@ -25,16 +28,25 @@ export interface ControllerParts {
   readonly capacity: Capacity;
   /** Whether a connection can change properties of its volumes. */
   readonly modifies: () => Promise<boolean>;
+  /** Whether a connection can tell what is wrong with its volumes. */
+  readonly tellsHealth: () => Promise<boolean>;
   /** The CSI version, as [major, minor], above which nothing is advertised. */
   readonly version: readonly [number, number];
+}
+
+/** What stands beside a volume: its condition, in the versions that have it there. */
+async function statusOf({ volumes, version }: ControllerParts, id: string, call: Call) {
+  const conditions = hasVolumeCondition(version) ? await volumes.condition(id, call) : undefined;
+  return conditions ? { volumeCondition: wireCondition(conditions) } : {};
 }
 
 /** The Controller service. RPCs that no connection could serve are absent and answer "unimplemented". */
 export const controllerService = (parts: ControllerParts): Partial<Instrumented<ServiceImpl<typeof Controller>>> => ({
   controllerGetCapabilities: async () => ({
-    capabilities: controllerCapabilities(parts.version, await parts.modifies()).map(type => ({
-      type: { case: "rpc", value: { type } },
-    })),
+    capabilities: controllerCapabilities(parts.version, {
+      modifies: await parts.modifies(),
+      tellsHealth: await parts.tellsHealth(),
+    }).map(type => ({ type: { case: "rpc", value: { type } } })),
   }),
 
   createVolume: async (request, call) => {
@@ -70,7 +82,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
 
   controllerGetVolume: async (request, call) => {
     const volume = await parts.volumes.get(required(request.volumeId, "volume_id"), call);
-    return { volume: wireVolume(volume), status: {} };
+    return { volume: wireVolume(volume), status: await statusOf(parts, volume.id, call) };
   },
 
   controllerModifyVolume: async (request, call) => {
@@ -89,7 +101,22 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   listVolumes: async (request, call) => {
     const page = { max: pageSize(request.maxEntries), token: request.startingToken };
     const { items, next } = await parts.listing.volumes(page, call);
-    return { entries: items.map(volume => ({ volume: wireVolume(volume) })), nextToken: next ?? "" };
+    const entry = async (volume: PlacedVolume) => {
+      const status = hasVolumeCondition(parts.version) ? await statusOf(parts, volume.id, call) : undefined;
+      return { volume: wireVolume(volume), ...(status && { status }) };
+    };
+    return { entries: await Promise.all(items.map(entry)), nextToken: next ?? "" };
+  },
+
+  controllerGetVolumeHealth: async (request, call) => {
+    const id = required(request.volumeId, "volume_id");
+    return { volumeHealth: wireVolumeHealth(id, await parts.volumes.health(id, call)) };
+  },
+
+  controllerListVolumeHealth: async (request, call) => {
+    const page = { max: pageSize(request.maxEntries), token: request.startingToken };
+    const { items, next } = await parts.listing.health(page, call);
+    return { entries: items.map(({ id, conditions }) => wireVolumeHealth(id, conditions)), nextToken: next ?? "" };
   },
 
   getCapacity: async (request, call) => {

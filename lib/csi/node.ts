@@ -1,16 +1,9 @@
-import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Segments } from "../core/topology.ts";
-import type { Adverse } from "../node/condition.ts";
 import type { NodeVolumes } from "../node/volumes.ts";
 import { capability, capacityRange } from "./convert.ts";
-import {
-  NodeServiceCapability_RPC_Type as N,
-  type Node,
-  VolumeUsage_Unit as Unit,
-  type VolumeHealth_VolumeHealthEntrySchema,
-  VolumeHealthErrorType,
-} from "./gen/csi/v1/csi_pb.ts";
+import { NodeServiceCapability_RPC_Type as N, type Node, VolumeUsage_Unit as Unit } from "./gen/csi/v1/csi_pb.ts";
+import { wireCondition, wireStorageHealth, wireVolumeHealth } from "./health.ts";
 import type { Instrumented } from "./instrument.ts";
 import { required, requiredMessage } from "./require.ts";
 import { nodeCapabilities } from "./versions.ts";
@@ -25,7 +18,7 @@ export interface NodeInfo {
 /** What the Node service does with volumes. */
 export type NodeCalls = Pick<
   NodeVolumes,
-  "stage" | "unstage" | "publish" | "unpublish" | "stats" | "health" | "expand"
+  "stage" | "unstage" | "publish" | "unpublish" | "stats" | "health" | "storageHealth" | "expand"
 >;
 
 /** What the Node service is made of. */
@@ -98,21 +91,24 @@ export function nodeService({ volumes, info, version }: NodeParts): Partial<Inst
     nodeGetVolumeStats: async (request, call) => {
       const volumeId = required(request.volumeId, "volume_id");
       const path = required(request.volumePath, "volume_path");
-      const { usage, adverse, failure } = await volumes.stats({ volumeId, path }, call);
-      if (failure && !tellsCondition) throw failure;
+      const { usage, conditions, failure } = await volumes.stats({ volumeId, path }, call);
+      // A failure that is not believed to last is no condition yet, and no statistics either.
+      if (failure && !(tellsCondition && conditions.length > 0)) throw failure;
       return {
         usage: usage.map(({ unit, ...counts }) => ({ unit: unit === "bytes" ? Unit.BYTES : Unit.INODES, ...counts })),
-        ...(tellsCondition && {
-          volumeCondition: { abnormal: adverse !== undefined, message: adverse?.message ?? "" },
-        }),
+        ...(tellsCondition && { volumeCondition: wireCondition(conditions) }),
       };
     },
 
     nodeGetVolumeHealth: async (request, call) => {
       const volumeId = required(request.volumeId, "volume_id");
       const path = request.volumePublishPath || request.stagingTargetPath;
-      const adverse = await volumes.health({ volumeId, path }, call);
-      return { volumeHealth: { volumeId, healthStatuses: adverse ? [wireHealth(adverse)] : [] } };
+      return { volumeHealth: wireVolumeHealth(volumeId, await volumes.health({ volumeId, path }, call)) };
+    },
+
+    nodeGetStorageHealth: async (_, call) => {
+      const storages = await volumes.storageHealth(call);
+      return { backendHealth: storages.flatMap(({ conditions }) => conditions).map(wireStorageHealth) };
     },
 
     nodeExpandVolume: async (request, call) => {
@@ -124,13 +120,3 @@ export function nodeService({ volumes, info, version }: NodeParts): Partial<Inst
     },
   };
 }
-
-const wireHealth = ({
-  status,
-  reason,
-  message,
-}: Adverse): MessageInitShape<typeof VolumeHealth_VolumeHealthEntrySchema> => ({
-  status: status === "degraded" ? VolumeHealthErrorType.DEGRADED : VolumeHealthErrorType.INACCESSIBLE,
-  reason,
-  message,
-});

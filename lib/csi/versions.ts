@@ -8,7 +8,7 @@ import {
 export type Version = readonly [number, number];
 
 /** What the controller offers, and the CSI version in which each capability first appeared. */
-const controller: readonly (readonly [C, Version])[] = [
+const controller: readonly (readonly [C, Version, before?: Version])[] = [
   [C.CREATE_DELETE_VOLUME, [0, 1]],
   [C.LIST_VOLUMES, [0, 1]],
   [C.GET_CAPACITY, [0, 1]],
@@ -17,9 +17,13 @@ const controller: readonly (readonly [C, Version])[] = [
   [C.CLONE_VOLUME, [1, 0]],
   [C.EXPAND_VOLUME, [1, 1]],
   [C.GET_VOLUME, [1, 3]],
+  // What 1.13 took away for GET_VOLUME_HEALTH.
+  [C.VOLUME_CONDITION, [1, 3], [1, 13]],
   [C.SINGLE_NODE_MULTI_WRITER, [1, 5]],
   [C.MODIFY_VOLUME, [1, 9]],
   [C.GET_SNAPSHOT, [1, 12]],
+  [C.GET_VOLUME_HEALTH, [1, 13]],
+  [C.LIST_VOLUME_HEALTH, [1, 13]],
 ];
 
 /** What holds for the whole plugin where nodes and volumes report topology. */
@@ -36,6 +40,7 @@ const node: readonly (readonly [N, Version, before?: Version])[] = [
   [N.VOLUME_CONDITION, [1, 3], [1, 13]],
   [N.SINGLE_NODE_MULTI_WRITER, [1, 5]],
   [N.GET_VOLUME_HEALTH, [1, 13]],
+  [N.GET_STORAGE_HEALTH, [1, 13]],
 ];
 
 const reaches = ([major, minor]: Version, first: Version): boolean =>
@@ -47,9 +52,24 @@ const since = <T>(list: readonly (readonly [T, Version, Version?])[], version: V
     .filter(([, first, before]) => reaches(version, first) && !(before && reaches(version, before)))
     .map(([type]) => type);
 
-/** What the controller advertises up to this version; sidecars read it once. `modifies`: a connection can modify volumes. */
-export const controllerCapabilities = (version: Version, modifies: boolean): readonly C[] =>
-  since(controller, version).filter(type => modifies || type !== C.MODIFY_VOLUME);
+/** What some connection can do that others may lack. */
+export interface SomeCan {
+  readonly modifies: boolean;
+  /** It can tell what is wrong with its volumes. */
+  readonly tellsHealth: boolean;
+}
+
+const ofHealth: ReadonlySet<C> = new Set([C.VOLUME_CONDITION, C.GET_VOLUME_HEALTH, C.LIST_VOLUME_HEALTH]);
+
+/** What the controller advertises up to this version; sidecars read it once. */
+export const controllerCapabilities = (version: Version, { modifies, tellsHealth }: SomeCan): readonly C[] =>
+  since(controller, version)
+    .filter(type => modifies || type !== C.MODIFY_VOLUME)
+    .filter(type => tellsHealth || !ofHealth.has(type));
+
+/** Whether answers of the controller hold volume conditions in this version. */
+export const hasVolumeCondition = (version: Version): boolean =>
+  since(controller, version).includes(C.VOLUME_CONDITION);
 
 /** Whether snapshots of several volumes are a part of this version. */
 export const hasGroupSnapshots = ([major, minor]: Version): boolean => major > 1 || minor >= 8;

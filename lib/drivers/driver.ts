@@ -3,6 +3,7 @@ import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import type { Protocol } from "../core/protocols.ts";
 import type { Segments } from "../core/topology.ts";
+import type { Finding, VolumeFindings } from "../health/finding.ts";
 
 /** Text that travels with a volume (`volume_context`) or comes with a class (`parameters`). */
 export type Context = Readonly<Record<string, string>>;
@@ -104,6 +105,7 @@ export interface Driver {
   readonly inventory?: Listing | undefined;
   readonly publishing?: Publishing | undefined;
   readonly modify?: Modifying | undefined;
+  readonly health?: Observing | undefined;
   readonly groupSnapshots?: GroupSnapshotting | undefined;
   /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
   readonly local?: true;
@@ -162,6 +164,25 @@ export interface Listing {
   list(page: PageRequest, call: Call): Promise<Page<Volume>>;
 }
 
+/** What one look at a whole storage has found. */
+export interface Findings {
+  /** About the storage: each is true of all its volumes. */
+  readonly storage: readonly Finding[];
+  /** About single volumes, by this driver's ids. */
+  readonly volumes: VolumeFindings;
+  /** The volume context of one of the volumes, by which a node finds the storage; undefined when there is none. */
+  readonly example: Context | undefined;
+}
+
+/** The ability to tell what is wrong with the storage and with volumes on it. */
+export interface Observing {
+  /**
+   * Looks at everything, in a number of requests that does not grow with that of the volumes. Throws when it cannot be looked
+   * at: that is no finding.
+   */
+  look(call: Call): Promise<Findings>;
+}
+
 /** To which node a volume is published, and how it will be used there (CSI ControllerPublishVolume). */
 export interface PublishSpec {
   readonly node: string;
@@ -208,4 +229,5 @@ export type Ability =
   | "inventory"
   | "publishing"
   | "modify"
+  | "health"
   | "groupSnapshots";

@@ -7,6 +7,7 @@ import type {
   Driver,
   Expanded,
   Expanding,
+  Findings,
   Found,
   GroupSnapshot,
   GroupSnapshotting,
@@ -14,6 +15,7 @@ import type {
   Measuring,
   Modifying,
   Naming,
+  Observing,
   Page,
   PageRequest,
   Reading,
@@ -83,6 +85,10 @@ export class StoreDriver<A extends Asset> implements Driver {
 
   get inventory(): Listing | undefined {
     return this.#store.list && new Inventory(this.#volumes);
+  }
+
+  get health(): Observing | undefined {
+    return this.#store.look && new Health(this.#volumes);
   }
 
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
@@ -156,6 +162,18 @@ class Inventory<A extends Asset> implements Listing {
 
   list(page: PageRequest, call: Call): Promise<Page<Volume>> {
     return guarded(this.#volumes, "list volumes", "", call, () => this.#volumes.list(page, call));
+  }
+}
+
+class Health<A extends Asset> implements Observing {
+  readonly #volumes: StoreVolumes<A>;
+
+  constructor(volumes: StoreVolumes<A>) {
+    this.#volumes = volumes;
+  }
+
+  look(call: Call): Promise<Findings> {
+    return guarded(this.#volumes, "look at the health of the storage", "", call, () => this.#volumes.look(call));
   }
 }
 

@@ -2,7 +2,8 @@ import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { Locks } from "../core/locks.ts";
-import type { Context, Expanded, Found, Page, PageRequest, Volume, VolumeSpec } from "./driver.ts";
+import { joined } from "../health/finding.ts";
+import type { Context, Expanded, Findings, Found, Page, PageRequest, Volume, VolumeSpec } from "./driver.ts";
 import { afterFailure, type Meaning, type Subject } from "./failure.ts";
 import type { Identity } from "./module.ts";
 import { grownSize, refuseUnequal } from "./sizes.ts";
@@ -96,6 +97,16 @@ export class StoreVolumes<A extends Asset> implements Subject {
   async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
     const { items, next } = (await this.#store.list?.(page, call)) ?? { items: [], next: undefined };
     return { items: items.map(asset => this.#volume(asset)), next };
+  }
+
+  /** As Observing.look. */
+  async look(call: Call): Promise<Findings> {
+    const seen = await this.#store.look?.(call);
+    if (!seen) return { storage: [], volumes: new Map(), example: undefined };
+    const { storage, volumes, assets } = seen;
+    const shares = (await this.#share.look?.(assets, call)) ?? new Map();
+    const [first] = assets;
+    return { storage, volumes: joined([volumes, shares]), example: first && this.#volume(first).context };
   }
 
   async #completed(asset: A, spec: VolumeSpec, call: Call): Promise<A> {

@@ -1,6 +1,7 @@
 import type { Access } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Protocol } from "../core/protocols.ts";
+import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type { Context, GroupSnapshotting, Page, PageRequest, Snapshotting, Source, VolumeSpec } from "./driver.ts";
 import type { Meaning } from "./failure.ts";
 
@@ -18,6 +19,15 @@ export interface Asset {
   readonly notes: Notes;
   /** False until the whole creation, the share included, is proved to be complete. */
   readonly finished: boolean;
+}
+
+/** What a look at a whole storage has found. */
+export interface Looked<A extends Asset> {
+  /** About the storage: each is true of all its volumes. */
+  readonly storage: readonly Finding[];
+  readonly volumes: VolumeFindings;
+  /** The finished assets, as `list` has them. */
+  readonly assets: readonly A[];
 }
 
 /**
@@ -64,6 +74,8 @@ export interface VolumeStore<A extends Asset> {
   available?(parameters: Context, call: Call): Promise<bigint>;
   /** Finished assets, in a stable order. */
   list?(page: PageRequest, call: Call): Promise<Page<A>>;
+  /** As Observing.look. */
+  look?(call: Call): Promise<Looked<A>>;
   /** Throws what is wrong with the storage. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
@@ -87,6 +99,8 @@ export interface Share<A extends Asset> {
   /** The asset has another size now. */
   resized?(asset: A, call: Call): Promise<void>;
   explain?(error: unknown): Meaning | undefined;
+  /** What is wrong with the way to these assets, which are all that are finished; in few requests. Throws as Observing.look. */
+  look?(assets: readonly A[], call: Call): Promise<VolumeFindings>;
   /** Throws what is wrong with the service that shares. Changes nothing. */
   check?(call: Call): Promise<void>;
 }

@@ -13,6 +13,7 @@ const words: Readonly<Record<Ability, string>> = {
   clones: "make a volume from another one",
   capacity: "tell its capacity",
   inventory: "list its volumes",
+  health: "tell the health of its volumes",
 };
 
 /**

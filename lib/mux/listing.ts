@@ -4,9 +4,11 @@ import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import type { Handles } from "./handles.ts";
+import type { Health } from "./health.ts";
+import { type AilingVolume, ailingOf } from "./health-pages.ts";
 import type { Patience } from "./patience.ts";
 import { type PlacedSnapshot, type PlacedVolume, placedOn, snapshotOn } from "./placed.ts";
-import { badToken, filterTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
+import { badToken, filterTokens, healthTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 
 /** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
 const largestPage = 800;
@@ -38,14 +40,16 @@ interface Kind<T> {
   readonly tokens: ListTokens;
 }
 
-/** ListVolumes and ListSnapshots over all connections in the order of their names, without state between pages. */
+/** ListVolumes, ListSnapshots and ControllerListVolumeHealth over all connections in the order of their names, without state between pages. */
 export class Listing {
   readonly #common: Common;
   readonly #patience: Patience;
+  readonly #health: Health;
 
-  constructor(common: Common, patience: Patience) {
+  constructor(common: Common, patience: Patience, health: Health) {
     this.#common = common;
     this.#patience = patience;
+    this.#health = health;
   }
 
   /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
@@ -56,6 +60,16 @@ export class Listing {
       return found;
     };
     return this.#joined(request, call, { name: "volumes", list, tokens: volumeTokens });
+  }
+
+  /**
+   * ControllerListVolumeHealth: volumes with which something is wrong. Throws as `volumes`: one that is left out would count as
+   * well, so a storage that cannot be looked at is treated as one that cannot be listed.
+   */
+  health(request: ListRequest, call: Call): Promise<Page<AilingVolume>> {
+    const list = (connection: Connection, page: PageRequest, own: Call) =>
+      ailingOf({ health: this.#health, handles: this.#common.handles }, connection, page, own);
+    return this.#joined(request, call, { name: "health", list, tokens: healthTokens });
   }
 
   /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */

@@ -1,5 +1,7 @@
+import type { Call } from "../core/call.ts";
 import type { Group } from "../core/group.ts";
 import { Locks } from "../core/locks.ts";
+import type { Segments } from "../core/topology.ts";
 import { Begun } from "./begun.ts";
 import { Capacity } from "./capacity.ts";
 import type { Common } from "./common.ts";
@@ -8,6 +10,7 @@ import { FreeSpace } from "./free-space.ts";
 import { GroupSnapshots } from "./group-snapshots.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
+import { Health, type HealthTimes } from "./health.ts";
 import { Jobs } from "./jobs.ts";
 import { Known } from "./known.ts";
 import { Listing } from "./listing.ts";
@@ -38,6 +41,8 @@ const alone = (common: Common, connection: string): Common => ({
   jobs: { run: (key, ...rest) => common.jobs.run(`${key} (under a name of its own)`, ...rest) },
   settings: () => ({ ...common.settings(), legacyConnection: connection, single: connection }),
 });
+/** Where nobody says how often storages are looked at. */
+const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
 
 /** The router over these connections and groups, whole. `stop` aborts what is running and waits for it to end. */
 export function openMux(
@@ -45,6 +50,7 @@ export function openMux(
   configured: ConfiguredGroups,
   settings: () => MuxSettings,
   { look, capacity }: PatienceTimes = usual,
+  times: HealthTimes = usualHealth,
 ) {
   const jobs = new Jobs();
   const common: Common = {
@@ -63,10 +69,11 @@ export function openMux(
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
   const space = new FreeSpace(new Patience(capacity), common.known);
+  const health = new Health(common, new Patience(look), times);
   const parts = (own: Common) => ({
-    volumes: new Volumes(own, space),
+    volumes: new Volumes(own, space, health),
     snapshots: new Snapshots(own),
-    listing: new Listing(own, new Patience(look)),
+    listing: new Listing(own, new Patience(look), health),
     capacity: new Capacity(own, space),
     groupSnapshots: new GroupSnapshots(own),
   });
@@ -78,7 +85,12 @@ export function openMux(
      */
     standingFor: (connection: string) => parts(alone(common, connection)),
     /** As the function of this name, for these groups. */
-    overview: (groups: ReadonlyMap<string, Group>) => overview({ ...common, jobs }, groups, settings().policy.prefix),
+    overview: (groups: ReadonlyMap<string, Group>) =>
+      overview({ ...common, jobs, health }, groups, settings().policy.prefix),
+    /** One look at the health of all storages; each change is a line of the log. */
+    lookAtHealth: (call: Call) => health.survey(call),
+    /** What leads a node of a segment to volumes of connections that it reaches, as far as that is known. */
+    examples: (segment: Segments) => health.examples(segment),
     stop: () => jobs.stop(),
   };
 }

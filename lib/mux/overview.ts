@@ -2,6 +2,7 @@ import type { Group } from "../core/group.ts";
 import { selects } from "../core/selector.ts";
 import { placeText } from "../topology/place.ts";
 import type { Connections, Seen } from "./connections.ts";
+import type { Health, HealthView } from "./health.ts";
 import type { Jobs } from "./jobs.ts";
 import type { Figures, Known } from "./known.ts";
 
@@ -23,6 +24,7 @@ export interface ConnectionView extends Figures {
   readonly places: readonly string[];
   /** Calls that use it now. */
   readonly inUse: number;
+  readonly health: HealthView;
 }
 
 /** One group; members in the order of the group. */
@@ -50,19 +52,27 @@ interface Parts {
   readonly connections: Connections;
   readonly jobs: Jobs;
   readonly known: Known;
+  readonly health: Health;
 }
 
 /** What is known at this moment, sorted by name. Asks no storage and reads no file: it answers at once whatever is dead. */
 export function overview(parts: Parts, groups: ReadonlyMap<string, Group>, prefix: string): MuxView {
   const seen = parts.connections.seen();
   return {
-    connections: seen.map(each => ({ ...viewOf(each, prefix), ...parts.known.of(each.name) })),
+    connections: seen.map(each => ({
+      ...viewOf(each, prefix),
+      ...parts.known.of(each.name),
+      health: parts.health.view(each.name),
+    })),
     groups: [...groups].map(([name, group]) => ({ name, policy: group.policy, members: membersOf(group, seen) })),
     jobs: parts.jobs.running(),
   };
 }
 
-function viewOf({ name, state, since, facts, inUse }: Seen, prefix: string): Omit<ConnectionView, keyof Figures> {
+function viewOf(
+  { name, state, since, facts, inUse }: Seen,
+  prefix: string,
+): Omit<ConnectionView, keyof Figures | "health"> {
   return {
     name,
     standing: standingOf(state),

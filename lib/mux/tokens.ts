@@ -33,6 +33,9 @@ export const volumeTokens = tokensWith("/");
 /** Tokens of ListSnapshots without a filter. */
 export const snapshotTokens = tokensWith("@");
 
+/** Tokens of ControllerListVolumeHealth. */
+export const healthTokens = tokensWith("!");
+
 /** Tokens of ListSnapshots for one volume, around the driver's own. */
 export function filterTokens(volume: Handle): ListTokens<string> {
   const head = `${createHash("sha256").update(encodeHandle(volume)).digest("hex").slice(0, 12)}:`;

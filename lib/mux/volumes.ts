@@ -5,6 +5,8 @@ import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Volume } from "../drivers/driver.ts";
+import { meaningOf } from "../health/reasons.ts";
+import type { Condition } from "../health/steady.ts";
 import { ability, translated } from "./ability.ts";
 import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
 import { Choice, volumeLock } from "./choice.ts";
@@ -13,6 +15,7 @@ import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
 import { lockKey, nameLock } from "./handles.ts";
+import type { Health } from "./health.ts";
 import { Ineffective } from "./ineffective.ts";
 import { type CreateRequest, type Creation, type PlacedVolume, placedOn } from "./placed.ts";
 import type { Unusable } from "./refusals.ts";
@@ -22,10 +25,12 @@ export class Volumes {
   readonly #common: Common;
   readonly #choice: Choice;
   readonly #ineffective = new Ineffective();
+  readonly #health: Health;
 
   /** `space` tells how much is free on members of a group. */
-  constructor(common: Common, space: FreeSpace) {
+  constructor(common: Common, space: FreeSpace, health: Health) {
     this.#common = common;
+    this.#health = health;
     this.#choice = new Choice(common, space);
   }
 
@@ -64,6 +69,7 @@ export class Volumes {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await translated(connection, connection.driver.delete(handle.id, own));
       this.#common.begun.forgetId(handle.id, handle.connection);
+      this.#health.forget(handle);
     });
   }
 
@@ -73,6 +79,33 @@ export class Volumes {
     return this.#common.connections.use(handle.connection, "retry", async connection =>
       placedOn(this.#common.handles, connection, await ability(connection, "reading").get(handle.id, call)),
     );
+  }
+
+  /** ControllerGetVolumeHealth: what is wrong with the volume. Throws "not-found" for one that is not there and is not known to be lost. */
+  async health(text: string, call: Call): Promise<readonly Condition[]> {
+    const handle = this.#common.handles.known(text, "volume");
+    return this.#common.connections.use(handle.connection, "retry", async connection => {
+      const conditions = await this.#health.volume(connection, handle.id, call);
+      const isLost = conditions.some(({ reason }) => meaningOf(reason).severity === "data-loss");
+      if (!isLost) await ability(connection, "reading").get(handle.id, call);
+      return conditions;
+    });
+  }
+
+  /**
+   * What is wrong with a volume that exists, as the volume condition of CSI up to 1.12 tells it; undefined while its storage cannot
+   * be looked at.
+   */
+  async condition(text: string, call: Call): Promise<readonly Condition[] | undefined> {
+    const handle = this.#common.handles.known(text, "volume");
+    try {
+      return await this.#common.connections.use(handle.connection, "retry", connection =>
+        this.#health.volume(connection, handle.id, call),
+      );
+    } catch (error) {
+      if (error instanceof CsiError) return undefined;
+      throw error;
+    }
   }
 
   /**

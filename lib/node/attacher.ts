@@ -1,6 +1,7 @@
 import type { Access, Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Code } from "../core/errors.ts";
+import type { Finding } from "../health/finding.ts";
 import type { Answers } from "../io/answers.ts";
 import type { Argv, CommandRunner } from "../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
@@ -113,6 +114,10 @@ export interface Attacher {
    * this node: what one of them needs stays. Absent when there is nothing to undo.
    */
   readonly detach?: (attachment: Attachment, others: readonly Attachment[], call: Call) => Promise<void>;
+  /** The storage that a volume is on; throws "invalid-argument" for an incomplete context. Absent for what is on this node. */
+  readonly storageOf?: (context: Context) => Storage;
+  /** What is wrong with the way to an attached volume, by what the kernel shows; asks nobody. Absent where there is none. */
+  readonly health?: (attachment: Attachment) => Promise<readonly Finding[]>;
   /**
    * Opens again the ways to an attached volume that are lost, such as a session that the network was gone from for too long,
    * as far as that takes no secrets of a call. Says what it opened; nothing where all is well. Absent where nothing is held open.
@@ -123,6 +128,14 @@ export interface Attacher {
    * "unavailable" when it does not get there in time. Absent when nothing on the node depends on the size.
    */
   readonly grown?: (attachment: Attachment, least: bigint | undefined, call: Call) => Promise<bigint>;
+}
+
+/** A storage as nodes reach it. */
+export interface Storage {
+  /** The protocol and the address, as in "nfs nas.example.org". */
+  readonly name: string;
+  /** Addresses of which one must be open, by TCP; empty where nobody can tell. */
+  readonly ways: readonly { readonly host: string; readonly port: number }[];
 }
 
 /** What attachers work with. */

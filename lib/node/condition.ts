@@ -1,60 +1,95 @@
+import { lstat } from "node:fs/promises";
+import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
+import { isLocalName } from "../core/local-filesystems.ts";
 import type { Mount } from "../core/mountinfo.ts";
+import type { Finding } from "../health/finding.ts";
 import type { Disks } from "./disks.ts";
+import { bounded } from "./files.ts";
+import type { Mounts } from "./mounts.ts";
 import type { StageRecord } from "./records.ts";
-import type { Usage } from "./usage.ts";
 
-/** Something adverse about a volume as this node sees it. */
-export interface Adverse {
-  /** "degraded": usable, not well. "inaccessible": from this node. */
-  readonly status: "degraded" | "inaccessible";
-  /** One word in CamelCase, for machines. */
-  readonly reason: string;
-  /** For people. */
-  readonly message: string;
-}
+/** Answers of a file system that has failed: the kernel has shut it down, or cannot read its disk (errno(3)). */
+const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"]);
 
-/** What a look at a mounted volume gave. */
-export interface Measured {
-  /** Empty when the volume does not answer. */
-  readonly usage: readonly Usage[];
-  readonly adverse: Adverse | undefined;
-  /** Why there is no usage. */
-  readonly failure: CsiError | undefined;
-}
+/** How long a disk of this machine may take to say that it is there, in milliseconds. */
+const localMs = 5_000;
 
-/** Waits for the usage of a volume mounted as `mount` and judges what comes. Throws what says nothing about the volume. */
-export async function measured(
-  usage: Promise<readonly Usage[]>,
-  mount: Mount | undefined,
+/** What is wrong with what is mounted as `mount`; asks it whether it answers. Throws what says nothing about the volume. */
+export async function mountFindings(
+  mount: Mount,
   record: StageRecord | undefined,
+  mounts: Mounts,
   signal: AbortSignal,
-): Promise<Measured> {
+): Promise<readonly Finding[]> {
+  if (record?.kind === "block") return [];
+  const fixed = shownFindings(mount, record);
+  const answer = isLocalName(mount.fsType)
+    ? await localAnswer(mount, signal)
+    : await serverAnswer(mount, mounts, signal);
+  return [...fixed, ...answer];
+}
+
+/** What the mount table alone shows. */
+export function shownFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (mount.root.endsWith("//deleted"))
+    findings.push({ reason: "FolderRemoved", message: `the folder that is mounted at ${mount.at} was removed` });
+  // ext4 does so after an error (ext4(5), errors=remount-ro), btrfs and others, too.
+  if (mount.readOnly && record && record.kind !== "block" && !record.flags.includes("ro"))
+    findings.push({ reason: "ReadOnlyFileSystem", message: `the file system at ${mount.at} has become read-only` });
+  return findings;
+}
+
+/** The finding for a failure to measure what is mounted; undefined for one that says nothing about the volume. */
+export function failureFinding({ code, message }: CsiError, mount: Mount | undefined): Finding | undefined {
+  if (code === "deadline-exceeded") return { reason: "NotAnswering", message };
+  if (code !== "unavailable") return undefined;
+  if (/Stale file handle|Transport endpoint is not connected|ESTALE|ENOTCONN/.test(message))
+    return { reason: "StaleHandle", message };
+  if (/Host is down|No route to host|timed out/.test(message)) return { reason: "NotAnswering", message };
+  const isBroken = mount && isLocalName(mount.fsType) && [...failed].some(name => message.endsWith(name));
+  return isBroken ? { reason: "FileSystemFailed", message } : undefined;
+}
+
+async function serverAnswer(mount: Mount, mounts: Mounts, signal: AbortSignal): Promise<readonly Finding[]> {
+  const health = await mounts.health(mount, signal);
+  if (health === "silent")
+    return [
+      { reason: "NotAnswering", message: `the server of ${mount.source}, mounted at ${mount.at}, does not answer` },
+    ];
+  if (health === "stale")
+    return [
+      {
+        reason: "StaleHandle",
+        message: `the server of ${mount.source} no longer knows what is mounted at ${mount.at}`,
+      },
+    ];
+  return [];
+}
+
+async function localAnswer({ at }: Mount, signal: AbortSignal): Promise<readonly Finding[]> {
+  const limit = AbortSignal.timeout(localMs);
   try {
-    return { usage: await usage, adverse: readOnly(mount, record), failure: undefined };
+    await bounded(lstat(at), `looking at ${at}`, AbortSignal.any([signal, limit]));
+    return [];
   } catch (error) {
-    if (!(error instanceof CsiError) || signal.aborted) throw error;
-    const adverse = inaccessible(error);
-    if (!adverse) throw error;
-    return { usage: [], adverse, failure: error };
+    const errno = error instanceof CsiError ? errnoOf(error.cause) : undefined;
+    if (errno !== undefined && failed.has(errno))
+      return [{ reason: "FileSystemFailed", message: `the file system at ${at} answers ${errno}` }];
+    if (limit.aborted && !signal.aborted)
+      return [{ reason: "NotAnswering", message: `the disk at ${at} does not answer` }];
+    if (errno !== undefined) return [];
+    throw error;
   }
 }
-
-/** Whether a file system turned itself read-only: ext4 does so after an error (ext4(5), errors=remount-ro). */
-export const readOnlyByItself = (mount: Mount, record: StageRecord): boolean =>
-  mount.readOnly && !record.flags.includes("ro");
 
 /** Whether a volume was a disk that the kernel has no more. */
 export const hasLostDisk = async (record: StageRecord, disks: Pick<Disks, "isGone">): Promise<boolean> =>
   record.attached?.kind === "device" && (await disks.isGone(record.attached.mounted?.number ?? record.attached.number));
 
-function readOnly(mount: Mount | undefined, record: StageRecord | undefined): Adverse | undefined {
-  if (!mount || !record || !readOnlyByItself(mount, record)) return undefined;
-  const message = `the file system at ${mount.at} has become read-only, mostly after an error; look into the kernel's log`;
-  return { status: "degraded", reason: "ReadOnlyFileSystem", message };
-}
-
-function inaccessible({ code, message }: CsiError): Adverse | undefined {
-  if (code === "deadline-exceeded") return { status: "inaccessible", reason: "NotAnswering", message };
-  return code === "unavailable" ? { status: "inaccessible", reason: "Unusable", message } : undefined;
-}
+/** What is wrong with such a volume. */
+export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
+  reason: "DeviceGone",
+  message: `the disk of volume "${volumeId}" is gone from this node`,
+});

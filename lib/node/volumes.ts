@@ -1,32 +1,42 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { Locks } from "../core/locks.ts";
+import { Rounds } from "../core/rounds.ts";
+import type { Condition } from "../health/steady.ts";
+import type { Answers } from "../io/answers.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import { Turns } from "../io/turns.ts";
 import type { Attachers } from "./attachers.ts";
 import { Care } from "./care.ts";
-import { type Adverse, hasLostDisk, type Measured, measured } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
-import type { MountTable } from "./mount-table.ts";
+import { type Measured, Measuring } from "./measuring.ts";
 import { Mounts } from "./mounts.ts";
 import { Orphans } from "./orphans.ts";
 import { isOwn } from "./ownership.ts";
 import { checkedPath, normalPath, realPlace } from "./paths.ts";
 import { Publishing } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
-import { Records, type StageRecord, stagedAt } from "./records.ts";
-import type { PlacedVolume, PublishRequest, StageRequest, UnpublishRequest, UnstageRequest } from "./requests.ts";
+import { Records, type StageRecord } from "./records.ts";
+import type {
+  Context,
+  PlacedVolume,
+  PublishRequest,
+  StageRequest,
+  UnpublishRequest,
+  UnstageRequest,
+} from "./requests.ts";
 import { Restoring } from "./restoring.ts";
 import { Showing } from "./show.ts";
 import { Staging } from "./stage.ts";
-import { sizeOnly, type Usage, Usages } from "./usage.ts";
+import { type StorageHealth, Storages } from "./storages.ts";
+import { Usages } from "./usage.ts";
 import { Watching } from "./watching.ts";
 
 /** How long the beginning may take, in milliseconds: the node is not served before. */
 const beginMs = 10_000;
 
-/** How often staged volumes are looked at, in milliseconds. */
+/** How often it is seen to that staged volumes have all their ways, and that none is forgotten, in milliseconds. */
 const careMs = 60_000;
 
 /** What the node side needs from outside. */
@@ -42,6 +52,19 @@ export interface NodePorts {
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
   readonly mountinfo: string;
+  /** Whether a server can be reached at all. */
+  readonly answers: Answers;
+  readonly health: HealthPorts;
+}
+
+/** How the health of volumes and storages is looked at. */
+export interface HealthPorts {
+  /** How far apart two looks are, in milliseconds; 0: only when somebody asks. */
+  readonly everyMs: number;
+  /** How long a cause must last, and be gone, in milliseconds. */
+  readonly holdMs: number;
+  /** Contexts of volumes that this node might get. */
+  readonly elsewhere: () => Promise<readonly Context[]>;
 }
 
 /**
@@ -51,19 +74,20 @@ export interface NodePorts {
  */
 export class NodeVolumes {
   readonly #locks = new Locks();
-  readonly #disks: Disks;
   readonly #mounts: Mounts;
   readonly #records: Records;
   readonly #care: Care;
   readonly #staging: Staging;
   readonly #publishing: Publishing;
   readonly #growing: Growing;
-  readonly #usages: Usages;
+  readonly #watching: Watching;
+  readonly #measuring: Measuring;
+  readonly #everyMs: number;
+  #rounds: Rounds | undefined;
 
   /** Does no I/O. */
-  constructor({ runner, host, mountFlags, attachers, disks, records, mountinfo }: NodePorts) {
+  constructor({ runner, host, mountFlags, attachers, disks, records, mountinfo, answers, health }: NodePorts) {
     const turns = new Turns();
-    this.#disks = disks;
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
     this.#staging = new Staging(
@@ -76,9 +100,12 @@ export class NodeVolumes {
     );
     this.#publishing = new Publishing(attachers, this.#mounts, this.#records, disks);
     this.#growing = new Growing(attachers, disks, turns);
-    this.#usages = new Usages(runner);
+    const storages = new Storages(attachers, answers, health.holdMs);
+    const watched = { mounts: this.#mounts, records: this.#records, attachers, disks };
+    this.#watching = new Watching(watched, storages, health.elsewhere, health.holdMs);
+    this.#measuring = new Measuring(this.#mounts, disks, new Usages(runner), this.#watching);
+    this.#everyMs = health.everyMs;
     this.#care = new Care([
-      new Watching(this.#mounts, this.#records, disks),
       new Restoring(attachers, this.#records, turns),
       new Orphans(this.#mounts, this.#records, (request, call) => this.unstage(request, call)),
     ]);
@@ -88,11 +115,15 @@ export class NodeVolumes {
   async begin(log: Log): Promise<void> {
     await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(beginMs));
     this.#care.start(careMs, log);
+    if (this.#everyMs === 0) return;
+    this.#rounds = new Rounds(this.#everyMs, signal => this.#watching.look(log, signal));
+    this.#rounds.start();
   }
 
   /** Ends what `begin` started. */
   end(): void {
     this.#care.stop();
+    this.#rounds?.stop();
   }
 
   /** Also throws "already-exists", "failed-precondition" and "not-found" (CSI NodeStageVolume). */
@@ -131,35 +162,31 @@ export class NodeVolumes {
   async stats(request: PlacedVolume, call: Call): Promise<Measured> {
     required(request.volumeId, "volume_id");
     const { place, table, record } = await this.#placed(request, call);
-    return await measured(this.#usage(request, place, table, record, call), table.top(place), record, call.signal);
-  }
-
-  /** A file system goes on answering this from memory when its disk is gone, so the kernel is asked about the disk first. */
-  async #usage(
-    { volumeId }: PlacedVolume,
-    place: string,
-    table: MountTable,
-    record: StageRecord | undefined,
-    call: Call,
-  ): Promise<readonly Usage[]> {
-    if (record && (await hasLostDisk(record, this.#disks)))
-      throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it anew`);
-    if (record?.kind === "block") return sizeOnly(await this.#disks.bytes(place));
-    return await this.#usages.measure(volumeId, place, table, call.signal);
+    return await this.#measuring.measure({ volumeId: request.volumeId, place, table, record }, call);
   }
 
   /**
-   * What is known against a volume on this node, if anything. `path` may be empty: then the staged volume is looked at. Takes no
-   * lock. Throws "not-found" when the volume is not known here (CSI NodeGetVolumeHealth).
+   * What is wrong with a volume on this node. `path` may be empty: then the staged volume is looked at. Takes no lock. Throws
+   * "not-found" when the volume is not known here (CSI NodeGetVolumeHealth).
    */
-  async health({ volumeId, path }: PlacedVolume, call: Call): Promise<Adverse | undefined> {
+  async health({ volumeId, path }: PlacedVolume, call: Call): Promise<readonly Condition[]> {
     required(volumeId, "volume_id");
     const record = await this.#records.find(volumeId, call.log);
-    const at = path || (record && stagedAt(record)) || "";
-    if (at === "") throw new CsiError("not-found", `volume "${volumeId}" is not known on this node`);
-    // A volume of which a staging or publishing failed is mounted nowhere, and nothing is known against it.
-    const isAttempt = record !== undefined && (await this.#mounts.table()).layers(at) === 0;
-    return isAttempt ? undefined : (await this.stats({ volumeId, path: at }, call)).adverse;
+    if (record) return this.#watching.see(volumeId, await this.#watching.findings(record, call.signal), call.log);
+    if (path === "") throw new CsiError("not-found", `volume "${volumeId}" is not known on this node`);
+    const { place, table } = await this.#placed({ volumeId, path }, call);
+    return await this.#measuring.health({ volumeId, place, table, record }, call);
+  }
+
+  /** What is wrong with storages as this node sees them (CSI NodeGetStorageHealth). Looks at all volumes of the node. */
+  async storageHealth(call: Call): Promise<readonly StorageHealth[]> {
+    await this.#watching.look(call.log, call.signal);
+    return this.#watching.view().storages;
+  }
+
+  /** What is known to be wrong at this moment; asks nobody. */
+  healthView() {
+    return this.#watching.view();
   }
 
   /**

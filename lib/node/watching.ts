@@ -1,69 +1,139 @@
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import type { Finding } from "../health/finding.ts";
+import { meaningOf, severityWords } from "../health/reasons.ts";
+import { type Change, type Condition, Steady } from "../health/steady.ts";
+import type { Attachers } from "./attachers.ts";
 import type { Look } from "./care.ts";
-import { hasLostDisk, readOnlyByItself } from "./condition.ts";
+import { hasLostDisk, lostDisk, mountFindings } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import type { Mounts } from "./mounts.ts";
 import { isOwn } from "./ownership.ts";
 import { type Records, type StageRecord, stagedAt } from "./records.ts";
+import type { Context } from "./requests.ts";
+import type { StorageHealth, Storages } from "./storages.ts";
 
-/** What was last known against a volume; empty: nothing. */
-type State =
-  | ""
-  | "not mounted"
-  | "unknown to its server"
-  | "without an answer from its server"
-  | "without its disk"
-  | "read-only, mostly after an error";
+/** How many volumes are looked at at the same time. */
+const width = 8;
 
-const states = { fine: "", stale: "unknown to its server", silent: "without an answer from its server" } as const;
+/** What is looked at, and through what. */
+export interface WatchedParts {
+  readonly mounts: Mounts;
+  readonly records: Records;
+  readonly attachers: Attachers;
+  readonly disks: Pick<Disks, "isGone">;
+}
+
+/** What is wrong with a volume on this node. */
+export interface VolumeHealth {
+  readonly volume: string;
+  readonly conditions: readonly Condition[];
+}
 
 /**
- * Logs what changed with staged volumes, once: a server that fell silent, a disk that is gone, a mount that somebody removed, and
- * that all is well again. It mends nothing: the next staging does, when a pod needs the volume.
+ * What is wrong with the volumes of this node: a server that fell silent, a way that was lost, a mount that somebody removed. Each
+ * change is a line of the log. It mends nothing: the next staging does, when a pod needs the volume.
  */
 export class Watching implements Look {
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #attachers: Attachers;
   readonly #disks: Pick<Disks, "isGone">;
-  readonly #known = new Map<string, State>();
+  readonly #storages: Storages;
+  readonly #elsewhere: () => Promise<readonly Context[]>;
+  readonly #steady: Steady;
+  /** Volumes that this process has seen mounted: after a restart of the machine records tell of mounts that are gone for good. */
+  readonly #met = new Set<string>();
+  #looked = false;
 
-  constructor(mounts: Mounts, records: Records, disks: Pick<Disks, "isGone">) {
-    this.#mounts = mounts;
-    this.#records = records;
-    this.#disks = disks;
+  /** `elsewhere` gives contexts of volumes that this node might get. */
+  constructor(parts: WatchedParts, storages: Storages, elsewhere: () => Promise<readonly Context[]>, holdMs: number) {
+    this.#mounts = parts.mounts;
+    this.#records = parts.records;
+    this.#attachers = parts.attachers;
+    this.#disks = parts.disks;
+    this.#storages = storages;
+    this.#elsewhere = elsewhere;
+    this.#steady = new Steady(holdMs);
   }
 
-  /** One look at all of them, one after the other. */
+  /** One look at all volumes and storages. Never throws. */
   async look(log: Log, signal: AbortSignal): Promise<void> {
-    const attached = (await this.#records.all()).filter(record => record.attached !== undefined);
-    const here = new Set(attached.map(({ volumeId }) => volumeId));
-    for (const volumeId of this.#known.keys()) if (!here.has(volumeId)) this.#known.delete(volumeId);
-    for (const record of attached) {
-      try {
-        this.#tell(record, await this.#stateOf(record, signal), log);
-      } catch (error) {
-        if (!(error instanceof CsiError)) throw error;
-        log.debug("a staged volume could not be looked at", { volumeId: record.volumeId, reason: error.message });
+    const records = await this.#records.all();
+    this.#forgetOthers(records);
+    const seen: { readonly context: Context; readonly findings: readonly Finding[] }[] = [];
+    for (let from = 0; from < records.length; from += width) {
+      const part = records.slice(from, from + width);
+      const findings = await Promise.all(part.map(record => this.#lookAt(record, log, signal)));
+      for (const [index, { context }] of part.entries()) {
+        const found = findings[index];
+        if (found) seen.push({ context, findings: found });
       }
     }
+    const elsewhere = await this.#elsewhere().catch(() => []);
+    await this.#storages.see(seen, elsewhere, !this.#looked, signal);
+    this.#looked = true;
   }
 
-  async #stateOf(record: StageRecord, signal: AbortSignal): Promise<State> {
+  /** Takes down what a look at one staged volume has found, and returns what holds for it now. */
+  see(volumeId: string, findings: readonly Finding[], log: Log): readonly Condition[] {
+    this.#tell(this.#steady.see(volumeId, findings, !this.#looked), log);
+    return this.#steady.of(volumeId);
+  }
+
+  /** What is wrong with a staged volume. Throws what says nothing about it. */
+  async findings(record: StageRecord, signal: AbortSignal): Promise<readonly Finding[]> {
     const table = await this.#mounts.table();
     const at = stagedAt(record);
     const top = table.top(at);
-    if (!top || !(await isOwn(record.volumeId, record, at, table, this.#records))) return "not mounted";
-    if (await hasLostDisk(record, this.#disks)) return "without its disk";
-    if (readOnlyByItself(top, record)) return "read-only, mostly after an error";
-    return states[await this.#mounts.health(top, signal)];
+    if (!top || !(await isOwn(record.volumeId, record, at, table, this.#records))) {
+      const isUsed = record.published.some(({ target }) => table.layers(target) > 0);
+      // A volume of which a staging failed, or that nobody uses any more since a restart, is mounted nowhere and well.
+      const isGone = record.shows !== undefined && (isUsed || this.#met.has(record.volumeId));
+      return isGone ? [{ reason: "NotMounted", message: `nothing of the volume is mounted at ${at} any more` }] : [];
+    }
+    this.#met.add(record.volumeId);
+    if (await hasLostDisk(record, this.#disks)) return [lostDisk(record)];
+    const ofMount = await mountFindings(top, record, this.#mounts, signal);
+    return [...ofMount, ...(await this.attached(record))];
   }
 
-  #tell({ volumeId, stagingPath }: StageRecord, state: State, log: Log): void {
-    const before = this.#known.get(volumeId) ?? "";
-    this.#known.set(volumeId, state);
-    if (state === before) return;
-    if (state === "") log.info("a staged volume is well again", { volumeId, before });
-    else log.warn(`a staged volume is ${state}`, { volumeId, stagingPath });
+  /** What is wrong with the way to a staged volume. */
+  async attached(record: StageRecord): Promise<readonly Finding[]> {
+    return (await this.#attachers.get(record.protocol)?.health?.(record)) ?? [];
+  }
+
+  /** What is known at this moment; asks nobody. */
+  view(): { readonly volumes: readonly VolumeHealth[]; readonly storages: readonly StorageHealth[] } {
+    const volumes = this.#steady.subjects().map(volume => ({ volume, conditions: this.#steady.of(volume) }));
+    return { volumes, storages: this.#storages.view() };
+  }
+
+  async #lookAt(record: StageRecord, log: Log, signal: AbortSignal): Promise<readonly Finding[] | undefined> {
+    const { volumeId } = record;
+    try {
+      const findings = await this.findings(record, signal);
+      this.see(volumeId, findings, log);
+      return findings;
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      log.debug("a staged volume could not be looked at", { volumeId, reason: error.message });
+      return undefined;
+    }
+  }
+
+  /** What is no longer staged is not asked about any more. */
+  #forgetOthers(records: readonly StageRecord[]): void {
+    const here = new Set(records.map(({ volumeId }) => volumeId));
+    for (const volumeId of this.#met) if (!here.has(volumeId)) this.#met.delete(volumeId);
+    for (const volumeId of this.#steady.watched()) if (!here.has(volumeId)) this.#steady.forget(volumeId);
+  }
+
+  #tell(changes: readonly Change[], log: Log): void {
+    for (const { subject: volumeId, reason, message, came } of changes) {
+      const word = severityWords[meaningOf(reason).severity];
+      if (came) log.warn(`a volume on this node is ${word}`, { volumeId, reason, detail: message });
+      else log.info(`a volume on this node is no longer ${word}`, { volumeId, reason });
+    }
   }
 }

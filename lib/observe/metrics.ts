@@ -105,6 +105,21 @@ const figures: readonly Figure[] = [
   ["csimux_connection_volumes", "Volumes in the last whole listing.", each => each.volumes?.value],
 ];
 
+/** How many subjects each thing is wrong with, by the labels that they share. */
+function tally(health: Status["health"]) {
+  const counts = new Map<string, { readonly labels: Labels; count: number }>();
+  for (const { seenBy, of, connection = "", storage = "", reason, severity } of health) {
+    const labels = { seen_by: seenBy, of, connection, storage, reason, severity };
+    const key = JSON.stringify(labels);
+    const known = counts.get(key) ?? { labels, count: 0 };
+    counts.set(key, { labels, count: known.count + 1 });
+  }
+  return [...counts.values()];
+}
+
+const healthLabels = ["seen_by", "of", "connection", "storage", "reason", "severity"] as const;
+type Labels = Record<(typeof healthLabels)[number], string>;
+
 /** Gauges are emptied at each scrape, so that a connection that has gone leaves nothing behind. */
 function gauges(registers: Registry[]): (status: Status) => void {
   const gauge = <T extends string>(name: string, help: string, ...labelNames: readonly T[]) =>
@@ -126,6 +141,16 @@ function gauges(registers: Registry[]): (status: Status) => void {
     "connection",
     "state",
   );
+  const health = gauge(
+    "csimux_health_conditions",
+    "How many connections, storages or volumes something is wrong with; the label reason says what.",
+    ...healthLabels,
+  );
+  const blind = gauge(
+    "csimux_connection_health_unknown",
+    "1 while the health of a connection's storage cannot be seen.",
+    "connection",
+  );
   const known = figures.map(([name, help, value]) => ({ gauge: gauge(name, help, "connection"), value }));
   return status => {
     const { name: driver, version, commit, modes } = status;
@@ -136,6 +161,11 @@ function gauges(registers: Registry[]): (status: Status) => void {
     state.reset();
     for (const each of status.connections)
       for (const one of states) state.set({ connection: each.name, state: one }, Number(each.state === one));
+    health.reset();
+    for (const { labels, count } of tally(status.health)) health.set(labels, count);
+    blind.reset();
+    for (const each of status.connections)
+      blind.set({ connection: each.name }, Number(each.healthProblem !== undefined));
     for (const figure of known) {
       figure.gauge.reset();
       for (const each of status.connections) {

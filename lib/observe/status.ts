@@ -1,4 +1,6 @@
+import { parseHandle } from "../core/handle.ts";
 import type { MuxView, Standing } from "../mux/overview.ts";
+import { type HealthStatus, healthOf, type NodeHealthView } from "./health.ts";
 import type { LastCall, LastFailure, Ledger } from "./ledger.ts";
 
 /** Who runs. */
@@ -39,6 +41,8 @@ export interface ConnectionStatus {
   readonly volumes?: Told | undefined;
   readonly lastSuccess?: Timed<LastCall> | undefined;
   readonly lastFailure?: Timed<LastFailure> | undefined;
+  /** Why nothing newer is known of the health of its storage. */
+  readonly healthProblem?: string | undefined;
 }
 
 /** What `csimux status --output json` prints. Fields may be added; those that are here stay. */
@@ -53,6 +57,8 @@ export interface Status {
   readonly now: string;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: MuxView["groups"];
+  /** All that is known to be wrong with connections, storages and volumes. */
+  readonly health: readonly HealthStatus[];
   readonly calls: readonly {
     readonly method: string;
     readonly connection?: string | undefined;
@@ -81,8 +87,16 @@ export interface StatusAnswer extends Status {
 
 const time = (ms: number): string => new Date(ms).toISOString();
 
-/** The process at this moment; `view` is absent in one that has no connection files. Asks nobody. */
-export function statusOf(facts: ProcessFacts, view: MuxView | undefined, ledger: Ledger): Status {
+/** What the halves of a process see; each is absent in a process that does not have it. */
+export interface Views {
+  readonly mux?: MuxView | undefined;
+  readonly node?: NodeHealthView | undefined;
+  /** The only connection, whose ids have no prefix. */
+  readonly single?: string | undefined;
+}
+
+/** The process at this moment. Asks nobody. */
+export function statusOf(facts: ProcessFacts, { mux: view, node, single }: Views, ledger: Ledger): Status {
   const { started, ...rest } = facts;
   return {
     ...rest,
@@ -90,19 +104,21 @@ export function statusOf(facts: ProcessFacts, view: MuxView | undefined, ledger:
     now: time(Date.now()),
     connections: view ? view.connections.map(each => connectionStatus(each, ledger)) : metOn(ledger),
     groups: view?.groups ?? [],
+    health: healthOf(view, node, volume => parseHandle(volume, "volume")?.connection ?? single),
     calls: ledger.running().map(({ since, ...call }) => ({ ...call, since: time(since) })),
     jobs: (view?.jobs ?? []).map(({ what, since }) => ({ what, since: time(since) })),
   };
 }
 
 function connectionStatus(view: MuxView["connections"][number], ledger: Ledger): ConnectionStatus {
-  const { standing, since, free, volumes, ...rest } = view;
+  const { standing, since, free, volumes, health, ...rest } = view;
   return {
     ...rest,
     state: standing,
     since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
+    healthProblem: health.blind,
     ...lastCalls(view.name, ledger),
   };
 }

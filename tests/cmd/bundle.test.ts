@@ -34,6 +34,7 @@ const status: Status = {
   modes: ["controller"],
   started: "2026-01-01T00:00:00.000Z",
   now: "2026-01-01T00:01:00.000Z",
+  health: [],
   connections: [],
   groups: [],
   calls: [],

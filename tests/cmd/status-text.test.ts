@@ -25,6 +25,7 @@ test.each([
 ])("%d seconds ago is %s", (seconds, text) => expect(age(at(0), at(seconds))).toBe(text));
 
 const status: Status = {
+  health: [],
   name: "c.example",
   version: "1",
   commit: "x",

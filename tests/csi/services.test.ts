@@ -31,7 +31,7 @@ function world(names: readonly string[]) {
   const observation = { log: testCall().log, verbose: false, calls };
   const service = instrument(
     Controller,
-    controllerService({ ...mux, version: [1, 13], modifies: async () => true }),
+    controllerService({ ...mux, version: [1, 13], modifies: async () => true, tellsHealth: async () => true }),
     observation,
   );
   const transport = createRouterTransport(({ service: add }) => add(Controller, service), {

@@ -1,6 +1,6 @@
 import type { Call } from "../../lib/core/call.ts";
 import type { CsiError } from "../../lib/core/errors.ts";
-import type { Driver, Listing, Measuring, Naming } from "../../lib/drivers/driver.ts";
+import type { Driver, Findings, Listing, Measuring, Naming } from "../../lib/drivers/driver.ts";
 import { toyDriver } from "../toy/module.ts";
 import { ToyStorage } from "../toy/storage.ts";
 
@@ -16,7 +16,7 @@ export class MemoryDriver {
   asked = 0;
   free: bigint | undefined = 1n << 40n;
   /** Thrown by the next calls of this operation. */
-  fail: Partial<Record<"create" | "find" | "list" | "delete" | "available", CsiError>> = {};
+  fail: Partial<Record<"create" | "find" | "list" | "delete" | "available" | "health", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
   /** How often it was asked how much is free. */
@@ -25,6 +25,10 @@ export class MemoryDriver {
   measure: Promise<void> = Promise.resolve();
   /** Whether volumes can be looked up by name. */
   named = true;
+  /** What a look at its health finds. */
+  findings: Findings = { storage: [], volumes: new Map(), example: undefined };
+  /** How often its health was looked at. */
+  lookedAt = 0;
   /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
@@ -51,6 +55,13 @@ export class MemoryDriver {
       groupSnapshots: toy.groupSnapshots,
       capacity: this.#capacity(),
       inventory: this.#inventory(toy.inventory),
+      health: {
+        look: async () => {
+          this.lookedAt++;
+          if (this.fail.health) throw this.fail.health;
+          return this.findings;
+        },
+      },
       close: async () => void this.closed++,
     };
   }

@@ -8,7 +8,11 @@ import type { Demand } from "../../lib/topology/place.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
 /** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
-export function muxWorld(names: readonly string[], patience = { look: 50, capacity: 50 }) {
+export function muxWorld(
+  names: readonly string[],
+  patience = { look: 50, capacity: 50 },
+  health = { hold: 0, fresh: 0 },
+) {
   const memories = new Map(names.map(name => [name, new MemoryDriver()]));
   const traits = new Map<string, Partial<Connection>>();
   const up = new Set(names);
@@ -46,6 +50,7 @@ export function muxWorld(names: readonly string[], patience = { look: 50, capaci
     async () => groups,
     () => settings,
     patience,
+    health,
   );
   return {
     memories,

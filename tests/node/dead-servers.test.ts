@@ -102,14 +102,14 @@ describe.skipIf(!isRoot)("a share whose server does not answer", () => {
     await mount.health("silent");
     const answers = await Promise.all([codeOf(stage()), node.stats({ volumeId: "a", path: target() }, callOf())]);
     expect(answers[0]).toBe("unavailable");
-    expect(answers[1]).toMatchObject({ usage: [], adverse: { status: "inaccessible", reason: "NotAnswering" } });
+    expect(answers[1]).toMatchObject({ usage: [], conditions: [{ reason: "NotAnswering" }] });
     expect(await codeOf(publish())).toBe("unavailable");
     await mount.health("stale");
-    const { adverse, failure } = await node.stats({ volumeId: "a", path: target() }, callOf());
-    expect(adverse).toMatchObject({ status: "inaccessible", reason: "Unusable" });
+    const { conditions, failure } = await node.stats({ volumeId: "a", path: target() }, callOf());
+    expect(conditions).toMatchObject([{ reason: "StaleHandle" }]);
     expect(failure?.code).toBe("unavailable");
     await mount.health("fine");
-    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toBeUndefined();
+    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toEqual([]);
   }, 30_000);
 });
 
@@ -119,9 +119,9 @@ test.skipIf(!isRoot)("a share that asks for another try is neither mounted anew 
   await mount.health("busy");
   await stage();
   await mount.health("busy");
-  const { usage, adverse } = await node.stats({ volumeId: "a", path: target() }, callOf());
+  const { usage, conditions } = await node.stats({ volumeId: "a", path: target() }, callOf());
   expect(usage).not.toEqual([]);
-  expect(adverse).toBeUndefined();
+  expect(conditions).toEqual([]);
   expect(await mount.calls()).toHaveLength(1);
   await unpublish();
   await unstage();
@@ -130,10 +130,10 @@ test.skipIf(!isRoot)("a share that asks for another try is neither mounted anew 
 describe.skipIf(!isRoot)("the health of a volume", () => {
   test("that became read-only by itself is degraded, that of one mounted so is not", async () => {
     await stage();
-    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toBeUndefined();
+    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toEqual([]);
     await local.run({ argv: ["mount", "-o", "remount,ro", staged()] }, calm);
     const placed = { volumeId: "a", path: staged() };
-    expect(await node.health(placed, callOf())).toMatchObject({ status: "degraded", reason: "ReadOnlyFileSystem" });
+    expect(await node.health(placed, callOf())).toMatchObject([{ reason: "ReadOnlyFileSystem" }]);
     expect((await node.stats(placed, callOf())).usage).not.toEqual([]);
     await unstage();
   });
@@ -143,7 +143,7 @@ describe.skipIf(!isRoot)("the health of a volume", () => {
     expect(await codeOf(node.health({ volumeId: "a", path: staged() }, callOf()))).toBe("not-found");
     await mount.answer("mount.nfs: Connection refused");
     expect(await codeOf(stage())).toBe("unavailable");
-    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toBeUndefined();
+    expect(await node.health({ volumeId: "a", path: "" }, callOf())).toEqual([]);
     await unstage();
     expect(await readdir(lab.at("records"))).toEqual([]);
   });

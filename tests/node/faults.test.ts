@@ -282,7 +282,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
     const node = lab.node(hanging, await asNetwork());
     const asked = await Promise.all([1, 2, 3].map(() => node.stats(placed, callOf())));
     expect(asked.map(({ failure }) => failure?.code)).toEqual(Array(3).fill("deadline-exceeded"));
-    expect(asked.map(({ adverse }) => adverse?.reason)).toEqual(Array(3).fill("NotAnswering"));
+    expect(asked.map(({ conditions }) => conditions[0]?.reason)).toEqual(Array(3).fill("NotAnswering"));
     expect(count).toBe(1);
     const client = new AbortController();
     const again = codeOf(node.stats(placed, callOf(client.signal)));

@@ -251,7 +251,7 @@ describe.skipIf(!isRoot)("a device", () => {
     expect((await lab.mounts())[0]?.source).toBe(first.path);
     lost.add(first.number);
     const placed = { volumeId: "a", path: lab.at("staging", "a") };
-    expect((await node.stats(placed, callOf())).adverse).toMatchObject({ status: "inaccessible" });
+    expect((await node.stats(placed, callOf())).conditions).toMatchObject([{ reason: "DeviceGone" }]);
     await node.stage(lab.stage("a", { context }), callOf());
     expect((await lab.mounts()).map(({ source }) => source)).toEqual([device.path]);
     expect(await readFile(lab.at("staging", "a", "file"), "utf8")).toBe("data");

@@ -112,7 +112,9 @@ export class Lab {
     const settings = { check: {}, format: {} };
     const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
     const ports = { runner, host: runner, mountFlags: async () => [], attachers: known, disks };
-    const own = { ...ports, records: this.at("records"), mountinfo: table };
+    const health = { everyMs: 0, holdMs: 0, elsewhere: async () => [] };
+    const answers = async () => true;
+    const own = { ...ports, records: this.at("records"), mountinfo: table, answers, health };
     return new NodeVolumes({ ...own, ...more });
   }
 

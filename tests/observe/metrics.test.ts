@@ -23,9 +23,17 @@ const connection = {
   inUse: 2,
   free: { value: 1n << 40n, at: 9_000 },
   volumes: undefined,
+  health: {
+    conditions: [{ reason: "PoolDegraded", message: "a disk", ms: 1 }],
+    volumes: ["v:nas/a", "v:nas/b"].map(volume => ({
+      volume,
+      conditions: [{ reason: "QuotaFull" as const, message: "full", ms: 1 }],
+    })),
+    blind: "no answer",
+  },
 } as const;
 const status = (connections: readonly (typeof connection)[]) =>
-  statusOf(facts, { connections, groups: [], jobs: [{ what: "create nas/a", since: 1 }] }, new Ledger());
+  statusOf(facts, { mux: { connections, groups: [], jobs: [{ what: "create nas/a", since: 1 }] } }, new Ledger());
 
 /** Samples of the page by name and labels. */
 const samples = (page: string): ReadonlyMap<string, number> =>
@@ -57,6 +65,12 @@ test("each connection has its state and figures, and nothing stays behind when i
   const found = samples(await metrics.text(status([connection])));
   expect(found.get('csimux_connection_state{connection="nas",state="degraded"}')).toBe(1);
   expect(found.get('csimux_connection_state{connection="nas",state="good"}')).toBe(0);
+  const of = (reason: string, subject: string) =>
+    found.get(
+      `csimux_health_conditions{seen_by="controller",of="${subject}",connection="nas",storage="",reason="${reason}",severity="degraded"}`,
+    );
+  expect([of("PoolDegraded", "storage"), of("QuotaFull", "volume")]).toEqual([1, 2]);
+  expect(found.get('csimux_connection_health_unknown{connection="nas"}')).toBe(1);
   expect(found.get('csimux_connection_state_since_timestamp_seconds{connection="nas"}')).toBe(5);
   expect(found.get('csimux_connection_free_bytes{connection="nas"}')).toBe(2 ** 40);
   expect(found.has('csimux_connection_volumes{connection="nas"}')).toBe(false);

@@ -11,7 +11,7 @@ const read = (name: string) => readFileSync(new URL(`../../examples/monitoring/$
 async function served(): Promise<ReadonlySet<string>> {
   const metrics = openMetrics();
   const facts = { name: "c", version: "1", commit: "1", modes: [], node: undefined, started: 0 };
-  const page = await metrics.text(statusOf(facts, undefined, new Ledger()));
+  const page = await metrics.text(statusOf(facts, {}, new Ledger()));
   const names = [...page.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = "", type]) => {
     if (type === "histogram") return ["_bucket", "_sum", "_count"].map(end => `${name}${end}`);
     return [type === "counter" ? `${name}_total` : name];

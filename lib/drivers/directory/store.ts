@@ -6,7 +6,8 @@ import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.t
 import { type Meaning, stillWanted, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { refuseUnequal, sizeFrom } from "../sizes.ts";
-import type { Asset, VolumeStore } from "../store.ts";
+import type { Asset, Looked, VolumeStore } from "../store.ts";
+import { lookAtBase } from "./condition.ts";
 import { isVolumeId } from "./layout.ts";
 import { copyOf, make, type Origin, type Plan } from "./making.ts";
 import type { Dress } from "./owner.ts";
@@ -111,6 +112,12 @@ export class FolderStore implements VolumeStore<Folder> {
       stillWanted(this.#space, call);
       return (await trees.isTree(id)) ? folder(id, await this.#records.read(id)) : undefined;
     });
+  }
+
+  async look(): Promise<Looked<Folder>> {
+    await begin(this.#space);
+    const { storage, volumes, findings } = await lookAtBase(this.#space);
+    return { storage, volumes: findings, assets: volumes.filter(isVolumeId).map(id => folder(id, undefined)) };
   }
 
   async close(): Promise<void> {

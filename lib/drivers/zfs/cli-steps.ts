@@ -6,6 +6,8 @@ import type { Permissions } from "./zfs.ts";
 export interface CliWords {
   /** "zfs", or its path, behind sudo where that is needed. */
   readonly zfs: Argv;
+  /** "zpool", or its path. Everybody may ask it how pools are. */
+  readonly zpool: string;
   /** What comes before chmod, chown and the program for access control lists: sudo, or nothing. */
   readonly privileged: readonly string[];
 }
@@ -33,6 +35,15 @@ export const holdersArgv = ({ zfs }: CliWords, parent: string, snapshotName: str
   parent,
   ...zfs,
 ];
+
+/** Ends well where there is no such program, too. Non-interactive logins often have no /sbin on their PATH. */
+const poolsText = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; "$@" 2>/dev/null || :';
+
+/** Asks how pools are, one line for each: its name and its state. */
+export const poolStep = ({ zpool }: CliWords, names: readonly string[]): Step => ({
+  name: "pools",
+  argv: ["sh", "-c", poolsText, "sh", zpool, "list", "-H", "-o", "name,health", ...names],
+});
 
 /** Properties as options of zfs create and its like. */
 export const options = (values: Readonly<Record<string, string>>): readonly string[] =>

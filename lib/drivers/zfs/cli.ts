@@ -1,7 +1,7 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
 import { byName, entriesOf } from "./cli-rows.ts";
-import { type CliWords, holdersArgv, options, permissionSteps, piped } from "./cli-steps.ts";
+import { type CliWords, holdersArgv, options, permissionSteps, piped, poolStep } from "./cli-steps.ts";
 import { onlyAbsent, refusal } from "./cli-words.ts";
 import { ExportCache, notCached } from "./exports.ts";
 import {
@@ -149,6 +149,17 @@ export class ZfsCli implements Zfs {
 
   async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
     await this.#done([{ name: "rename", argv: this.#zfs("rename", from, to) }], signal);
+  }
+
+  /** Accounts that may call zfs need not be allowed to call zpool, and then nothing is known of the pools. */
+  async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    const { stdout } = outputOf(await this.#run([poolStep(this.#words, names)], signal), "pools");
+    return new Map(
+      stdout.split("\n").flatMap(line => {
+        const [name = "", state = ""] = line.split("\t");
+        return state === "" ? [] : [[name, state] as const];
+      }),
+    );
   }
 
   async mount(name: string, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,15 @@ import type { Argv } from "../../io/runner.ts";
 import type { StorageHost } from "../../io/script.ts";
 import { isForeign, linesOf, refuseForeign, refuseLacking, type Target, type Targets } from "./target-share.ts";
 import { deviceStep, refuseAbsent } from "./target-steps.ts";
-import { inspectStep, type LioSettings, makeText, removeText, targetcliStep, wholeTarget } from "./targetcli.ts";
+import {
+  inspectStep,
+  type LioSettings,
+  makeText,
+  removeText,
+  targetcliStep,
+  targetsStep,
+  wholeTarget,
+} from "./targetcli.ts";
 
 /** How targetcli is used on a host. */
 export interface LioHost extends LioSettings {
@@ -32,6 +40,11 @@ export class LioTargets implements Targets {
 
   remove(target: Target, call: Call): Promise<void> {
     return this.#host.exclusive("targetcli", call.signal, () => this.#remove(target, call));
+  }
+
+  async standing(call: Call): Promise<ReadonlySet<string>> {
+    const { configfs, privileged } = this.#settings;
+    return linesOf(await this.#host.script({ steps: [targetsStep(configfs, privileged)] }, call.signal), "targets");
   }
 
   async #make(target: Target, standing: boolean, call: Call): Promise<void> {

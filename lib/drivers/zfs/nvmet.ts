@@ -2,7 +2,16 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../io/script.ts";
-import { inspectStep, makeText, markerStep, nvmetcliStep, removeText, saveStep, wholeSubsystem } from "./nvmetcli.ts";
+import {
+  inspectStep,
+  makeText,
+  markerStep,
+  nvmetcliStep,
+  removeText,
+  saveStep,
+  subsystemsStep,
+  wholeSubsystem,
+} from "./nvmetcli.ts";
 import { isForeign, linesOf, refuseForeign, refuseLacking, type Target, type Targets } from "./target-share.ts";
 import { deviceStep, refuseAbsent } from "./target-steps.ts";
 
@@ -37,6 +46,10 @@ export class NvmetTargets implements Targets {
 
   remove(target: Target, call: Call): Promise<void> {
     return this.#host.exclusive("nvmetcli", call.signal, () => this.#remove(target, call));
+  }
+
+  async standing(call: Call): Promise<ReadonlySet<string>> {
+    return linesOf(await this.#look([subsystemsStep(this.#settings.configfs)], call), "subsystems");
   }
 
   async #make(target: Target, standing: boolean, call: Call): Promise<void> {

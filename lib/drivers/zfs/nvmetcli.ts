@@ -50,6 +50,16 @@ export const removeText = ({ whole }: Target, ports: readonly string[]): string 
     "",
   ].join("\n");
 
+/** Reads the names of all subsystems that are reachable through a port, one on each line. */
+const subsystemsText = `cd "$1" || exit 2
+for each in ports/*/subsystems/*; do
+  [ -e "$each" ] && echo "\${each##*/}"
+done
+exit 0`;
+
+/** See subsystemsText. */
+export const subsystemsStep = (root: string): Step => step("subsystems", ["sh", "-c", subsystemsText, "sh", root]);
+
 const inspectText = `root=$1 nqn=$2 device=$3
 subsystem=$root/subsystems/$nqn
 [ -d "$root/subsystems" ] || { echo "the NVMe target (module nvmet) is not loaded" >&2; exit 2; }

@@ -52,8 +52,9 @@ export interface Sharing {
 export const hostOf = (ssh: Ssh | undefined, ports: Ports): Lease<StorageHost> =>
   ssh ? ports.ssh(ssh) : { value: ports.local, release: async () => {} };
 
-const pathsOf = ({ cli }: CliSection): { readonly zfs?: string | undefined; readonly sudo?: string | undefined } =>
-  cli && "paths" in cli ? (cli.paths ?? {}) : {};
+type Paths = Readonly<Partial<Record<"zfs" | "zpool" | "sudo", string | undefined>>>;
+
+const pathsOf = ({ cli }: CliSection): Paths => (cli && "paths" in cli ? (cli.paths ?? {}) : {});
 
 /** How sudo is called for this section: it must not ask for a password. */
 export const sudoOf = (section: CliSection): readonly [string, "-n"] => [pathsOf(section).sudo ?? "sudo", "-n"];
@@ -61,10 +62,12 @@ export const sudoOf = (section: CliSection): readonly [string, "-n"] => [pathsOf
 /** How zfs is called for this section; an account other than root needs sudo for the tools of files. */
 export function wordsOf(section: CliSection, ssh: Ssh | undefined): CliWords {
   const sudo = sudoOf(section);
-  const zfs = pathsOf(section).zfs ?? "zfs";
+  const paths = pathsOf(section);
+  const zfs = paths.zfs ?? "zfs";
   const needed = section.cli?.sudoEnabled === true;
   const privileged = needed || (ssh !== undefined && ssh.username !== "root");
-  return { zfs: needed ? [...sudo, zfs] : [zfs], privileged: privileged ? sudo : [] };
+  const zpool = paths.zpool ?? "zpool";
+  return { zfs: needed ? [...sudo, zfs] : [zfs], zpool, privileged: privileged ? sudo : [] };
 }
 
 /** Volumes that are file systems, as the section says. */

@@ -1,9 +1,11 @@
 import type { Call } from "../../core/call.ts";
+import { findingsOf } from "../../health/finding.ts";
 import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
 import { afterFailure, type Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import type { Notes, VolumeStore } from "../store.ts";
+import type { Looked, Notes, VolumeStore } from "../store.ts";
 import { assetLook, assetOf, assetProperties, bytesOf, shownValue, type ZfsAsset } from "./asset.ts";
+import { conditionProperties, datasetFindings, isSuspended, parentFindings, poolFindings } from "./condition.ts";
 import { DatasetGroupSnapshots } from "./group-snapshots.ts";
 import { makeEmpty, makeFrom } from "./making.ts";
 import { changes } from "./mutable.ts";
@@ -127,6 +129,29 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
       }),
     );
     return pageOf([...assets.keys()], isVolumeId, page, async id => assets.get(id));
+  }
+
+  /** Asks the pools, and lists all datasets once; those of a suspended pool would not answer. */
+  async look(call: Call): Promise<Looked<ZfsAsset>> {
+    const { names, settings, zfs } = this.#space;
+    const detached = names.detachedParent.split("/")[0] ?? "";
+    const states = await zfs.pools([...new Set([names.pool, detached])], call.signal);
+    const pools = poolFindings(states);
+    if (isSuspended(states)) return { storage: pools, volumes: new Map(), assets: [] };
+    const properties = [...new Set([...assetProperties(settings), ...conditionProperties])];
+    const kinds = [...new Set(["filesystem", settings.volumes.type] as const)];
+    const entries = await zfs.below(names.parent, kinds, properties, 1, call.signal);
+    const above = parentFindings(entries.find(({ name }) => name === names.parent));
+    const found = entries.flatMap(entry => {
+      const id = names.volumeOf(entry.name);
+      const asset = id === undefined ? undefined : assetOf(id, entry, settings);
+      return asset?.finished ? [{ asset, findings: datasetFindings(asset, entry, settings, above.length > 0) }] : [];
+    });
+    return {
+      storage: [...pools, ...above],
+      volumes: findingsOf(found.map(({ asset, findings }) => [asset.id, findings])),
+      assets: found.map(({ asset }) => asset),
+    };
   }
 
   /** Whether zfs can be called and the pools are there. */

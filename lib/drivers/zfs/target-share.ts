@@ -2,6 +2,7 @@ import type { Access } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { disk } from "../../core/protocols.ts";
+import { type Finding, findingsOf, type VolumeFindings } from "../../health/finding.ts";
 import type { Output } from "../../io/runner.ts";
 import type { Outputs } from "../../io/script.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
@@ -30,6 +31,8 @@ export interface Targets {
   make(target: Target, standing: boolean, call: Call): Promise<void>;
   /** Removes a target with its device; success when there is none. Throws as `make`, and "aborted" when it stays. */
   remove(target: Target, call: Call): Promise<void>;
+  /** The whole names of all targets that nodes can reach, in one round. Absent where that takes more. */
+  standing?(call: Call): Promise<ReadonlySet<string>>;
   /** Sees to it that the target shows a device that has at least `bytes` bytes now. Absent where it does by itself. */
   grown?(target: Target, bytes: bigint, call: Call): Promise<void>;
 }
@@ -100,6 +103,18 @@ export class TargetShare implements Share<ZfsAsset> {
     await this.#targets.grown?.(this.#known(asset), asset.bytes, call);
   }
 
+  async look(assets: readonly ZfsAsset[], call: Call): Promise<VolumeFindings> {
+    const standing = await this.#targets.standing?.(call);
+    if (!standing) return new Map();
+    return findingsOf(
+      assets.map(asset => {
+        const { whole } = this.#known(asset);
+        const findings = standing.has(whole) ? [] : [targetMissing(whole)];
+        return [asset.id, findings];
+      }),
+    );
+  }
+
   /** The target of a volume by what is noted with it; of one that notes nothing, as democratic-csi falls back. */
   #known(asset: ZfsAsset): Target {
     const { naming, note, key } = this.#settings;
@@ -119,6 +134,11 @@ export class TargetShare implements Share<ZfsAsset> {
     return { ...name, device: `${this.#settings.devices}/${dataset.replaceAll(" ", "+")}`, guid };
   }
 }
+
+const targetMissing = (name: string): Finding => ({
+  reason: "TargetMissing",
+  message: `the host has no target ${name} that nodes can reach`,
+});
 
 /** Whether a name is somebody else's and nothing of `own` is there, so that there is nothing to undo. */
 export const isForeign = (seen: ReadonlySet<string>, own: string): boolean =>

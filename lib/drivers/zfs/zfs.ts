@@ -145,6 +145,8 @@ export interface Zfs {
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;
   /** Mounts a file system; success when it is mounted. */
   mount(name: string, signal: AbortSignal): Promise<void>;
+  /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */
+  pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
   /** Copies, or goes on copying, to the end. Throws "busy" when somebody else does. */
   copy(copy: Copy, signal: AbortSignal): Promise<void>;
 }

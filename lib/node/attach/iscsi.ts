@@ -2,20 +2,22 @@ import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import type { Attacher, AttacherPorts, Attachment, Device, Note, Wanted } from "../attacher.ts";
+import type { Finding } from "../../health/finding.ts";
+import type { Attacher, AttacherPorts, Attachment, Device, Note, Storage, Wanted } from "../attacher.ts";
 import { bytesOf } from "../block-size.ts";
 import { flushed, isHeld } from "../held.ts";
 import { attributesOf } from "../iscsi/credentials.ts";
 import { Login } from "../iscsi/login.ts";
 import { sessionsOf } from "../iscsi/sessions.ts";
-import { type Target, targetOf } from "../iscsi/target.ts";
-import { identityOf, remove, rescan, scan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
+import { portalText, type Target, targetOf } from "../iscsi/target.ts";
+import { identityOf, isRunning, remove, rescan, scan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
 import { Ways } from "../iscsi/ways.ts";
 import { Multipath } from "../multipath.ts";
 import { Opened } from "../opened.ts";
 import { ownSecrets } from "../secrets.ts";
 import { Sysfs } from "../sysfs.ts";
 import { within } from "../wait.ts";
+import { wayFindings } from "../ways-down.ts";
 
 /** How long a disk may take to go or to grow once it was asked to, in milliseconds. */
 const goneMs = 10_000;
@@ -74,6 +76,28 @@ class Iscsi implements Attacher {
     }
     if (siblings.length > 0) return;
     await Promise.all(target.portals.map(portal => this.#leave(target, portal, call)));
+  };
+
+  /** The storage is known by its portals. */
+  readonly storageOf = (context: Wanted["context"]): Storage => {
+    const { portals } = targetOf(context, "");
+    return { name: `iscsi ${portals.map(portalText).join(",")}`, ways: portals };
+  };
+
+  /** See Attacher. */
+  readonly health = async ({ volumeId, context }: Attachment): Promise<readonly Finding[]> => {
+    const target = targetOf(context, volumeId);
+    const sessions = await sessionsOf(target.iqn, this.#sysfs);
+    const units = await this.#units(target);
+    const running = await Promise.all(units.map(unit => isRunning(unit, this.#sysfs)));
+    const wanted = (await this.#multipath.runs()) ? target.portals.length : 1;
+    return wayFindings({
+      target: target.iqn,
+      up: sessions.filter(({ isLoggedIn }) => isLoggedIn).length,
+      wanted: Math.max(wanted, sessions.length),
+      disks: units.length,
+      running: running.filter(Boolean).length,
+    });
   };
 
   /** See Attacher. */

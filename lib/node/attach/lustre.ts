@@ -10,6 +10,7 @@ const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;
 /** Lustre: `server` holds the network ids, `share` the file system and a folder in it. Its client is the host's, tools included. */
 export const lustre = (): Attacher => ({
   access: protocols.lustre,
+  storageOf: context => ({ name: `lustre ${context["server"] ?? ""}`, ways: [] }),
   async attach(wanted) {
     const server = wanted.context["server"] ?? "";
     if (!nids.test(server)) {

@@ -2,7 +2,10 @@ import { protocols } from "../../core/protocols.ts";
 import type { Attacher, AttacherPorts, Share } from "../attacher.ts";
 import { otherFlags } from "../flags.ts";
 import type { MountWords } from "../mount-words.ts";
-import { serversOf, shareOf } from "./server.ts";
+import { serversOf, shareOf, storageOfShare } from "./server.ts";
+
+/** Where servers listen (RFC 7530, 3.1), those of version 3 as well unless they were told otherwise. */
+const port = 2049;
 
 /** What mount.nfs(8) says besides what every mount may say. */
 const words: MountWords = [
@@ -17,6 +20,7 @@ const words: MountWords = [
  */
 export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
   access: protocols.nfs,
+  storageOf: context => storageOfShare("nfs", port, context),
   async attach(wanted) {
     const [source, ...alternatives] = serversOf(wanted).map(server => `${server}:${shareOf(wanted)}`);
     const share: Share = {

@@ -2,7 +2,8 @@ import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import type { Attacher, AttacherPorts, Attachment, Device, Note, Wanted } from "../attacher.ts";
+import type { Finding } from "../../health/finding.ts";
+import type { Attacher, AttacherPorts, Attachment, Device, Note, Storage, Wanted } from "../attacher.ts";
 import { bytesOf } from "../block-size.ts";
 import { flushed, isHeld } from "../held.ts";
 import { Multipath } from "../multipath.ts";
@@ -14,6 +15,7 @@ import { ownSecrets } from "../secrets.ts";
 import { soon } from "../soon.ts";
 import { Sysfs } from "../sysfs.ts";
 import { within } from "../wait.ts";
+import { wayFindings } from "../ways-down.ts";
 
 /** Once one way works, the others get this long. */
 const graceMs = 10_000;
@@ -79,6 +81,29 @@ class Nvmeof implements Attacher {
       return call.log.info("a connection stays, because another disk of it is in use", { nqn, disk: name });
     }
     await Promise.all(transports.map(transport => this.#connections.close({ nqn, transport }, call)));
+  };
+
+  /** The storage is known by its transports, of which those over TCP can be asked. */
+  readonly storageOf = (context: Wanted["context"]): Storage => {
+    const { transports } = namespaceOf(context, "");
+    const tcp = transports.filter(({ type }) => type === "tcp");
+    const ways = tcp.map(({ address, service }) => ({ host: address, port: Number(service) }));
+    return { name: `nvmeof ${transports.map(transportText).join(",")}`, ways };
+  };
+
+  /** See Attacher. */
+  readonly health = async ({ volumeId, context }: Attachment): Promise<readonly Finding[]> => {
+    const { nqn, nsid, transports } = namespaceOf(context, volumeId);
+    const controllers = await controllersOf(nqn, this.#sysfs);
+    const disks = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid);
+    const all = (await this.#isNative()) || (await this.#multipath.runs());
+    return wayFindings({
+      target: nqn,
+      up: controllers.filter(({ isLive }) => isLive).length,
+      wanted: Math.max(all ? transports.length : 1, controllers.length),
+      disks: disks.length,
+      running: disks.length,
+    });
   };
 
   /** See Attacher. */

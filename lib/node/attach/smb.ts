@@ -6,7 +6,10 @@ import { otherFlags } from "../flags.ts";
 import type { MountWords } from "../mount-words.ts";
 import { flagValue, withoutPasswords } from "../options.ts";
 import { ownSecrets } from "../secrets.ts";
-import { serversOf, shareOf } from "./server.ts";
+import { serversOf, shareOf, storageOfShare } from "./server.ts";
+
+/** Where servers listen (MS-SMB2, 2.1). */
+const port = 445;
 
 /** What mount.cifs(8) says besides what every mount may say: an errno in brackets. */
 const words: MountWords = [
@@ -57,6 +60,7 @@ const ofLogin = /^(?:username|user|domain|dom|workgroup)=/i;
  */
 export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
   access: protocols.smb,
+  storageOf: context => storageOfShare("smb", port, context),
   async attach(wanted, _, call) {
     const share = shareOf(wanted).replace(/^\/+/, "");
     const [source, ...alternatives] = serversOf(wanted).map(server => `//${unbracketed(server)}/${share}`);

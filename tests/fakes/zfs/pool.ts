@@ -26,6 +26,8 @@ export interface Thing {
   defer?: boolean;
   holds?: string[];
   mounted?: boolean;
+  /** Encrypted, without its key. */
+  locked?: boolean;
   /** What an interrupted receive left: how a send goes on. */
   token?: string;
 }
@@ -44,7 +46,7 @@ export interface Faults {
 
 interface State {
   things: Record<string, Thing>;
-  pools: Record<string, { bytes: number; imported: boolean; suspended?: boolean }>;
+  pools: Record<string, { bytes: number; imported: boolean; suspended?: boolean; health?: string }>;
   next: number;
   faults: Faults;
   /** Zvols that have a device, and its size in bytes. */

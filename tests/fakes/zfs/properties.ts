@@ -38,6 +38,7 @@ export const natives: Readonly<Record<string, Native>> = {
   logicalreferenced: computed(all),
   origin: computed(both),
   mounted: computed(file),
+  keystatus: computed(both),
   clones: computed(["snapshot"]),
   defer_destroy: computed(["snapshot"]),
   userrefs: computed(["snapshot"]),

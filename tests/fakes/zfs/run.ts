@@ -55,6 +55,14 @@ function answer(pools: Pools, program: string, argv: readonly string[], stdin: s
 function zpool(pools: Pools, verb: string, rest: readonly string[]): string {
   const [name = ""] = rest.filter(word => !word.startsWith("-"));
   const pool = pools.state.pools[name];
+  if (verb === "list" && rest.includes("name,health"))
+    return rest
+      .filter(each => pools.state.pools[each]?.imported)
+      .map(
+        each =>
+          `${each}\t${pools.state.pools[each]?.suspended ? "SUSPENDED" : (pools.state.pools[each]?.health ?? "ONLINE")}\n`,
+      )
+      .join("");
   if (verb === "list")
     return Object.keys(pools.state.pools)
       .filter(each => pools.state.pools[each]?.imported)
@@ -72,7 +80,7 @@ export function run(folder: string, program: string, argv: readonly string[], st
   pools.state.log.push([program, ...argv].join(" "));
   try {
     const name = argv.at(-1) ?? "";
-    const suspended = pools.state.pools[name.split(/[/@]/)[0] ?? ""]?.suspended;
+    const suspended = program === "zfs" && pools.state.pools[name.split(/[/@]/)[0] ?? ""]?.suspended;
     if (suspended) throw new Failure(`cannot open '${name}': pool I/O is currently suspended`);
     const done = answer(pools, program, argv, stdin);
     return { ...done, code: done.err === "" ? 0 : 1 };

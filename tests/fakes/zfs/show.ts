@@ -28,7 +28,8 @@ function computedValue(pools: Pools, thing: Thing, name: string): string | undef
     used: () => String(pools.bytes(thing)),
     referenced: () => String(pools.bytes(thing)),
     logicalreferenced: () => String(pools.bytes(thing)),
-    available: () => (thing.type === "snapshot" ? "-" : String(free(pools, thing.name))),
+    available: () => (thing.type === "snapshot" ? "-" : String(left(pools, thing))),
+    keystatus: () => (thing.locked ? "unavailable" : "-"),
     origin: () => (thing.type === "snapshot" ? "-" : (origin?.name ?? "-")),
     mounted: () => (thing.type === "filesystem" ? (thing.mounted ? "yes" : "no") : "-"),
     clones: () =>
@@ -43,6 +44,13 @@ function computedValue(pools: Pools, thing: Thing, name: string): string | undef
     receive_resume_token: () => thing.token ?? "-",
   };
   return values[name]?.();
+}
+
+/** What new data may take in a dataset: no more than its quota leaves. */
+function left(pools: Pools, thing: Thing): number {
+  const quota = thing.type === "filesystem" ? bytesOf(thing.own["refquota"]?.value ?? "0") : 0;
+  const all = free(pools, thing.name);
+  return quota > 0 ? Math.max(0, Math.min(all, quota - pools.bytes(thing))) : all;
 }
 
 /** What new data may take in a pool. */

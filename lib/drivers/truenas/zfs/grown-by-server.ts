@@ -17,6 +17,7 @@ export const grownByServer = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
   destroy: (name, how, signal) => cli.destroy(name, how, signal),
   rename: (from, to, signal) => cli.rename(from, to, signal),
   mount: (name, signal) => cli.mount(name, signal),
+  pools: (names, signal) => cli.pools(names, signal),
   copy: (copy, signal) => cli.copy(copy, signal),
   async set(name, { volsize, ...others }, signal) {
     if (Object.keys(others).length > 0) await cli.set(name, others, signal);

@@ -13,6 +13,7 @@ import {
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
+import { isDenied } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { copied } from "./copy.ts";
 import { permitted } from "./permissions.ts";
@@ -30,6 +31,12 @@ const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIn
 
 /** Where a clone gets its properties before it gets its name; what an interrupted copy leaves has the same name. */
 const stagingOf = (name: string): string => `${parentOf(name)}/csimux-recv-${name.slice(name.lastIndexOf("/") + 1)}`;
+
+/** What is read of a pool; its status is the word of zpool(8). */
+interface PoolRow {
+  readonly name?: string;
+  readonly status?: string;
+}
 
 /** The pools of a TrueNAS system through its API. What the server says is understood here and in the files beside it only. */
 export class ZfsApi implements Zfs {
@@ -131,6 +138,16 @@ export class ZfsApi implements Zfs {
 
   /** TrueNAS mounts what it makes. */
   async mount(): Promise<void> {}
+
+  /** An account without the role POOL_READ can make volumes all the same. */
+  async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    const asked = this.#api.call("pool.query", [[["name", "in", names]]], signal);
+    const rows = (await asked.catch((error: unknown) => {
+      if (isDenied(error)) return [];
+      throw error;
+    })) as readonly PoolRow[];
+    return new Map(rows.flatMap(({ name, status }) => (name && status ? [[name, status] as const] : [])));
+  }
 
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
     const remove = (name: string) => this.#removal.destroy(name, { recursive: true }, signal);

@@ -1,0 +1,48 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { meaningOf, type Severity } from "../health/reasons.ts";
+import type { Condition } from "../health/steady.ts";
+import {
+  type NodeGetStorageHealthResponse_StorageBackendHealthSchema,
+  StorageHealthErrorType,
+  type VolumeConditionSchema,
+  VolumeHealthErrorType,
+  type VolumeHealthSchema,
+} from "./gen/csi/v1/csi_pb.ts";
+
+const volumeStatus: Readonly<Record<Severity, VolumeHealthErrorType>> = {
+  degraded: VolumeHealthErrorType.DEGRADED,
+  inaccessible: VolumeHealthErrorType.INACCESSIBLE,
+  "data-loss": VolumeHealthErrorType.DATA_LOSS,
+};
+
+/** What is wrong with a volume as CSI answers it (VolumeHealth); no entry means that nothing adverse is known. */
+export const wireVolumeHealth = (
+  volumeId: string,
+  conditions: readonly Condition[],
+): MessageInitShape<typeof VolumeHealthSchema> => ({
+  volumeId,
+  healthStatuses: conditions.map(({ reason, message }) => ({
+    status: volumeStatus[meaningOf(reason).severity],
+    reason,
+    message,
+  })),
+});
+
+/** The same for orchestrators that ask for VOLUME_CONDITION, which CSI had up to 1.12. */
+export const wireCondition = (conditions: readonly Condition[]): MessageInitShape<typeof VolumeConditionSchema> => ({
+  abnormal: conditions.length > 0,
+  message: conditions.map(({ reason, message }) => `${reason}: ${message}`).join("; "),
+});
+
+/** What is wrong with a storage as a node sees it (StorageBackendHealth). */
+export const wireStorageHealth = ({
+  reason,
+  message,
+}: Condition): MessageInitShape<typeof NodeGetStorageHealthResponse_StorageBackendHealthSchema> => ({
+  status:
+    meaningOf(reason).severity === "inaccessible"
+      ? StorageHealthErrorType.STORAGE_UNREACHABLE
+      : StorageHealthErrorType.STORAGE_DEGRADED,
+  reason,
+  message,
+});

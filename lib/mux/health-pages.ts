@@ -1,0 +1,87 @@
+import type { Call } from "../core/call.ts";
+import type { Page, PageRequest } from "../drivers/driver.ts";
+import { meaningOf } from "../health/reasons.ts";
+import type { Condition } from "../health/steady.ts";
+import type { Connection } from "./connection.ts";
+import type { Handles } from "./handles.ts";
+import type { Health } from "./health.ts";
+import { badToken } from "./tokens.ts";
+
+/** What is known, and how ids are told to who asks. */
+export interface Sources {
+  readonly health: Health;
+  readonly handles: Handles;
+}
+
+/** A volume with which something is wrong; `id` is its handle. */
+export interface AilingVolume {
+  readonly id: string;
+  readonly conditions: readonly Condition[];
+}
+
+/**
+ * Where a page of one connection begins: in its listing of volumes, all of which are concerned when the storage is; among the
+ * volumes that something is known of; or among those of these that no listing shows, because they are lost.
+ */
+type Part = "listed" | "known" | "lost";
+const letters: Readonly<Record<Part, string>> = { listed: "i", known: ">", lost: "x" };
+
+/** One page of a connection's volumes with which something is wrong. Throws why the storage cannot be looked at. */
+export async function ailingOf(
+  from: Sources,
+  connection: Connection,
+  page: PageRequest,
+  call: Call,
+): Promise<Page<AilingVolume>> {
+  await from.health.refresh(connection, call);
+  const whole = from.health.ofStorage(connection.name).length > 0 && connection.driver.inventory !== undefined;
+  const { part, inner } = page.token === undefined ? first(whole) : parsed(page.token);
+  return part === "listed"
+    ? listed(from, connection, { ...page, token: inner || undefined }, call)
+    : known(from, connection, part, inner, page.max);
+}
+
+const first = (whole: boolean) => ({ part: whole ? ("listed" as const) : ("known" as const), inner: "" });
+
+function parsed(token: string): { readonly part: Part; readonly inner: string } {
+  const parts = ["listed", "known", "lost"] as const;
+  const part = parts.find(each => letters[each] === token[0]);
+  if (part === undefined) throw badToken();
+  return { part, inner: token.slice(1) };
+}
+
+async function listed(
+  from: Sources,
+  connection: Connection,
+  page: PageRequest,
+  call: Call,
+): Promise<Page<AilingVolume>> {
+  const found = await connection.driver.inventory?.list(page, call);
+  const items = (found?.items ?? []).map(({ id }) => ailing(from, connection, id));
+  if (found?.next !== undefined) return { items, next: letters.listed + found.next };
+  const lost = lostOn(from, connection);
+  return { items, next: lost.length > 0 ? letters.lost : undefined };
+}
+
+function known(
+  from: Sources,
+  connection: Connection,
+  part: "known" | "lost",
+  after: string,
+  max: number,
+): Page<AilingVolume> {
+  const all = part === "lost" ? lostOn(from, connection) : from.health.ailing(connection.name);
+  const ids = all.filter(id => id > after);
+  const items = ids.slice(0, max).map(id => ailing(from, connection, id));
+  return { items, next: ids.length > max ? letters[part] + (ids[max - 1] ?? "") : undefined };
+}
+
+const lostOn = ({ health }: Sources, { name }: Connection): readonly string[] =>
+  health.ailing(name).filter(id => health.known(name, id).some(isLoss));
+
+const isLoss = ({ reason }: Condition): boolean => meaningOf(reason).severity === "data-loss";
+
+const ailing = ({ health, handles }: Sources, connection: Connection, id: string): AilingVolume => ({
+  id: handles.of("volume", connection.name, id),
+  conditions: health.known(connection.name, id),
+});

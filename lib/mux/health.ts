@@ -1,0 +1,219 @@
+import type { Call } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Handle } from "../core/handle.ts";
+import type { Segments } from "../core/topology.ts";
+import type { Context, Findings } from "../drivers/driver.ts";
+import type { Finding } from "../health/finding.ts";
+import { meaningOf, severityWords } from "../health/reasons.ts";
+import { type Change, type Condition, Steady } from "../health/steady.ts";
+import { reaches } from "../topology/place.ts";
+import type { Common } from "./common.ts";
+import type { Connection } from "./connection.ts";
+import type { Patience } from "./patience.ts";
+import type { State } from "./states.ts";
+
+/** How many connections are looked at at the same time. */
+const width = 16;
+
+/** The subjects that are no volume: ids of volumes are never empty, and hold no line break. */
+const storage = "";
+const file = "\n";
+
+/** How often storages are looked at. */
+export interface HealthTimes {
+  /** How long a cause must last, and be gone, in milliseconds. */
+  readonly hold: number;
+  /** How old a look may be that an answer is made from, in milliseconds. */
+  readonly fresh: number;
+}
+
+/** What is known of the health of one connection. */
+interface Watched {
+  readonly steady: Steady;
+  /** When the last look ended well (performance.now()); undefined before the first. */
+  lookedAt: number | undefined;
+  /** Why the storage cannot be looked at now; undefined when it can. */
+  blind: string | undefined;
+  running: Promise<void> | undefined;
+  example: Context | undefined;
+}
+
+/** The health of one connection for people. */
+export interface HealthView {
+  /** About the connection and its storage. */
+  readonly conditions: readonly Condition[];
+  readonly volumes: readonly { readonly volume: string; readonly conditions: readonly Condition[] }[];
+  /** Why nothing newer is known; undefined when the last look went well. */
+  readonly blind: string | undefined;
+}
+
+/**
+ * What is wrong with connections, their storages and volumes. Each storage is looked at as a whole, by its driver; answers are made
+ * from what the looks have found, so a listing asks nobody for single volumes.
+ */
+export class Health {
+  readonly #common: Common;
+  readonly #patience: Patience;
+  readonly #times: HealthTimes;
+  readonly #watched = new Map<string, Watched>();
+
+  constructor(common: Common, patience: Patience, times: HealthTimes) {
+    this.#common = common;
+    this.#patience = patience;
+    this.#times = times;
+  }
+
+  /** One look at all connections; each change is a line of the log. Never throws. */
+  async survey(call: Call): Promise<void> {
+    const { connections } = this.#common;
+    const names = await connections.names().catch(() => []);
+    const all = connections.seen();
+    for (const { name, state } of all) {
+      const watched = this.#of(name);
+      watched.steady.see(file, fileFindings(state));
+      // Nothing more is heard of what is behind it.
+      if (state.kind === "gone" || (state.kind === "bad" && !state.served)) forgetStorage(watched);
+    }
+    for (let from = 0; from < names.length; from += width)
+      await Promise.all(names.slice(from, from + width).map(name => this.#survey(name, call)));
+  }
+
+  /** What is wrong with a volume. Throws what keeps its storage from being looked at: that is no condition. */
+  async volume(connection: Connection, id: string, call: Call): Promise<readonly Condition[]> {
+    await this.refresh(connection, call);
+    return this.known(connection.name, id);
+  }
+
+  /** As `volume`, from the last look, whenever that was. */
+  known(connection: string, id: string): readonly Condition[] {
+    const steady = this.#watched.get(connection)?.steady;
+    return steady ? [...steady.of(storage), ...steady.of(id)] : [];
+  }
+
+  /** What is wrong with a storage, and so with all its volumes. */
+  ofStorage(connection: string): readonly Condition[] {
+    return this.#watched.get(connection)?.steady.of(storage) ?? [];
+  }
+
+  /** Ids of the volumes of which something else is known than of their storage, sorted. */
+  ailing(connection: string): readonly string[] {
+    const subjects = this.#watched.get(connection)?.steady.subjects() ?? [];
+    return subjects.filter(subject => subject !== storage && subject !== file);
+  }
+
+  /** Looks at the storage unless that was done lately. Throws why it cannot be looked at. */
+  async refresh(connection: Connection, call: Call): Promise<void> {
+    const watched = this.#of(connection.name);
+    const { lookedAt, blind } = watched;
+    const isFresh = lookedAt !== undefined && performance.now() - lookedAt < this.#times.fresh;
+    if (!isFresh || blind !== undefined) await this.#look(connection, call);
+  }
+
+  /** The volume was deleted. */
+  forget({ connection, id }: Handle): void {
+    this.#watched.get(connection)?.steady.forget(id);
+  }
+
+  /** What is known of a connection at this moment; asks nobody. */
+  view(name: string): HealthView {
+    const watched = this.#watched.get(name);
+    if (!watched) return { conditions: [], volumes: [], blind: undefined };
+    const { steady, blind } = watched;
+    const volumes = this.ailing(name).map(id => {
+      const volume = this.#common.handles.fresh("volume", name, id);
+      return { volume, conditions: steady.of(id) };
+    });
+    return { conditions: [...steady.of(file), ...steady.of(storage)], volumes, blind };
+  }
+
+  /** What leads a node of this segment to a volume of each connection that it reaches, as far as that is known. */
+  examples(segment: Segments): readonly Context[] {
+    const { connections, settings } = this.#common;
+    return connections.seen().flatMap(({ name, facts }) => {
+      const example = this.#watched.get(name)?.example;
+      return example && facts && reaches(facts.places, segment, settings().policy) ? [example] : [];
+    });
+  }
+
+  async #survey(name: string, call: Call): Promise<void> {
+    const work = (connection: Connection) => this.#look(connection, call);
+    await this.#common.connections.useInOrder(name, work).catch((error: unknown) => {
+      if (!(error instanceof CsiError)) throw error;
+    });
+  }
+
+  /** Looks that are wanted at the same time are one. */
+  async #look(connection: Connection, call: Call): Promise<void> {
+    const watched = this.#of(connection.name);
+    watched.running ??= this.#lookNow(connection, watched, call).finally(() => {
+      watched.running = undefined;
+    });
+    await watched.running;
+  }
+
+  async #lookNow(connection: Connection, watched: Watched, call: Call): Promise<void> {
+    const { health } = connection.driver;
+    if (!health) return;
+    try {
+      const found = await this.#patience.ask(connection, () => health.look(call));
+      const isFirst = watched.lookedAt === undefined;
+      watched.lookedAt = performance.now();
+      watched.example = found.example ?? watched.example;
+      if (watched.blind !== undefined)
+        call.log.info("the health of a storage can be seen again", { connection: connection.name });
+      watched.blind = undefined;
+      this.#tell(connection.name, seen(watched.steady, found, isFirst), call);
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      if (watched.blind === undefined)
+        call.log.warn("the health of a storage cannot be seen", { connection: connection.name, reason });
+      watched.blind = reason;
+      throw error;
+    }
+  }
+
+  #of(name: string): Watched {
+    const known = this.#watched.get(name);
+    if (known) return known;
+    const steady = new Steady(this.#times.hold);
+    const fresh = { steady, lookedAt: undefined, blind: undefined, running: undefined, example: undefined };
+    this.#watched.set(name, fresh);
+    return fresh;
+  }
+
+  /** What is said against the file of a connection is not told here: it has its own lines in the log, at once. */
+  #tell(connection: string, changes: readonly Change[], call: Call): void {
+    for (const { subject, reason, message, came } of changes) {
+      const volume = subject === storage ? {} : { volume: this.#common.handles.fresh("volume", connection, subject) };
+      const what = subject === storage ? "a storage" : "a volume";
+      const fields = { connection, ...volume, reason };
+      if (came)
+        call.log.warn(`${what} is ${severityWords[meaningOf(reason).severity]}`, { ...fields, detail: message });
+      else call.log.info(`${what} is no longer ${severityWords[meaningOf(reason).severity]}`, fields);
+    }
+  }
+}
+
+/** Takes down what a look has found; volumes of which it says nothing are well. */
+function seen(steady: Steady, { storage: whole, volumes }: Findings, isFirst: boolean): readonly Change[] {
+  const subjects = new Set([...volumes.keys(), ...steady.watched()]);
+  subjects.delete(storage);
+  subjects.delete(file);
+  return [
+    ...steady.see(storage, whole, isFirst),
+    ...[...subjects].flatMap(id => steady.see(id, volumes.get(id) ?? [], isFirst)),
+  ];
+}
+
+function forgetStorage(watched: Watched): void {
+  for (const subject of watched.steady.watched()) if (subject !== file) watched.steady.forget(subject);
+  watched.lookedAt = undefined;
+  watched.blind = undefined;
+}
+
+/** What the file of a connection says against it. */
+function fileFindings(state: State): readonly Finding[] {
+  if (state.kind === "good") return [];
+  if (state.kind === "gone") return [{ reason: "FileGone", message: "its file was removed" }];
+  return [{ reason: state.served ? "FileRejected" : "OutOfService", message: state.error.message }];
+}

@@ -1,0 +1,147 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import type { Pools } from "../../fakes/zfs/pool.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+let rig: ZfsRig | undefined;
+afterEach(() => rig?.close());
+
+async function begun(driver: string): Promise<{ readonly rig: ZfsRig; readonly driver: Driver }> {
+  rig = await zfsRig({ driver });
+  return { rig, driver: rig.open() };
+}
+
+/** What is wrong with the storage, and with each volume. */
+async function look(driver: Driver): Promise<Readonly<Record<string, readonly string[]>>> {
+  const found = await driver.health?.look(call);
+  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
+  return Object.fromEntries(
+    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
+  );
+}
+
+/** Each cause that the model can have, and what it is called. */
+const causes: readonly (readonly [string, string, (pools: Pools) => void, (pools: Pools) => void])[] = [
+  ["a key that is not loaded", "KeyNotLoaded", set({ locked: true }), set({ locked: false })],
+  ["a dataset that is not mounted", "DatasetNotMounted", set({ mounted: false }), set({ mounted: true })],
+  ["a share that was turned off", "ShareMissing", own("sharenfs", "off"), own("sharenfs", "rw")],
+  ["a quota that is used up", "QuotaFull", own("refquota", "1"), own("refquota", "1073741824")],
+];
+
+const dataset = "tank/k/v/pvc-1";
+
+function thing(pools: Pools) {
+  const found = pools.find(dataset);
+  if (!found) throw new Error(`there is no ${dataset}`);
+  return found;
+}
+
+function set(values: object) {
+  return (pools: Pools): void => void Object.assign(thing(pools), values);
+}
+
+function own(property: string, value: string) {
+  return (pools: Pools): void => {
+    thing(pools).own[property] = { value, source: "local" };
+  };
+}
+
+describe("a volume of zfs-generic-nfs", () => {
+  test.each(causes)("%s is %s until it is mended", async (_, reason, cause, mend) => {
+    const { rig, driver } = await begun("zfs-generic-nfs");
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    await driver.create(volumeOf("pvc-2"), call);
+    mkdirSync(rig.fake.place(dataset), { recursive: true });
+    writeFileSync(join(rig.fake.place(dataset), "file"), "some bytes");
+    expect(await look(driver)).toEqual({});
+    rig.fake.with(cause);
+    expect(await look(driver)).toEqual({ [id]: [reason] });
+    rig.fake.with(mend);
+    expect(await look(driver)).toEqual({});
+  });
+});
+
+describe("a pool", () => {
+  test.each([
+    ["DEGRADED", "PoolDegraded"],
+    ["FAULTED", "PoolFaulted"],
+    ["UNAVAIL", "PoolFaulted"],
+  ])("that is %s is %s until it is ONLINE", async (state, reason) => {
+    const { rig, driver } = await begun("zfs-local-dataset");
+    await driver.create(volumeOf("pvc-1"), call);
+    const put = (health: string) =>
+      rig.fake.with(pools => {
+        if (pools.state.pools["tank"]) pools.state.pools["tank"].health = health;
+      });
+    put(state);
+    expect(await look(driver)).toEqual({ storage: [reason] });
+    put("ONLINE");
+    expect(await look(driver)).toEqual({});
+  });
+
+  test("that is suspended is told although nothing in it can be listed", async () => {
+    const { rig, driver } = await begun("zfs-local-zvol");
+    await driver.create(volumeOf("pvc-1"), call);
+    const suspend = (suspended: boolean) =>
+      rig.fake.with(pools => {
+        if (pools.state.pools["tank"]) pools.state.pools["tank"].suspended = suspended;
+      });
+    suspend(true);
+    expect(await look(driver)).toEqual({ storage: ["PoolFaulted"] });
+    suspend(false);
+    expect(await look(driver)).toEqual({});
+  });
+
+  test("that has nothing left is full, and its volumes' quotas are not blamed", async () => {
+    const { rig, driver } = await begun("zfs-generic-nfs");
+    await driver.create(volumeOf("pvc-1"), call);
+    const size = (bytes: number) =>
+      rig.fake.with(pools => {
+        if (pools.state.pools["tank"]) pools.state.pools["tank"].bytes = bytes;
+      });
+    size(0);
+    expect(await look(driver)).toEqual({ storage: ["StorageFull"] });
+    size(2 ** 40);
+    expect(await look(driver)).toEqual({});
+  });
+
+  test("that is not there cannot be looked at", async () => {
+    const { rig, driver } = await begun("zfs-generic-nfs");
+    rig.fake.with(pools => {
+      if (pools.state.pools["tank"]) pools.state.pools["tank"].imported = false;
+    });
+    await expect(driver.health?.look(call)).rejects.toMatchObject({ code: "unavailable" });
+  });
+});
+
+test("a target that the kernel lost is missing until it is restored, and one command lists them all", async () => {
+  const { rig, driver } = await begun("zfs-generic-iscsi");
+  const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+  await driver.create(volumeOf("pvc-2"), call);
+  expect(await look(driver)).toEqual({});
+  const target = join(rig.fake.folder, "lio", "iscsi", context["iqn"] ?? "", "tpgt_1");
+  rmSync(join(target, ".."), { recursive: true });
+  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  mkdirSync(target, { recursive: true });
+  writeFileSync(join(target, "enable"), "0\n");
+  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  writeFileSync(join(target, "enable"), "1\n");
+  expect(await look(driver)).toEqual({});
+});
+
+test("a look runs as many commands of zfs for ten volumes as for one", async () => {
+  const { rig, driver } = await begun("zfs-generic-nfs");
+  const count = async () => {
+    rig.fake.commands();
+    await look(driver);
+    return rig.fake.commands().length;
+  };
+  await driver.create(volumeOf("pvc-1"), call);
+  const one = await count();
+  for (let n = 2; n <= 10; n++) await driver.create(volumeOf(`pvc-${n}`), call);
+  expect(await count()).toBe(one);
+});

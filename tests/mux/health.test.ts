@@ -1,0 +1,174 @@
+import { expect, test } from "bun:test";
+import type { Call } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { Findings } from "../../lib/drivers/driver.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld } from "./world.ts";
+
+const call = testCall();
+const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined });
+
+/** What a look finds: reasons for the whole storage, and by volume. */
+const found = (
+  storage: readonly Findings["storage"][number]["reason"][],
+  volumes: Readonly<Record<string, Findings["storage"][number]["reason"]>> = {},
+): Findings => ({
+  storage: storage.map(reason => ({ reason, message: `${reason} here` })),
+  volumes: new Map(Object.entries(volumes).map(([id, reason]) => [id, [{ reason, message: `${reason} here` }]])),
+  example: undefined,
+});
+
+/** A router over connections that have three volumes each. */
+function world(names: readonly string[], health?: { readonly hold: number; readonly fresh: number }) {
+  const mux = muxWorld(names, undefined, health);
+  for (const name of names) for (const id of ["1", "2", "3"]) mux.memory(name).volumes.set(id, volume(id));
+  const list = async (max = 0) => {
+    const seen: string[] = [];
+    let token = "";
+    for (let pages = 0; pages < 50; pages++) {
+      const page = await mux.listing.health({ max, token }, call);
+      seen.push(...page.items.map(({ id, conditions }) => `${id} ${conditions.map(({ reason }) => reason).join("+")}`));
+      if (page.next === undefined) return seen;
+      token = page.next;
+    }
+    throw new Error("the listing does not end");
+  };
+  const reasons = async (id: string) => (await mux.volumes.health(id, call)).map(({ reason }) => reason);
+  return { ...mux, list, reasons };
+}
+
+test("what is wrong with a volume or with its storage is told of the volume, and no longer when it is gone", async () => {
+  const { memory, reasons } = world(["a"]);
+  expect(await reasons("v:a/1")).toEqual([]);
+  memory("a").findings = found(["PoolDegraded"], { 1: "QuotaFull" });
+  expect(await reasons("v:a/1")).toEqual(["PoolDegraded", "QuotaFull"]);
+  expect(await reasons("v:a/2")).toEqual(["PoolDegraded"]);
+  memory("a").findings = found([]);
+  expect(await reasons("v:a/1")).toEqual([]);
+});
+
+test("a volume that is not there is not found, one that is known to be lost is told as lost", async () => {
+  const { memory, volumes, reasons } = world(["a"]);
+  expect((await failure(volumes.health("v:a/none", call)))?.code).toBe("not-found");
+  expect((await failure(volumes.health("what", call)))?.code).toBe("not-found");
+  memory("a").findings = found([], { lost: "VolumeMissing" });
+  expect(await reasons("v:a/lost")).toEqual(["VolumeMissing"]);
+});
+
+test("only volumes with which something is wrong are listed, of all connections, in pages of any size", async () => {
+  for (const max of [0, 1, 2, 5]) {
+    const { memory, list } = world(["a", "b", "c"]);
+    memory("a").findings = found([], { 2: "QuotaFull" });
+    memory("b").findings = found(["PoolDegraded"], { 1: "ShareMissing", lost: "VolumeMissing" });
+    expect(await list(max)).toEqual([
+      "v:a/2 QuotaFull",
+      "v:b/1 PoolDegraded+ShareMissing",
+      "v:b/2 PoolDegraded",
+      "v:b/3 PoolDegraded",
+      "v:b/lost PoolDegraded+VolumeMissing",
+    ]);
+  }
+});
+
+test("a listing looks at each storage once, and lists its volumes only where all of them are concerned", async () => {
+  const { memory, list } = world(["a", "b"], { hold: 0, fresh: 60_000 });
+  memory("a").findings = found([], { 1: "QuotaFull", 2: "QuotaFull" });
+  await list();
+  expect([memory("a").lookedAt, memory("a").asked, memory("b").lookedAt]).toEqual([1, 0, 1]);
+  await list(1);
+  expect([memory("a").lookedAt, memory("a").asked]).toEqual([1, 0]);
+});
+
+test.each(["x", "a!z1", "a/1", "!"])("the token %p is ABORTED", async token => {
+  expect((await failure(world(["a"]).listing.health({ max: 0, token }, call)))?.code).toBe("aborted");
+});
+
+test("a storage that cannot be looked at is an error of the call, never a condition, unless partial lists are asked for", async () => {
+  const { memory, volumes, listing, settings, list } = world(["a", "b"]);
+  memory("a").findings = found([], { 1: "QuotaFull" });
+  memory("b").fail.health = new CsiError("unavailable", "it is down");
+  expect(await failure(volumes.health("v:b/1", call))).toMatchObject({ code: "unavailable", message: "it is down" });
+  const error = await failure(listing.health({ max: 0, token: "" }, call));
+  expect([error?.code, error?.message.includes('"b"')]).toEqual(["unavailable", true]);
+  settings.listing = "partial";
+  expect(await list()).toEqual(["v:a/1 QuotaFull"]);
+});
+
+test("a cause has to last, and to be gone, for a while; but for the first look of all", async () => {
+  const { memory, reasons } = world(["a"], { hold: 60, fresh: 0 });
+  memory("a").findings = found(["PoolDegraded"]);
+  expect(await reasons("v:a/1")).toEqual(["PoolDegraded"]);
+  memory("a").findings = found(["StorageFull"]);
+  expect(await reasons("v:a/1")).toEqual(["PoolDegraded"]);
+  const changed = async () => (await reasons("v:a/1")).join() === "StorageFull";
+  const begun = performance.now();
+  while (!(await changed())) await Bun.sleep(5);
+  expect(performance.now() - begun).toBeGreaterThanOrEqual(50);
+});
+
+test("each change is one line of the log, and so is a storage that cannot be looked at any more", async () => {
+  const { memory, lookAtHealth } = world(["a"]);
+  const lines: string[] = [];
+  const log: Call["log"] = {
+    ...call.log,
+    info: (text, fields) => void lines.push(`${text} ${Object.values(fields ?? {}).join(" ")}`),
+    warn: (text, fields) => void lines.push(`${text} ${Object.values(fields ?? {}).join(" ")}`),
+  };
+  const looks = async (...all: readonly Findings[]) => {
+    for (const each of all) {
+      memory("a").findings = each;
+      for (const _ of [1, 2]) await lookAtHealth({ ...call, log });
+    }
+    return lines.splice(0);
+  };
+  expect(await looks(found(["PoolDegraded"], { 1: "QuotaFull" }), found([]))).toEqual([
+    "a storage is degraded a PoolDegraded PoolDegraded here",
+    "a volume is degraded a v:a/1 QuotaFull QuotaFull here",
+    "a storage is no longer degraded a PoolDegraded",
+    "a volume is no longer degraded a v:a/1 QuotaFull",
+  ]);
+  memory("a").fail.health = new CsiError("unavailable", "down");
+  expect(await looks(found([]))).toEqual(["the health of a storage cannot be seen a down"]);
+  memory("a").fail = {};
+  expect(await looks(found([]))).toEqual(["the health of a storage can be seen again a"]);
+});
+
+test("what the file of a connection is in for is seen with its health, and goes with its cause", async () => {
+  const { up, broken, memory, lookAtHealth, overview, volumes } = world(["a", "b"]);
+  memory("a").findings = found(["StorageFull"]);
+  const seen = async () => {
+    // Whoever uses a connection sees what became of its file.
+    for (const name of ["a", "b"]) await failure(volumes.get(`v:${name}/1`, call));
+    await lookAtHealth(call);
+    return overview(new Map()).connections.map(
+      ({ name, health }) => `${name} ${health.conditions.map(({ reason }) => reason)}`,
+    );
+  };
+  expect(await seen()).toEqual(["a StorageFull", "b "]);
+  broken.add("a");
+  expect(await seen()).toEqual(["a FileRejected,StorageFull", "b "]);
+  up.delete("a");
+  expect(await seen()).toEqual(["a FileGone", "b "]);
+  up.add("a");
+  expect(await seen()).toEqual(["a OutOfService", "b "]);
+  broken.clear();
+  expect(await seen()).toEqual(["a StorageFull", "b "]);
+});
+
+test("a volume that was deleted is forgotten at once", async () => {
+  const { memory, volumes, list, lookAtHealth } = world(["a"], { hold: 60_000, fresh: 60_000 });
+  memory("a").findings = found([], { 1: "QuotaFull" });
+  await lookAtHealth(call);
+  expect(await list()).toEqual(["v:a/1 QuotaFull"]);
+  await volumes.delete("v:a/1", call);
+  expect(await list()).toEqual([]);
+});
+
+test("nodes are led to the storages of those connections that they reach", async () => {
+  const { memory, traits, lookAtHealth, examples } = world(["a", "b"]);
+  traits.set("a", { places: [{ requirements: { "t.example/zone": "x" }, extra: {} }] });
+  for (const name of ["a", "b"]) memory(name).findings = { ...found([]), example: { server: name } };
+  await lookAtHealth(call);
+  expect(examples({ "t.example/zone": "x" })).toEqual([{ server: "a" }, { server: "b" }]);
+  expect(examples({ "t.example/zone": "y" })).toEqual([{ server: "b" }]);
+});

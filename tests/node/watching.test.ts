@@ -1,0 +1,158 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { rm } from "node:fs/promises";
+import type { Finding } from "../../lib/health/finding.ts";
+import { attachers, shareAttachers } from "../../lib/node/attachers.ts";
+import { Mounts } from "../../lib/node/mounts.ts";
+import { Records } from "../../lib/node/records.ts";
+import { Storages } from "../../lib/node/storages.ts";
+import { Watching } from "../../lib/node/watching.ts";
+import { MountProgram } from "../fakes/mount-program.ts";
+import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
+
+let lab: Lab;
+let mount: MountProgram;
+beforeEach(async () => {
+  lab = await Lab.open();
+  mount = await MountProgram.at(lab.at("bin"));
+});
+afterEach(() => lab.close());
+
+const noneGone = { isGone: async () => false };
+
+const share = (name: string, server = "nas") => ({ node_attach_driver: "nfs", server, share: `/export/v/${name}` });
+
+/** A node whose mounts of shares are made by a program of the test, and what cares for it. */
+function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answers = async () => true) {
+  const { runner } = mount;
+  const known = shareAttachers({ hostMounts: false });
+  const node = lab.node(runner, mountinfo, { host: runner, attachers: known });
+  const records = new Records(lab.at("records"));
+  const mounts = new Mounts(runner, runner, mountinfo, lab.at("records"));
+  const storages = new Storages(known, answers, 0);
+  const care = new Watching({ mounts, records, attachers: known, disks: noneGone }, storages, async () => elsewhere, 0);
+  const { log, warnings } = keptLog();
+  const told: string[] = [];
+  const kept = { ...log, info: (text: string) => void told.push(text) };
+  return { node, care, warnings, told, look: () => care.look(kept, calm) };
+}
+
+/** The reasons for which each volume and each storage is unwell. */
+function view(care: Watching): Readonly<Record<string, readonly string[]>> {
+  const { volumes, storages } = care.view();
+  const reasons = (all: readonly Finding[]) => all.map(({ reason }) => reason);
+  return Object.fromEntries([
+    ...volumes.map(({ volume, conditions }) => [volume, reasons(conditions)]),
+    ...storages.map(({ storage, conditions }) => [storage, reasons(conditions)]),
+  ]);
+}
+
+test.skipIf(!isRoot)(
+  "a share that falls silent, is forgotten by its server or unmounted is told once, and so is its recovery",
+  async () => {
+    const { node, care, warnings, told, look } = world();
+    await node.stage(lab.stage("a", { context: share("a") }), callOf());
+    for (const health of ["fine", "stale", "stale", "fine", "silent", "fine"] as const) {
+      await mount.health(health);
+      await look();
+      const expected = { stale: "StaleHandle", silent: "NotAnswering" }[health as string];
+      expect(view(care)["a"]).toEqual(expected === undefined ? undefined : [expected]);
+    }
+    expect(warnings).toEqual(Array(2).fill("a volume on this node is inaccessible"));
+    expect(told).toEqual(Array(2).fill("a volume on this node is no longer inaccessible"));
+    await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
+    await look();
+    await look();
+    expect(view(care)).toEqual({ a: ["NotMounted"] });
+    expect(warnings).toHaveLength(3);
+    await node.stage(lab.stage("a", { context: share("a") }), callOf());
+    await look();
+    expect(told).toHaveLength(3);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    await look();
+    expect([warnings.length, view(care)]).toEqual([3, {}]);
+  },
+);
+
+test.skipIf(!isRoot)(
+  "a record of a volume that this process never saw mounted, as after a reboot, is no trouble",
+  async () => {
+    const { node, care, look } = world();
+    await node.stage(lab.stage("a", { context: share("a") }), callOf());
+    await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
+    await look();
+    expect(view(care)).toEqual({});
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  },
+);
+
+test.skipIf(!isRoot)(
+  "a storage is unreachable when none of its volumes answers, and degraded while some do",
+  async () => {
+    const { node, care, look } = world();
+    for (const name of ["a", "b"]) await node.stage(lab.stage(name, { context: share(name) }), callOf());
+    await mount.health("silent");
+    await look();
+    expect(view(care)["nfs nas"]).toEqual(["StorageUnreachable"]);
+    await mount.health("stale");
+    await look();
+    expect(view(care)["nfs nas"]).toEqual(["StorageDegraded"]);
+    await mount.health("fine");
+    await look();
+    expect(view(care)).toEqual({});
+    for (const name of ["a", "b"])
+      await node.unstage({ volumeId: name, stagingPath: lab.at("staging", name) }, callOf());
+  },
+);
+
+test("a storage without volumes here is asked whether it can be reached, and so are only those that volumes lead to", async () => {
+  let reachable = false;
+  const asked: unknown[] = [];
+  const answers = async (...[host, port]: readonly unknown[]) => {
+    asked.push([host, port]);
+    return reachable;
+  };
+  const { care, look } = world(
+    [share("x", "far"), share("y", "far"), { node_attach_driver: "hostpath", path: "/v" }],
+    answers,
+  );
+  await look();
+  expect(asked).toEqual([["far", 2049]]);
+  expect(view(care)).toEqual({ "nfs far": ["StorageUnreachable"] });
+  reachable = true;
+  await look();
+  expect(view(care)).toEqual({});
+});
+
+test.skipIf(!isRoot)("a folder that is removed while it is mounted is a loss, until it is unstaged", async () => {
+  const known = attachers(lab.ports(local));
+  const node = lab.node();
+  const records = new Records(lab.at("records"));
+  const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
+  const storages = new Storages(known, async () => true, 0);
+  const care = new Watching({ mounts, records, attachers: known, disks: noneGone }, storages, async () => [], 0);
+  const folder = await lab.source("a");
+  await node.stage(lab.stage("a"), callOf());
+  await care.look(keptLog().log, calm);
+  expect(view(care)).toEqual({});
+  await rm(folder, { recursive: true });
+  await care.look(keptLog().log, calm);
+  expect(view(care)).toEqual({ a: ["FolderRemoved"] });
+  await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  await care.look(keptLog().log, calm);
+  expect(view(care)).toEqual({});
+});
+
+test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
+  const { runner } = mount;
+  const warned = Promise.withResolvers<void>();
+  const { log } = keptLog();
+  const health = { everyMs: 50, holdMs: 0, elsewhere: async () => [] };
+  const known = shareAttachers({ hostMounts: false });
+  const node = lab.node(runner, mountinfo, { host: runner, attachers: known, health });
+  await node.stage(lab.stage("a", { context: share("a") }), callOf());
+  await mount.health("stale");
+  await node.begin({ ...log, warn: () => warned.resolve() });
+  await warned.promise;
+  node.end();
+  await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+});
