@@ -84,6 +84,7 @@ describe("CSI 1.13", () => {
     await rm(world.base("one"), { recursive: true });
     const asked = () => codeOf(world.controller("controllerGetVolumeHealth", { volumeId: id }));
     await until<number | "ok">(asked, status.unavailable);
+    await until<number | "ok">(() => codeOf(world.controller("controllerListVolumeHealth", {})), status.unavailable);
     expect((await failureOf(world.controller("controllerListVolumeHealth", {}))).details).toContain('"one"');
     await mkdir(world.base("one"));
   });
