@@ -108,11 +108,20 @@ export class TargetShare implements Share<ZfsAsset> {
     if (!standing) return new Map();
     return findingsOf(
       assets.map(asset => {
-        const { whole } = this.#known(asset);
-        const findings = standing.has(whole) ? [] : [targetMissing(whole)];
-        return [asset.id, findings];
+        const name = this.#nameOf(asset);
+        return [asset.id, name === undefined || standing.has(name) ? [] : [targetMissing(name)]] as const;
       }),
     );
+  }
+
+  /** Undefined for a name that no target can have. */
+  #nameOf(asset: ZfsAsset): string | undefined {
+    try {
+      return this.#known(asset).whole;
+    } catch (error) {
+      if (error instanceof CsiError) return undefined;
+      throw error;
+    }
   }
 
   /** The target of a volume by what is noted with it; of one that notes nothing, as democratic-csi falls back. */

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
@@ -130,6 +130,19 @@ test("a target that the kernel lost is missing until it is restored, and one com
   writeFileSync(join(target, "enable"), "0\n");
   expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
   writeFileSync(join(target, "enable"), "1\n");
+  expect(await look(driver)).toEqual({});
+});
+
+test("a subsystem that the kernel lost, or that no port shows any more, is missing until it is restored", async () => {
+  const { rig, driver } = await begun("zfs-generic-nvmeof");
+  const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+  expect(await look(driver)).toEqual({});
+  const shown = join(rig.fake.folder, "nvmet", "ports", "1", "subsystems", context["nqn"] ?? "");
+  const second = shown.replace("/ports/1/", "/ports/2/");
+  const target = readlinkSync(shown);
+  for (const each of [shown, second]) rmSync(each);
+  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  symlinkSync(target, shown);
   expect(await look(driver)).toEqual({});
 });
 
