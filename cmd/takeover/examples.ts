@@ -3,8 +3,17 @@ import node from "../../examples/kubernetes/base/node.yaml" with { type: "text" 
 import nodeRights from "../../examples/kubernetes/base/node-rights.yaml" with { type: "text" };
 import controller from "../../examples/kubernetes/drivers/central/controller.yaml" with { type: "text" };
 import controllerRights from "../../examples/kubernetes/drivers/central/controller-rights.yaml" with { type: "text" };
+import networkPolicy from "../../examples/kubernetes/drivers/central/network-policy.yaml" with { type: "text" };
 import namespace from "../../examples/kubernetes/namespace/namespace.yaml" with { type: "text" };
 import type { Examples } from "../../lib/takeover/manifests.ts";
 
 /** The manifests that a take-over starts from. */
-export const examples: Examples = { namespace, csiDriver, controller, controllerRights, node, nodeRights };
+export const examples: Examples = {
+  namespace,
+  csiDriver,
+  controller,
+  controllerRights,
+  networkPolicy,
+  node,
+  nodeRights,
+};

@@ -115,6 +115,7 @@ async function planned(
     ["classes.yaml", classes],
     ["rights.yaml", make.rights(examples, names, taken, secrets)],
     ["controller.yaml", make.controller(examples, names, taken)],
+    ["network-policy.yaml", make.networkPolicy(examples, names)],
     ["node.yaml", make.node(examples, names, taken, kubelet)],
   ];
   const written = manifests.filter(([, objects]) => objects.length > 0);

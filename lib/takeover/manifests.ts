@@ -11,6 +11,7 @@ export interface Examples {
   readonly csiDriver: string;
   readonly controller: string;
   readonly controllerRights: string;
+  readonly networkPolicy: string;
   readonly node: string;
   readonly nodeRights: string;
 }
@@ -113,6 +114,9 @@ function withContainers(object: Manifest, containers: readonly Mapping[], more: 
 
 const aliasArgs = (taken: readonly TakenOver[]): readonly string[] =>
   taken.map(({ old, connection }) => `--alias=${old.name}=${connection}`);
+
+/** Who may reach the controller over the network. */
+export const networkPolicy = ({ networkPolicy: text }: Examples, names: Names): Manifest[] => objectsOf(text, names);
 
 /** The Deployment of the examples, with sidecars for each old name: a sidecar serves one name. */
 export const controller = ({ controller: text }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] =>

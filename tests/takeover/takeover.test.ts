@@ -206,6 +206,24 @@ describe("csimux takeover", () => {
     for (const example of ["org.example.csimux", "registry.example.org"]) expect(text).not.toContain(example);
   }, 60_000);
 
+  test("holds everything that the manifests of central have, but their classes", async () => {
+    await takeover(...both());
+    const { resources } = parse(read("kustomization.yaml")) as { resources: string[] };
+    const made = resources.flatMap(manifests).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+    const folders = ["base", "drivers/central"].map(name => join(root, "examples/kubernetes", name));
+    const listed = folders.flatMap(name => {
+      const { resources: files } = parse(readFileSync(join(name, "kustomization.yaml"), "utf8")) as {
+        resources: string[];
+      };
+      return files.filter(file => file.endsWith(".yaml") && file !== "classes.yaml").map(file => join(name, file));
+    });
+    const wanted = listed
+      .flatMap(file => parseAllDocuments(readFileSync(file, "utf8")).map(each => each.toJS() as Manifest))
+      .map(({ kind, metadata }) => `${kind} ${metadata.name}`.replace("org.example.csimux", "org.example.storage"));
+    expect(wanted.length).toBeGreaterThan(10);
+    expect(made).toEqual(expect.arrayContaining(wanted));
+  }, 60_000);
+
   test("says in words what it cannot carry over, what has no effect, and what could be better", async () => {
     const { out: said } = await takeover(...both());
     expect(said).toContain("controller.tolerations: not taken over");
