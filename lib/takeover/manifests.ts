@@ -169,7 +169,7 @@ const attacherArgs = (args: readonly string[]): readonly string[] =>
 const attacher = (each: Container, connection: string): Container => ({
   ...each,
   name: sidecarName("attacher", connection),
-  image: "registry.k8s.io/sig-storage/csi-attacher:v4.10.0",
+  image: "registry.k8s.io/sig-storage/csi-attacher:v4.13.0",
 });
 
 /** The DaemonSet of the examples, in which csimux makes every name known to kubelet itself. */
