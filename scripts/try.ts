@@ -45,12 +45,15 @@ async function remove(client: CsiClient, { volumeId, snapshotId }: Made, said: S
   said(`DeleteVolume ${volumeId}`, "gone");
 }
 
-/** A walk through the quick start: what a cluster asks of csimux in the life of volumes, told call by call. Leaves nothing behind. */
-export async function walk(socket: string, said: Said): Promise<void> {
+/**
+ * A walk through the quick start: what a cluster asks of csimux in the life of volumes, told call by call. Leaves nothing behind.
+ * `firstMs` is how long it waits for somebody to answer at all, in milliseconds.
+ */
+export async function walk(socket: string, said: Said, firstMs = 5000): Promise<void> {
   const client = csiClient(socket);
   const made: Made[] = [];
   try {
-    const plugin = await client.call(Identity.method.getPluginInfo, {}, 5000);
+    const plugin = await client.call(Identity.method.getPluginInfo, {}, firstMs);
     said("GetPluginInfo", `${plugin.name} ${plugin.vendorVersion}`);
     try {
       for (const connection of ["fast", "archive"]) await make(client, connection, made, said);

@@ -33,7 +33,7 @@ afterAll(async () => {
 
 test("the tour of make try runs on NFS connections, and leaves nothing", async () => {
   const said: string[] = [];
-  await walk(world.sandbox.socket, (call, answer) => void said.push(`${call}: ${answer}`));
+  await walk(world.sandbox.socket, (call, answer) => void said.push(`${call}: ${answer}`), 60_000);
   process.stderr.write(`${said.join("\n")}\n`);
   expect(said.filter(line => line.startsWith("CreateSnapshot") && !line.includes("refused"))).toHaveLength(2);
   expect(said.filter(line => line.endsWith(": gone"))).toHaveLength(4);
