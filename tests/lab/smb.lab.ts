@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { mountCapability } from "../../scripts/client.ts";
-import { codeOf, untilDone, type World } from "../serve/world.ts";
+import { codeOf, mebibytes, untilDone, type World } from "../serve/world.ts";
 import { foldersOf, type Made, startCsimux, whileMounted } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
@@ -15,6 +15,7 @@ const secrets = { mount_flags: `username=${user},password=${password}` };
 let before: ReadonlySet<string>;
 let base: string;
 let world: World;
+let other: World;
 beforeAll(async () => {
   before = await traces();
   base = await mkdtemp("/srv/smb-");
@@ -30,9 +31,12 @@ beforeAll(async () => {
     "  mount:",
     `    mount_flags: username=${user},password=${password},vers=3.1.1`,
   ];
-  world = await startCsimux({ connections: { files: [...connection, ""].join("\n") } });
+  const connections = { files: [...connection, ""].join("\n") };
+  world = await startCsimux({ connections });
+  other = await startCsimux({ connections, env: { CSI_NODE_ID: "other" } });
 });
 afterAll(async () => {
+  expect(await other.end()).toEqual([]);
   expect(await world.end()).toEqual([]);
   await run(["net", "usershare", "delete", "csimux-lab"]);
   await rm(base, { recursive: true });
@@ -53,8 +57,25 @@ test("a volume lives its life, on a share that csimux mounted itself, and keeps 
     async path => {
       await writeFile(join(path, "hello"), "from a pod");
       expect(await readFile(`${base}/v/pvc-1/hello`, "utf8")).toBe("from a pod");
-      const { usage } = await world.node("nodeGetVolumeStats", { volumeId: made.volumeId, volumePath: path });
+      const placed = { volumeId: made.volumeId, volumePath: path };
+      const { usage } = await world.node("nodeGetVolumeStats", placed, 60_000);
       expect((usage[0]?.total ?? 0n) > 0n).toBe(true);
+      await whileMounted(
+        other,
+        made,
+        async there => {
+          expect(await readFile(join(there, "hello"), "utf8")).toBe("from a pod");
+          await writeFile(join(there, "answer"), "from another node");
+        },
+        { secrets },
+      );
+      expect(await readFile(join(path, "answer"), "utf8")).toBe("from another node");
+      await world.controller(
+        "controllerExpandVolume",
+        { volumeId: made.volumeId, capacityRange: mebibytes(5) },
+        60_000,
+      );
+      await world.node("nodeExpandVolume", { ...placed, capacityRange: mebibytes(5) }, 60_000);
       const volumes = join(world.sandbox.stateDir, "volumes");
       const records = await Promise.all((await readdir(volumes)).map(file => readFile(join(volumes, file), "utf8")));
       expect(records.join()).not.toContain("password");
