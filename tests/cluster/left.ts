@@ -5,7 +5,7 @@ import { state } from "../../scripts/cluster/place.ts";
 import { eventually, kube, list, removeSoon } from "./kube.ts";
 
 /** What stays of a storage that holds nothing: folders of csimux itself. */
-const own = new Set(["v", "s", ".csimux"]);
+const own = new Set(["v", "s", ".csimux", "work"]);
 
 async function filesBelow(folder: string): Promise<readonly string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
@@ -43,7 +43,7 @@ export async function left(): Promise<readonly string[]> {
 }
 
 /** Waits until nothing of volumes is left anywhere. Throws with what is. */
-export async function nothingLeft(ms = 120_000): Promise<void> {
+export async function nothingLeft(ms = 60_000): Promise<void> {
   let last: readonly string[] = [];
   try {
     await eventually("nothing of volumes is left", ms, async () => {
@@ -56,7 +56,7 @@ export async function nothingLeft(ms = 120_000): Promise<void> {
 }
 
 /** Deletes every object of the tests and waits until nothing of their volumes is left. */
-export async function tidy(ms = 240_000): Promise<void> {
+export async function tidy(ms = 90_000): Promise<void> {
   for (const kind of ["pods", "volumesnapshots", "pvc"]) {
     const names = (await list(kind)).map(({ metadata }) => metadata.name);
     if (names.length > 0) await removeSoon(kind, ...names);
