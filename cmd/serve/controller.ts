@@ -5,6 +5,7 @@ import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Connections } from "../../lib/mux/connections.ts";
+import { InlineVolumes } from "../../lib/mux/inline.ts";
 import { openMux } from "../../lib/mux/open.ts";
 import type { MuxSettings } from "../../lib/mux/placed.ts";
 import type { Outside } from "../../lib/schema/outside.ts";
@@ -107,6 +108,7 @@ export function openController(
     groups: () => connections.anyCan("groupSnapshots"),
   };
   const rounds = healthRounds(healthMs, log, lookAtHealth);
+  const inline = new InlineVolumes(connections, () => main.config.single);
   const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, log))];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
@@ -122,6 +124,8 @@ export function openController(
     /** Whether calls may name this: there is or was such a connection, or there is such a group. */
     known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
     parts: { ...parts, ...offered },
+    /** Volumes that live with their pod, for the node. */
+    inline,
     /** The same for an alias. */
     standingFor: (connection: string) => ({ ...standingFor(connection), ...offered }),
     async close() {

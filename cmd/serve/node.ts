@@ -10,6 +10,7 @@ import { localRunner } from "../../lib/io/local.ts";
 import { measured } from "../../lib/io/measured.ts";
 import { attachers } from "../../lib/node/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
+import type { InlineMaker } from "../../lib/node/inline.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
@@ -37,13 +38,17 @@ async function writable(folder: string): Promise<void> {
 export const stateFolder = ({ stateDir, name }: Pick<ServeOptions, "stateDir" | "name">): string =>
   stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
 
-/** Builds the node half by hand. Its commands are told to `tell`; `elsewhere` gives contexts of volumes that it might get. */
+/**
+ * Builds the node half by hand. `inline` makes volumes that live with their pod; commands are told to `tell`; `elsewhere` gives
+ * contexts of volumes that it might get.
+ */
 export function openNode(
   options: ServeOptions,
   host: Host,
   main: MainFile,
   outside: Outside,
   { info }: OwnNode,
+  inline: InlineMaker,
   tell: CommandObserver,
   elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,
 ) {
@@ -70,6 +75,7 @@ export function openNode(
       opened: join(state, "opened"),
     }),
     disks: new DiskFilesystems({ runner, sys: "/sys", folder: join(state, "formats"), settings: main.config.node }),
+    inline: { maker: inline, folder: join(state, "inline") },
     records: join(state, "volumes"),
     mountinfo: "/proc/self/mountinfo",
     answers: answersTcp,

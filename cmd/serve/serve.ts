@@ -59,13 +59,13 @@ async function start(options: ServeOptions, host: Host, log: Log, recent: () => 
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, () => observed, recent);
+  const settings = { shareFolder: shareFolder(options), healthMs: options.healthMs };
+  const controller = openController(host, main, outside, own.place, settings, observation.commands, log);
   const isController = modes.has("controller");
   // A node without connection files knows only the storages of its own volumes.
   const elsewhere = async () => (isController ? controller.examples((await own.info()).segments ?? {}) : []);
-  const node = openNode(options, host, main, outside, own, observation.commands, elsewhere);
+  const node = openNode(options, host, main, outside, own, controller.inline, observation.commands, elsewhere);
   if (modes.has("node")) await node.begin(log);
-  const settings = { shareFolder: shareFolder(options), healthMs: options.healthMs };
-  const controller = openController(host, main, outside, own.place, settings, observation.commands, log);
   const observed: Observed = {
     names: () => ({ single: main.config.single, known: isController ? controller.known : undefined }),
     views: () => ({

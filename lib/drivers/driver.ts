@@ -107,6 +107,7 @@ export interface Driver {
   readonly modify?: Modifying | undefined;
   readonly health?: Observing | undefined;
   readonly groupSnapshots?: GroupSnapshotting | undefined;
+  readonly inline?: Inlining | undefined;
   /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
   readonly local?: true;
   /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
@@ -218,6 +219,29 @@ export interface GroupSnapshotting {
   get(id: string, snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot>;
 }
 
+/** A volume that was made for a pod. */
+export interface InlineVolume {
+  /** What mount(8) mounts. */
+  readonly fsType: string;
+  readonly source: string;
+  /** What tells it from every other volume, also from a later one of the same name. */
+  readonly identity: string;
+}
+
+/** The ability to make volumes that live with their pod, on the node itself (CSI ephemeral inline volumes of Kubernetes). */
+export interface Inlining {
+  /**
+   * Makes the volume, or finds it as an earlier call left it. `begin` is called with its source once nothing is wrong with what
+   * the pod asks for, before anything is made. Throws "invalid-argument" for attributes that a pod may not have.
+   */
+  make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume>;
+  /**
+   * Removes it with its content; success when it is gone or never was. Throws "failed-precondition" for one that was not made
+   * for this id, or is not the one of this `identity`, where that is known.
+   */
+  remove(id: string, identity: string | undefined, call: Call): Promise<void>;
+}
+
 /** The members that a driver may lack. */
 export type Ability =
   | "names"
@@ -230,4 +254,5 @@ export type Ability =
   | "publishing"
   | "modify"
   | "health"
-  | "groupSnapshots";
+  | "groupSnapshots"
+  | "inline";

@@ -14,6 +14,7 @@ const words: Readonly<Record<Ability, string>> = {
   capacity: "tell its capacity",
   inventory: "list its volumes",
   health: "tell the health of its volumes",
+  inline: "make volumes that live with their pod",
 };
 
 /**

@@ -10,7 +10,9 @@ import type { Attachers } from "./attachers.ts";
 import { Care } from "./care.ts";
 import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
+import { type InlineMaker, InlineVolumes, isInline } from "./inline.ts";
 import { type Measured, Measuring } from "./measuring.ts";
+import type { MountTable } from "./mount-table.ts";
 import { Mounts } from "./mounts.ts";
 import { Orphans } from "./orphans.ts";
 import { isOwn } from "./ownership.ts";
@@ -48,6 +50,8 @@ export interface NodePorts {
   readonly mountFlags: (volumeId: string) => Promise<readonly string[]>;
   readonly attachers: Attachers;
   readonly disks: Disks;
+  /** What makes volumes that live with their pod, and the folder of their records, which must survive restarts of the machine. */
+  readonly inline?: { readonly maker: InlineMaker; readonly folder: string } | undefined;
   /** The folder of the records; must survive restarts of the process. */
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
@@ -79,6 +83,7 @@ export class NodeVolumes {
   readonly #care: Care;
   readonly #staging: Staging;
   readonly #publishing: Publishing;
+  readonly #inline: InlineVolumes | undefined;
   readonly #growing: Growing;
   readonly #watching: Watching;
   readonly #measuring: Measuring;
@@ -86,7 +91,7 @@ export class NodeVolumes {
   #rounds: Rounds | undefined;
 
   /** Does no I/O. */
-  constructor({ runner, host, mountFlags, attachers, disks, records, mountinfo, answers, health }: NodePorts) {
+  constructor({ runner, host, mountFlags, attachers, disks, inline, records, mountinfo, answers, health }: NodePorts) {
     const turns = new Turns();
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
@@ -99,6 +104,7 @@ export class NodeVolumes {
       mountFlags,
     );
     this.#publishing = new Publishing(attachers, this.#mounts, this.#records, disks);
+    this.#inline = inline && new InlineVolumes(inline.maker, this.#mounts, inline.folder);
     this.#growing = new Growing(attachers, disks, turns);
     const storages = new Storages(attachers, answers, health.holdMs);
     const watched = { mounts: this.#mounts, records: this.#records, attachers, disks };
@@ -141,6 +147,10 @@ export class NodeVolumes {
   /** Also throws "already-exists" and "failed-precondition" (CSI NodePublishVolume). */
   async publish(request: PublishRequest, call: Call): Promise<void> {
     const targetPath = checkedPath(request.targetPath, "target_path");
+    if (isInline(request.context))
+      return await this.#hold(request.volumeId, targetPath, () =>
+        this.#publishInline({ ...request, targetPath }, call),
+      );
     if (!request.stagingPath) {
       throw new CsiError(
         "failed-precondition",
@@ -155,7 +165,10 @@ export class NodeVolumes {
   /** Success when nothing is there. Removes the empty folder or file at the target, never its content (CSI NodeUnpublishVolume). */
   async unpublish(request: UnpublishRequest, call: Call): Promise<void> {
     const targetPath = checkedPath(request.targetPath, "target_path");
-    await this.#hold(request.volumeId, targetPath, () => this.#publishing.unpublish({ ...request, targetPath }, call));
+    const placed = { ...request, targetPath };
+    await this.#hold(request.volumeId, targetPath, async () => {
+      if (!(await this.#inline?.unpublish(placed, call))) await this.#publishing.unpublish(placed, call);
+    });
   }
 
   /** Takes no lock. Throws "not-found" when the volume is not mounted at the path (CSI NodeGetVolumeStats). */
@@ -206,6 +219,11 @@ export class NodeVolumes {
       }
       return await this.#growing.grow(record, place, least, call);
     });
+  }
+
+  async #publishInline(request: PublishRequest, call: Call): Promise<void> {
+    if (this.#inline) return await this.#inline.publish(request, call);
+    throw new CsiError("failed-precondition", `volume "${request.volumeId}": this node makes no volumes for pods`);
   }
 
   async #placed({ volumeId, path }: PlacedVolume, call: Call) {

@@ -8,6 +8,7 @@ import { StoreDriver } from "../store-driver.ts";
 import { zfsParameters, zfsTerritory } from "./facts.ts";
 import { LocalShare } from "./local-share.ts";
 import { cliOf, devices, filesystems, storeOn } from "./open.ts";
+import { openInline } from "./open-inline.ts";
 import { openIscsi, openNvmeof } from "./open-targets.ts";
 import { PropertyShare } from "./property-share.ts";
 import {
@@ -120,5 +121,6 @@ export const zfs: readonly DriverModule[] = [
     names: ["zfs-local-ephemeral-inline"],
     facts: local("zfs-local-ephemeral-inline", { ...datasets, provisions: false, expands: false }),
     schema: zfsInlineSchema,
+    open: (identity, config, ports) => openInline(identity, config, ports, localDatasets),
   }),
 ];

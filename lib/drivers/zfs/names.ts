@@ -2,7 +2,7 @@ import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 
 /** The longest name of a dataset with its snapshot, in bytes (zfs(8), "the maximum length of a dataset name"). */
-const longestName = 255;
+export const longestName = 255;
 
 /** What our own datasets beside volumes begin with; no volume gets such an id. */
 const ours = "csimux-";

@@ -92,5 +92,7 @@ export type ZvolSection =
 export type IscsiConfig = InferOutput<typeof zfsGenericIscsiSchema>;
 /** The sections of zfs-generic-nvmeof. */
 export type NvmeofConfig = InferOutput<typeof zfsGenericNvmeofSchema>;
+/** The sections of zfs-local-ephemeral-inline. */
+export type InlineConfig = InferOutput<typeof zfsInlineSchema>;
 /** The `sshConnection:` block. */
 export type Ssh = NonNullable<InferOutput<typeof zfsGenericNfsSchema>["sshConnection"]>;

@@ -39,6 +39,10 @@ export interface ZfsRig extends DriverRig {
   readonly host: StorageHost;
 }
 
+/** The block `zfs:` of inline volumes has one dataset. */
+const parentsOf = (driver: string): object =>
+  driver === "zfs-local-ephemeral-inline" ? { datasetParentName: parents.datasetParentName } : parents;
+
 const parents = { datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s" };
 
 const sections: Readonly<Record<string, object>> = {
@@ -95,7 +99,7 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   const { folder = "" } = options;
   const shared =
     options.driver === "zfs-generic-nvmeof" ? { nvmeof: nvmeof(options, folder) } : sections[options.driver];
-  const config = { ...shared, zfs: { ...parents, ...quotas, ...options.zfs } };
+  const config = { ...shared, zfs: { ...parentsOf(options.driver), ...quotas, ...options.zfs } };
   if (!module?.open) throw new Error(`${options.driver} cannot be opened`);
   const parsed = safeParse(module.schema, config);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));

@@ -1,0 +1,177 @@
+import type { Capability } from "../core/access.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError, isFinal } from "../core/errors.ts";
+import { ensureFolder, removeEntry } from "./entries.ts";
+import { bindFlags, lackingFlags } from "./flags.ts";
+import { type MountTable, sameFolder } from "./mount-table.ts";
+import type { Mounts } from "./mounts.ts";
+import { realPlace } from "./paths.ts";
+import { Records, type StageRecord } from "./records.ts";
+import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
+
+/** A volume that was made for a pod: what mount(8) mounts, and what tells it from every other one, also of the same name. */
+export interface InlineMade {
+  readonly fsType: string;
+  readonly source: string;
+  readonly identity: string;
+}
+
+/** What makes volumes that live with their pod. Everything may be repeated, and interrupted after any step. */
+export interface InlineMaker {
+  /** Throws "invalid-argument" where the attributes name no connection. */
+  connectionOf(attributes: Context): string;
+  /** Makes the volume, or finds it made; `begin` is called with its name once nothing is wrong with what is asked, before anything is done. */
+  make(
+    connection: string,
+    id: string,
+    attributes: Context,
+    begin: (source: string) => Promise<void>,
+    call: Call,
+  ): Promise<InlineMade>;
+  /** Removes it with its content, if it is proved to be that volume; success when it is gone or never was. */
+  remove(connection: string, id: string, identity: string | undefined, call: Call): Promise<void>;
+}
+
+const protocol = "inline";
+
+/** Whether a publish call is for a volume that lives with its pod (Kubernetes, podInfoOnMount). */
+export const isInline = (context: Context): boolean => context["csi.storage.k8s.io/ephemeral"] === "true";
+
+/**
+ * Volumes that live with their pod: made when they are published, gone when they are unpublished. What was begun is on disk
+ * before anything is made, so that whatever happens it is found again. The caller holds the volume and the target.
+ */
+export class InlineVolumes {
+  readonly #maker: InlineMaker;
+  readonly #mounts: Mounts;
+  readonly #records: Records;
+
+  /** `folder` is for records of what was begun; it must survive restarts of the machine. */
+  constructor(maker: InlineMaker, mounts: Mounts, folder: string) {
+    this.#maker = maker;
+    this.#mounts = mounts;
+    this.#records = new Records(folder);
+  }
+
+  /** `targetPath` is a checked path. */
+  async publish(request: PublishRequest, call: Call): Promise<void> {
+    const { volumeId, capability, context, readonly } = request;
+    refuseUnfit(volumeId, capability);
+    const connection = this.#maker.connectionOf(context);
+    const table = await this.#mounts.table();
+    const target = await realPlace(request.targetPath, table, call.signal);
+    const before = await this.#records.find(volumeId, call.log);
+    if (before && (before.stagingPath !== target || before.context["connection"] !== connection))
+      throw new CsiError(
+        "already-exists",
+        `volume "${volumeId}" is published at ${before.stagingPath}, from connection "${before.context["connection"]}"; unpublish it first`,
+      );
+    const record: StageRecord = { ...blank(volumeId, target, capability, readonly), context: { connection } };
+    const begin = async (source: string): Promise<void> => {
+      if (!before) await this.#records.save({ ...record, attached: shareOf(source) }, true);
+    };
+    try {
+      const made = await this.#maker.make(connection, volumeId, context, begin, call);
+      const shows = before?.shows;
+      const known = { ...record, shows, attached: shareOf(made.source), notes: { identity: made.identity } };
+      await this.#records.save(known, true);
+      await this.#mount(known, made.source, table, call);
+    } catch (error) {
+      if (!before && isFinal(error)) throw await this.#undone(volumeId, error, call);
+      throw error;
+    }
+  }
+
+  /** False for a volume that is not one of these. `targetPath` is a checked path. Success when nothing is there. */
+  async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<boolean> {
+    const record = await this.#records.find(volumeId, call.log);
+    if (!record) return false;
+    const table = await this.#mounts.table();
+    const target = await realPlace(targetPath, table, call.signal);
+    if (target !== record.stagingPath)
+      throw new CsiError(
+        "invalid-argument",
+        `volume "${volumeId}" is published at ${record.stagingPath}, not at ${target}`,
+      );
+    await this.#remove(record, table, call);
+    return true;
+  }
+
+  async #remove(record: StageRecord, table: MountTable, call: Call): Promise<void> {
+    const { volumeId, stagingPath: target, context, notes } = record;
+    if (table.layers(target) > 0) {
+      if (!isShown(record, table))
+        throw new CsiError(
+          "failed-precondition",
+          `the mount at ${target} was not made for volume "${volumeId}" as far as csimux knows; it stays, unmount it by hand if it is to go`,
+        );
+      await this.#mounts.unmount(target, table, call);
+    }
+    await removeEntry(target, call.signal);
+    await this.#maker.remove(context["connection"] ?? "", volumeId, notes["identity"], call);
+    await this.#records.remove(volumeId);
+  }
+
+  async #mount(record: StageRecord, source: string, table: MountTable, call: Call): Promise<void> {
+    const { stagingPath: target, flags } = record;
+    const top = table.top(target);
+    if (!top) {
+      await ensureFolder(target, call.signal);
+      const wanted = { fsType: "zfs", source, options: [], at: target, flags, onHost: true };
+      const seen = await this.#mounts.mount(wanted, table, call.signal);
+      return await this.#records.save({ ...record, shows: seen });
+    }
+    if (!isShown(record, table))
+      throw new CsiError("failed-precondition", `${target} is in use and does not show volume "${record.volumeId}"`);
+    if (lackingFlags(flags, top.options).length > 0)
+      throw new CsiError(
+        "already-exists",
+        `volume "${record.volumeId}" is published at ${target} with other arguments`,
+      );
+  }
+
+  /** A failure stays final only when nothing is left: then nobody will ever ask for the volume to be unpublished. */
+  async #undone(volumeId: string, error: unknown, call: Call): Promise<unknown> {
+    try {
+      const record = await this.#records.find(volumeId, call.log);
+      if (record) await this.#remove(record, await this.#mounts.table(), call);
+      return error;
+    } catch (cause) {
+      const what = error instanceof CsiError ? error.message : `volume "${volumeId}" could not be published`;
+      return new CsiError("unavailable", `${what}; something of it is there: repeat the call`, { cause });
+    }
+  }
+}
+
+/** Whether the volume is seen at its target: by its name, or as what was mounted there, because a dataset can be renamed. */
+function isShown({ stagingPath, attached, shows }: StageRecord, table: MountTable): boolean {
+  const top = table.top(stagingPath);
+  if (!top || attached?.kind !== "share") return false;
+  return top.source === attached.source || (top.fsType === "zfs" && shows !== undefined && sameFolder(top, shows));
+}
+
+const shareOf = (source: string) => ({ kind: "share", fsType: "zfs", source }) as const;
+
+const blank = (volumeId: string, target: string, { mode }: Capability, readonly: boolean) => ({
+  volumeId,
+  stagingPath: target,
+  protocol,
+  kind: "mount" as const,
+  fsType: "zfs",
+  mode,
+  flags: readonly ? bindFlags(["ro"]) : [],
+  shows: undefined,
+  attached: undefined,
+  notes: {},
+  published: [],
+});
+
+/** Throws "invalid-argument" for what such a volume cannot be: it is one pod's folder. */
+function refuseUnfit(volumeId: string, { kind, fsType, mountFlags, mode }: Capability): void {
+  const wrong =
+    (kind !== "mount" && "a block device") ||
+    (fsType && fsType !== "zfs" && `a file system of type ${fsType.slice(0, 40)}`) ||
+    (mountFlags.length > 0 && "mounted with flags") ||
+    (!mode.startsWith("single-node") && `shared (${mode})`);
+  if (wrong) throw new CsiError("invalid-argument", `the inline volume "${volumeId}" cannot be ${wrong}`);
+}

@@ -1,0 +1,134 @@
+import { afterEach, expect, test } from "bun:test";
+import type { Inlining } from "../../../lib/drivers/driver.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith } from "../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+const id = `csi-${"ab".repeat(32)}`;
+const name = `tank/k/v/v/${id}`;
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+async function open(properties: object = {}): Promise<{ rig: ZfsRig; inline: Inlining }> {
+  const rig = await zfsRig({ driver: "zfs-local-ephemeral-inline", zfs: { properties } });
+  rigs.push(rig);
+  const { inline } = rig.open();
+  if (!inline) throw new Error("it cannot do that");
+  return { rig, inline };
+}
+
+const begin = async (): Promise<void> => {};
+const own = (rig: ZfsRig): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(rig.fake.find(name)?.own ?? {}).map(([key, { value }]) => [key, value]));
+
+test("a volume is a dataset below v with the properties that democratic-csi writes, mounted by nobody but the node", async () => {
+  const { rig, inline } = await open({ compression: { value: "lz4" } });
+  const attributes = { connection: "c1", size: "10Mi", "property.atime": "off", "csi.storage.k8s.io/pod.name": "web" };
+  const made = await inline.make(id, attributes, begin, call);
+  expect(made).toEqual({ fsType: "zfs", source: name, identity: rig.fake.find(name)?.guid ?? "" });
+  expect(own(rig)).toEqual({
+    refquota: String(10 << 20),
+    atime: "off",
+    compression: "lz4",
+    mountpoint: "legacy",
+    "democratic-csi:csi_volume_name": id,
+    "democratic-csi:managed_resource": "true",
+    "democratic-csi:provision_success": "true",
+    "democratic-csi:volume_context_provisioner_driver": "zfs-local-ephemeral-inline",
+  });
+  expect(await inline.make(id, attributes, begin, call)).toEqual(made);
+  await inline.remove(id, made.identity, call);
+  await inline.remove(id, made.identity, call);
+  expect(rig.fake.find(name)).toBeUndefined();
+});
+
+test("what the file fixes wins over the pod, what it only proposes does not", async () => {
+  const { rig, inline } = await open({
+    refquota: { value: "10M", allowOverride: false },
+    atime: { value: "on", allowOverride: true },
+    "org.example:team": { value: "a" },
+  });
+  await inline.make(id, { size: "100Gi", "property.atime": "off", "property.org.example:team": "b" }, begin, call);
+  expect(own(rig)).toMatchObject({ refquota: "10485760", atime: "off", "org.example:team": "b" });
+});
+
+test.each([
+  { "property.mountpoint": "/etc" },
+  { "property.sharenfs": "rw" },
+  { "property.setuid": "on" },
+  { "property.democratic-csi:managed_resource": "false" },
+  { "property.refreservation": "1T" },
+  { "property.compression": "lz4\nx" },
+  { propertyatime: "off" },
+  { size: "much" },
+  { size: "-1" },
+])("a pod cannot ask for %j, and nothing is begun", async attributes => {
+  const { rig, inline } = await open();
+  let begun = false;
+  const work = inline.make(
+    id,
+    attributes as Record<string, string>,
+    async () => {
+      begun = true;
+    },
+    call,
+  );
+  expect([await codeOf(work), begun, rig.fake.find(name)]).toEqual(["invalid-argument", false, undefined]);
+});
+
+test.each(["../x", "a/b", "a@b", "-r", "", "a b", "x".repeat(300), "a,b", "%"])(
+  "%j is no id of a volume, and reaches no command",
+  async hostile => {
+    const { rig, inline } = await open();
+    rig.fake.commands();
+    expect(await codeOf(inline.make(hostile, {}, begin, call))).toBe("invalid-argument");
+    expect(await codeOf(inline.remove(hostile, undefined, call))).toBe("invalid-argument");
+    expect(rig.fake.commands()).toEqual([]);
+  },
+);
+
+test("a dataset that was not made for this volume is neither used nor destroyed", async () => {
+  const { rig, inline } = await open();
+  rig.fake.zfs("create", "-p", name);
+  expect(await codeOf(inline.make(id, {}, begin, call))).toBe("failed-precondition");
+  expect(await codeOf(inline.remove(id, undefined, call))).toBe("failed-precondition");
+  rig.fake.zfs("set", "democratic-csi:managed_resource=true", "democratic-csi:csi_volume_name=other", name);
+  expect(await codeOf(inline.remove(id, undefined, call))).toBe("failed-precondition");
+  expect(rig.fake.find(name)).toBeDefined();
+});
+
+test("marks that are inherited prove nothing", async () => {
+  const { rig, inline } = await open();
+  rig.fake.zfs("create", "-p", name);
+  rig.fake.zfs("set", "democratic-csi:managed_resource=true", `democratic-csi:csi_volume_name=${id}`, "tank/k/v/v");
+  expect(await codeOf(inline.remove(id, undefined, call))).toBe("failed-precondition");
+  expect(rig.fake.find(name)).toBeDefined();
+});
+
+test("another dataset under the same name, and one with somebody's dataset in it, stay", async () => {
+  const { rig, inline } = await open();
+  const made = await inline.make(id, {}, begin, call);
+  expect(await codeOf(inline.remove(id, "1", call))).toBe("failed-precondition");
+  rig.fake.zfs("create", `${name}/theirs`);
+  expect(await codeOf(inline.remove(id, made.identity, call))).toBe("failed-precondition");
+  expect(rig.fake.find(`${name}/theirs`)).toBeDefined();
+});
+
+test("a pool that is not imported is unavailable: the volume is not taken for gone", async () => {
+  const { rig, inline } = await open();
+  const made = await inline.make(id, {}, begin, call);
+  rig.fake.with(pools => {
+    pools.state.pools["tank"] = { bytes: 2 ** 40, imported: false };
+  });
+  expect(await codeOf(inline.remove(id, made.identity, call))).toBe("unavailable");
+});
+
+test("claims get no such volume", async () => {
+  const { rig } = await open();
+  const spec = { name: "a" } as never;
+  expect(await codeOf(rig.open().create(spec, call))).toBe("invalid-argument");
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+});

@@ -1,0 +1,170 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { readdir } from "node:fs/promises";
+import { CsiError } from "../../lib/core/errors.ts";
+import type { InlineMaker } from "../../lib/node/inline.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
+import { MountProgram } from "../fakes/mount-program.ts";
+import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, writer } from "./lab.ts";
+
+let lab: Lab;
+let mount: MountProgram;
+let maker: Pool;
+let node: NodeVolumes;
+
+/** Volumes in memory: what a connection makes and removes. */
+class Pool implements InlineMaker {
+  readonly volumes = new Map<string, string>();
+  readonly log: string[] = [];
+  /** What goes wrong, and whether the volume is there then. */
+  fault: { readonly at: "make" | "made" | "remove"; readonly code: "invalid-argument" | "unavailable" } | undefined;
+
+  connectionOf(attributes: Readonly<Record<string, string>>): string {
+    const { connection } = attributes;
+    if (connection) return connection;
+    throw new CsiError("invalid-argument", "no connection");
+  }
+
+  async make(connection: string, id: string, _: unknown, begin: (source: string) => Promise<void>) {
+    this.log.push(`make ${connection}/${id}`);
+    if (this.fault?.at === "make") throw new CsiError(this.fault.code, "refused");
+    const source = `tank/inline/v/${id}`;
+    await begin(source);
+    this.volumes.set(id, this.volumes.get(id) ?? "guid-1");
+    if (this.fault?.at === "made") throw new CsiError(this.fault.code, "refused");
+    return { fsType: "zfs", source, identity: this.volumes.get(id) ?? "" };
+  }
+
+  async remove(connection: string, id: string, identity: string | undefined): Promise<void> {
+    this.log.push(`remove ${connection}/${id} ${identity}`);
+    if (this.fault?.at === "remove") throw new CsiError(this.fault.code, "refused");
+    this.volumes.delete(id);
+  }
+}
+
+const open = (): NodeVolumes =>
+  lab.node(mount.runner, mountinfo, {
+    host: mount.runner,
+    inline: { maker, folder: lab.at("inline") },
+  });
+
+beforeEach(async () => {
+  lab = await Lab.open();
+  mount = await MountProgram.at(lab.at("bin"));
+  maker = new Pool();
+  node = open();
+});
+afterEach(() => lab.close());
+
+const attributes = { "csi.storage.k8s.io/ephemeral": "true", connection: "scratch" };
+const target = (): string => lab.at("pods", "a", "mount");
+const publish = (more: object = {}) =>
+  node.publish(
+    {
+      ...{ volumeId: "csi-1", targetPath: target(), stagingPath: undefined, capability: writer, readonly: false },
+      ...{ context: attributes, publishContext: {} },
+      ...more,
+    },
+    callOf(),
+  );
+const run = (...argv: readonly [string, ...string[]]) => local.run({ argv }, calm);
+const unpublish = () => node.unpublish({ volumeId: "csi-1", targetPath: target() }, callOf());
+const records = () => readdir(lab.at("inline")).catch(() => []);
+
+describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
+  test("is made and mounted when it is published, and gone when it is unpublished, each as often as asked", async () => {
+    await publish();
+    await publish();
+    expect(await lab.mounted()).toEqual(["pods/a/mount"]);
+    expect(await mount.calls()).toEqual([`-n -t zfs tank/inline/v/csi-1 ${target()}`]);
+    await unpublish();
+    await unpublish();
+    expect([await lab.mounted(), [...maker.volumes], await records()]).toEqual([[], [], []]);
+    expect(maker.log.at(-1)).toBe("remove scratch/csi-1 guid-1");
+  });
+
+  test("that is read-only is mounted so", async () => {
+    await publish({ readonly: true });
+    expect((await mount.calls())[0]).toContain("-o ro ");
+    await unpublish();
+  });
+
+  test("is removed by a process that did not make it, also when its making was interrupted", async () => {
+    maker.fault = { at: "made", code: "unavailable" };
+    expect(await codeOf(publish())).toBe("unavailable");
+    expect(maker.volumes.size).toBe(1);
+    maker.fault = undefined;
+    node = open();
+    await unpublish();
+    expect([[...maker.volumes], await records()]).toEqual([[], []]);
+    await publish();
+    node = open();
+    await unpublish();
+    expect([await lab.mounted(), [...maker.volumes], await records()]).toEqual([[], [], []]);
+  });
+
+  test("that is refused leaves nothing; what cannot be undone is not refused for good", async () => {
+    maker.fault = { at: "make", code: "invalid-argument" };
+    expect(await codeOf(publish())).toBe("invalid-argument");
+    expect([[...maker.volumes], await records()]).toEqual([[], []]);
+    maker.fault = undefined;
+    await mount.answer("mount: wrong fs type, bad option");
+    const refused = await codeOf(publish());
+    expect([refused === "ok", [...maker.volumes], await records()]).toEqual([false, [], []]);
+    maker.fault = { at: "remove", code: "unavailable" };
+    expect(await codeOf(publish())).toBe("unavailable");
+    expect((await records()).length).toBe(1);
+    maker.fault = undefined;
+    await unpublish();
+    expect([[...maker.volumes], await records()]).toEqual([[], []]);
+  });
+
+  test("keeps its content when publishing it again fails", async () => {
+    await publish();
+    maker.fault = { at: "make", code: "invalid-argument" };
+    expect(await codeOf(publish())).toBe("invalid-argument");
+    expect(maker.volumes.size).toBe(1);
+    maker.fault = undefined;
+    await unpublish();
+  });
+
+  test("is not removed while the mount at its place is somebody else's, or is in use by another target", async () => {
+    await publish();
+    await run("umount", target());
+    await run("mount", "-t", "tmpfs", "other", target());
+    expect(await codeOf(unpublish())).toBe("failed-precondition");
+    expect(maker.volumes.size).toBe(1);
+    await run("umount", target());
+    await unpublish();
+    expect(maker.volumes.size).toBe(0);
+  });
+
+  test.each([
+    [{ context: { "csi.storage.k8s.io/ephemeral": "true" } }, "no connection"],
+    [{ capability: { ...writer, kind: "block" } }, "a device"],
+    [{ capability: { ...writer, fsType: "ext4" } }, "another file system"],
+    [{ capability: { ...writer, mountFlags: ["noatime"] } }, "flags"],
+    [{ capability: { ...writer, mode: "multi-node-multi-writer" } }, "several nodes"],
+  ])("cannot be asked for with %j", async more => {
+    expect(await codeOf(publish(more))).toBe("invalid-argument");
+    expect([maker.log, await records()]).toEqual([[], []]);
+  });
+
+  test("is not published at a second place, nor from another connection", async () => {
+    await publish();
+    expect(await codeOf(publish({ targetPath: lab.at("pods", "b", "mount") }))).toBe("already-exists");
+    expect(await codeOf(publish({ context: { ...attributes, connection: "other" } }))).toBe("already-exists");
+    await unpublish();
+  });
+});
+
+test("a node without connections refuses it and says why", async () => {
+  const plain = lab.node(mount.runner, mountinfo, { host: mount.runner });
+  const work = plain.publish(
+    {
+      ...{ volumeId: "csi-1", targetPath: target(), stagingPath: undefined, capability: writer, readonly: false },
+      ...{ context: attributes, publishContext: {} },
+    },
+    callOf(),
+  );
+  expect(await codeOf(work)).toBe("failed-precondition");
+});
