@@ -12,7 +12,6 @@ import type { Disks } from "./disks.ts";
 import { Growing } from "./grow.ts";
 import { type InlineMaker, InlineVolumes, isInline } from "./inline.ts";
 import { type Measured, Measuring } from "./measuring.ts";
-import type { MountTable } from "./mount-table.ts";
 import { Mounts } from "./mounts.ts";
 import { Orphans } from "./orphans.ts";
 import { isOwn } from "./ownership.ts";
