@@ -140,7 +140,7 @@ const bad: readonly Row[] = [
   ["freenas-iscsi", ["iscsi", "extentBlocksize"], 513, ["invalid-value iscsi.extentBlocksize"]],
   ["freenas-iscsi", ["iscsi", "extentAvailThreshold"], 100, ["invalid-value iscsi.extentAvailThreshold"]],
   ["freenas-iscsi", ["iscsi", "extentRpm"], 7200, ["retyped-value iscsi.extentRpm"]],
-  ["freenas-api-nvmeof", ["nvmeof", "ports"], [], ["invalid-value nvmeof.ports"]],
+  ["freenas-api-nvmeof", ["nvmeof", "transports"], ["fc://nn-0x1:pn-0x2"], ["invalid-value nvmeof.ports"]],
   ["freenas-api-nvmeof", ["nvmeof", "ports", 0], 1.5, ["invalid-value nvmeof.ports[0]"]],
   ["synology-iscsi", ["httpConnection", "password"], "", ["invalid-value httpConnection.password"]],
   ["synology-iscsi", ["synology", "volume"], "/mnt/x", ["invalid-value synology.volume"]],

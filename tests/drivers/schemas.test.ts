@@ -104,11 +104,11 @@ const documented: Readonly<Record<string, readonly string[]>> = {
   "freenas-nfs": [...http, "sshConnection", ...ssh, ...parents, ...shared("nfs")],
   "freenas-smb": [...http, "sshConnection", ...ssh, ...parents, ...shared("smb")],
   "freenas-iscsi": [...http, "sshConnection", ...ssh, ...parents, ...targetGroups],
-  "freenas-nvmeof": [...http, "sshConnection", ...ssh, ...parents, "nvmeof", "nvmeof.ports"],
+  "freenas-nvmeof": [...http, "sshConnection", ...ssh, ...parents, "nvmeof"],
   "freenas-api-nfs": [...http, ...parents, ...shared("nfs")],
   "freenas-api-smb": [...http, ...parents, ...shared("smb")],
   "freenas-api-iscsi": [...http, ...parents, ...targetGroups],
-  "freenas-api-nvmeof": [...http, ...parents, "nvmeof", "nvmeof.ports"],
+  "freenas-api-nvmeof": [...http, ...parents, "nvmeof"],
   "synology-iscsi": [
     ...[...http, ...account, "iscsi", "iscsi.baseiqn"],
     ...["iscsi.lunTemplate.dev_attribs[0].dev_attrib", "iscsi.lunTemplate.dev_attribs[0].enable"],
