@@ -12,12 +12,24 @@ export interface CliWords {
   readonly privileged: readonly string[];
 }
 
-/** The text of a shell that runs a program on the folder where a dataset is mounted, as its last word, and refuses to when it is not. */
-const onMountpoint = `case $1 in "yes
-"/*) ;; *) echo "it is not mounted: $1" >&2; exit 1;; esac
-place=\${1#yes?}
-shift
-exec "$@" "$place"`;
+/**
+ * The text of a shell that runs a program on the folder where the dataset $1 is mounted, as its last word, and refuses to when it is
+ * not. $2 is what zfs get said of it: name, property, value and source, with a tab between them.
+ */
+const onMountpoint = `name=$1 rows=$2 mounted= place=
+shift 2
+while IFS='	' read -r dataset property value source; do
+  [ "$dataset" = "$name" ] || continue
+  case $property in mounted) mounted=$value;; mountpoint) place=$value;; esac
+done <<rows
+$rows
+rows
+case $mounted$place in yes/*) exec "$@" "$place";; esac
+echo "it is not mounted: $mounted $place" >&2
+exit 1`;
+
+/** Properties that tell permission steps where a file system is mounted. */
+export const placeProperties = ["mounted", "mountpoint"] as const;
 
 /** Snapshots of the name $1 below $2, by names alone, which zfs lists without reading anything of them. The rest is zfs. */
 const holdersText = `name=$1 parent=$2
@@ -56,7 +68,10 @@ export function piped(from: Argv, to: Argv): Argv {
   return ["sh", "-c", text];
 }
 
-/** Mode, owner and lists in the order in which they do not undo each other: chown clears set-id bits, chmod changes masks. */
+/**
+ * Mode, owner and lists in the order in which they do not undo each other: chown clears set-id bits, chmod changes masks. They need
+ * a step "look" before them that reads `placeProperties`. With `after`, they run after the success of that step only.
+ */
 export function permissionSteps(
   words: CliWords,
   name: string,
@@ -67,17 +82,9 @@ export function permissionSteps(
   const { mode, user, group, acls, aclsProgram } = permissions;
   const owner = user !== undefined || group !== undefined ? [["chown", `${user ?? ""}:${group ?? ""}`]] : [];
   const calls = [...owner, ...(mode ? [["chmod", mode]] : []), ...acls.map(words => [aclsProgram, ...words])];
-  if (calls.length === 0) return [];
   const condition = after === undefined ? {} : ({ onlyAfter: after, onFailure: "go-on" } as const);
-  const place: Step = {
-    name: "place",
-    argv: [...words.zfs, "get", "-Hp", "-o", "value", "mounted,mountpoint", name],
-    ...condition,
-  };
-  const prefix = words.privileged;
-  const steps = calls.map((call, at): Step => {
-    const argv = ["sh", "-c", onMountpoint, "sh", { outputOf: "place" }, ...prefix, ...call] as const;
+  return calls.map((call, at): Step => {
+    const argv = ["sh", "-c", onMountpoint, "sh", name, { outputOf: "look" }, ...words.privileged, ...call] as const;
     return { name: `permit${at}`, argv, ...condition };
   });
-  return [place, ...steps];
 }

@@ -1,7 +1,7 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
 import { byName, entriesOf } from "./cli-rows.ts";
-import { type CliWords, holdersArgv, options, permissionSteps, piped, poolStep } from "./cli-steps.ts";
+import { type CliWords, holdersArgv, options, permissionSteps, piped, placeProperties, poolStep } from "./cli-steps.ts";
 import { onlyAbsent, refusal } from "./cli-words.ts";
 import { ExportCache, notCached } from "./exports.ts";
 import {
@@ -55,11 +55,7 @@ export class ZfsCli implements Zfs {
       argv: this.#zfs("create", "-p", name.slice(0, name.lastIndexOf("/"))),
       onFailure: "go-on",
     };
-    return this.#made(
-      [...(parents ? [above] : []), make, ...permissionSteps(this.#words, name, permissions, "make")],
-      look,
-      signal,
-    );
+    return this.#made([...(parents ? [above] : []), make], this.#permitted(name, permissions), look, signal);
   }
 
   async clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made> {
@@ -76,7 +72,7 @@ export class ZfsCli implements Zfs {
     };
     const last: Step = { name: "defer", argv: this.#zfs("destroy", "-d", snapshot), onFailure: "go-on" };
     const steps = [...(temporary ? [stale, first] : []), make, ...(temporary ? [last] : [])];
-    return this.#made([...steps, ...permissionSteps(this.#words, name, permissions, "make")], look, signal);
+    return this.#made(steps, this.#permitted(name, permissions), look, signal);
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
@@ -89,7 +85,8 @@ export class ZfsCli implements Zfs {
   }
 
   async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
-    await this.#done(permissionSteps(this.#words, name, permissions, undefined), signal);
+    const look = this.#look({ names: [name], properties: placeProperties });
+    await this.#done([look, ...permissionSteps(this.#words, name, permissions, undefined)], signal);
   }
 
   async snapshot(
@@ -99,7 +96,7 @@ export class ZfsCli implements Zfs {
     signal: AbortSignal,
   ): Promise<Made> {
     const argv = this.#zfs("snapshot", ...options(values), ...names);
-    return this.#made([{ name: "make", argv, onFailure: "go-on" }], look, signal);
+    return this.#made([{ name: "make", argv, onFailure: "go-on" }], [], look, signal);
   }
 
   async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
@@ -122,29 +119,26 @@ export class ZfsCli implements Zfs {
   ): Promise<readonly Entry[]> {
     const [pool = ""] = parent.split("/");
     const look = { names: [pool], properties: ["type"] };
-    const outputs = await this.#run([this.#list(parent, kinds, properties, depth), this.#look(look)], signal);
+    const outputs = await this.#run([this.#list([parent], kinds, properties, depth), this.#look(look)], signal);
     entries(outputs, look);
     return listed(outputs);
   }
 
+  /** What lies above a dataset that is there needs no look of its own; only where it is not, the pool may be what is missing. */
   async family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
-    const list = this.#list(dataset, ["filesystem", "volume", "snapshot"], look.properties, 1);
-    const outputs = await this.#run([list, this.#look(look)], signal);
-    return new Map([...entries(outputs, look), ...byName(listed(outputs))]);
+    const beside = look.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`));
+    const list = this.#list([dataset, ...beside], ["filesystem", "volume", "snapshot"], look.properties, 1);
+    const found = byName(listed(await this.#run([list], signal)));
+    return found.has(dataset) ? found : this.read(look, signal);
   }
 
   async destroy(name: string, { recursive, deferred, exported }: Destruction, signal: AbortSignal): Promise<void> {
     const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
     const step: Step = { name: "destroy", argv: this.#zfs("destroy", ...flags, name) };
-    const outputs = exported ? await this.#unexported(name, exported, step, signal) : await this.#run([step], signal);
-    const output = outputOf(outputs, "destroy");
+    const output = await (exported ? this.#unexported(name, exported, step, signal) : this.#attempt(step, signal));
     if (output.exitCode === 0) return;
     const error = refusal(output);
-    if (error.failure === "absent") return;
-    // Something needs it after all, so it is shared again as it was.
-    if (exported && (error.failure === "dependents" || error.failure === "held"))
-      await this.set(name, { sharenfs: exported.sharenfs }, signal);
-    throw error;
+    if (error.failure !== "absent") throw error;
   }
 
   async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
@@ -191,33 +185,47 @@ export class ZfsCli implements Zfs {
   }
 
   /**
-   * Takes a file system out of the exports first: while the kernel's export cache has it, it cannot be unmounted, and a failed
-   * attempt to destroy it puts it back. One that no client has used is not in the cache and goes at once.
+   * While the kernel's export cache has a file system, it cannot be unmounted, and a failed attempt to destroy it puts it back; so
+   * it is taken out of the exports first. One that no client has used of late is not in the cache and goes at once.
    */
   async #unexported(
     name: string,
-    { mountpoint }: NonNullable<Destruction["exported"]>,
+    { mountpoint, sharenfs }: NonNullable<Destruction["exported"]>,
     destroy: Step,
     signal: AbortSignal,
-  ): Promise<Outputs> {
+  ): Promise<Output> {
     const cache = this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged));
-    const off: Step = { name: "off", argv: this.#zfs("set", "sharenfs=off", name), onFailure: "go-on" };
     const free: Step = { name: "free", argv: notCached(mountpoint, this.#words.privileged), onFailure: "go-on" };
     cache.changed();
-    const outputs = await this.#run([off, free, { ...destroy, onlyAfter: "free" }], signal);
-    if (outputs.has("destroy")) return outputs;
+    const unused = (await this.#run([free, { ...destroy, onlyAfter: "free" }], signal)).get(destroy.name);
+    if (unused) return unused;
+    await this.set(name, { sharenfs: "off" }, signal);
+    cache.changed();
     await cache.settled(mountpoint, signal);
     cache.changed();
-    return this.#run([destroy], signal);
+    const output = await this.#attempt(destroy, signal);
+    // Something needs it after all, so it is shared again as it was.
+    if (output.exitCode !== 0 && ["dependents", "held"].includes(refusal(output).failure))
+      await this.set(name, { sharenfs }, signal);
+    return output;
+  }
+
+  /** Runs one step, whatever comes of it. */
+  async #attempt(step: Step, signal: AbortSignal): Promise<Output> {
+    return outputOf(await this.#run([step], signal), step.name);
   }
 
   #zfs(...words: readonly string[]): Argv {
     return [...this.#words.zfs, ...words];
   }
 
-  #list(parent: string, kinds: readonly Kind[], properties: readonly string[], depth: 1 | 2): Step {
+  #permitted(name: string, permissions: Permissions | undefined): readonly Step[] {
+    return permissionSteps(this.#words, name, permissions, "make");
+  }
+
+  #list(parents: readonly string[], kinds: readonly Kind[], properties: readonly string[], depth: 1 | 2): Step {
     const argv = this.#zfs("get", "-Hp", "-d", String(depth), "-t", kinds.join(","), "-o", getColumns);
-    const words = [...argv, properties.join(","), parent] as const;
+    const words = [...argv, properties.join(","), ...parents] as const;
     return { name: "list", argv: [words[0] ?? "", ...words.slice(1)], onFailure: "go-on", maxBytes: listingBytes };
   }
 
@@ -226,11 +234,12 @@ export class ZfsCli implements Zfs {
     return { name: "look", argv, onFailure: "go-on", maxBytes: listingBytes };
   }
 
-  /** Runs steps of which "make" may find something there, and reads. */
-  async #made(steps: readonly Step[], look: Look, signal: AbortSignal): Promise<Made> {
-    const outputs = await this.#run([...steps, this.#look(look)], signal);
+  /** Runs steps of which "make" may find something there, reads, and then runs `after`, steps that follow on a success of "make". */
+  async #made(steps: readonly Step[], after: readonly Step[], look: Look, signal: AbortSignal): Promise<Made> {
+    const properties = [...new Set([...look.properties, ...(after.length > 0 ? placeProperties : [])])];
+    const outputs = await this.#run([...steps, this.#look({ ...look, properties }), ...after], signal);
     const make = outputOf(outputs, "make");
-    for (const { name } of steps.filter(each => each.onlyAfter === "make")) {
+    for (const { name } of after) {
       const output = outputs.get(name);
       if (output && output.exitCode !== 0) throw refusal(output);
     }

@@ -137,7 +137,10 @@ export interface Zfs {
     depth: 1 | 2,
     signal: AbortSignal,
   ): Promise<readonly Entry[]>;
-  /** A dataset with all that lies directly below it, and other things that are read along, by name. Throws as `read`. */
+  /**
+   * A dataset with all that lies directly below it, and other things that are read along, by name; where it is there, without those
+   * that it lies in. Throws as `read`.
+   */
   family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries>;
   /** Destroys one thing; success when it is gone or never was. */
   destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void>;
