@@ -31,20 +31,24 @@ exit 1`;
 /** Properties that tell permission steps where a file system is mounted. */
 export const placeProperties = ["mounted", "mountpoint"] as const;
 
-/** Snapshots of the name $1 below $2, by names alone, which zfs lists without reading anything of them. The rest is zfs. */
-const holdersText = `name=$1 parent=$2
-shift 2
-all=$("$@" list -H -o name -s name -t snapshot -r "$parent") || exit
-printf '%s\\n' "$all" | grep -F -e "@$name" || :`;
+/** What of the kinds $3 has a name that contains $1, up to two levels below $2: by names alone, which zfs lists without reading more. */
+const namedText = `part=$1 parent=$2 kinds=$3
+shift 3
+all=$("$@" list -H -o name -s name -t "$kinds" -d 2 "$parent" 2>&1) || case $all in
+  *"does not exist"*) exit 0;;
+  *) printf '%s\\n' "$all" >&2; exit 1;;
+esac
+printf '%s\\n' "$all" | grep -F -e "$part" || :`;
 
-/** Lists the snapshots of a name below a dataset, one line each, and others that contain the name. */
-export const holdersArgv = ({ zfs }: CliWords, parent: string, snapshotName: string): Argv => [
+/** Lists what of these kinds, up to two levels below a dataset, has a name that contains `part`, one line each. */
+export const namedArgv = ({ zfs }: CliWords, part: string, parent: string, kinds: string): Argv => [
   "sh",
   "-c",
-  holdersText,
+  namedText,
   "sh",
-  snapshotName,
+  part,
   parent,
+  kinds,
   ...zfs,
 ];
 

@@ -1,23 +1,25 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
-import { byName, entriesOf } from "./cli-rows.ts";
-import { type CliWords, holdersArgv, options, permissionSteps, piped, placeProperties, poolStep } from "./cli-steps.ts";
-import { onlyAbsent, refusal } from "./cli-words.ts";
+import { entries, listed, outputOf } from "./cli-outputs.ts";
+import { byName } from "./cli-rows.ts";
+import { type CliWords, namedArgv, options, permissionSteps, piped, placeProperties, poolStep } from "./cli-steps.ts";
+import { refusal } from "./cli-words.ts";
 import { ExportCache, notCached } from "./exports.ts";
-import {
-  type Copy,
-  type Destruction,
-  type Entries,
-  type Entry,
-  type Kind,
-  type Look,
-  type Made,
-  type NewDataset,
-  type Origin,
-  type Permissions,
-  type Values,
-  type Zfs,
-  ZfsError,
+import type {
+  Copy,
+  Destruction,
+  Entries,
+  Entry,
+  Kind,
+  Look,
+  Made,
+  Namesakes,
+  NewDataset,
+  Origin,
+  Permissions,
+  SnapshotName,
+  Values,
+  Zfs,
 } from "./zfs.ts";
 
 /** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
@@ -99,15 +101,27 @@ export class ZfsCli implements Zfs {
     return this.#made([{ name: "make", argv, onFailure: "go-on" }], [], look, signal);
   }
 
-  async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
-    const argv = holdersArgv(this.#words, parent, snapshotName);
-    const outputs = await this.#run([{ name: "holders", argv, maxBytes: listingBytes }], signal);
-    const output = outputOf(outputs, "holders");
-    if (output.exitCode !== 0) throw refusal(output);
-    return output.stdout.split("\n").flatMap(line => {
-      const [dataset = "", name] = line.split("@");
-      return name === snapshotName ? [dataset] : [];
+  async namesakes({ name, parent, copies }: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
+    const named = (step: string, part: string, below: string, kinds: string): Step => ({
+      name: step,
+      argv: namedArgv(this.#words, part, below, kinds),
+      maxBytes: listingBytes,
     });
+    const lists = [
+      named("holders", `@${name}`, parent, "snapshot"),
+      ...(copies === undefined ? [] : [named("copies", `/${name}`, copies, "filesystem,volume")]),
+    ];
+    const outputs = await this.#run([...lists, this.#look(look)], signal);
+    const lines = (step: string): readonly string[] => {
+      const output = outputs.get(step);
+      if (output && output.exitCode !== 0) throw refusal(output);
+      return output?.stdout.split("\n") ?? [];
+    };
+    return {
+      holders: lines("holders").flatMap(line => (line.endsWith(`@${name}`) ? [line.slice(0, -name.length - 1)] : [])),
+      copies: lines("copies").filter(line => line.endsWith(`/${name}`)),
+      entries: entries(outputs, look),
+    };
   }
 
   async below(
@@ -261,27 +275,4 @@ export class ZfsCli implements Zfs {
   #script(script: Script, signal: AbortSignal): Promise<Outputs> {
     return this.#host.script(script, signal);
   }
-}
-
-function outputOf(outputs: Outputs, name: string): Output {
-  const output = outputs.get(name);
-  if (output === undefined) throw new ZfsError("other", `the step "${name}" was left out`);
-  return output;
-}
-
-/** What "list" found; nothing when its dataset is not there. */
-function listed(outputs: Outputs): readonly Entry[] {
-  const output = outputOf(outputs, "list");
-  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
-  return entriesOf(output.stdout);
-}
-
-/** What "look" found. A pool that is not there was not imported: nothing is known of what is in it. */
-function entries(outputs: Outputs, look: Look): Entries {
-  const output = outputOf(outputs, "look");
-  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
-  const found = byName(entriesOf(output.stdout));
-  const pool = look.names.find(name => !/[/@]/.test(name) && !found.has(name));
-  if (pool !== undefined) throw new ZfsError("pool-absent", `the pool "${pool}" is not there or not imported`);
-  return found;
 }

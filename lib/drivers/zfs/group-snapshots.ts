@@ -63,9 +63,10 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
   /** The snapshots of this name that csimux took, those of a group or of a volume alone. */
   async #members(own: string, call: Call): Promise<readonly Entry[]> {
     const { names, zfs } = this.#space;
-    const datasets = await zfs.holders(names.parent, own, call.signal);
-    if (datasets.length === 0) return [];
-    const look = { names: [names.pool, ...datasets.map(each => `${each}@${own}`)], properties: snapshotProperties };
+    const wanted = { name: own, parent: names.parent, copies: undefined };
+    const { holders } = await zfs.namesakes(wanted, { names: [names.pool], properties: ["type"] }, call.signal);
+    if (holders.length === 0) return [];
+    const look = { names: [names.pool, ...holders.map(each => `${each}@${own}`)], properties: snapshotProperties };
     return [...(await zfs.read(look, call.signal)).values()].filter(isSnapshot);
   }
 

@@ -22,7 +22,7 @@ export class DatasetSnapshots implements Snapshotting {
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
     const { names, identity, zfs } = this.#space;
     const own = names.snapshotName(name, volumeId);
-    const [volume] = await Promise.all([this.#volume(volumeId, call), this.#refuseTaken(name, own, volumeId, call)]);
+    const volume = await this.#free(name, own, volumeId, call);
     const values = snapshotValues(this.#space.settings, { name, volume: volumeId, bytes: volume.bytes, parameters });
     if (switched(parameters, identity, "detachedSnapshots")) return this.#copied(volume, own, values, call);
     const snapshot = `${volume.dataset}@${own}`;
@@ -63,36 +63,40 @@ export class DatasetSnapshots implements Snapshotting {
     return pageOf([...all.keys()], id => snapshotId(id) !== undefined, page, load);
   }
 
-  async #volume(id: string, call: Call): Promise<ZfsAsset> {
+  /**
+   * The volume that a snapshot is to be taken of. Throws "not-found" when it does not exist, and "already-exists" when another
+   * volume has a snapshot of this name (CSI CreateSnapshot).
+   */
+  async #free(name: string, own: string, volumeId: string, call: Call): Promise<ZfsAsset> {
     const { names, settings, zfs } = this.#space;
-    if (isVolumeId(id)) {
-      const entries = await zfs.read(assetLook(settings, names, id), call.signal);
-      const asset = assetOf(id, entries.get(names.dataset(id)), settings);
-      if (asset?.finished) return asset;
-    }
-    throw this.#space.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
+    const missing = () => this.#space.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+    if (!isVolumeId(volumeId)) throw missing();
+    const dataset = names.dataset(volumeId);
+    const wanted = { name: own, parent: names.parent, copies: names.detachedParent };
+    const { holders, copies, entries } = await zfs.namesakes(wanted, assetLook(settings, names, volumeId), call.signal);
+    const others = [
+      ...holders.filter(each => each !== dataset).map(each => `${each}@${own}`),
+      ...copies.filter(each => each !== names.snapshot({ volume: volumeId, name: own, detached: true })),
+    ];
+    if (others.length > 0) await this.#refuseTaken(name, volumeId, others, call);
+    const asset = assetOf(volumeId, entries.get(dataset), settings);
+    if (asset?.finished) return asset;
+    throw missing();
   }
 
-  /** Throws "already-exists" when another volume has a snapshot of this name (CSI CreateSnapshot). */
-  async #refuseTaken(name: string, own: string, volumeId: string, call: Call): Promise<void> {
+  /** Throws "already-exists" when one of these is a snapshot, attached or not, of another volume. */
+  async #refuseTaken(name: string, volumeId: string, others: readonly string[], call: Call): Promise<void> {
     const { names, zfs } = this.#space;
-    const [datasets, copies] = await Promise.all([
-      zfs.holders(names.parent, own, call.signal),
-      this.#detached(undefined, call),
-    ]);
-    const holders = datasets.filter(each => each !== names.dataset(volumeId));
-    const taken = (volume: string) =>
-      this.#space.error("already-exists", `snapshot "${name.slice(0, 128)}" exists, of volume "${volume}"`);
-    if (holders.length > 0) {
-      const look = { names: holders.map(each => `${each}@${own}`), properties: snapshotProperties };
-      for (const entry of (await zfs.read(look, call.signal)).values()) {
-        const volume = ownValue(entry, property.snapshotVolume) ?? names.volumeOf(entry.name.split("@")[0] ?? "");
-        if (isSnapshot(entry) && volume !== volumeId) throw taken(volume ?? entry.name);
-      }
-    }
-    for (const [id] of copies) {
-      const parts = snapshotId(id);
-      if (parts && parts.name === own && parts.volume !== volumeId) throw taken(parts.volume);
+    for (const entry of (await zfs.read({ names: others, properties: snapshotProperties }, call.signal)).values()) {
+      const [dataset = ""] = entry.name.split("@");
+      const copied = snapshotId(entry.name.slice(names.detachedParent.length + 1))?.volume;
+      const volume =
+        dataset === entry.name ? copied : (ownValue(entry, property.snapshotVolume) ?? names.volumeOf(dataset));
+      if (isSnapshot(entry) && volume !== volumeId)
+        throw this.#space.error(
+          "already-exists",
+          `snapshot "${name.slice(0, 128)}" exists, of volume "${volume ?? entry.name}"`,
+        );
     }
   }
 

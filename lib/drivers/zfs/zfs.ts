@@ -75,6 +75,25 @@ export interface Destruction {
   readonly exported?: { readonly mountpoint: string; readonly sharenfs: string | undefined };
 }
 
+/** The name of a snapshot, and where others of this name may be. */
+export interface SnapshotName {
+  readonly name: string;
+  /** The dataset whose children may have such a snapshot. */
+  readonly parent: string;
+  /** The dataset two levels below which there may be a copy of this name; undefined: nobody asks for copies. */
+  readonly copies: string | undefined;
+}
+
+/** What has the name of a snapshot. */
+export interface Namesakes {
+  /** Datasets with a snapshot of this name. */
+  readonly holders: readonly string[];
+  /** Datasets that are copies of this name. */
+  readonly copies: readonly string[];
+  /** What was read along. */
+  readonly entries: Entries;
+}
+
 /** Why ZFS did not do something. */
 export type ZfsFailure =
   | "absent"
@@ -124,8 +143,8 @@ export interface Zfs {
     look: Look,
     signal: AbortSignal,
   ): Promise<Made>;
-  /** Datasets directly below `parent` that have a snapshot of this name. */
-  holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]>;
+  /** What has the name of a snapshot, found by names alone, and other things that are read along. Throws as `read`. */
+  namesakes(wanted: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes>;
   /**
    * A dataset and what lies directly below it, of these kinds; with `depth` 2 one level more. Nothing when it is not there.
    * Throws as `read`.

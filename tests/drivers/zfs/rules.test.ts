@@ -265,7 +265,7 @@ describe("snapshots", () => {
     rig.fake.commands();
     await snapshotsOf(rig.open()).create("s", "a", {}, call);
     const lists = rig.fake.commands().filter(line => / -t snapshot/.test(line));
-    expect(lists).toEqual(["zfs list -H -o name -s name -t snapshot -r tank/k/v"]);
+    expect(lists).toEqual(["zfs list -H -o name -s name -t snapshot -d 2 tank/k/v"]);
   });
 });
 

@@ -11,7 +11,7 @@ export const grownByServer = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
   clone: (dataset, origin, look, signal) => cli.clone(dataset, origin, look, signal),
   permit: (name, permissions, signal) => cli.permit(name, permissions, signal),
   snapshot: (names, values, look, signal) => cli.snapshot(names, values, look, signal),
-  holders: (parent, name, signal) => cli.holders(parent, name, signal),
+  namesakes: (wanted, look, signal) => cli.namesakes(wanted, look, signal),
   below: (parent, kinds, properties, depth, signal) => cli.below(parent, kinds, properties, depth, signal),
   family: (dataset, look, signal) => cli.family(dataset, look, signal),
   destroy: (name, how, signal) => cli.destroy(name, how, signal),

@@ -169,7 +169,7 @@ export class Reading {
     return new Map([...shown, ...below(parent)].map(entry => [entry.name, entry]));
   }
 
-  /** As Zfs.holders. */
+  /** Datasets directly below `parent` that have a snapshot of this name. */
   async holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
     const { number } = await this.#api.version(signal);
     const rows = await this.#snapshots.named(parent, snapshotName, number, signal);

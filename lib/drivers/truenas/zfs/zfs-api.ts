@@ -6,9 +6,11 @@ import {
   type Kind,
   type Look,
   type Made,
+  type Namesakes,
   type NewDataset,
   type Origin,
   type Permissions,
+  type SnapshotName,
   type Values,
   type Zfs,
   ZfsError,
@@ -72,8 +74,13 @@ export class ZfsApi implements Zfs {
     return this.#reading.family(dataset, look, signal);
   }
 
-  holders(parent: string, snapshotName: string, signal: AbortSignal): Promise<readonly string[]> {
-    return this.#reading.holders(parent, snapshotName, signal);
+  async namesakes({ name, parent, copies }: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
+    const [holders, below, entries] = await Promise.all([
+      this.#reading.holders(parent, name, signal),
+      copies === undefined ? [] : this.#reading.below(copies, ["filesystem", "volume"], ["type"], 2, signal),
+      this.#reading.read(look, signal),
+    ]);
+    return { holders, copies: below.map(each => each.name).filter(each => each.endsWith(`/${name}`)), entries };
   }
 
   async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {

@@ -1,0 +1,29 @@
+import type { Output } from "../../io/runner.ts";
+import type { Outputs } from "../../io/script.ts";
+import { byName, entriesOf } from "./cli-rows.ts";
+import { onlyAbsent, refusal } from "./cli-words.ts";
+import { type Entries, type Entry, type Look, ZfsError } from "./zfs.ts";
+
+/** The output of a step of a script. Throws ZfsError when it was left out. */
+export function outputOf(outputs: Outputs, name: string): Output {
+  const output = outputs.get(name);
+  if (output === undefined) throw new ZfsError("other", `the step "${name}" was left out`);
+  return output;
+}
+
+/** What "list" found; nothing when its dataset is not there. */
+export function listed(outputs: Outputs): readonly Entry[] {
+  const output = outputOf(outputs, "list");
+  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
+  return entriesOf(output.stdout);
+}
+
+/** What "look" found. A pool that is not there was not imported: nothing is known of what is in it. */
+export function entries(outputs: Outputs, look: Look): Entries {
+  const output = outputOf(outputs, "look");
+  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
+  const found = byName(entriesOf(output.stdout));
+  const pool = look.names.find(name => !/[/@]/.test(name) && !found.has(name));
+  if (pool !== undefined) throw new ZfsError("pool-absent", `the pool "${pool}" is not there or not imported`);
+  return found;
+}
