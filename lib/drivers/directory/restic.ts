@@ -1,7 +1,9 @@
 import { basename, dirname, join, normalize } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
+import { Turns } from "../../io/turns.ts";
 import {
   type Backup,
   type BackupTool,
@@ -35,10 +37,14 @@ const completeTag = "csi_complete";
 /** Exit code of `restic backup` when some files could not be read (restic, "Exit status codes"). */
 const someUnread = 3;
 
+/** After what time a repository that somebody else uses is tried again, in milliseconds. */
+const againMs = 1_000;
+
+const isLocked = /already locked|unable to create lock/;
+
 const noRepository = /Is there a repository at the following location|repository does not exist/;
 
 interface Read extends Backup {
-  readonly original: string;
   readonly paths: readonly string[];
   readonly isOwn: boolean;
 }
@@ -48,6 +54,8 @@ export class Restic implements BackupTool {
   readonly method = "restic";
   readonly #space: Space;
   readonly #settings: ResticSettings;
+  /** What changes the repository is done one after the other: marking and forgetting lock out everything else. */
+  readonly #turns = new Turns();
   #ready: Promise<void> | undefined;
 
   constructor(space: Space, settings: ResticSettings) {
@@ -71,14 +79,14 @@ export class Restic implements BackupTool {
     await this.#repository(call);
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
-    const id = await this.#space.slots.run(() =>
-      sealed(this.#space, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call)),
-    );
-    const marked = await this.#run("tag", ["--add", completeTag, id], call);
-    if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
-    const found = (await this.#list(["--tag", [...this.#ownTags(), nameTag(key)].join(",")], call)).find(
-      backup => backup.complete && backup.original.startsWith(id),
-    );
+    await this.#turns.take("", call.signal, async () => {
+      const id = await this.#space.slots.run(() =>
+        sealed(this.#space, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call)),
+      );
+      const marked = await this.#alone("tag", ["--add", completeTag, id], call);
+      if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
+    });
+    const found = (await this.find(key, call)).find(backup => backup.complete);
     if (found) return found;
     throw new CsiError("aborted", `connection "${this.#space.connection}": a snapshot was removed while it was taken`);
   }
@@ -97,12 +105,8 @@ export class Restic implements BackupTool {
   async forget(id: string, call: Call): Promise<void> {
     const backup = await this.#read(id, call);
     if (!backup) return;
-    const output = await this.#run(
-      "forget",
-      [...(this.#settings.prune ? ["--prune"] : []), backup.id],
-      call,
-      unlimitedMs,
-    );
+    const words = [...(this.#settings.prune ? ["--prune"] : []), backup.id];
+    const output = await this.#turns.take("", call.signal, () => this.#alone("forget", words, call));
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
   }
 
@@ -155,6 +159,19 @@ export class Restic implements BackupTool {
     return ["source=csimux", `csi_connection=${this.#space.connection}`];
   }
 
+  /**
+   * Runs what restic does only while nobody else uses the repository, and waits for others as long as the call lasts. `unlock` takes
+   * away the locks of those that were killed, and no others (restic-unlock(1)).
+   */
+  async #alone(command: string, words: readonly string[], call: Call): Promise<Output> {
+    for (;;) {
+      const output = await this.#run(command, words, call, unlimitedMs);
+      if (output.exitCode === 0 || !isLocked.test(output.stderr) || call.signal.aborted) return output;
+      await this.#run("unlock", [], call);
+      await sleep(againMs, undefined, { signal: call.signal }).catch(() => {});
+    }
+  }
+
   #run(command: string, words: readonly string[], call: Call, timeoutMs = 90_000): Promise<Output> {
     const { env, flags } = this.#settings;
     return runTool(this.#space, env, ["restic", command, ...flags, ...words], call, { timeoutMs });
@@ -190,7 +207,6 @@ function readBackup(fields: Fields): Read {
   const paths = Array.isArray(fields["paths"]) ? fields["paths"].map(textOf) : [];
   return {
     id: textOf(fields["id"]),
-    original: textOf(fields["original"]),
     key: isOwn ? (valued("csi_snapshot_name") ?? "") : "",
     volumeId: isOwn ? (valued("csi_volume_id") ?? "") : basename(paths[0] ?? ""),
     bytes: bytesIn(valued("csi_bytes")),

@@ -1,6 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
 import { driverContract } from "../../contract/driver.ts";
@@ -161,6 +164,21 @@ test.skipIf(!hasRestic)(
   60_000,
 );
 
+test.skipIf(!hasRestic)(
+  "snapshots that are taken at the same time do not lock each other out",
+  async () => {
+    const driver = await opened(resticRepository());
+    for (const id of ["a", "b", "c"]) await driver.create(volumeOf(id), call);
+    const snapshots = snapshotsOf(driver);
+    await Promise.all(["a", "b", "c"].map(id => snapshots.create(`s-${id}`, id, {}, call)));
+    const ids = await snapshotIds(driver);
+    expect(ids).toHaveLength(3);
+    await Promise.all(ids.map(id => snapshots.delete(id, call)));
+    expect(await snapshotIds(driver)).toEqual([]);
+  },
+  120_000,
+);
+
 test.skipIf(!hasRestic)("a repository that another password opens is left alone", async () => {
   const right = await opened(resticRepository());
   await right.create(volumeOf("a"), call);
@@ -172,3 +190,25 @@ test.skipIf(!hasRestic)("a repository that another password opens is left alone"
   expect(await codeOf(snapshotsOf(wrong).create("t", "a", {}, call))).toBe("failed-precondition");
   expect(await snapshotIds(right)).toHaveLength(1);
 });
+
+test.skipIf(!hasRestic)(
+  "a lock that a killed restic left does not stay in the way",
+  async () => {
+    const driver = await opened(resticRepository());
+    await driver.create(volumeOf("a"), call);
+    const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
+    const { folder, settings } = driver.repository;
+    const env = { ...process.env, ...settings.restic?.env };
+    // It reads what never comes, and holds its lock until then.
+    const hanging = spawn("restic", ["backup", "--no-cache", "--stdin"], { env, stdio: ["pipe", "ignore", "ignore"] });
+    const locks = () => readdir(join(folder, "repository", "locks"));
+    for (const until = Date.now() + 60_000; (await locks()).length === 0 && Date.now() < until; ) await pause(50);
+    expect(await locks()).toHaveLength(1);
+    hanging.kill("SIGKILL");
+    await once(hanging, "exit");
+    await snapshotsOf(driver).delete(id, call);
+    expect(await snapshotIds(driver)).toEqual([]);
+    expect(await locks()).toEqual([]);
+  },
+  120_000,
+);
