@@ -17,12 +17,17 @@ export function viewText(view: View, colour: boolean): string {
     many ? summaryText(view, tint) : nodeText(view, tint),
     many && details ? nodesText(view, tint) : "",
     targets && (details || !many) ? mapText(view, tint) : "",
+    targets && many && details ? `${tint.faint(snapshotNote)}\n` : "",
     many ? "" : view.classes.map(each => `${classText(each, view, tint)}\n`).join(""),
     details ? modesText(view, tint) : "",
     view.warnings.map(warning => `${tint.warning("warning")}: ${warning}\n`).join(""),
   ];
   return parts.filter(part => part !== "").join("\n");
 }
+
+/** A snapshot has the places of its connection (CSI Snapshot.accessible_topology). */
+const snapshotNote =
+  "a snapshot is reachable where its connection is: volumes made from it can be used on the same nodes";
 
 function nodeText({ nodes: [node], configured }: View, tint: Paint): string {
   if (!node) return "";

@@ -1,5 +1,6 @@
 import type { CsiError } from "../../lib/core/errors.ts";
 import type { Segments } from "../../lib/core/topology.ts";
+import { segmentsOf } from "../../lib/topology/place.ts";
 import { type Answer, type Course, canUse, labelChanges, type Mode } from "../../lib/topology/reach.ts";
 import type { ClusterNode } from "../../lib/topology/sidecar.ts";
 import type { ClassView } from "./classes.ts";
@@ -41,6 +42,20 @@ export const reachable = (target: Target, { report, labels }: ViewedNode, prefix
   report.failure === undefined &&
   canUse(placesAt(target, [{ labels: report.segments }], prefix), report.segments, labels);
 
+/**
+ * Where volumes made from a snapshot on this connection will be usable (CSI Snapshot.accessible_topology): where the connection is,
+ * and on a node's own disks, on the node of the volume. Empty: everywhere.
+ */
+export const snapshotPlaces = (target: Target, nodes: readonly ViewedNode[], prefix: string): readonly Segments[] => {
+  const fine = nodes.filter(({ report }) => !report.failure);
+  const places = placesAt(
+    target,
+    fine.map(({ report }) => ({ labels: report.segments })),
+    prefix,
+  );
+  return places.map(segmentsOf);
+};
+
 /** The node as external-provisioner will know it once it has registered. */
 export const registered = ({ name, report, labels }: ViewedNode): ClusterNode => ({
   name,
@@ -78,6 +93,7 @@ export function viewData(view: View): Readonly<Record<string, unknown>> {
   const connections = targets?.map(target => ({
     name: target.name,
     nodes: nodes.filter(node => reachable(target, node, prefix)).map(({ name }) => name),
+    snapshots: { accessibleTopology: snapshotPlaces(target, nodes, prefix) },
   }));
   const own = many
     ? { nodes: nodes.map(({ name, report }) => ({ name, ...reportData(report) })) }

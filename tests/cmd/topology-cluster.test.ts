@@ -64,6 +64,8 @@ w1    n=w1     w
 zone=e  ●         ●     ·     e1, e2
 zone=w  ●         ·     ●     w1
 ● reachable  · not reachable
+
+a snapshot is reachable where its connection is: volumes made from it can be used on the same nodes
 `);
     expect(code).toBe(0);
   });
@@ -110,7 +112,13 @@ x60, x61, x62 and 37 more (zone=x) reach no connection
       ["e1", "n=e1"],
       ["w1", "n=w1"],
     ]);
-    expect(connections).toContainEqual({ name: "east", nodes: ["e1"] });
+    const snapshots = { accessibleTopology: [{ "t.example/zone": "e" }] };
+    expect(connections).toContainEqual({ name: "east", nodes: ["e1"], snapshots });
+    expect(connections).toContainEqual({
+      name: "anywhere",
+      nodes: ["e1", "w1"],
+      snapshots: { accessibleTopology: [] },
+    });
     expect(warnings).toEqual([expect.stringContaining("t.example/zone=old but reports e")]);
   });
 
@@ -260,7 +268,7 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
       main(byName).replace("both: { members: [east, west] }", "east: { members: [west] }"),
     );
     const { out } = await world.run(["--config", both, "--nodes", nodes, "--connection", "east", "-o", "json"]);
-    expect(JSON.parse(out).connections).toEqual([{ name: "west", nodes: ["w1"] }]);
+    expect(JSON.parse(out).connections).toMatchObject([{ name: "west", nodes: ["w1"] }]);
   });
 
   test("a connection that does not exist is exit code 1, a folder that is not here is 2", async () => {
