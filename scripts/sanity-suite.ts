@@ -13,7 +13,7 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
   ],
   [/MaxVolumesPerNode|testnodevolumeattachlimit/, "there is no limit of volumes for a node"],
   [/SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported/, "there is no topology in this variant"],
-  [/(?:Volume|Storage)Health not supported/, "the health calls are not offered yet"],
+  [/(?:Volume|Storage)Health not supported/, "no connection of this variant can tell its health"],
   [/Modify ?Volume not supported/i, "MODIFY_VOLUME is not offered: no driver has mutable parameters"],
   [
     /GroupControllerService not supported|VolumeGroupSnapshots/,

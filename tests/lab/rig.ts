@@ -23,6 +23,8 @@ export interface Setting {
   readonly proxy?: readonly string[];
   /** Added to csimux's environment. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Further flags of `serve`. */
+  readonly flags?: readonly string[];
 }
 
 /**
@@ -32,7 +34,13 @@ export interface Setting {
 export async function startCsimux(setting: Setting): Promise<World> {
   const sandbox = await settingSandbox(setting);
   return World.on(sandbox, () =>
-    startDaemon({ command: [executable], sandbox, env: setting.env ?? {}, startMs: 60_000 }),
+    startDaemon({
+      command: [executable],
+      sandbox,
+      env: setting.env ?? {},
+      flags: setting.flags ?? [],
+      startMs: 60_000,
+    }),
   );
 }
 
