@@ -62,8 +62,8 @@ async function configuration({ config }: RunningDetails, host: Host) {
     }
   }
   const { leaves } = gather(inputs, modules, outside, await patternCompiler([]));
-  const seen = new Set<string>();
-  const shown = leaves.filter(({ file }) => !seen.has(file) && seen.add(file));
+  // A main file of one driver is a connection as well, which knows its secrets better.
+  const shown = [...new Map(leaves.map(leaf => [leaf.file, leaf])).values()];
   const values = leaves.flatMap(secretValues);
   const fromEnvironment = values.flatMap(value =>
     [...value.matchAll(/\$\{env:(\w+)\}/g)].flatMap(([, name = ""]) => host.env[name] || []),

@@ -111,7 +111,7 @@ export const movingSteps = ({ name, claim, policy }: MovedVolume): readonly stri
     ? "1. Nothing uses it: it has no claim."
     : `1. End every pod that uses the claim ${claim}, and wait until "kubectl get volumeattachments" does not show ${name} any more.`,
   `2. kubectl patch pv ${name} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`,
-  `   and look: "kubectl get pv ${name}" must say Retain. Otherwise the next step deletes the data${policy === "Retain" ? " (it said so already)" : ` (it said ${policy} before)`}.`,
+  `   and look: "kubectl get pv ${name}" must say Retain. Otherwise the next step can delete the data${policy === "Retain" ? " (it said so already)" : ` (it said ${policy} before)`}.`,
   `3. kubectl delete pv ${name} --wait=false`,
   `   kubectl patch pv ${name} --type=merge -p '{"metadata":{"finalizers":null}}'`,
   `4. kubectl create -f this file${claim === undefined ? "" : "; the claim, Lost in between, is Bound again"}`,

@@ -148,6 +148,19 @@ test("a bundle shows what is no secret: version, status, keys and values, log, r
   expect(text).toContain(`===== ${join(folder, "connections", "nas.yaml")} =====`);
 });
 
+test("a main file that is a connection itself is masked as one", async () => {
+  const secret = "single-s3cret";
+  const main = {
+    driver: "freenas-api-nfs",
+    httpConnection: { host: "nas.lan", password: secret },
+    nfs: { shareHost: "nas.lan" },
+  };
+  writeFileSync(join(folder, "proxy.yaml"), stringify(main));
+  const text = await bundle([`it said ${secret}`]);
+  expect(text).not.toContain(secret);
+  expect(text).toContain("host: nas.lan");
+});
+
 test("of a file that is no YAML a bundle shows the keys alone, and of a mistyped key no value", async () => {
   mainFile();
   connection("broken", 'driver: nfs-client\nhttpConnection:\n  password: "unclosed-s3cret\n  host: nas.lan\n');
