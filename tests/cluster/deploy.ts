@@ -27,6 +27,10 @@ export interface Central {
   readonly connections: Readonly<Record<string, string>>;
   /** Lines below "proxy:" of the main file, each with its indentation. */
   readonly proxy?: readonly string[];
+  /** A main file of one driver, as democratic-csi has it, instead. */
+  readonly single?: string;
+  /** The driver's name, where it is not that of the manifests. */
+  readonly name?: string;
 }
 
 /** A connection whose volumes are folders below `data`; `more` is added to the file. */
@@ -54,7 +58,7 @@ export const byNode: Central = {
 };
 
 /** Gives controller and node plugin the folder of the volumes, which a storage on the network does not need. */
-const sharedFolder = (kind: string, name: string): string => `apiVersion: apps/v1
+export const sharedFolder = (kind: string, name: string): string => `apiVersion: apps/v1
 kind: ${kind}
 metadata:
   name: ${name}
@@ -75,7 +79,7 @@ spec:
             type: DirectoryOrCreate
 `;
 
-async function writeCentral({ connections, proxy = [] }: Central): Promise<void> {
+async function writeCentral({ connections, proxy = [], single, name }: Central): Promise<void> {
   const folder = join(copy, "drivers/central");
   const names = Object.keys(connections);
   await rm(join(folder, "connections"), { recursive: true });
@@ -88,8 +92,12 @@ async function writeCentral({ connections, proxy = [] }: Central): Promise<void>
   await writeFile(join(folder, "kustomization.yaml"), kustomization.replace("- connections/nas.yaml", listed || "[]"));
   await writeFile(
     join(folder, "proxy.yaml"),
-    ["driver: proxy", "proxy:", "  configFolder: /connections", ...proxy, ""].join("\n"),
+    single ?? ["driver: proxy", "proxy:", "  configFolder: /connections", ...proxy, ""].join("\n"),
   );
+  if (name !== undefined) {
+    const file = join(copy, "base/csidriver.yaml");
+    await writeFile(file, (await readFile(file, "utf8")).replace(drivers.central, name));
+  }
   const own = join(copy, "cluster");
   await mkdir(own, { recursive: true });
   await writeFile(join(own, "controller.yaml"), sharedFolder("Deployment", "csimux-controller"));
@@ -130,7 +138,7 @@ export async function deployCentral(settings: Central): Promise<void> {
   await freshCopy();
   await writeCentral(settings);
   await kube("apply", "-k", `${seen}/cluster`);
-  await settled(drivers.central);
+  await settled(settings.name ?? drivers.central);
 }
 
 /** Writes connection files anew, as their owner does; the pods see them within a minute or two. */
