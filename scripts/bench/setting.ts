@@ -13,6 +13,8 @@ export interface Scale {
   /** Pairs until the engine has compiled what runs often. */
   readonly morePairs: number;
   readonly cycles: number;
+  /** Operations of each kind on a storage system behind an API. */
+  readonly remote: number;
   readonly connections: number;
   readonly restMs: number;
   readonly silenceMs: number;
@@ -28,6 +30,7 @@ export const full: Scale = {
   pairs: 300,
   morePairs: 2000,
   cycles: 40,
+  remote: 100,
   connections: 1000,
   restMs: 10_000,
   silenceMs: 65_000,
@@ -43,6 +46,7 @@ export const quick: Scale = {
   pairs: 100,
   morePairs: 300,
   cycles: 16,
+  remote: 20,
   connections: 200,
   restMs: 5000,
   silenceMs: 3000,

@@ -33,9 +33,9 @@ const facts = (protocol: Protocol): DriverFacts =>
 /** The API refuses a quota below this many bytes. */
 const leastQuota = 1n << 30n;
 
-/** Volumes that are file systems, made by the API, which has no word for lists of access control as a command line has. */
+/** Volumes that are file systems, made by the API, which needs no program for lists of access control. */
 const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datasetPermissionsAclsBinary">) => ({
-  ...filesystems({ ...section, datasetPermissionsAcls: undefined, datasetPermissionsAclsBinary: "" }),
+  ...filesystems({ ...section, datasetPermissionsAclsBinary: "" }),
   least: section.datasetEnableQuotas ? leastQuota : undefined,
 });
 

@@ -69,6 +69,8 @@ export function routeOf(method: string, params: readonly unknown[]): Route {
   if (verb === "config") return { method: "GET", path: service };
   if (verb === "create") return { method: "POST", path: service, body: first };
   if (plainGet.test(method)) return { method: "GET", path: `${service}/${verb}` };
+  if (method === "filesystem.getacl")
+    return { method: "POST", path: `${service}/${verb}`, body: { path: first, simplified: second } };
   if (!byItem.test(method)) return { method: "POST", path: `${service}/${verb}`, body: first };
   const item = `${service}/id/${encodeURIComponent(String(first))}`;
   if (verb === "update") return { method: "PUT", path: item, body: second };

@@ -5,6 +5,7 @@ import { numericOwner } from "../../schema/storage.ts";
 import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
 import { iscsi, nfs, nvmeof, smb } from "./sections.ts";
 import { keyInTheOpen } from "./server.ts";
+import { aclFault } from "./zfs/acl.ts";
 
 const http = consistent(
   record(
@@ -43,8 +44,7 @@ const http = consistent(
 
 const overApi = {
   cli: "everything goes through the API; no program is run on the system",
-  datasetPermissionsAcls: "the API drivers do not set access control lists",
-  datasetPermissionsAclsBinary: "the API drivers do not set access control lists",
+  datasetPermissionsAclsBinary: "the API sets access control lists without a program",
 };
 
 const owners = permissions(numericOwner);
@@ -53,7 +53,16 @@ const api = { httpConnection: http };
 
 const sshDatasets = apart(record({ ...parents, cli, ...quotas, ...owners, ...acls }, datasetSection()));
 const sshVolumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
-const apiDatasets = apart(record({ ...parents, ...quotas, ...owners }, datasetSection(overApi)));
+const { datasetPermissionsAcls } = acls;
+const apiDatasets = consistent(
+  apart(record({ ...parents, ...quotas, ...owners, datasetPermissionsAcls }, datasetSection(overApi))),
+  function* (value) {
+    for (const [at, line] of (value.datasetPermissionsAcls ?? []).entries()) {
+      const fault = aclFault(line.trim().split(/\s+/));
+      if (fault !== undefined) yield [["datasetPermissionsAcls", at], fault];
+    }
+  },
+);
 const apiVolumes = apart(record({ ...parents, ...zvols }, zvolSection(overApi)));
 
 const apiOnly = { ignored: { sshConnection: "this driver uses the API only; freenas-nfs and its like use SSH" } };

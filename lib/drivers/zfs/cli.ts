@@ -32,7 +32,8 @@ const getColumns = "name,property,value,source";
 
 /** The pools of a host through zfs(8), a script for each verb. What zfs prints is understood here and in the files beside it only. */
 export class ZfsCli implements Zfs {
-  readonly native = true;
+  readonly together = true;
+  readonly fixed: ReadonlySet<string> = new Set();
   readonly #host: StorageHost;
   readonly #words: CliWords;
 

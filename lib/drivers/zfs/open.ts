@@ -109,6 +109,7 @@ export function storeOn(
     datasetProperties: section.datasetProperties ?? {},
     snapshotProperties: section.snapshotProperties ?? {},
     volumes,
+    fixed: zfs.fixed,
     sharing: sharing.values ?? {},
     noteKeys: sharing.noteKeys ?? [],
     protocol: sharing.protocol,

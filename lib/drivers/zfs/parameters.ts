@@ -16,7 +16,18 @@ export function switched(parameters: Context, identity: Identity, key: string): 
 /** Native properties that a class may choose for its volumes; each changes how data is kept, none who may reach it or where it lies. */
 export const choosable = [
   ...["aclinherit", "aclmode", "acltype", "atime", "casesensitivity", "checksum", "compression", "copies", "dedup"],
-  ...["devices", "dnodesize", "exec", "logbias", "normalization", "prefetch", "primarycache", "recordsize", "relatime"],
+  ...[
+    "devices",
+    "dnodesize",
+    "encryption",
+    "exec",
+    "logbias",
+    "normalization",
+    "prefetch",
+    "primarycache",
+    "recordsize",
+    "relatime",
+  ],
   ...["redundant_metadata", "secondarycache", "setuid", "snapdir", "special_small_blocks", "sync", "utf8only"],
   ...["volblocksize", "volmode", "xattr"],
 ];

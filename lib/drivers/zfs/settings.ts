@@ -34,6 +34,8 @@ export interface StoreSettings {
   readonly datasetProperties: Readonly<Record<string, string>>;
   readonly snapshotProperties: Readonly<Record<string, string>>;
   readonly volumes: FilesystemSettings | VolumeSettings;
+  /** Properties of ZFS that cannot be set, however ZFS is reached here. */
+  readonly fixed: ReadonlySet<string>;
   /** Values that share a new volume, such as sharenfs. */
   readonly sharing: Readonly<Record<string, string>>;
   /** Properties with which the share keeps notes, without their prefix. */

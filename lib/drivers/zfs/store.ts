@@ -23,8 +23,6 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
   readonly clonesFrom = clonable;
   readonly snapshots: DatasetSnapshots;
   readonly groupSnapshots: DatasetGroupSnapshots | undefined;
-  /** As VolumeStore.modify, where the properties of ZFS can be named. */
-  readonly modify?: (asset: ZfsAsset, properties: Context, call: Call) => Promise<void>;
   readonly #space: Space;
   readonly #close: () => Promise<void>;
 
@@ -33,9 +31,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     this.#space = space;
     this.#close = close;
     this.snapshots = new DatasetSnapshots(space);
-    if (!space.zfs.native) return;
-    this.groupSnapshots = new DatasetGroupSnapshots(space);
-    this.modify = (asset, properties, call) => this.#change(asset, properties, call);
+    this.groupSnapshots = space.zfs.together ? new DatasetGroupSnapshots(space) : undefined;
   }
 
   idOf(name: string): string {
@@ -108,6 +104,12 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return { ...asset, bytes: whole };
   }
 
+  async modify(asset: ZfsAsset, properties: Context, call: Call): Promise<void> {
+    const { settings, zfs } = this.#space;
+    const values = changes(properties, settings);
+    if (Object.keys(values).length > 0) await zfs.set(asset.dataset, values, call.signal);
+  }
+
   /** What the parent has left; while it does not exist, what is left above it. */
   async available(_parameters: Context, call: Call): Promise<bigint> {
     const { names, zfs } = this.#space;
@@ -163,12 +165,6 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
 
   close(): Promise<void> {
     return this.#close();
-  }
-
-  async #change(asset: ZfsAsset, properties: Context, call: Call): Promise<void> {
-    const { settings, zfs } = this.#space;
-    const values = changes(properties, settings.volumes.type);
-    if (Object.keys(values).length > 0) await zfs.set(asset.dataset, values, call.signal);
   }
 
   /** Removes what a failed creation left. What stands there for another request stays. */

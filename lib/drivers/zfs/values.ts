@@ -64,7 +64,7 @@ export function volumeValues(settings: StoreSettings, identity: Identity, spec: 
     ...(volumes.type === "volume" && volumes.compression && { compression: volumes.compression }),
     ...(volumes.type === "volume" && volumes.dedup && { dedup: volumes.dedup }),
     ...chosen(spec.parameters),
-    ...changes(spec.mutable ?? {}, volumes.type),
+    ...changes(spec.mutable ?? {}, settings),
     ...(block !== undefined && { volblocksize: block }),
     ...sharing,
     ...sizeValues(settings, bytes),

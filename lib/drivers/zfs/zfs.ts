@@ -124,8 +124,10 @@ export class ZfsError extends Error {
  * Every method throws ZfsError, or CommandError and its like when the host was not reached or nobody knows what it did.
  */
 export interface Zfs {
-  /** Whether snapshots of several datasets can be taken at one moment, and properties be changed by the names of ZFS. */
-  readonly native: boolean;
+  /** Whether snapshots of several datasets can be taken at one moment. */
+  readonly together: boolean;
+  /** Properties of ZFS that cannot be set this way. */
+  readonly fixed: ReadonlySet<string>;
   /** Throws "pool-absent" when a pool among the names is not there, for then nothing is known of what is in it. */
   read(look: Look, signal: AbortSignal): Promise<Entries>;
   /** Makes a dataset unless something stands there. `parents`: those above it too. Throws "absent" when its parent is not there. */

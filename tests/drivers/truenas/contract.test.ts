@@ -8,7 +8,6 @@ const withRename = 2510;
 
 const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
   groupSnapshots: "TrueNAS takes no snapshots of several volumes at one moment",
-  modify: "not offered yet",
   ...(numberOf(version) >= withRename && {
     "snapshots hold their volume": "the volume is set aside until they are gone",
   }),

@@ -96,6 +96,10 @@ export async function truenasRig(way: Way, options: DoubleOptions, opening: Open
     },
     read: async volume => datasetOf(double, volume)?.content,
     remains: async () => remainsOf(double),
+    properties: {
+      good: { compression: "zstd-3", "zfs.sync": "always" },
+      bad: [{ compression: "nonsense" }, { logbias: "latency" }, { refquota: "1" }, { "my:own": "x" }],
+    },
     hostileSnapshots: ["@", "a@", "@b", "a@b@c", "a/b/c", "../v@x", "tank@x", "a@-b", "a/..", "%00@a", "a@%"],
     async close() {
       for (const driver of opened) await driver.close?.();

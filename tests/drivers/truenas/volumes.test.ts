@@ -182,7 +182,7 @@ describe.each(versions)("on TrueNAS %s", version => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
         expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o770, uid: 0, gid: 3000 });
         const changes = double.requests.filter(({ method }) => method.startsWith("filesystem."));
-        expect(changes.map(({ method }) => method)).toEqual(["filesystem.chown", "filesystem.setperm"]);
+        expect(changes.map(({ method }) => method)).toEqual(["filesystem.setperm"]);
         double.accounts.addKey("9-weak", [
           "DATASET_WRITE",
           "DATASET_DELETE",
@@ -197,6 +197,46 @@ describe.each(versions)("on TrueNAS %s", version => {
         await weak.close?.();
       },
       { zfs },
+    );
+  });
+
+  test("access control lists are set through the API, beside those that stand, and after the mode", async () => {
+    const zfs = {
+      datasetPermissionsMode: "0770",
+      datasetPermissionsAcls: ["-m everyone@:read_set:allow,u:1000:full_set:fd:allow", "-m owner@:rwx:fd:allow"],
+    };
+    await on(
+      { version },
+      "smb",
+      async (driver, double) => {
+        const { id } = await driver.create(volumeOf("pvc-1"), call);
+        const list = double.state.datasets[`${parent}/${id}`]?.acl as { tag: string; id?: number; flags: object }[];
+        expect(list.map(({ tag }) => tag)).toEqual(["USER", "owner@", "group@", "everyone@"]);
+        expect(list[0]).toMatchObject({
+          ...{ id: 1000, type: "ALLOW", flags: { FILE_INHERIT: true, DIRECTORY_INHERIT: true, INHERIT_ONLY: false } },
+          perms: { READ_DATA: true, WRITE_ACL: true, SYNCHRONIZE: true },
+        });
+        expect(list[3]).toMatchObject({ perms: { READ_DATA: true, WRITE_DATA: false, READ_ACL: true } });
+        // As on a volume that a call has left half made.
+        delete double.state.datasets[`${parent}/${id}`]?.user[`${prefix}provision_success`];
+        await driver.create(volumeOf("pvc-1"), call);
+        expect(double.state.datasets[`${parent}/${id}`]?.acl).toEqual(list);
+      },
+      { zfs },
+    );
+    const posix = { datasetPermissionsAcls: ["-m u:1000:rwx,d:u:1000:r-x"] };
+    await on(
+      { version },
+      "nfs",
+      async (driver, double) => {
+        const { id } = await driver.create(volumeOf("pvc-1"), call);
+        const list = double.state.datasets[`${parent}/${id}`]?.acl as { tag: string; default: boolean }[];
+        const told = list.map(each => `${each.default ? "d:" : ""}${each.tag}`).sort();
+        expect(told).toEqual(
+          ["USER", "USER_OBJ", "GROUP_OBJ", "OTHER", "MASK"].flatMap(tag => [tag, `d:${tag}`]).sort(),
+        );
+      },
+      { zfs: posix },
     );
   });
 
@@ -228,6 +268,26 @@ describe.each(versions)("on TrueNAS %s", version => {
       },
       { zfs },
     );
+  });
+
+  test.each(["nfs", "iscsi"] as const)("a class chooses encryption and compression of volumes over %s", async way => {
+    await on({ version }, way, async (driver, double) => {
+      const parameters = { "zfs.encryption": "on", "zfs.compression": "zstd" };
+      const { id } = await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
+      const native = { encryption: "aes-256-gcm", compression: "zstd" };
+      expect(double.state.datasets[`${parent}/${id}`]?.native).toMatchObject(native);
+      const made = double.requests.find(({ method }) => method === "pool.dataset.create");
+      expect(made?.params).toMatchObject([{ encryption: true, encryption_options: { generate_key: true } }]);
+      // A clone has the key of its origin.
+      const copy = await driver.create({ ...volumeOf("copy", gib, { kind: "volume", id }), parameters }, call);
+      await driver.delete(copy.id, call);
+      for (const [name, value] of Object.entries({ "zfs.encryption": "rot13", "zfs.logbias": "latency" }))
+        expect((await refusal(driver.create({ ...volumeOf("pvc-2"), parameters: { [name]: value } }, call))).code).toBe(
+          "failed-precondition",
+        );
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
   });
 
   test("compression and deduplication of block devices are applied; a sparse one may be larger than what is free", async () => {

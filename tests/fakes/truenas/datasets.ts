@@ -49,7 +49,7 @@ const atCreation = {
   name: v.pipe(v.string(), v.minLength(1)),
   encryption: or(flag, false),
   inherit_encryption: or(flag, true),
-  encryption_options: v.optional(v.looseObject({})),
+  encryption_options: v.optional(v.strictObject({ generate_key: or(flag, false), algorithm: or(text, "AES-256-GCM") })),
   create_ancestors: or(flag, false),
   share_type: or(v.picklist(["GENERIC", "MULTIPROTOCOL", "NFS", "SMB", "APPS"]), "GENERIC"),
   user_properties: v.optional(v.array(v.strictObject({ key: v.string(), value: v.string() })), []),
@@ -189,6 +189,7 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const native = nativeOf(fields);
   if (fields.share_type === "SMB")
     Object.assign(native, { casesensitivity: "insensitive", acltype: "nfsv4", aclmode: "restricted" });
+  if (fields.encryption) native["encryption"] = (fields.encryption_options?.algorithm ?? "").toLowerCase();
   if (fields.type === "VOLUME" && !fields.sparse) native["refreservation"] ??= native["volsize"] ?? "0";
   if (fields.comments !== undefined) user["org.freenas:description"] = fields.comments;
   const acl = fields.share_type === "SMB" ? { acl: "inherited" } : {};
@@ -260,7 +261,7 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
     type,
     pool: name.split("/")[0],
     locked: false,
-    encrypted: false,
+    encrypted: property(nas, dataset, "encryption").raw !== "off",
     children: tree,
     ...Object.fromEntries(native),
     mountpoint: mountpoint(dataset) ?? null,

@@ -37,6 +37,8 @@ export interface Recorded {
   readonly protocol: "rpc" | "rest";
   readonly method: string;
   readonly params: unknown;
+  /** When it came, in milliseconds of some clock. */
+  readonly at: number;
 }
 
 /** A TrueNAS of one version on a port of loopback. */
@@ -115,7 +117,7 @@ export class Double {
     };
     const { accounts, jobs, faults, latencyMs } = this;
     const record: Core["record"] = (protocol, method, params) =>
-      this.#record({ version: nas.version, protocol, method, params });
+      this.#record({ version: nas.version, protocol, method, params, at: performance.now() });
     const recordAnswer: Core["recordAnswer"] = (method, result) =>
       this.#write({ version: nas.version, method, result });
     return { nas, accounts, jobs, faults, latencyMs, record, recordAnswer };

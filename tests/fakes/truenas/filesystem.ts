@@ -1,6 +1,8 @@
 import * as v from "valibot";
+import { existing } from "./datasets.ts";
 import { CallError, Invalid } from "./failure.ts";
 import { flag, maybe, modelled, or, text, whole } from "./models.ts";
+import { property } from "./properties.ts";
 import type { Dataset, Nas } from "./state.ts";
 
 /** filesystem.*: mode, owner and lists of what is mounted. */
@@ -76,6 +78,29 @@ export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
   else dataset.acl = fields.dacl;
   owned(dataset, fields);
   return null;
+}
+
+const bits = (mode: number) => ({ READ: (mode & 4) > 0, WRITE: (mode & 2) > 0, EXECUTE: (mode & 1) > 0 });
+
+/** A list, or what stands for the permission bits alone. */
+export function getacl(nas: Nas, [path]: readonly unknown[]): unknown {
+  const { name, mode: all, uid, gid, acl } = at(nas, String(path), "filesystem_acl");
+  const nfs4 = property(nas, existing(nas, name), "acltype").raw === "nfsv4";
+  const whose = [
+    ["USER_OBJ", "owner@", all >> 6],
+    ["GROUP_OBJ", "group@", all >> 3],
+    ["OTHER", "everyone@", all],
+  ] as const;
+  const nobody = { id: -1, who: null };
+  const trivial = whose.map(([tag, special, mode]) => {
+    if (!nfs4) return { tag, default: false, perms: bits(mode), ...nobody };
+    const { READ, WRITE, EXECUTE } = bits(mode);
+    const perms = { READ_DATA: READ, WRITE_DATA: WRITE, EXECUTE };
+    return { tag: special, type: "ALLOW", perms, flags: { BASIC: "NOINHERIT" }, ...nobody };
+  });
+  const list = Array.isArray(acl) ? acl.map(each => ({ ...nobody, ...(each as object) })) : trivial;
+  const base = { path, uid, gid, user: "root", group: "root", acl: list, trivial: acl === undefined };
+  return nfs4 ? { ...base, acltype: "NFS4", aclflags: {} } : { ...base, acltype: "POSIX1E" };
 }
 
 export function stat(nas: Nas, [path]: readonly unknown[]): unknown {

@@ -70,6 +70,7 @@ const storage: Methods = {
   "filesystem.setperm": { run: filesystem.setperm, role: "FILESYSTEM_ATTRS_WRITE", job: true },
   "filesystem.chown": { run: filesystem.chown, role: "FILESYSTEM_ATTRS_WRITE", job: true },
   "filesystem.setacl": { run: filesystem.setacl, role: "FILESYSTEM_ATTRS_WRITE", job: true },
+  "filesystem.getacl": { run: filesystem.getacl, role: "FILESYSTEM_ATTRS_READ" },
   "filesystem.stat": { run: filesystem.stat, role: "FILESYSTEM_ATTRS_READ" },
 };
 

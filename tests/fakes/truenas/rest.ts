@@ -42,6 +42,7 @@ const readOnly = /\.(?:query|config|version|version_short|product_type|status|ge
 const byName: Readonly<Record<string, readonly string[]>> = {
   "service.reload": ["service", "service-control"],
   "iscsi.extent.delete": ["remove", "force"],
+  "filesystem.getacl": ["path", "simplified"],
 };
 
 /** The call of a request below /api/v2.0; undefined: there is no such route. */

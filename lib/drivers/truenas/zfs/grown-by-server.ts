@@ -5,7 +5,8 @@ import type { Zfs } from "../../zfs/zfs.ts";
  * only when it is the one that changes it.
  */
 export const grownByServer = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
-  native: cli.native,
+  together: cli.together,
+  fixed: cli.fixed,
   read: (look, signal) => cli.read(look, signal),
   create: (dataset, parents, look, signal) => cli.create(dataset, parents, look, signal),
   clone: (dataset, origin, look, signal) => cli.clone(dataset, origin, look, signal),

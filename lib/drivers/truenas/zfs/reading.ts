@@ -64,11 +64,9 @@ export class Reading {
     properties: readonly string[],
     version: number,
     signal: AbortSignal,
+    upperOnes: readonly string[] = upperOf(names),
   ): Promise<ReadonlyMap<string, Row>> {
-    const heads = version >= withResources && wantsUser(properties) ? names.map(above).filter(name => name !== "") : [];
-    const isAbove = (name: string) => !name.includes("/") || names.some(other => other.startsWith(`${name}/`));
-    const shared = names.filter(name => !isSnapshot(name) && (heads.includes(name) || isAbove(name)));
-    const upper = [...new Set([...shared, ...heads])];
+    const upper = [...new Set([...upperOnes, ...headsOf(names, properties, version)])];
     const single = [...new Set(names)].filter(name => !upper.includes(name));
     const key = JSON.stringify([version, upper, properties]);
     const known = this.#known(key);
@@ -157,7 +155,7 @@ export class Reading {
     const others = names.filter(name => name !== dataset);
     const kinds = ["filesystem", "volume", "snapshot"] as const;
     const [read, below] = await Promise.all([
-      this.#all([...others, above(dataset)], properties, number, signal),
+      this.#all(others, properties, number, signal, [...others, above(dataset)]),
       this.#family(dataset, kinds, properties, 1, number, signal),
     ]);
     const shown = others.flatMap(name => {
@@ -228,6 +226,14 @@ export class Reading {
     );
   }
 }
+
+/** Of names those of pools and of datasets that others lie in. */
+const upperOf = (names: readonly string[]): readonly string[] =>
+  names.filter(name => !isSnapshot(name) && (!name.includes("/") || names.some(other => other.startsWith(`${name}/`))));
+
+/** What user properties are inherited from, where a version does not tell it. */
+const headsOf = (names: readonly string[], properties: readonly string[], version: number): readonly string[] =>
+  version >= withResources && wantsUser(properties) ? names.map(above).filter(name => name !== "") : [];
 
 const absentPool = (name: string): ZfsError =>
   new ZfsError("pool-absent", `the pool "${name}" is not there or not imported`);

@@ -25,6 +25,9 @@ const settable: ReadonlySet<string> = new Set([
   ...["special_small_blocks", "sync", "volblocksize", "volsize"],
 ]);
 
+/** What the API has no field for, of what may change while a volume is in use. */
+export const unsettable: ReadonlySet<string> = new Set(["logbias", "primarycache", "relatime", "secondarycache"]);
+
 /** TrueNAS mounts what it has, and shares in its own way. */
 const ofServer: ReadonlySet<string> = new Set(["canmount", "sharenfs", "sharesmb"]);
 
@@ -72,6 +75,15 @@ function nativeValue(name: string, value: string): unknown {
   return value.toUpperCase();
 }
 
+/** TrueNAS makes the key and keeps it, so that volumes are open after a restart of the system. */
+function encryptionFields(value: string): Readonly<Record<string, unknown>> {
+  if (value === "off") return { encryption: false, inherit_encryption: false };
+  const algorithm = value === "on" ? "AES-256-GCM" : value.toUpperCase();
+  if (!/^AES-(?:128|192|256)-[CG]CM$/.test(algorithm))
+    throw new ZfsError("invalid", `encryption cannot be "${value.slice(0, 40)}": on, off, aes-256-gcm and the like`);
+  return { encryption: true, inherit_encryption: false, encryption_options: { generate_key: true, algorithm } };
+}
+
 /** Values split into what a request of the API has fields for and user properties. `undefined`: inherited again. */
 export interface ApiValues {
   readonly fields: Readonly<Record<string, unknown>>;
@@ -87,6 +99,7 @@ export function apiValues(values: Readonly<Record<string, string | undefined>>):
     const field = owned[name];
     if (field !== undefined) fields[field] = field.includes("quota") ? Number(value ?? 0) : (value ?? "");
     else if (isUserProperty(name)) user[name] = value;
+    else if (name === "encryption") Object.assign(fields, encryptionFields(value ?? "off"));
     else if (!settable.has(name))
       throw new ZfsError(
         "invalid",
@@ -97,7 +110,9 @@ export function apiValues(values: Readonly<Record<string, string | undefined>>):
   return { fields, user };
 }
 
-const onlyForNew: ReadonlySet<string> = new Set(["casesensitivity", "volblocksize"]);
+const onlyForNew: ReadonlySet<string> = new Set([
+  ...["casesensitivity", "encryption", "encryption_options", "inherit_encryption", "volblocksize"],
+]);
 
 /** Fields that an existing dataset takes; what is fixed when it is made is left out. */
 export const changeable = (fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> =>

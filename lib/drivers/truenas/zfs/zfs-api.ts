@@ -23,7 +23,7 @@ import { snapshotService, withSnapshotResources } from "./queries.ts";
 import { Reading } from "./reading.ts";
 import { Removal } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
-import { apiValues, asChanges, asList, changeable, wholeSize } from "./values.ts";
+import { apiValues, asChanges, asList, changeable, unsettable, wholeSize } from "./values.ts";
 import { whyNot, zfsError } from "./words.ts";
 
 /** The first version that can give a dataset another name. */
@@ -42,7 +42,8 @@ interface PoolRow {
 
 /** The pools of a TrueNAS system through its API. What the server says is understood here and in the files beside it only. */
 export class ZfsApi implements Zfs {
-  readonly native = false;
+  readonly together = false;
+  readonly fixed = unsettable;
   readonly #api: Api;
   readonly #reading: Reading;
   readonly #removal: Removal;
