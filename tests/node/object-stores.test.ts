@@ -154,7 +154,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     const health = () => node.health({ volumeId: "a", path: at() }, callOf());
     expect(await health()).toEqual([]);
     await endDaemon(at());
-    expect(await health()).toMatchObject([{ status: "inaccessible" }]);
+    expect(await health()).toMatchObject([{ reason: "StaleHandle" }]);
     await stage(ofs, storeKeys);
     expect(await readFile(join(at(), "content"), "utf8")).toBe("kept");
     expect(await health()).toEqual([]);
