@@ -37,21 +37,21 @@ beforeAll(async () => {
     await writeFile(join(folder, name), "");
     await truncate(join(folder, name), 256 << 20);
   }
-  await run(["zpool", "create", "-f", "mirrored", "mirror", join(folder, "one"), join(folder, "two")]);
+  await run(["zpool", "create", "-f", "hp", "mirror", join(folder, "one"), join(folder, "two")]);
   const secret = join(folder, "key");
   await writeFile(secret, "a passphrase\n");
   const encrypted = ["-o", "encryption=on", "-o", "keyformat=passphrase", "-o", `keylocation=file://${secret}`];
-  await run(["zfs", "create", ...encrypted, "-o", "mountpoint=none", "mirrored/k"]);
+  await run(["zfs", "create", ...encrypted, "-o", "mountpoint=none", "hp/k"]);
   await run(["ip", "address", "add", `${mortal}/32`, "dev", "lo"]);
   world = await startCsimux({
-    connections: { pool: localPool("mirrored/k") },
+    connections: { pool: localPool("hp/k") },
     flags: ["--health-interval=2"],
   });
 }, limitMs);
 afterAll(async () => {
   expect(await world.end()).toEqual([]);
   await run(["ip", "address", "del", `${mortal}/32`, "dev", "lo"]);
-  await run(["zpool", "destroy", "-f", "mirrored"]);
+  await run(["zpool", "destroy", "-f", "hp"]);
   await rm(folder, { recursive: true });
   expect(await leftSince(before)).toEqual([]);
 }, limitMs);
@@ -93,21 +93,21 @@ test(
     const { volume } = await world.create("pvc-1", "pool", { capacityRange: mebibytes(64) as never }, 120_000);
     const id = volume?.volumeId ?? "";
     await until("a new volume", () => ofVolume(id));
-    await run(["zpool", "offline", "mirrored", join(folder, "two")]);
+    await run(["zpool", "offline", "hp", join(folder, "two")]);
     await until("a disk is away", () => ofVolume(id), "PoolDegraded");
-    await run(["zpool", "online", "mirrored", join(folder, "two")]);
+    await run(["zpool", "online", "hp", join(folder, "two")]);
     await until("the disk is back", () => ofVolume(id));
     const place = join(folder, "place");
     await mkdir(place);
-    await run(["mount", "-t", "zfs", "mirrored/k/v/pvc-1", place]);
+    await run(["mount", "-t", "zfs", "hp/k/v/pvc-1", place]);
     await run(["sh", "-c", `dd if=/dev/urandom of=${place}/big bs=1M count=80 2>/dev/null || :; sync`]);
     await until("the quota is used up", () => ofVolume(id), "QuotaFull");
     await run(["sh", "-c", `rm ${place}/big; sync`]);
     await until("there is room again", () => ofVolume(id));
     await run(["umount", place]);
-    await run(["zfs", "unload-key", "mirrored/k"]);
+    await run(["zfs", "unload-key", "hp/k"]);
     await until("the key is gone", () => ofVolume(id), "KeyNotLoaded");
-    await run(["zfs", "load-key", "mirrored/k"]);
+    await run(["zfs", "load-key", "hp/k"]);
     await until("the key is back", () => ofVolume(id));
     await world.controller("deleteVolume", { volumeId: id }, 120_000);
   },

@@ -4,7 +4,8 @@ import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.t
 import { afterFailure, type Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { sizeFrom } from "../sizes.ts";
-import type { Notes, VolumeStore } from "../store.ts";
+import type { Looked, Notes, VolumeStore } from "../store.ts";
+import { dsmFindings } from "./condition.ts";
 import { DsmError } from "./dsm-error.ts";
 import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
 import type { FolderAsset, FolderSpace } from "./folder-space.ts";
@@ -121,6 +122,13 @@ export class FolderStore implements VolumeStore<FolderAsset> {
       page,
       async id => byId.get(id),
     );
+  }
+
+  /** Asks for the volume of DSM, and once for all folders. */
+  async look(call: Call): Promise<Looked<FolderAsset>> {
+    const { folders, location } = this.#space;
+    const [volume, assets] = await Promise.all([folders.volume(location, call.signal), this.#space.volumes(call)]);
+    return { storage: dsmFindings(location, volume), volumes: new Map(), assets };
   }
 
   async check(call: Call): Promise<void> {

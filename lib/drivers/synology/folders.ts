@@ -1,4 +1,5 @@
 import type { Dsm } from "./clients.ts";
+import type { DsmVolume } from "./condition.ts";
 import { isNoShare, NotDsm } from "./dsm-error.ts";
 
 type Row = Readonly<Record<string, unknown>>;
@@ -147,8 +148,15 @@ export class Folders {
 
   /** Free bytes of a volume of DSM. */
   async free(location: string, signal: AbortSignal): Promise<bigint> {
+    return (await this.volume(location, signal)).free;
+  }
+
+  /** A volume of DSM. */
+  async volume(location: string, signal: AbortSignal): Promise<DsmVolume> {
     const data = await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal);
-    return BigInt(/^\d+$/.exec(textOf((data["volume"] as Row | undefined)?.["size_free_byte"]))?.[0] ?? 0);
+    const volume = (data["volume"] ?? {}) as Row;
+    const free = BigInt(/^\d+$/.exec(textOf(volume["size_free_byte"]))?.[0] ?? 0);
+    return { free, status: textOf(volume["status"]) };
   }
 
   close(): Promise<void> {

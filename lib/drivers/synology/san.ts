@@ -1,4 +1,5 @@
 import type { Dsm } from "./clients.ts";
+import type { DsmVolume } from "./condition.ts";
 import { errors, isAnswer, NotDsm } from "./dsm-error.ts";
 
 /** A LUN as DSM tells it. */
@@ -133,9 +134,14 @@ export class San {
 
   /** Free bytes of a volume of DSM. */
   async free(location: string, signal: AbortSignal): Promise<bigint> {
+    return (await this.volume(location, signal)).free;
+  }
+
+  /** A volume of DSM. */
+  async volume(location: string, signal: AbortSignal): Promise<DsmVolume> {
     const data = await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal);
     const volume = (data["volume"] ?? {}) as Row;
-    return bytesOf(volume["size_free_byte"]);
+    return { free: bytesOf(volume["size_free_byte"]), status: textOf(volume["status"]) };
   }
 
   close(): Promise<void> {

@@ -1,8 +1,10 @@
 import type { Call } from "../../core/call.ts";
+import { type Finding, findingsOf } from "../../health/finding.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import type { Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import type { Notes, VolumeStore } from "../store.ts";
+import type { Looked, Notes, VolumeStore } from "../store.ts";
+import { dsmFindings } from "./condition.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
@@ -114,6 +116,16 @@ export class LunStore implements VolumeStore<LunAsset> {
     });
   }
 
+  /** Asks for the volume of DSM, and once for all LUNs and targets. A LUN that no target shows leads no node to it. */
+  async look(call: Call): Promise<Looked<LunAsset>> {
+    const { san, location } = this.#space;
+    const [volume, assets] = await Promise.all([san.volume(location, call.signal), this.#whole(call)]);
+    const unmapped = assets.map(
+      ({ id, notes }) => [id, notes["iqn"] === undefined ? [targetMissing(id)] : []] as const,
+    );
+    return { storage: dsmFindings(location, volume), volumes: findingsOf(unmapped), assets };
+  }
+
   async check(call: Call): Promise<void> {
     await this.#space.look(call);
     await this.#space.san.free(this.#space.location, call.signal);
@@ -121,6 +133,12 @@ export class LunStore implements VolumeStore<LunAsset> {
 
   close(): Promise<void> {
     return this.#space.san.close();
+  }
+
+  async #whole(call: Call): Promise<readonly LunAsset[]> {
+    const { luns, targets } = await this.#space.look(call);
+    const whole = this.#space.named(luns).filter(each => each.state === "whole" && this.#leads(each, each.id, targets));
+    return whole.map(each => this.#space.asset(each, each.id, targets));
   }
 
   /** Whether a LUN is the volume of this id. Ids with capital letters are those of democratic-csi only. */
@@ -147,3 +165,8 @@ export class LunStore implements VolumeStore<LunAsset> {
     throw this.#space.error("aborted", `the LUN of volume "${id}" is not there; repeat the call`);
   }
 }
+
+const targetMissing = (id: string): Finding => ({
+  reason: "TargetMissing",
+  message: `DSM shows the LUN of volume "${id}" through no target of its name`,
+});

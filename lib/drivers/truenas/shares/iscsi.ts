@@ -1,6 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { protocols } from "../../../core/protocols.ts";
+import type { VolumeFindings } from "../../../health/finding.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
@@ -24,6 +25,7 @@ import {
   taken,
   templateValues,
   unique,
+  unshared,
 } from "./share.ts";
 
 /** One way to the targets. */
@@ -108,6 +110,13 @@ export class IscsiShare implements Share<Shareable> {
     ]);
     if (target) await this.#withdrawTarget(target, own, targets, call);
     for (const { id } of own) await busyAware(() => extents.drop(id));
+  }
+
+  /** One listing of all targets. */
+  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+    const names = new Set((await tableOf(this.#site, "iscsi.target", call).find()).map(each => String(each["name"])));
+    const leads = ({ notes: { iqn = "" } }: Shareable) => names.has(iqn) || names.has(iqn.slice(iqn.indexOf(":") + 1));
+    return unshared(assets, leads, "TargetMissing");
   }
 
   async check(call: Call): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
+import type { VolumeFindings } from "../../../health/finding.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
@@ -14,6 +15,7 @@ import {
   type Site,
   tableOf,
   templateValues,
+  unshared,
 } from "./share.ts";
 
 /** `nfs:` of a connection file. */
@@ -75,6 +77,13 @@ export class NfsShare implements Share<Shareable> {
   /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
   async withdraw(asset: Shareable, call: Call): Promise<void> {
     for (const { id } of await this.#exports(asset, call)) await tableOf(this.#site, "sharing.nfs", call).drop(id);
+  }
+
+  /** One listing of all shares. */
+  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+    const all = await tableOf(this.#site, "sharing.nfs", call).find();
+    const paths = new Set(all.filter(each => each["enabled"] !== false).map(each => pathOf(each)));
+    return unshared(assets, asset => paths.has(mountpoint(asset)), "ShareMissing");
   }
 
   check(call: Call): Promise<void> {

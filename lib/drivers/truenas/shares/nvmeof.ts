@@ -1,6 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { protocols } from "../../../core/protocols.ts";
+import type { VolumeFindings } from "../../../health/finding.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { explainApi } from "../meaning.ts";
@@ -20,6 +21,7 @@ import {
   tableOf,
   taken,
   unique,
+  unshared,
 } from "./share.ts";
 
 /** `nvmeof:` of a connection file. */
@@ -102,6 +104,12 @@ export class NvmeofShare implements Share<Shareable> {
     // With force a subsystem takes its namespaces along.
     if (mine) await subsystems.drop(mine.id, { force: true });
     for (const each of own) if (inside(each, "subsys") !== mine?.id) await namespaces.drop(each.id, { remove: false });
+  }
+
+  /** One listing of all subsystems. */
+  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+    const names = new Set((await tableOf(this.#site, "nvmet.subsys", call).find()).map(each => String(each["subnqn"])));
+    return unshared(assets, ({ notes }) => names.has(notes["nqn"] ?? ""), "TargetMissing");
   }
 
   async check(call: Call): Promise<void> {

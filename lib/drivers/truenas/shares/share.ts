@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
+import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context } from "../../driver.ts";
 import type { Asset, Notes } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
@@ -109,6 +110,20 @@ export async function ensured(
 ): Promise<Row> {
   return (await find()) ?? (await unique(make, find, clash)).row;
 }
+
+/** Volumes of which `leads` is false: nodes have no way to them. */
+export const unshared = (
+  assets: readonly Shareable[],
+  leads: (asset: Shareable) => boolean,
+  reason: "ShareMissing" | "TargetMissing",
+): VolumeFindings =>
+  findingsOf(
+    assets.map(asset => {
+      const what = reason === "ShareMissing" ? "shares" : "shows";
+      const message = `TrueNAS ${what} ${asset.dataset} to nobody, or it is switched off`;
+      return [asset.id, leads(asset) ? [] : [{ reason, message }]] as const;
+    }),
+  );
 
 /** How a target, share or subsystem is named after its volume. */
 export interface Naming {

@@ -1,5 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
+import type { VolumeFindings } from "../../../health/finding.ts";
 import type { VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
@@ -17,6 +18,7 @@ import {
   tableOf,
   taken,
   templateValues,
+  unshared,
 } from "./share.ts";
 
 /** `smb:` of a connection file; what is undefined is not sent. */
@@ -91,6 +93,13 @@ export class SmbShare implements Share<Shareable> {
   /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
   async withdraw(asset: Shareable, call: Call): Promise<void> {
     for (const { id } of await this.#shares(asset, call)) await tableOf(this.#site, "sharing.smb", call).drop(id);
+  }
+
+  /** One listing of all shares. */
+  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+    const all = await tableOf(this.#site, "sharing.smb", call).find();
+    const paths = new Set(all.filter(each => each["enabled"] !== false).map(each => each["path"]));
+    return unshared(assets, asset => paths.has(mountpoint(asset)), "ShareMissing");
   }
 
   check(call: Call): Promise<void> {

@@ -1,0 +1,44 @@
+import { afterEach, expect, test } from "bun:test";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import { type Double, startDouble } from "../../fakes/truenas/double.ts";
+import { openOn, type Way } from "./rig.ts";
+
+const call = callWith();
+let double: Double;
+let driver: Driver;
+afterEach(async () => {
+  await driver.close?.();
+  await double.close();
+});
+
+/** What is wrong with the storage, and with each volume. */
+async function look(): Promise<Readonly<Record<string, readonly string[]>>> {
+  const found = await driver.health?.look(call);
+  const entries = [["storage", found?.storage ?? []] as const, ...(found?.volumes ?? [])];
+  return Object.fromEntries(
+    entries.flatMap(([id, all]) => (all.length > 0 ? [[id, all.map(({ reason }) => reason)]] : [])),
+  );
+}
+
+const tables = { nfs: "nfs", smb: "smb", iscsi: "target", nvmeof: "nvmetSubsys" } as const;
+const versions = ["24.10", "25.10"] as const;
+const ways = Object.keys(tables) as readonly Way[];
+const cases = ways.flatMap(way => versions.map(version => [way, version] as const));
+
+test.each(cases.filter(([way, version]) => way !== "nvmeof" || version === "25.10"))(
+  "what leads to a volume over %s of TrueNAS %s is missing once somebody removes it, until it is back",
+  async (way, version) => {
+    double = await startDouble({ version });
+    driver = openOn(double, way);
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    await driver.create(volumeOf("pvc-2"), call);
+    expect(await look()).toEqual({});
+    const table = double.state.tables[tables[way]];
+    const at = table.findIndex(row => JSON.stringify(row).includes("pvc-1"));
+    const [row] = table.splice(at, 1);
+    expect(await look()).toEqual({ [id]: [way === "nfs" || way === "smb" ? "ShareMissing" : "TargetMissing"] });
+    if (row) table.push(row);
+    expect(await look()).toEqual({});
+  },
+);
