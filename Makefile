@@ -3,7 +3,7 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab test-cluster check bench build image install clean
+.PHONY: help run try test test-lab test-cluster check bench bench-lab build image install clean
 
 help:
 	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-cluster csimux from its image and manifests on a real Kubernetes (ONLY='life kills': these)"
 	@echo "make check    types, lint, import rules, generated code"
 	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
+	@echo "make bench-lab figures of ZFS over ssh: csimux, the bare commands and those of democratic-csi, on a lab's guest"
 	@echo "make build    dist/csimux"
 	@echo "make image    dist/image: an OCI archive for amd64 and arm64, without a container engine (root)"
 	@echo "make install  node_modules"
@@ -35,9 +36,9 @@ try: $(STAMP)
 test: $(STAMP)
 	@$(BUN) scripts/test.ts
 
-# GUEST=1: in a guest that is up (bun scripts/lab/main.ts up). MINUTES=45: when all must be over.
+# GUEST=1: in a guest that is up (bun scripts/lab/main.ts up). MINUTES=45: when all must be over. CASES=iscsi: only cases so called.
 test-lab: $(STAMP)
-	@$(BUN) scripts/lab/main.ts test $(if $(GUEST),--guest $(GUEST)) $(if $(MINUTES),--minutes $(MINUTES)) $(ONLY)
+	@$(BUN) scripts/lab/main.ts test $(if $(GUEST),--guest $(GUEST)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(CASES),--cases "$(CASES)") $(ONLY)
 
 # Needs Go and half an hour the first time; what it builds is kept in ~/.cache/csimux-cluster. KEEP=1: the cluster stays up.
 test-cluster: $(STAMP)
@@ -52,6 +53,10 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick)
+
+# GUEST=1: a guest that is up. QUICK=1: fewer of everything. VOLUMES=0: without the pool of thousands of volumes, which takes long.
+bench-lab: $(STAMP)
+	@$(BUN) scripts/bench-lab/main.ts $(if $(GUEST),--guest $(GUEST)) $(if $(VOLUMES),--volumes $(VOLUMES)) $(if $(QUICK),--quick)
 
 clean:
 	rm -rf dist .cache run

@@ -15,6 +15,8 @@ export interface LabTest {
   readonly source: string;
   /** It needs a second guest, as its name says: `<name>.pair.lab.ts`. */
   readonly pair: boolean;
+  /** It runs on this machine, beside the guest: `<name>.beside.lab.ts`. */
+  readonly beside: boolean;
 }
 
 /** All tests of the lab. */
@@ -22,8 +24,9 @@ export async function labTests(): Promise<readonly LabTest[]> {
   const folder = join(root, "tests/lab");
   const files = (await readdir(folder)).filter(file => file.endsWith(".lab.ts")).sort();
   return files.map(file => {
-    const name = file.replace(/(\.pair)?\.lab\.ts$/, "");
-    return { name, source: join(folder, file), pair: file.endsWith(".pair.lab.ts") };
+    const name = file.replace(/(\.pair|\.beside)?\.lab\.ts$/, "");
+    const [pair, beside] = ["pair", "beside"].map(kind => file.endsWith(`.${kind}.lab.ts`));
+    return { name, source: join(folder, file), pair: pair === true, beside: beside === true };
   });
 }
 
@@ -66,7 +69,7 @@ export async function putTest(ssh: Ssh, { name, source }: LabTest, work: string)
   return `${guestHome}/tests/${basename(bundle)}`;
 }
 
-/** Copies to a second guest the program that lists what volumes have left there. */
+/** Copies to a guest the program that lists what volumes have left there. */
 export async function putTraces(ssh: Ssh, work: string): Promise<void> {
   const bundle = join(work, "traces.js");
   await bundled(join(root, "tests/lab/list-traces.ts"), bundle);

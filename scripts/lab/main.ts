@@ -63,8 +63,13 @@ function minutes(text: string): number {
   return number;
 }
 
-async function test(only: readonly string[], { guest, minutes }: Choice & { readonly minutes: number }): Promise<void> {
-  const tally = await runLabTests({ only, guest, deadline: Date.now() + minutes * 60_000 });
+interface TestChoice extends Choice {
+  readonly minutes: number;
+  readonly cases?: string;
+}
+
+async function test(only: readonly string[], { guest, minutes, cases }: TestChoice): Promise<void> {
+  const tally = await runLabTests({ only, guest, cases, deadline: Date.now() + minutes * 60_000 });
   console.log(`\n${tallyLine(tally)}`);
   process.exitCode = tally.failed > 0 ? 1 : 0;
 }
@@ -100,6 +105,7 @@ withGuest(program.command("test"))
     "runs the lab's tests, or those named, in a guest of their own, or in one that is up and stays up (--guest)",
   )
   .argument("[names...]")
+  .option("--cases <pattern>", "only cases whose titles match this regular expression")
   .option("--minutes <number>", "when all must be over", minutes, 120)
   .action(test);
 program.command("status").description("the image and the guests that run").action(status);

@@ -1,10 +1,11 @@
 import { rmSync } from "node:fs";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../build.ts";
 import { exists } from "../exists.ts";
 import { installSanity } from "../sanity-program.ts";
+import { root, spawned, tool } from "../spawned.ts";
 import { junitTally, nothing, plus, type Tally, tallyLine } from "../tally.ts";
 import { type Bench, clearBench, makeBench } from "./bench.ts";
 import { buildImage } from "./build.ts";
@@ -18,14 +19,16 @@ import { say } from "./say.ts";
 export interface LabTests {
   /** Names of tests, such as nfs; all when empty. */
   readonly only: readonly string[];
+  /** A regular expression on the titles of the cases that run; all when absent. */
+  readonly cases?: string | undefined;
   /** A guest that is up and stays up. Otherwise fresh ones are started and ended. */
   readonly guest?: number | undefined;
   /** When everything must be over, in milliseconds since 1970; what has not run by then counts as failed. */
   readonly deadline: number;
 }
 
-/** One file of several is bound to this much, so that a hang does not take the time of all others. */
-const fileMs = 900_000;
+/** One file of several is bound to this much, so that a hang does not take the time of all others. The drivers on ZFS take most of it. */
+const fileMs = 3_600_000;
 
 /** Variables that tests are told something by, such as LAB_SEED; they go on into the guest. */
 const told = (): readonly string[] =>
@@ -40,24 +43,47 @@ async function obstacle(): Promise<string | undefined> {
   return (await exists((await wantedImage()).finished)) ? undefined : whyNotBuild();
 }
 
-/** Runs a bundled test in a guest. `second` is the number of the other guest of a pair. */
-async function runBundle(
-  { ssh }: Guest,
-  name: string,
-  bundle: string,
-  second: number | undefined,
-  timeoutMs: number,
-): Promise<Tally> {
+/** A bundled test that runs in a guest. */
+interface Bundle {
+  readonly name: string;
+  /** Its path in the guest. */
+  readonly path: string;
+  /** The number of the other guest of a pair. */
+  readonly second: number | undefined;
+  /** As LabTests.cases. */
+  readonly cases: string | undefined;
+}
+
+async function runBundle({ ssh }: Guest, bundle: Bundle, timeoutMs: number): Promise<Tally> {
+  const { name, path, second, cases } = bundle;
   const report = `${guestHome}/report-${name}.xml`;
   const script =
     'cd "$1" && rm -f "$3" && CSIMUX="$1/csimux" CSI_SANITY="$1/csi-sanity" SECOND_GUEST="$4" ' +
-    'exec ./bun test "$2" --timeout=300000 --reporter=junit --reporter-outfile="$3"';
+    'exec ./bun test "$2" --timeout=300000 --reporter=junit --reporter-outfile="$3" --test-name-pattern="$5"';
   const address = second === undefined ? "" : `10.77.0.${second}`;
-  const argv = ["env", ...told(), "sh", "-c", script, "test", guestHome, bundle, report, address] as const;
+  const argv = ["env", ...told(), "sh", "-c", script, "test", guestHome, path, report, address, cases ?? "."] as const;
   const { code } = await ssh.run(argv, { show: true, timeoutMs });
   const { stdout } = await ssh.run(["cat", report], { timeoutMs: 30_000 });
   if (stdout === "") console.log(`FAILED: ${name} left no report; ended with code ${code}, bound to ${timeoutMs} ms`);
   return junitTally(stdout, code);
+}
+
+/** Runs a test on this machine, beside the guest whose number it is told. */
+async function runBeside(
+  { number }: Guest,
+  { name, source }: LabTest,
+  { cases = "." }: LabTests,
+  work: string,
+  timeoutMs: number,
+): Promise<Tally> {
+  const report = join(work, `report-${name}.xml`);
+  const flags = ["--timeout=300000", "--reporter=junit", `--reporter-outfile=${report}`] as const;
+  const { code } = await spawned([tool("bun"), "test", source, ...flags, `--test-name-pattern=${cases}`], {
+    env: { CSIMUX: join(root, "dist/csimux"), LAB_GUEST: String(number) },
+    show: true,
+    timeoutMs,
+  });
+  return junitTally(await readFile(report, "utf8").catch(() => ""), code);
 }
 
 /** What the guest's kernel and services said last, for whoever looks for the reason of a failure. */
@@ -73,12 +99,12 @@ class LabRun {
   /** No further test begins, and what the present one says does not count any more. */
   stopped = false;
   private readonly bench: Bench;
-  private readonly deadline: number;
+  private readonly wish: LabTests;
   private readonly work: string;
 
-  constructor(bench: Bench, deadline: number, work: string) {
+  constructor(bench: Bench, wish: LabTests, work: string) {
     this.bench = bench;
-    this.deadline = deadline;
+    this.wish = wish;
     this.work = work;
   }
 
@@ -101,15 +127,22 @@ class LabRun {
   }
 
   private async one(test: LabTest, boundMs: number): Promise<Tally> {
-    const left = this.deadline - Date.now();
+    const left = this.wish.deadline - Date.now();
     if (left < 1000) throw new Error("the time for the lab's tests was over before this one began");
     const guest = await this.bench.first.guest();
     const second = test.pair ? await this.bench.second.guest() : undefined;
-    if (second) await putTraces(second.ssh, this.work);
-    const bundle = await putTest(guest.ssh, test, this.work);
-    const tally = await runBundle(guest, test.name, bundle, second?.number, Math.min(boundMs, left));
+    for (const seen of [second, test.beside ? guest : undefined]) if (seen) await putTraces(seen.ssh, this.work);
+    const limitMs = Math.min(boundMs, left);
+    const tally = test.beside
+      ? await runBeside(guest, test, this.wish, this.work, limitMs)
+      : await this.inside(guest, test, second?.number, limitMs);
     if (tally.failed > 0) for (const seen of second ? [guest, second] : [guest]) await lastWords(seen);
     return tally;
+  }
+
+  private async inside(guest: Guest, test: LabTest, second: number | undefined, limitMs: number): Promise<Tally> {
+    const path = await putTest(guest.ssh, test, this.work);
+    return runBundle(guest, { name: test.name, path, second, cases: this.wish.cases }, limitMs);
   }
 }
 
@@ -142,7 +175,8 @@ async function wantedTests(only: readonly string[]): Promise<readonly LabTest[]>
  * Runs the tests of tests/lab inside a guest, with the executable built from this checkout. A machine that cannot run them says
  * so, and that counts as one skipped test.
  */
-export async function runLabTests({ only, guest, deadline }: LabTests): Promise<Tally> {
+export async function runLabTests(wish: LabTests): Promise<Tally> {
+  const { only, guest } = wish;
   const tests = await wantedTests(only);
   const reason = await obstacle();
   if (reason !== undefined) {
@@ -153,7 +187,7 @@ export async function runLabTests({ only, guest, deadline }: LabTests): Promise<
   if (sanity === undefined) say("no Go here (https://go.dev): what needs csi-sanity is skipped");
   const bench = makeBench({ executable: await build(), sanity }, guest);
   const work = await mkdtemp(join(tmpdir(), "csimux-lab-"));
-  const run = new LabRun(bench, deadline, work);
+  const run = new LabRun(bench, wish, work);
   endOnSignal(bench, run, work);
   try {
     await buildImage();

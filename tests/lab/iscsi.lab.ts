@@ -1,14 +1,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
 import type { World } from "../serve/world.ts";
+import { diskCases, limitMs } from "./disk-cases.ts";
 import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
 import { type Chap, destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
 import { type Made, startCsimux, unmountVolume } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
-
-const limitMs = 600_000;
 
 let before: ReadonlySet<string>;
 let world: World;
@@ -45,21 +42,12 @@ const volume = (more: Readonly<Record<string, string>> = {}): Made => ({
 const sessions = async (): Promise<number> =>
   (await run(["sh", "-c", "ls /sys/class/iscsi_session 2>/dev/null | wc -l"]).then(Number)) ?? 0;
 
-test.each(["ext4", "xfs"])(
-  "a LUN with %s lives its life through one portal",
-  async fsType => {
-    await withTarget(grow => livesMounted(world, { volume: volume() }, fsType, grow));
-  },
-  limitMs,
-);
-
-test(
-  "a LUN lives its life as a block device",
-  async () => {
-    await withTarget(grow => livesAsBlock(world, { volume: volume() }, grow));
-  },
-  limitMs,
-);
+diskCases({
+  world: () => world,
+  during: work => withTarget(work),
+  volumes: [volume(), volume({ lun: "1" })],
+  sessions,
+});
 
 const chap: Chap = {
   userid: "node",
@@ -85,24 +73,6 @@ test(
       expect(await sessions()).toBe(0);
       await livesMounted(world, { volume: volume(), options: { secrets } }, "ext4", grow);
     }, chap);
-  },
-  limitMs,
-);
-
-test(
-  "two LUNs of one target share a session, and each goes alone",
-  async () => {
-    await withTarget(async () => {
-      const [first, second] = [volume(), volume({ lun: "1" })];
-      const options = { capability: mounting("ext4") };
-      await Promise.all([show(world, first, options), show(world, second, options)]);
-      expect(await sessions()).toBe(1);
-      await unmountVolume(world, first);
-      const path = await show(world, second, options);
-      await writeFile(join(path, "hello"), "still there");
-      await unmountVolume(world, second);
-      expect(await sessions()).toBe(0);
-    });
   },
   limitMs,
 );

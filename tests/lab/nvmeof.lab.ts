@@ -1,15 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { readdir, readFile, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, readFile } from "node:fs/promises";
 import type { World } from "../serve/world.ts";
+import { diskCases, limitMs } from "./disk-cases.ts";
 import { livesAsBlock, livesMounted, mounting, show, takeDown } from "./disk-volume.ts";
 import { destroyZvol, makeZvol } from "./lio.ts";
 import { makeSubsystem, nqn, removeSubsystem, resized } from "./nvmet.ts";
 import { type Made, startCsimux, unmountVolume } from "./rig.ts";
 import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
-
-const limitMs = 600_000;
 
 let before: ReadonlySet<string>;
 let world: World;
@@ -62,14 +60,12 @@ async function connections(): Promise<number> {
   return found.filter(text => text.trim() === nqn).length;
 }
 
-test.each(["ext4", "xfs"])(
-  "a namespace with %s lives its life over one way",
-  async fsType => {
-    await withSubsystem(grow => livesMounted(world, { volume: volume() }, fsType, grow));
-    expect(await connections()).toBe(0);
-  },
-  limitMs,
-);
+diskCases({
+  world: () => world,
+  during: withSubsystem,
+  volumes: [volume(), volume({ nsid: "2" })],
+  sessions: connections,
+});
 
 test(
   "a namespace lives its life as a block device over two ways, of which a third is dead",
@@ -83,24 +79,6 @@ test(
       await livesMounted(world, { volume: shown }, "ext4", grow);
     });
     await withSubsystem(grow => livesAsBlock(world, { volume: volume({ transports: "tcp://127.0.0.2" }) }, grow));
-  },
-  limitMs,
-);
-
-test(
-  "two namespaces of one subsystem share a connection, and the last of them ends it",
-  async () => {
-    await withSubsystem(async () => {
-      const [first, second] = [volume(), volume({ nsid: "2" })];
-      const options = { capability: mounting("ext4") };
-      await Promise.all([show(world, first, options), show(world, second, options)]);
-      expect(await connections()).toBe(1);
-      await unmountVolume(world, first);
-      const path = await show(world, second, options);
-      await writeFile(join(path, "hello"), "still there");
-      await unmountVolume(world, second);
-      expect(await connections()).toBe(0);
-    });
   },
   limitMs,
 );

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { setTimeout as pause } from "node:timers/promises";
+import type { World } from "../serve/world.ts";
+import {
+  guestPoolBelow,
+  guestShell,
+  guestTraces,
+  inGuest,
+  leftInGuest,
+  making,
+  numbered,
+  removing,
+  sshLines,
+} from "./beside.ts";
+import { startCsimux } from "./rig.ts";
+import { waitFor } from "./run.ts";
+import { nfsFile } from "./zfs-drivers.ts";
+
+const limitMs = 1_500_000;
+const parent = "tank/reboot/v";
+
+let before: ReadonlySet<string>;
+let world: World;
+
+beforeAll(async () => {
+  before = await guestTraces();
+  const ssh = await sshLines(["  keepaliveInterval: 5000", "  keepaliveCountMax: 3"]);
+  world = await startCsimux({ connections: { nas: nfsFile("tank/reboot", ssh) } });
+}, limitMs);
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+  await guestShell("zfs destroy -r tank/reboot 2>/dev/null || :");
+  expect(await leftInGuest(before)).toEqual([]);
+}, limitMs);
+
+const bootId = (): Promise<string> => inGuest(["cat", "/proc/sys/kernel/random/boot_id"], 15_000);
+
+/** Takes the guest's power away: nothing is written any more. Answers when it has begun anew and lets in. */
+async function powerCycle(): Promise<void> {
+  const boot = await bootId();
+  await inGuest(["sh", "-c", "echo b >/proc/sysrq-trigger"], 5000).catch(() => {});
+  await waitFor(
+    "the guest after its reboot",
+    async () => {
+      const now = await bootId().catch(() => boot);
+      if (now === boot) await pause(1000);
+      return now === boot ? undefined : true;
+    },
+    limitMs,
+  );
+}
+
+test(
+  "a storage host that loses its power while volumes are made has exactly those volumes when it is back",
+  async () => {
+    const names = numbered("made", 6);
+    await making(world, "nas", "first");
+    const work = Promise.all(names.map(name => making(world, "nas", name)));
+    await waitFor("the first of them", async () => ((await guestPoolBelow(parent)).length > 1 ? true : undefined));
+    await powerCycle();
+    await work;
+    const all = ["first", ...names];
+    expect(await guestPoolBelow(parent)).toEqual(all.map(name => `/${name}`).sort());
+    const told = await guestShell(
+      `zfs get -H -o value democratic-csi:provision_success ${all.map(name => `${parent}/${name}`).join(" ")}`,
+    );
+    expect(told.trim().split("\n")).toEqual(all.map(() => "true"));
+    const exported = await guestShell(`grep -c '^/${parent}/' /var/lib/nfs/etab || :`);
+    expect(Number(exported)).toBe(all.length);
+    await Promise.all(all.map(name => removing(world, "nas", name)));
+    expect(await guestPoolBelow(parent)).toEqual([]);
+  },
+  limitMs,
+);
+
+test(
+  "a full copy goes on where the host lost its power, and has all that it shall have",
+  async () => {
+    const { volumeId } = await making(world, "nas", "large", { size: 1024 });
+    const files = ["one", "two", "three", "four"].map(name => `/${parent}/large/${name}`);
+    await guestShell(
+      `for file; do openssl rand -out "$file" 67108864 2>/dev/null || dd if=/dev/urandom of="$file" bs=1M count=64 2>/dev/null; done; sync`,
+      ...files,
+    );
+    const sums = (name: string) => guestShell(`cd /${parent}/${name} && sha256sum one two three four`);
+    const wanted = await sums("large");
+    const more = {
+      size: 1024,
+      parameters: { connection: "nas", detachedVolumesFromVolumes: "true" },
+      volumeContentSource: { type: { case: "volume" as const, value: { volumeId } } },
+    };
+    const copying = making(world, "nas", "copy", more);
+    const begun = async () => (await guestPoolBelow(parent)).find(name => name.includes("csimux-")) && true;
+    await waitFor("the beginning of the copy", begun, limitMs);
+    await pause(1000);
+    await inGuest(["sync"]);
+    const seen = await guestPoolBelow(parent);
+    await powerCycle();
+    process.stderr.write(
+      `when the power went: ${seen.join(" ")}; after it: ${(await guestPoolBelow(parent)).join(" ")}\n`,
+    );
+    await copying;
+    expect(await sums("copy")).toBe(wanted);
+    expect(await guestPoolBelow(parent)).toEqual(["/copy", "/large"]);
+    for (const name of ["large", "copy"]) await removing(world, "nas", name);
+  },
+  limitMs,
+);

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { World } from "../serve/world.ts";
+import { hasSanity, sanityAgainst, startCsimux } from "./rig.ts";
+import { run } from "./run.ts";
+import { type Login, makeLogin } from "./ssh-login.ts";
+import { leftSince, traces } from "./traces.ts";
+import { zfsDrivers } from "./zfs-drivers.ts";
+import { poolBelow } from "./zfs-pool.ts";
+
+let before: ReadonlySet<string>;
+let login: Login;
+let world: World;
+
+beforeAll(async () => {
+  before = await traces();
+  login = await makeLogin();
+  // The suite hands no secrets over, so the node has them from the connection's file.
+  const credentials = ["node:", "  mount:", "    mount_flags: username=csi,password=csi,closetimeo=0", ""].join("\n");
+  const files = zfsDrivers.map(driver => {
+    const more = driver.connection === "smb" ? credentials : "";
+    return [driver.connection, `${driver.file(login)}${more}`] as const;
+  });
+  world = await startCsimux({ connections: Object.fromEntries(files) });
+}, 240_000);
+afterAll(async () => {
+  expect(await world.end()).toEqual([]);
+  await login.remove();
+  for (const { connection } of zfsDrivers)
+    await run(["sh", "-c", 'zfs destroy -r "$1" 2>/dev/null || :', "destroy", `tank/${connection}`]);
+  expect(await leftSince(before)).toEqual([]);
+}, 240_000);
+
+test.skipIf(!(await hasSanity())).each(zfsDrivers)(
+  "csi-sanity passes with $title",
+  async ({ connection }) => {
+    const tally = await sanityAgainst(world, { connection });
+    expect(tally).toMatchObject({ failed: 0 });
+    expect(tally.passed).toBeGreaterThan(50);
+    expect(await poolBelow(`tank/${connection}`)).toEqual(["/s", "/v"]);
+  },
+  900_000,
+);
