@@ -20,11 +20,11 @@ let world: World;
 beforeAll(async () => {
   before = await traces();
   world = await startCsimux({ connections: {} });
-}, 120_000);
+}, 600_000);
 afterAll(async () => {
   expect(await world.end()).toEqual([]);
   expect(await leftSince(before)).toEqual([]);
-}, 120_000);
+}, 600_000);
 
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 

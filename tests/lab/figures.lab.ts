@@ -22,12 +22,12 @@ beforeAll(async () => {
   await run(["systemctl", "start", "iscsid"]);
   bare = await mkdtemp("/srv/bare-");
   for (const name of ["staging", "target"]) await mkdir(`${bare}/${name}`);
-}, 120_000);
+}, 600_000);
 afterAll(async () => {
   expect(await world.end()).toEqual([]);
   await rm(bare, { recursive: true });
   expect(await leftSince(before)).toEqual([]);
-}, 120_000);
+}, 600_000);
 
 const timed = async (work: () => Promise<unknown>): Promise<number> => {
   const from = performance.now();

@@ -23,13 +23,13 @@ beforeAll(async () => {
   await run(["ip", "address", "add", `${absent}/32`, "dev", "lo"]);
   const rules = ["add table inet absent", "add chain inet absent in { type filter hook input priority 0; }"];
   for (const rule of [...rules, `add rule inet absent in ip daddr ${absent} drop`]) await run(["nft", rule]);
-}, 120_000);
+}, 600_000);
 afterAll(async () => {
   await run(["nft", "delete table inet absent"]);
   await run(["ip", "address", "del", `${absent}/32`, "dev", "lo"]);
   expect(await world.end()).toEqual([]);
   expect(await leftSince(before)).toEqual([]);
-}, 120_000);
+}, 600_000);
 
 interface Times {
   readonly median: number;

@@ -39,7 +39,7 @@ export async function startCsimux(setting: Setting): Promise<World> {
       sandbox,
       env: setting.env ?? {},
       flags: setting.flags ?? [],
-      startMs: 60_000,
+      startMs: 240_000,
     }),
   );
 }

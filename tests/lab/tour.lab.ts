@@ -23,13 +23,13 @@ beforeAll(async () => {
     connections[name] = [...lines, `  controllerBasePath: /nowhere/${name}`, ""].join("\n");
   }
   world = await startCsimux({ connections });
-}, 120_000);
+}, 600_000);
 afterAll(async () => {
   expect(await world.end()).toEqual([]);
   for (const name of names) await run(["exportfs", "-u", `127.0.0.1:${base}/${name}`]);
   await rm(base, { recursive: true });
   expect(await leftSince(before)).toEqual([]);
-}, 120_000);
+}, 600_000);
 
 test("the tour of make try runs on NFS connections, and leaves nothing", async () => {
   const said: string[] = [];
