@@ -23,19 +23,21 @@ export function ownArgv(): readonly string[] {
 }
 
 /**
- * What drivers reach the outside through; `close` ends the logins and unmounts what was mounted in `shareFolder`. Without such a
- * folder nothing is mounted. Every command that drivers run is told to `tell`.
+ * What drivers reach the outside through; `close` ends the logins and unmounts what was mounted in the folder for shares. Without
+ * such a folder nothing is mounted; without one for known hosts their keys are forgotten. Every command that drivers run is told
+ * to `tell`.
  */
 export function openPorts(
   host: Host,
-  shareFolder: string | undefined,
+  folders: { readonly shares?: string; readonly knownHosts?: string },
   log: Log,
   tell: CommandObserver = () => {},
 ): { readonly ports: Ports; readonly close: () => Promise<void> } {
   const env = toolEnvironment(host.env);
   const runner = measured(localRunner({ env }), tell);
-  const hosts = new SshHosts({ env, askpass: ownArgv(), log });
-  const shares = shareFolder === undefined ? undefined : sharePoints(runner, shareFolder, log);
+  const known = folders.knownHosts;
+  const hosts = new SshHosts({ env, askpass: ownArgv(), log, ...(known !== undefined && { known }) });
+  const shares = folders.shares === undefined ? undefined : sharePoints(runner, folders.shares, log);
   const ports = {
     local: localHost(runner),
     ssh: (settings: SshSettings) => {

@@ -43,7 +43,9 @@ function surveyor(main: MainFile, connections: Connections, path: string, log: L
 /** What the controller half is told by the command line. */
 export interface ControllerSettings {
   /** Where shares that it mounts itself appear. */
-  readonly shareFolder: string;
+  readonly shares: string;
+  /** Where host keys are kept that it trusts because they were the first to be seen. */
+  readonly knownHosts: string;
   /** As ServeOptions.healthMs. */
   readonly healthMs: number;
 }
@@ -54,13 +56,13 @@ export function openController(
   main: MainFile,
   outside: Outside,
   ownPlace: (() => Segments) | undefined,
-  { shareFolder, healthMs }: ControllerSettings,
+  { healthMs, ...folders }: ControllerSettings,
   tell: CommandObserver,
   log: Log,
 ) {
   const { single } = main.config;
   const folder = new ConnectionFolder(single === undefined ? main.config.configFolder : main.folder);
-  const { ports, close } = openPorts(host, shareFolder, log, tell);
+  const { ports, close } = openPorts(host, folders, log, tell);
   const { prefix } = main.config.defaults;
   const options = { main: () => main.config, prefix, outside, ports, ownPlace, log };
   const open = once(async () => (await import("../open.ts")).opener(options));

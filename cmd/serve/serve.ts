@@ -47,9 +47,14 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
   }
 }
 
-/** Where the controller mounts shares for itself: in memory of this machine or container alone, unless a folder for state is given. */
-const shareFolder = ({ stateDir, name }: ServeOptions): string =>
-  stateDir === undefined ? join("/run/csimux", name, "shares") : join(stateDir, "shares");
+/**
+ * Where the controller mounts shares for itself, in memory of this machine or container alone unless a folder for state is given;
+ * and where it keeps host keys that it trusts because they were the first to be seen.
+ */
+const controllerFolders = ({ stateDir, name }: ServeOptions) => ({
+  shares: stateDir === undefined ? join("/run/csimux", name, "shares") : join(stateDir, "shares"),
+  knownHosts: join(stateDir ?? join("/var/lib/csimux", name), "known-hosts"),
+});
 
 async function start(options: ServeOptions, host: Host, log: Log, recent: () => readonly string[]) {
   const { modes } = options;
@@ -59,7 +64,7 @@ async function start(options: ServeOptions, host: Host, log: Log, recent: () => 
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, () => observed, recent);
-  const settings = { shareFolder: shareFolder(options), healthMs: options.healthMs };
+  const settings = { ...controllerFolders(options), healthMs: options.healthMs };
   const controller = openController(host, main, outside, own.place, settings, observation.commands, log);
   const isController = modes.has("controller");
   // A node without connection files knows only the storages of its own volumes.

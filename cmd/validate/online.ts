@@ -73,7 +73,7 @@ const aborted = (signal: AbortSignal): Promise<never> =>
 function opening(world: World, host: Host): { readonly check: CheckConnection; readonly close: () => Promise<void> } {
   const main = world.main?.read.config;
   const log = leveledLog("error", () => {});
-  const { ports, close } = openPorts(host, undefined, log);
+  const { ports, close } = openPorts(host, {}, log);
   const defaults = main?.defaults ?? noDefaults;
   const open = opener({
     main: () => ({ defaults, single: main?.single }),

@@ -223,7 +223,7 @@ export const sshConnection = consistent(
       hostKeyPolicy: optional(
         oneOf(["strict", "accept-new", "off"], {
           description:
-            "what to do with a host key that is not known: refuse, remember the first one, or accept anything",
+            "what to do with a host key that is not known: refuse, remember the first one (in `--state-dir`), or accept anything",
           absent: "strict with hostKey or knownHosts, else accept-new",
         }),
       ),

@@ -4,7 +4,7 @@ import { CommandError, type CommandFailure } from "../runner.ts";
 import type { Outputs, Script } from "../script.ts";
 import { standing } from "../standing.ts";
 import { LoginFolder } from "./login-folder.ts";
-import { loginArgv, policyOf } from "./options.ts";
+import { loginArgv, policyOf, trustsFirst } from "./options.ts";
 import { FairQueue } from "./queue.ts";
 import { refusal } from "./refusal.ts";
 import { type SshSettings, whereOf } from "./settings.ts";
@@ -32,6 +32,8 @@ export interface SshParts {
   /** How csimux is started anew, for the askpass program. */
   readonly askpass: readonly string[];
   readonly log: Log;
+  /** A folder for host keys that were the first to be seen; without it they are forgotten with this process. */
+  readonly known?: string;
 }
 
 /** The shells on one host, for all connections that use it with the same settings. */
@@ -145,7 +147,7 @@ export class SshHost implements Closable {
 
   async #login(): Promise<Worker> {
     if (!this.#folder) this.#warn();
-    this.#folder ??= LoginFolder.make(this.#settings, this.#parts.askpass);
+    this.#folder ??= LoginFolder.make(this.#settings, this.#parts.askpass, this.#parts.known);
     const folder = await this.#folder.catch(error => {
       this.#folder = undefined;
       throw error;
@@ -166,11 +168,12 @@ export class SshHost implements Closable {
 
   #warn(): void {
     const policy = policyOf(this.#settings);
-    const { log } = this.#parts;
+    const { log, known } = this.#parts;
     if (policy === "off")
       log.warn(`${this.where}: any host key is accepted: anybody in between can read and change all`);
-    if (policy === "accept-new" && !this.#settings.knownHosts)
-      log.warn(`${this.where}: the first host key that is seen is trusted until csimux ends; give hostKey to be sure`);
+    if (!trustsFirst(this.#settings)) return;
+    const long = known === undefined ? "until csimux ends" : `and kept in ${known}`;
+    log.warn(`${this.where}: the first host key that is seen is trusted ${long}; give hostKey to be sure`);
   }
 
   /** Others wait until the pause is over; those that have a shell to wait for keep waiting. */

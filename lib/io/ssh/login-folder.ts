@@ -1,10 +1,11 @@
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { quoted } from "../script.ts";
 import { askpassVariable } from "./askpass.ts";
-import { knownHostsText, type LoginFiles } from "./options.ts";
+import { knownHostsText, type LoginFiles, trustsFirst } from "./options.ts";
 import type { SshSettings } from "./settings.ts";
 
 /** Memory rather than a disk, where there is such a folder. */
@@ -16,6 +17,16 @@ async function privateFolder(): Promise<string> {
     if (folder !== undefined) return folder;
   }
   throw new Error(`no folder can be made in ${folders.join(" or ")}`);
+}
+
+/** The file of known_hosts of a machine, whoever logs in, in a folder that only we may change; ssh(1) adds the first key. */
+async function seenKeys({ host, port }: SshSettings, folder: string): Promise<string | undefined> {
+  const name = createHash("sha256").update(`${host}:${port}`).digest("hex").slice(0, 32);
+  const made = await mkdir(folder, { recursive: true, mode: 0o700 }).then(
+    () => true,
+    () => false,
+  );
+  return made ? join(folder, name) : undefined;
 }
 
 /** A prompt of ssh(1), and which secret answers it. Anything else, such as the question about a host key, gets no answer. */
@@ -35,25 +46,35 @@ export class LoginFolder {
   readonly #server: Server;
   readonly #askpass: string;
 
-  private constructor(settings: SshSettings, folder: string, server: Server, askpass: string) {
+  private constructor(
+    settings: SshSettings,
+    folder: string,
+    server: Server,
+    askpass: string,
+    seen: string | undefined,
+  ) {
     this.#settings = settings;
     this.#folder = folder;
     this.#server = server;
     this.#askpass = askpass;
     const key = settings.privateKey ? join(folder, "key") : undefined;
-    this.files = { key, knownHosts: join(folder, "known_hosts"), log: join(folder, "log") };
+    this.files = { key, knownHosts: seen ?? join(folder, "known_hosts"), log: join(folder, "log") };
   }
 
-  /** `askpass` is how csimux is started anew: its own executable, in development with the name of the source. */
-  static async make(settings: SshSettings, askpass: readonly string[]): Promise<LoginFolder> {
-    const known = settings.hostKey ? knownHostsText(settings) : "";
+  /**
+   * `askpass` is how csimux is started anew: its own executable, in development with the name of the source. `known`: a folder
+   * for host keys that are trusted because they were the first to be seen; undefined: they are forgotten with this process.
+   */
+  static async make(settings: SshSettings, askpass: readonly string[], known?: string): Promise<LoginFolder> {
+    const seen = known !== undefined && trustsFirst(settings) ? await seenKeys(settings, known) : undefined;
+    const expected = settings.hostKey ? knownHostsText(settings) : "";
     const folder = await privateFolder();
     const server = createServer(socket => answer(socket, settings));
     const [program = "", ...rest] = askpass;
     const script = join(folder, "askpass");
-    const made = new LoginFolder(settings, folder, server, rest.length === 0 ? program : script);
+    const made = new LoginFolder(settings, folder, server, rest.length === 0 ? program : script, seen);
     try {
-      await writeFile(made.files.knownHosts, known, { mode: 0o600 });
+      if (seen === undefined) await writeFile(made.files.knownHosts, expected, { mode: 0o600 });
       if (rest.length > 0) {
         const text = `#!/bin/sh\nexec ${askpass.map(quoted).join(" ")} "$@"\n`;
         await writeFile(script, text, { mode: 0o700 });

@@ -22,6 +22,10 @@ const remoteCommand = "exec /bin/sh";
 export const policyOf = ({ hostKeyPolicy, hostKey, knownHosts }: SshSettings): "strict" | "accept-new" | "off" =>
   hostKeyPolicy ?? (hostKey || knownHosts ? "strict" : "accept-new");
 
+/** Whether the first host key that is seen is trusted from then on. */
+export const trustsFirst = (settings: SshSettings): boolean =>
+  policyOf(settings) === "accept-new" && !settings.hostKey && !settings.knownHosts;
+
 /** The line of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT) for each key in `hostKey`. Throws "failed-precondition" when there is none. */
 export function knownHostsText(settings: SshSettings): string {
   const keys = [

@@ -5,7 +5,7 @@ import { type SshSettings, secretsOf } from "./settings.ts";
 const known: readonly (readonly [RegExp, string])[] = [
   [
     /REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed|No .* host key is known/i,
-    "its host key is not the expected one; compare it with ssh-keyscan, then correct hostKey or knownHosts",
+    "its host key is not the expected one; compare it with ssh-keyscan, then correct hostKey or knownHosts, or remove the key that csimux kept (known-hosts in its state folder)",
   ],
   [/Permission denied|Too many authentication failures/, "it refuses the login; check username, key and password"],
   [

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
-import { readdir, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import type { SshHosts } from "../../../lib/io/ssh/hosts.ts";
@@ -153,6 +153,23 @@ describe("a login", () => {
     const any = sshd.settings({ hostKey: undefined, hostKeyPolicy: "off" });
     expect(await ask(hosts.lease(any).value, ["echo"])).toBe("\n");
     expect(warnings.at(-1)).toContain("any host key is accepted");
+  });
+
+  test("trusts the first host key beyond a restart, and no other one afterwards", async () => {
+    const { sshd } = await world();
+    const known = join(sshd.folder, "state", "known-hosts");
+    const login = async (change: object): Promise<string> => {
+      const opened = hosts(known);
+      const work = ask(opened.hosts.lease(sshd.settings({ hostKey: undefined, ...change })).value, ["echo", "in"]);
+      return await work.catch(error => String(error)).finally(() => opened.hosts.close());
+    };
+    expect(await login({})).toBe("in\n");
+    const [name = ""] = await readdir(known);
+    expect(await readFile(join(known, name), "utf8")).toContain(sshd.hostKey.split(" ")[1] ?? "");
+    const [, other = ""] = await keyPair(sshd.folder, "other");
+    await writeFile(join(known, name), `csimux-host ${other}\n`);
+    expect(await login({})).toContain("its host key is not the expected one");
+    expect(await login({ hostKey: sshd.hostKey })).toBe("in\n");
   });
 
   test("with a key that the host does not know is refused", async () => {

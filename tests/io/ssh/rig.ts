@@ -9,14 +9,14 @@ export const calm = new AbortController().signal;
 
 const root = join(import.meta.dir, "../../..");
 
-/** Hosts as the daemon opens them, and what they warn of. */
-export function hosts(): { readonly hosts: SshHosts; readonly warnings: string[] } {
+/** Hosts as the daemon opens them, and what they warn of. `known`: where the first host keys are kept. */
+export function hosts(known?: string): { readonly hosts: SshHosts; readonly warnings: string[] } {
   const warnings: string[] = [];
   const warn = (message: string) => void warnings.push(message);
   const log: Log = { debug: () => {}, info: () => {}, warn, error: warn, with: () => log };
   const env = { PATH: process.env["PATH"] ?? "", HOME: "/root" };
   const askpass = [process.execPath, join(root, "cmd/csimux.ts")];
-  return { hosts: new SshHosts({ env, askpass, log }), warnings };
+  return { hosts: new SshHosts({ env, askpass, log, ...(known !== undefined && { known }) }), warnings };
 }
 
 /** Runs one command and gives its output. */
