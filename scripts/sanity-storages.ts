@@ -11,6 +11,8 @@ export interface Storage {
   stop(): Promise<void>;
   /** What csimux needs in its environment to find its programs. */
   readonly env?: Readonly<Record<string, string>>;
+  /** What csimux is started with, in front of its own argv. */
+  readonly wrap?: readonly string[];
   /** Secrets of the suite's calls, by the names that it has for them. */
   readonly secrets?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }

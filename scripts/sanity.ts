@@ -5,6 +5,7 @@ import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
 import { installSanity, sanityVersion } from "./sanity-program.ts";
 import { beginDsm, beginObjectiveFs, type Storage } from "./sanity-storages.ts";
 import { runSanity } from "./sanity-suite.ts";
+import { beginZfs, zfsDrivers } from "./sanity-zfs.ts";
 import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 
 /** One run of the suite. */
@@ -60,6 +61,15 @@ const variants: readonly Variant[] = [
     leave: "[Ss]napshot|ExpandVolume|existing source volume",
     begin: beginObjectiveFs,
   },
+  ...zfsDrivers.map(
+    (driver): Variant => ({
+      name: `${driver} on a model of its host, without nodes`,
+      kind: "off",
+      parameters: { connection: "zfs" },
+      leave: "Node Service",
+      begin: sandbox => beginZfs(driver, sandbox),
+    }),
+  ),
 ];
 
 const oneFailure = (message: string): Tally => {
@@ -74,9 +84,10 @@ async function runAgainstDaemon(
   sandbox: Sandbox,
   storage: Storage | undefined,
 ): Promise<Tally> {
-  const { env = {}, secrets } = storage ?? {};
+  const { env = {}, secrets, wrap = [] } = storage ?? {};
+  const [first = command, ...rest] = [...wrap, command];
   const flags = alias ? ["--alias", `${alias.name}=${alias.connection}`] : [];
-  const daemon = await startDaemon({ command: [command], sandbox, env, flags });
+  const daemon = await startDaemon({ command: [first, ...rest], sandbox, env, flags });
   const suite = {
     program,
     ...sandbox,

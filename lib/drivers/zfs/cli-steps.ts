@@ -84,7 +84,9 @@ export function permissionSteps(
 ): readonly Step[] {
   if (!permissions) return [];
   const { mode, user, group, acls, aclsProgram } = permissions;
-  const owner = user !== undefined || group !== undefined ? [["chown", `${user ?? ""}:${group ?? ""}`]] : [];
+  // Without a group no colon: chown(1) would choose the user's own group, and refuses that for a number.
+  const owned = group === undefined ? user : `${user ?? ""}:${group}`;
+  const owner = owned === undefined ? [] : [["chown", owned]];
   const calls = [...owner, ...(mode ? [["chmod", mode]] : []), ...acls.map(words => [aclsProgram, ...words])];
   const condition = after === undefined ? {} : ({ onlyAfter: after, onFailure: "go-on" } as const);
   return calls.map((call, at): Step => {

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { safeParse } from "valibot";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
@@ -141,10 +141,6 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
   const fake = await fakeZfs();
   const options = { ...given, folder: fake.folder };
   const spdk = given.spdk ? await FakeSpdk.start(join(fake.folder, "spdk.sock")) : undefined;
-  const targets = (folder: string) => {
-    const path = join(fake.folder, folder);
-    return existsSync(path) ? readdirSync(path).map(name => `${folder}/${name}`) : [];
-  };
   const local = localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
   const host = localHost(given.programs ? local : inProcess(fake, local));
   const place = (volume: Volume) => fake.place(`tank/k/v/${volume.id}`);
@@ -192,7 +188,7 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
       ...fake
         .with(pools => pools.all().map(({ name }) => name))
         .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
-      ...["lio/iscsi", "lio/core", "nvmet/subsystems", "nvmet/ports/1/subsystems"].flatMap(targets),
+      ...fake.targets(),
       ...[...(spdk?.bdevs.keys() ?? []), ...(spdk?.subsystems.keys() ?? [])],
     ],
     spdk,

@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -21,6 +21,8 @@ export interface FakeZfs {
   find(name: string): Thing | undefined;
   /** Where the content of a dataset lies now. */
   place(name: string): string;
+  /** What stands in the models of targets, but for ports. */
+  targets(): readonly string[];
   /** The commands that ran, one line each, and forgets them. */
   commands(): readonly string[];
   close(): Promise<void>;
@@ -72,6 +74,11 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
         const thing = pools.find(name);
         if (!thing) throw new Error(`there is no ${name}`);
         return pools.place(thing);
+      }),
+    targets: () =>
+      ["lio/iscsi", "lio/core", "nvmet/subsystems", "nvmet/ports/1/subsystems"].flatMap(each => {
+        const path = join(folder, each);
+        return existsSync(path) ? readdirSync(path).map(name => `${each}/${name}`) : [];
       }),
     commands: () => within(pools => pools.state.log.splice(0)),
     async close() {

@@ -1,0 +1,75 @@
+import { afterEach, expect, test } from "bun:test";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Driver } from "../../../lib/drivers/driver.ts";
+import { ZfsCli } from "../../../lib/drivers/zfs/cli.ts";
+import { localRunner } from "../../../lib/io/local.ts";
+import { localHost } from "../../../lib/io/local-host.ts";
+import type { Script, Step } from "../../../lib/io/script.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+async function open(driver: string): Promise<ZfsRig> {
+  const zfs = /nfs/.test(driver) ? { datasetPermissionsMode: "0770", datasetPermissionsUser: 0 } : {};
+  const rig = await zfsRig({ driver, zfs });
+  rigs.push(rig);
+  return rig;
+}
+
+/** Does something, and tells in how many round trips and with which steps. */
+async function costOf(rig: ZfsRig, work: (driver: Driver) => Promise<unknown>) {
+  const scripts: Step[][] = [];
+  const script = (whole: Script, signal: AbortSignal) => {
+    scripts.push([...whole.steps]);
+    return rig.host.script(whole, signal);
+  };
+  await work(rig.on({ ...rig.host, script }));
+  const programs = scripts.flat().flatMap(({ argv }) => argv.filter(word => typeof word === "string"));
+  return { trips: scripts.length, programs };
+}
+
+test.each([
+  ["zfs-generic-nfs", 2, 2],
+  ["zfs-local-zvol", 2, 2],
+  ["zfs-generic-iscsi", 5, 4],
+  ["zfs-generic-nvmeof", 5, 4],
+])(
+  "%s makes a volume in %p round trips and deletes it in %p, without asking who it is or where",
+  async (name, make, remove) => {
+    const rig = await open(name);
+    await rig.open().create(volumeOf("first"), call);
+    const made = await costOf(rig, driver => driver.create(volumeOf("a"), call));
+    const gone = await costOf(rig, driver => driver.delete("a", call));
+    expect([made.trips, gone.trips]).toEqual([make, remove]);
+    for (const word of ["whoami", "id", "echo"]) expect([...made.programs, ...gone.programs]).not.toContain(word);
+  },
+);
+
+test("free space is read, and nothing is written for it", async () => {
+  const rig = await open("zfs-generic-nfs");
+  rig.fake.commands();
+  await rig.open().capacity?.available({}, call);
+  expect(rig.fake.commands().map(line => line.split(" ")[1])).toEqual(["get"]);
+});
+
+test("where there are 10,000 snapshots, only those of the name that is looked for travel, by one command", async () => {
+  const rig = await open("zfs-generic-nfs");
+  const names = Array.from({ length: 10_000 }, (_, n) => `tank/k/v/a@auto-${n}`);
+  writeFileSync(join(rig.fake.folder, "names"), [...names, "tank/k/v/b@snap", "tank/k/v/c@snap-2", ""].join("\n"));
+  const zfs = join(rig.fake.folder, "zfs");
+  writeFileSync(zfs, `#!/bin/sh\necho "$*" >>'${rig.fake.folder}/calls'\ncat '${rig.fake.folder}/names'\n`);
+  chmodSync(zfs, 0o755);
+  const cli = new ZfsCli(localHost(localRunner({ env: { PATH: "/usr/bin:/bin" } })), { zfs: [zfs], privileged: [] });
+  const before = process.cpuUsage().user;
+  expect(await cli.holders("tank/k/v", "snap", call.signal)).toEqual(["tank/k/v/b"]);
+  expect(process.cpuUsage().user - before).toBeLessThan(500_000);
+  expect(readFileSync(join(rig.fake.folder, "calls"), "utf8")).toBe(
+    "list -H -o name -s name -t snapshot -r tank/k/v\n",
+  );
+});

@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { holdersArgv, options, permissionSteps, piped } from "../../../lib/drivers/zfs/cli-steps.ts";
+import { notCached } from "../../../lib/drivers/zfs/exports.ts";
+import { inspectStep as inspectNvmet, markerStep, nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/nvmetcli.ts";
+import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
+import { deviceStep } from "../../../lib/drivers/zfs/target-steps.ts";
+import { inspectStep as inspectLio, targetcliStep } from "../../../lib/drivers/zfs/targetcli.ts";
+import type { Step } from "../../../lib/io/script.ts";
+import { scriptText } from "../../../lib/io/ssh/frame.ts";
+
+// Whatever builds a command is run as the host runs it, through a real shell, with words that would do harm in one. The programs
+// only write down what they were called with.
+
+let folder = "";
+let bin = "";
+const tools = ["zfs", "sudo", "chown", "chmod", "setfacl", "targetcli", "nvmetcli", "python3", "canary"];
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "csimux-hostile-"));
+  bin = join(folder, "bin");
+  mkdirSync(bin);
+  for (const tool of tools) {
+    const path = join(bin, tool);
+    // Arguments end with a NUL, calls with an empty one. "place" answers what zfs says of a mounted file system.
+    const text = `#!/bin/sh
+{ printf '%s\\0' ${tool} "$@"; printf '\\0'; } >>'${folder}/calls'
+case "$*" in *mounted,mountpoint*) printf 'yes\\n%s\\n' "$(cat '${folder}/mountpoint')";; esac
+`;
+    writeFileSync(path, text);
+    chmodSync(path, 0o755);
+  }
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Runs steps as a host behind ssh does; what the programs were called with. */
+function called(...steps: readonly [Step, ...Step[]]): readonly (readonly string[])[] {
+  rmSync(join(folder, "calls"), { force: true });
+  const input = scriptText({ steps }, "tag", 9_999_999_999);
+  execFileSync("sh", { input, cwd: folder, env: { PATH: `${bin}:/usr/bin:/bin` }, stdio: ["pipe", "pipe", "pipe"] });
+  const path = join(folder, "calls");
+  const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+  return text
+    .split("\0\0")
+    .filter(each => each !== "")
+    .map(each => each.split("\0"));
+}
+
+const words = [
+  "$(canary)",
+  "`canary`",
+  "a; canary",
+  "a\ncanary",
+  "a && canary",
+  "a|canary",
+  "'; canary; '",
+  '"; canary; "',
+  "\\'; canary #",
+  "a' $(canary) 'b",
+  "${IFS}canary",
+  "* ? [a-z]",
+  "~root",
+  "-n",
+  "--help",
+  "!canary",
+  "a\tb  c",
+  "x>y<z&",
+  "ü€😀",
+  " ",
+];
+
+/** Every word reached its program whole, and nothing else was called. */
+const harmless = (calls: readonly (readonly string[])[], program: string, word: string): void => {
+  expect(calls.map(([name]) => name)).not.toContain("canary");
+  expect(calls.filter(([name]) => name === program).flat()).toContain(word);
+};
+
+describe.each(words)("the word %j", word => {
+  const target = { whole: word, asset: word, device: word, guid: word };
+
+  test("is one word of zfs, as name, as property and as text of a property", () => {
+    const step = { name: "make", argv: ["zfs", "create", ...options({ [word]: word }), word] } as const;
+    const calls = called(step);
+    expect(calls).toEqual([["zfs", "create", "-o", `${word}=${word}`, word]]);
+  });
+
+  test("is one word on both ends of a copy", () => {
+    const calls = called({ name: "copy", argv: piped(["zfs", "send", word], ["sudo", "-n", "zfs", "receive", word]) });
+    harmless(calls, "zfs", word);
+    harmless(calls, "sudo", word);
+  });
+
+  test("is one word where snapshots of a name are looked for", () => {
+    const words = { zfs: ["sudo", "-n", "zfs"], privileged: [] } as const;
+    harmless(called({ name: "holders", argv: holdersArgv(words, word, word) }), "sudo", word);
+  });
+
+  test("is one word as owner, mode, list and mount point", () => {
+    writeFileSync(join(folder, "mountpoint"), `/${word}`);
+    const permissions = { mode: word, user: word, group: word, acls: [["-m", word]], aclsProgram: "setfacl" };
+    const cli = { zfs: ["zfs"], privileged: [] } as const;
+    const [first, ...rest] = permissionSteps(cli, word, permissions, undefined);
+    if (!first) throw new Error("no steps");
+    const calls = called(first, ...rest);
+    const place = `/${word}`.replace(/\n+$/, "");
+    expect(calls.slice(1)).toEqual([
+      ["chown", `${word}:${word}`, place],
+      ["chmod", word, place],
+      ["setfacl", "-m", word, place],
+    ]);
+  });
+
+  test("is one word to the tools of targets and exports, or their input", () => {
+    const look = (step: Step): Step => ({ ...step, onFailure: "go-on" });
+    const cache = notCached(word, ["sudo", "-n"]);
+    // A device that never comes would be waited for.
+    const [program, ...rest] = deviceStep(word).argv;
+    const calls = called(
+      look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
+      look({ name: "cache", argv: [cache[0], ...cache.slice(1)] }),
+      look(inspectLio("lio", target, folder, [])),
+      look(inspectNvmet("nvmet", target, folder)),
+      look(markerStep(word)),
+      look(targetcliStep("targetcli", word, ["targetcli"], [])),
+      look(nvmetcliStep("nvmetcli", word, ["nvmetcli"])),
+      look(saveStep(["nvmetcli"], word)),
+      look(rpcStep("rpc", { privileged: [], socket: word }, [{ method: word }], word)),
+    );
+    expect(calls.map(([name]) => name)).not.toContain("canary");
+    expect(calls).toContainEqual(["nvmetcli", "save", word]);
+  });
+});
