@@ -25,9 +25,9 @@ beforeAll(() => {
   mkdirSync(bin);
   for (const tool of tools) {
     const path = join(bin, tool);
-    // Arguments end with a NUL, calls with an empty one. "place" answers what zfs says of a mounted file system.
+    // Arguments end with a NUL, calls with an empty one; one write, since both ends of a pipe write at once. "place" answers what zfs says of a mounted file system.
     const text = `#!/bin/sh
-{ printf '%s\\0' ${tool} "$@"; printf '\\0'; } >>'${folder}/calls'
+printf '%s\\0' ${tool} "$@" '' >>'${folder}/calls'
 case "$*" in *mounted,mountpoint*) printf 'yes\\n%s\\n' "$(cat '${folder}/mountpoint')";; esac
 `;
     writeFileSync(path, text);
@@ -94,14 +94,14 @@ describe.each(words)("the word %j", word => {
   });
 
   test("is one word where snapshots of a name are looked for", () => {
-    const words = { zfs: ["sudo", "-n", "zfs"], privileged: [] } as const;
+    const words = { zfs: ["sudo", "-n", "zfs"], zpool: "zpool", privileged: [] } as const;
     harmless(called({ name: "holders", argv: holdersArgv(words, word, word) }), "sudo", word);
   });
 
   test("is one word as owner, mode, list and mount point", () => {
     writeFileSync(join(folder, "mountpoint"), `/${word}`);
     const permissions = { mode: word, user: word, group: word, acls: [["-m", word]], aclsProgram: "setfacl" };
-    const cli = { zfs: ["zfs"], privileged: [] } as const;
+    const cli = { zfs: ["zfs"], zpool: "zpool", privileged: [] } as const;
     const [first, ...rest] = permissionSteps(cli, word, permissions, undefined);
     if (!first) throw new Error("no steps");
     const calls = called(first, ...rest);
