@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Script } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
@@ -85,6 +85,22 @@ test.each(["a_b", "x".repeat(96)])("a name that no target can have is refused, a
   const code = await codeOf(rig.open().create(volumeOf(name), call));
   if (code !== "ok") expect([code, await rig.remains()]).toEqual(["invalid-argument", []]);
   else expect(name).not.toContain("_");
+});
+
+test("the target of a volume whose deletion is refused stays as it is", async () => {
+  const rig = await open();
+  await rig.open().create(volumeOf("a"), call);
+  await rig.open().create(volumeOf("b", gib, { kind: "volume", id: "a" }), call);
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+  expect(existsSync(join(rig.fake.folder, "lio/iscsi", `${base}:a`, "tpgt_1/lun/lun_0"))).toBe(true);
+});
+
+test("a target that its host has lost is made again when its volume is asked for again", async () => {
+  const rig = await open();
+  await rig.open().create(volumeOf("a"), call);
+  rmSync(join(rig.fake.folder, "lio"), { recursive: true });
+  await rig.open().create(volumeOf("a"), call);
+  expect(existsSync(join(rig.fake.folder, "lio/iscsi", `${base}:a`, "tpgt_1/lun/lun_0"))).toBe(true);
 });
 
 test("no CHAP secret stands in an argv", async () => {

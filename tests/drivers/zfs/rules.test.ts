@@ -123,6 +123,21 @@ describe("a new volume", () => {
     expect(await volumeIds(rig.open())).toEqual([]);
   });
 
+  test("of a name that gives the id of another one is refused, and gets nothing of it", async () => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    rig.fake.zfs("set", `${property.volumeName}=another name`, dataset("a"));
+    expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("already-exists");
+    expect(own(rig, dataset("a"), property.volumeName)).toBe("another name");
+  });
+
+  test("has properties that its file writes as numbers or flags", async () => {
+    const datasetProperties = { copies: 2, "org.example:kept": true };
+    const rig = await open({ driver: "zfs-generic-nfs", zfs: { datasetProperties } });
+    await rig.open().create(volumeOf("a"), call);
+    expect([own(rig, dataset("a"), "copies"), own(rig, dataset("a"), "org.example:kept")]).toEqual(["2", "true"]);
+  });
+
   test("that an older csimux or democratic-csi left unfinished, with another size, is completed", async () => {
     const rig = await open(zvols);
     rig.fake.zfs("create", "-p", "tank/k/v");
@@ -258,6 +273,23 @@ describe("snapshots", () => {
     await driver.delete("a", call);
     expect(await rig.remains()).toEqual([]);
   });
+
+  test.each(["zfs-generic-nfs", zvols])(
+    "of %s that are copies are not deleted while volumes hang on them",
+    async name => {
+      const rig = await open(name);
+      const driver = rig.open();
+      await driver.create(volumeOf("a"), call);
+      const { id } = await snapshotsOf(driver).create("s", "a", { detachedSnapshots: "true" }, call);
+      await driver.create(volumeOf("b", gib, from(id)), call);
+      expect(await codeOf(snapshotsOf(driver).delete(id, call))).toBe("failed-precondition");
+      expect(await snapshotIds(driver)).toEqual([id]);
+      await driver.delete("b", call);
+      await snapshotsOf(driver).delete(id, call);
+      await driver.delete("a", call);
+      expect(await rig.remains()).toEqual([]);
+    },
+  );
 
   test("are found to be taken by reading names alone, however many there are", async () => {
     const rig = await open();

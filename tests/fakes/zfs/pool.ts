@@ -92,7 +92,8 @@ export class Pools {
       if (before[name] === size) continue;
       mkdirSync(dirname(join(dev, name)), { recursive: true });
       writeFileSync(join(dev, name), "");
-      truncateSync(join(dev, name), size);
+      // No file system takes a file of every size that a zvol can have.
+      truncateSync(join(dev, name), Math.min(size, 2 ** 42));
     }
     this.state.devices = Object.fromEntries(wanted);
   }

@@ -1,0 +1,101 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import type { Source } from "../../../lib/drivers/driver.ts";
+import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { nvmetcli } from "../../fakes/nvmetcli.ts";
+import { targetcli } from "../../fakes/targetcli.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+// Block devices as democratic-csi left them, of several ages: with the name of the target or without, with a context or without,
+// with all marks of their snapshots or the few that there were once.
+
+const call = callWith();
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+const ours = (key: string): string => `democratic-csi:${key}`;
+
+interface Kind {
+  readonly driver: string;
+  readonly base: string;
+  readonly key: "iqn" | "nqn";
+  readonly note: string;
+  readonly context: object;
+  /** Has the host show a zvol, as the tool of democratic-csi has it. */
+  export(rig: ZfsRig, name: string, device: string): void;
+}
+
+const kinds: readonly Kind[] = [
+  {
+    driver: "zfs-generic-iscsi",
+    base: "iqn.2024-01.org.example:storage",
+    key: "iqn",
+    note: "iscsi_assets_name",
+    context: { node_attach_driver: "iscsi", portal: "old:3260", portals: "", interface: "", lun: 0 },
+    export(rig, name, device) {
+      const [, asset = ""] = name.split("storage:");
+      const text = `cd /iscsi\ncreate ${name}\ncd /backstores/block\ncreate ${asset} ${device}\ncd /iscsi/${name}/tpg1/luns\ncreate /backstores/block/${asset}\n`;
+      targetcli(join(rig.fake.folder, "lio"), "", text);
+    },
+  },
+  {
+    driver: "zfs-generic-nvmeof",
+    base: "nqn.2024-01.org.example:storage",
+    key: "nqn",
+    note: "nvmeof_assets_name",
+    context: { node_attach_driver: "nvmeof", transport: "tcp://old:4420", transports: "", nsid: 1 },
+    export(rig, name, device) {
+      const subsystem = `cd /subsystems\ncreate ${name}\ncd /subsystems/${name}/namespaces\ncreate 1\n`;
+      const namespace = `cd /subsystems/${name}/namespaces/1\nset device path=${device}\nenable\n`;
+      const { folder } = rig.fake;
+      const host = { root: join(folder, "nvmet"), saved: join(folder, "saved.json"), fault: "" };
+      nvmetcli(host, [], `${subsystem}${namespace}cd /ports/1/subsystems\ncreate ${name}\n`);
+    },
+  },
+];
+
+/** What may be missing on a volume. */
+const ages = [
+  ["of now", { named: true, told: true, driver: true }],
+  ["without the property that names its target", { named: false, told: true, driver: true }],
+  ["without a context", { named: true, told: false, driver: true }],
+  ["with nothing but its marks", { named: false, told: false, driver: false }],
+] as const;
+
+describe.each(kinds.map(kind => [kind.driver, kind] as const))("%s", (driver, kind) => {
+  test.each(ages)("a volume %s is listed, grown, cloned, and deleted with its target", async (_, age) => {
+    const rig = await zfsRig({ driver });
+    rigs.push(rig);
+    const name = "tank/k/v/PVC-1";
+    const whole = `${kind.base}:pvc-1`;
+    const values: Record<string, string> = {
+      [ours("managed_resource")]: "true",
+      [ours("provision_success")]: "true",
+      ...(age.driver && { [ours("csi_volume_name")]: "PVC-1", [ours("volume_context_provisioner_driver")]: driver }),
+      ...(age.named && { [ours(kind.note)]: "pvc-1" }),
+      ...(age.told && { [ours("csi_share_volume_context")]: JSON.stringify({ ...kind.context, [kind.key]: whole }) }),
+    };
+    rig.fake.zfs("create", "-p", "tank/k/v");
+    const options = Object.entries(values).flatMap(([key, value]) => ["-o", `${key}=${value}`]);
+    rig.fake.zfs("create", ...options, "-V", String(gib), name);
+    kind.export(rig, whole, join(rig.fake.folder, "dev", name));
+    rig.fake.zfs(
+      ...["snapshot", "-o", `${ours("managed_resource")}=true`, "-o", `${ours("csi_snapshot_name")}=s`],
+      ...["-o", `${ours("provision_success")}=true`, `${name}@s`],
+    );
+    const open = rig.open();
+    expect(await volumeIds(open)).toEqual(["PVC-1"]);
+    const { bytes, context } = await getVolume(open, "PVC-1");
+    expect([bytes, context[kind.key]]).toEqual([gib, age.told ? whole : undefined]);
+    expect(await snapshotIds(open)).toEqual(["PVC-1@s"]);
+    expect((await open.expand?.expand("PVC-1", { required: 2n * gib, limit: undefined }, call))?.bytes).toBe(2n * gib);
+    const source: Source = { kind: "snapshot", id: "PVC-1@s" };
+    expect((await open.create(volumeOf("clone", gib, source), call)).context[kind.key]).toBe(`${kind.base}:clone`);
+    await open.delete("clone", call);
+    await snapshotsOf(open).delete("PVC-1@s", call);
+    await open.delete("PVC-1", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+});
