@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { holdersArgv, options, permissionSteps, piped } from "../../../lib/drivers/zfs/cli-steps.ts";
+import { namedArgv, options, permissionSteps, piped } from "../../../lib/drivers/zfs/cli-steps.ts";
 import { notCached } from "../../../lib/drivers/zfs/exports.ts";
 import { inspectStep as inspectNvmet, markerStep, nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/nvmetcli.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
@@ -25,10 +25,11 @@ beforeAll(() => {
   mkdirSync(bin);
   for (const tool of tools) {
     const path = join(bin, tool);
-    // Arguments end with a NUL, calls with an empty one; one write, since both ends of a pipe write at once. "place" answers what zfs says of a mounted file system.
+    // Arguments end with a NUL, calls with an empty one; one write, since both ends of a pipe write at once. "look" answers what zfs
+    // says of a mounted file system.
     const text = `#!/bin/sh
 printf '%s\\0' ${tool} "$@" '' >>'${folder}/calls'
-case "$*" in *mounted,mountpoint*) printf 'yes\\n%s\\n' "$(cat '${folder}/mountpoint')";; esac
+case "$*" in look*) cat '${folder}/rows';; esac
 `;
     writeFileSync(path, text);
     chmodSync(path, 0o755);
@@ -95,17 +96,18 @@ describe.each(words)("the word %j", word => {
 
   test("is one word where snapshots of a name are looked for", () => {
     const words = { zfs: ["sudo", "-n", "zfs"], zpool: "zpool", privileged: [] } as const;
-    harmless(called({ name: "holders", argv: holdersArgv(words, word, word) }), "sudo", word);
+    harmless(called({ name: "named", argv: namedArgv(words, word, word, word) }), "sudo", word);
   });
 
   test("is one word as owner, mode, list and mount point", () => {
-    writeFileSync(join(folder, "mountpoint"), `/${word}`);
+    // A line break or a tab is in no name of ZFS and in no row that it prints.
+    const place = `/${word.replace(/[\n\t]/g, "")}`;
+    const name = word.replace(/[\n\t]/g, "");
+    writeFileSync(join(folder, "rows"), `${name}\tmounted\tyes\t-\n${name}\tmountpoint\t${place}\tdefault\n`);
     const permissions = { mode: word, user: word, group: word, acls: [["-m", word]], aclsProgram: "setfacl" };
     const cli = { zfs: ["zfs"], zpool: "zpool", privileged: [] } as const;
-    const [first, ...rest] = permissionSteps(cli, word, permissions, undefined);
-    if (!first) throw new Error("no steps");
-    const calls = called(first, ...rest);
-    const place = `/${word}`.replace(/\n+$/, "");
+    const steps = permissionSteps(cli, name, permissions, undefined);
+    const calls = called({ name: "look", argv: ["zfs", "look"] }, ...steps);
     expect(calls.slice(1)).toEqual([
       ["chown", `${word}:${word}`, place],
       ["chmod", word, place],
