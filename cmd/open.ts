@@ -68,12 +68,6 @@ function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig
 
 function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: Ports): Driver {
   const { module, driver, instanceId, mountFlags } = config;
-  if (!module.open) {
-    throw new CsiError(
-      "failed-precondition",
-      `driver "${driver}" is known but cannot be served by this version of csimux yet`,
-    );
-  }
   const maxIdBytes = single ? maxHandleBytes : idBytes(name);
   const identity = { connection: name, driver, instanceId, mountFlags, maxIdBytes };
   return module.open(identity, config.settings as never, ports);

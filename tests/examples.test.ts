@@ -17,8 +17,8 @@ const yaml = (below: string): readonly string[] =>
     .filter(name => name.endsWith(".yaml"))
     .map(name => `${below}${name}`);
 
-/** Of files that are to be filled in: drivers whose code is still to come, and places of secrets. */
-const meant: ReadonlySet<string> = new Set(["driver-not-ready", "placeholder-value"]);
+/** Of files that are to be filled in: places of secrets. */
+const meant: ReadonlySet<string> = new Set(["placeholder-value"]);
 
 /** What `csimux validate` says about these files, but for what they are meant to show. */
 function problems(files: readonly string[]): readonly string[] {

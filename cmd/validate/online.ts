@@ -26,7 +26,7 @@ export async function online(
   limitMs = defaultLimitMs,
 ): Promise<readonly Problem[]> {
   const { check, close } = given ? { check: given, close: async () => {} } : opening(world, host);
-  const waiting = world.connections.filter(({ read }) => read.config?.module.open);
+  const waiting = world.connections.filter(({ read }) => read.config);
   const total = waiting.length;
   const problems: Problem[] = [];
   let done = 0;

@@ -35,8 +35,8 @@ export interface DriverModule {
   readonly facts: DriverFacts;
   /** The schema of the driver's own sections of a connection file. */
   readonly schema: GenericSchema;
-  /** Absent for a driver whose file can be checked but which csimux cannot open yet. Does no I/O. */
-  readonly open?: (identity: Identity, config: never, ports: Ports) => Driver;
+  /** Opens a connection. Does no I/O. */
+  readonly open: (identity: Identity, config: never, ports: Ports) => Driver;
 }
 
 /** Typed inside one driver folder (schema and open agree), erased outside. */
@@ -44,5 +44,5 @@ export const driverModule = <S extends GenericSchema>(module: {
   readonly names: readonly string[];
   readonly facts: DriverFacts;
   readonly schema: S;
-  readonly open?: (identity: Identity, config: InferOutput<S>, ports: Ports) => Driver;
+  readonly open: (identity: Identity, config: InferOutput<S>, ports: Ports) => Driver;
 }): DriverModule => module as DriverModule;

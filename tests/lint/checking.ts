@@ -16,10 +16,6 @@ export function check(files: Example, atHome = false): readonly Problem[] {
   return lint(inputs, { modules, outside, atHome, compile }).problems;
 }
 
-/** Drivers become ready one by one; that is not what these tests are about. */
-export const relevant = (problems: readonly Problem[]): readonly Problem[] =>
-  problems.filter(({ rule }) => rule !== "driver-not-ready");
-
 /** What a user sees, without colours. */
 export const seen = (problems: readonly Problem[]): string =>
   problems.map(problem => problemText(problem, paint(false))).join("");

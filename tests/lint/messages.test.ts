@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Example } from "../../lib/lint/rules/rule.ts";
 import { connections } from "./cases/connections.ts";
-import { check, relevant, seen } from "./checking.ts";
+import { check, seen } from "./checking.ts";
 
 const connection = (driver: string): string => connections[driver] ?? "";
 const nfs = connection("nfs-client");
@@ -13,7 +13,7 @@ const storageClass = (parameters: string, more = ""): string =>
 
 /** `line message; fix` of every problem but that a driver is still to come. */
 const said = (files: Example): readonly string[] =>
-  relevant(check(files)).map(({ line, message, fix }) => `${line} ${message}; ${fix ?? ""}`);
+  check(files).map(({ line, message, fix }) => `${line} ${message}; ${fix ?? ""}`);
 
 const edited = (driver: string, from: string, to: string): Example => {
   const text = connection(driver);
@@ -179,7 +179,7 @@ describe("a line that is out of place is the line of the finding", () => {
   test.each(keys.flatMap(key => ["", " ", "   ", "    "].map(indent => [key, indent] as const)))(
     "%j with %j before it",
     (key, indent) => {
-      const [first] = relevant(check({ "c1.yaml": nfs.replace(key, indent + key.trim()) }));
+      const [first] = check({ "c1.yaml": nfs.replace(key, indent + key.trim()) });
       expect(first).toMatchObject({
         line: lineOf(key),
         rule: "yaml-syntax",
@@ -197,7 +197,7 @@ describe("a line that is out of place is the line of the finding", () => {
     ["a tab", "  shareBasePath", "\tshareBasePath", "a tab is used", 1],
     ["a quote that is never closed", "/export/k8s", "'/export/k8s", "no closing quote", 18],
   ])("%s", (_what, from, to, message, column) => {
-    const found = relevant(check({ "c1.yaml": nfs.replace(from, to) })).filter(({ rule }) => rule !== "missing-key");
+    const found = check({ "c1.yaml": nfs.replace(from, to) }).filter(({ rule }) => rule !== "missing-key");
     expect(found).toHaveLength(1);
     expect(found[0]).toMatchObject({
       line: lineOf("shareBasePath"),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { connections } from "./cases/connections.ts";
 import { main } from "./cases/good.ts";
-import { check, relevant } from "./checking.ts";
+import { check } from "./checking.ts";
 
 /** Mappings whose keys are the user's own. */
 const free = /^\s*(?:fast|both|allow_any_host|OBJECTSTORE|ENDPOINT|SECRET_KEY|OBJECTIVEFS_PASSPHRASE)$/;
@@ -33,7 +33,7 @@ describe("a mistyped key", () => {
   test.each(files)("of %s is found on its line, and the right one is named first", (file, text) => {
     const missed: string[] = [];
     for (const { line, name, typo, text: changed } of mistyped(text)) {
-      const problems = relevant(check({ [file]: changed })).filter(problem => problem.line === line);
+      const problems = check({ [file]: changed }).filter(problem => problem.line === line);
       if (!problems.some(({ fix = "" }) => fix.includes(`"${name}"`))) {
         missed.push(`${line}: ${name} as ${typo}: ${problems.map(each => `${each.message}; ${each.fix}`).join(" | ")}`);
       }
@@ -49,7 +49,7 @@ describe("a deleted line", () => {
     for (const [index, content] of lines.entries()) {
       const name = key.exec(content)?.[2] ?? "";
       const rest = lines.toSpliced(index, 1).join("\n");
-      const [first] = relevant(check({ [`${driver}.yaml`]: rest }));
+      const [first] = check({ [`${driver}.yaml`]: rest });
       if (!first || name === "") continue;
       const words = `${first.message} ${first.fix ?? ""}`;
       if (!words.includes(name) && !/indentation|is no section|keys|stands twice/.test(words))

@@ -17,12 +17,8 @@ export function* connections({ connections: all, main }: World): Iterable<Report
 
 /** `single`: it is the main file itself, which nodes read. */
 function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> {
-  const { driver, name, read } = connection;
+  const { name, read } = connection;
   const raw = connection.leaf.source.value;
-  if (read.module && !read.module.open) {
-    const message = `this version of csimux checks ${driver} files but cannot open them yet: no volume of it works`;
-    yield problem("driver-not-ready", ["driver"], message, "keep this file out of the folder until a version can");
-  }
   if (factsOf(connection)?.snapshotsNameVolume && name.length > longestForSnapshots) {
     yield warning(
       "long-connection-name",

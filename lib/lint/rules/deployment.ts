@@ -29,14 +29,6 @@ export const deployment: readonly Rule[] = [
     good: { "c1.yaml": iscsi("[nas.example.org, nas2.example.org]") },
   },
   {
-    id: "driver-not-ready",
-    severity: "error",
-    title: "The driver can be opened",
-    why: "This version checks the file but cannot serve the connection yet.",
-    bad: { "c1.yaml": "driver: zfs-local-ephemeral-inline\nzfs: { datasetParentName: tank/inline }\n" },
-    good: { "c1.yaml": nfs() },
-  },
-  {
     id: "snapshot-method-without-settings",
     severity: "warning",
     title: "Snapshots in a repository name the repository",
