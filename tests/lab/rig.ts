@@ -8,12 +8,15 @@ import { exists } from "../../scripts/exists.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
 import { runSanity } from "../../scripts/sanity-suite.ts";
 import type { Tally } from "../../scripts/tally.ts";
-import { World } from "../serve/world.ts";
+import { untilDone, World } from "../serve/world.ts";
 import { run } from "./run.ts";
 
 /** Paths of the executable under test and of csi-sanity, where the host could build it. `make test-lab` copies both into the guest. */
 export const executable = process.env["CSIMUX"] ?? "/opt/csimux/csimux";
 const sanityProgram = process.env["CSI_SANITY"] ?? "/opt/csimux/csi-sanity";
+
+/** How long one call may take, in milliseconds: where the processor is made in software and shared, mkfs alone takes minutes. */
+const callMs = 300_000;
 
 /** What csimux of a lab test serves. */
 export interface Setting {
@@ -88,16 +91,16 @@ export async function mountVolume(world: World, volume: Made, options: MountOpti
     volumeContext: { ...volume.volumeContext },
     stagingTargetPath: staging,
   };
-  await world.node("nodeStageVolume", { ...common, secrets: options.secrets ?? {} }, 120_000);
-  await world.node("nodePublishVolume", { ...common, targetPath: target, readonly: options.readonly ?? false }, 60_000);
+  await world.node("nodeStageVolume", { ...common, secrets: options.secrets ?? {} }, callMs);
+  await world.node("nodePublishVolume", { ...common, targetPath: target, readonly: options.readonly ?? false }, callMs);
   return target;
 }
 
-/** Unpublishes and unstages a volume. */
-export async function unmountVolume(world: World, volume: Made): Promise<void> {
-  const { staging, target } = foldersOf(world, volume);
-  await world.node("nodeUnpublishVolume", { volumeId: volume.volumeId, targetPath: target }, 60_000);
-  await world.node("nodeUnstageVolume", { volumeId: volume.volumeId, stagingTargetPath: staging }, 120_000);
+/** Unpublishes and unstages a volume, and repeats it as kubelet does: a call that was given up may still be at work. */
+export async function unmountVolume(world: World, { volumeId }: Made): Promise<void> {
+  const { staging, target } = foldersOf(world, { volumeId, volumeContext: {} });
+  await untilDone(() => world.node("nodeUnpublishVolume", { volumeId, targetPath: target }, callMs));
+  await untilDone(() => world.node("nodeUnstageVolume", { volumeId, stagingTargetPath: staging }, callMs));
 }
 
 /** Hands a mounted volume to `work`, and takes it down whatever comes of that. */
