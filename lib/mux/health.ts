@@ -19,6 +19,9 @@ const width = 16;
 const storage = "";
 const file = "\n";
 
+/** A storage that is slow at times would fill the log, so one look that failed is not told. */
+const tellingFailures = 2;
+
 /** How often storages are looked at. */
 export interface HealthTimes {
   /** How long a cause must last, and be gone, in milliseconds. */
@@ -34,6 +37,8 @@ interface Watched {
   lookedAt: number | undefined;
   /** Why the storage cannot be looked at now; undefined when it can. */
   blind: string | undefined;
+  /** How many looks in a row have failed. */
+  failures: number;
   running: Promise<void> | undefined;
   example: Context | undefined;
 }
@@ -159,13 +164,15 @@ export class Health {
       const isFirst = watched.lookedAt === undefined;
       watched.lookedAt = performance.now();
       watched.example = found.example ?? watched.example;
-      if (watched.blind !== undefined)
+      if (watched.failures >= tellingFailures)
         call.log.info("the health of a storage can be seen again", { connection: connection.name });
       watched.blind = undefined;
+      watched.failures = 0;
       this.#tell(connection.name, seen(watched.steady, found, isFirst), call);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (watched.blind === undefined)
+      watched.failures++;
+      if (watched.failures === tellingFailures)
         call.log.warn("the health of a storage cannot be seen", { connection: connection.name, reason });
       watched.blind = reason;
       throw error;
@@ -176,7 +183,14 @@ export class Health {
     const known = this.#watched.get(name);
     if (known) return known;
     const steady = new Steady(this.#times.hold);
-    const fresh = { steady, lookedAt: undefined, blind: undefined, running: undefined, example: undefined };
+    const fresh = {
+      steady,
+      lookedAt: undefined,
+      blind: undefined,
+      failures: 0,
+      running: undefined,
+      example: undefined,
+    };
     this.#watched.set(name, fresh);
     return fresh;
   }
@@ -209,6 +223,7 @@ function forgetStorage(watched: Watched): void {
   for (const subject of watched.steady.watched()) if (subject !== file) watched.steady.forget(subject);
   watched.lookedAt = undefined;
   watched.blind = undefined;
+  watched.failures = 0;
 }
 
 /** What the file of a connection says against it. */

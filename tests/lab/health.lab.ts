@@ -45,7 +45,7 @@ beforeAll(async () => {
   await run(["ip", "address", "add", `${mortal}/32`, "dev", "lo"]);
   world = await startCsimux({
     connections: { pool: localPool("hp/k") },
-    flags: ["--health-interval=2"],
+    flags: ["--health-interval=5"],
   });
 }, limitMs);
 afterAll(async () => {
