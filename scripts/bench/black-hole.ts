@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { Controller } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { type Dsm, startDsm } from "../../tests/fakes/dsm/double.ts";
 import { type CsiClient, mountCapability } from "../client.ts";
@@ -10,10 +11,10 @@ import { inSetting, type Scale, type Setting } from "./setting.ts";
 import type { Figure } from "./table.ts";
 
 /** What one request takes a system here; a real one takes longer. */
-const latencyMs = 5;
+const latencyMs = 20;
 /** How many callers wait for the system that does not answer; each repeats its call as sidecars do. */
 const waiting = 100;
-const patienceMs = 2000;
+const patienceMs = 4000;
 /** Operations on the other system at once. */
 const workers = 4;
 /** A volume's operations that are timed: create, capacity, snapshot, expand, remove the snapshot, delete. */
@@ -99,6 +100,12 @@ async function besiege(client: CsiClient, over: { now: boolean }): Promise<numbe
   return calls;
 }
 
+/** Waits until a system that is back has been asked for everything that was left: that is no part of the next round. */
+async function atRest(dsm: Dsm): Promise<void> {
+  const until = Date.now() + 30_000;
+  for (let seen = -1; seen !== dsm.requests.length && Date.now() < until; await pause(1000)) seen = dsm.requests.length;
+}
+
 /** Rounds with both systems well and with one of them silent, in turn; the best of each counts, for others use this machine too. */
 async function measure({ client, daemon }: Setting, dead: Dsm, rounds: number): Promise<readonly Figure[]> {
   await round(client, "warm");
@@ -115,6 +122,7 @@ async function measure({ client, daemon }: Setting, dead: Dsm, rounds: number): 
     over.now = true;
     calls += await siege;
     dead.thaw();
+    await atRest(dead);
     if (n === Math.floor(rounds / 2)) before = memoryMiB(daemon.pid).rss;
   }
   const after = memoryMiB(daemon.pid).rss;
