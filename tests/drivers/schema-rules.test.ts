@@ -83,6 +83,24 @@ const bad: readonly Row[] = [
   ["zfs-generic-iscsi", ["iscsi", "namePrefix"], "a b", ["invalid-value iscsi.namePrefix"]],
   [
     "zfs-generic-iscsi",
+    ["iscsi", "shareStrategyTargetCli", "tpg", "attributes", "authentication"],
+    "1\ncd /",
+    ["invalid-value iscsi.shareStrategyTargetCli.tpg.attributes.authentication"],
+  ],
+  [
+    "zfs-generic-iscsi",
+    ["iscsi", "shareStrategyTargetCli", "tpg", "auth", "password"],
+    "pass word",
+    ["invalid-value iscsi.shareStrategyTargetCli.tpg.auth.password"],
+  ],
+  [
+    "zfs-generic-nvmeof",
+    ["nvmeof", "shareStrategyNvmetCli", "ports"],
+    ["1/../2"],
+    ["invalid-value nvmeof.shareStrategyNvmetCli.ports"],
+  ],
+  [
+    "zfs-generic-iscsi",
     ["iscsi", "shareStrategyTargetCli", "basename"],
     "storage",
     ["invalid-value iscsi.shareStrategyTargetCli.basename"],

@@ -17,12 +17,21 @@ import { iqnBase, naming, nqnBase, withKeys } from "../../schema/storage.ts";
 
 /** How block devices of a plain storage host are exported: the blocks `iscsi:` and `nvmeof:`. */
 
+/** The tools of targets read lines of words: a blank would end a value, and a line break begin another command. */
+function* oneWordEach(values: Readonly<Record<string, unknown>>): Generator<[string[], string]> {
+  for (const [key, value] of Object.entries(values))
+    if (/\s/.test(String(value ?? ""))) yield [[key], "must be one word, without blanks and line breaks"];
+}
+
 const attributes = (description: string, example: unknown, familiar: readonly string[]) =>
   optional(
-    withKeys(
-      /^[A-Za-z0-9_]+$/,
-      "must be the name of an attribute: letters, digits and _",
-      mapOf(scalar({ description: "value of the attribute" }), { description, example, familiar }),
+    consistent(
+      withKeys(
+        /^[A-Za-z0-9_]+$/,
+        "must be the name of an attribute: letters, digits and _",
+        mapOf(scalar({ description: "value of the attribute" }), { description, example, familiar }),
+      ),
+      oneWordEach,
     ),
   );
 
@@ -70,13 +79,15 @@ const chap = consistent(
     },
     { description: "CHAP credentials of every target", aliases: { username: "userid", user: "userid" } },
   ),
-  value =>
-    chapPairs(value, {
+  function* (value) {
+    yield* chapPairs(value, {
       user: "userid",
       password: "password",
       mutualUser: "mutual_userid",
       mutualPassword: "mutual_password",
-    }),
+    });
+    yield* oneWordEach(value);
+  },
 );
 
 const targetCli = record(
@@ -172,6 +183,8 @@ const nvmetCli = consistent(
   ),
   function* (value) {
     if (value.ports.length === 0) yield [["ports"], "must name at least one port, or no node can reach a volume"];
+    const unfit = value.ports.find(port => !/^[0-9]{1,5}$/.test(String(port)));
+    if (unfit !== undefined) yield [["ports"], "must be numbers of ports, as nvmetcli shows them below /ports"];
   },
 );
 
