@@ -138,7 +138,7 @@ const bad: readonly Row[] = [
   ["freenas-nfs", ["nfs", "shareAllowedNetworks", 0], "10.0.0.0", ["invalid-value nfs.shareAllowedNetworks[0]"]],
   ["freenas-nfs", ["nfs", "shareAllowedNetworks", 0], "10.0.0.0/33", ["invalid-value nfs.shareAllowedNetworks[0]"]],
   ["freenas-api-nfs", ["sshConnection"], { host: "a" }, ["ignored-key sshConnection"]],
-  ["freenas-api-nfs", ["zfs", "datasetPermissionsAcls"], ["-m x"], ["ignored-key zfs.datasetPermissionsAcls"]],
+  ["freenas-api-nfs", ["zfs", "datasetPermissionsAcls"], ["-m x"], ["invalid-value zfs.datasetPermissionsAcls[0]"]],
   ["freenas-smb", ["smb", "nameSuffix"], "a/b", ["invalid-value smb.nameSuffix"]],
   ["freenas-smb", ["smb", "shareBrowseable"], true, ["key-given-twice smb.shareBrowseable"]],
   ["freenas-iscsi", ["iscsi", "namePrefix"], "a_b", ["invalid-value iscsi.namePrefix"]],
