@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
-import { nodeName } from "../../scripts/cluster/place.ts";
 import { byNode, deployCentral, drivers, namespace, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, kube, list, type Resource, remove, running } from "./kube.ts";
 import { tidy } from "./left.ts";
+import { memory } from "./memory.ts";
 import { claim, pod, storageClass } from "./objects.ts";
 
 // What it costs and how quick it is, for CHANGELOG and closing notes: printed, and bounded only where something is broken.
@@ -21,15 +21,7 @@ afterAll(async () => {
   await undeploy("cluster");
 });
 
-interface Usage {
-  readonly podRef: { readonly name: string };
-  readonly containers: readonly {
-    readonly name: string;
-    readonly memory: { readonly workingSetBytes: number; readonly rssBytes: number };
-  }[];
-}
-
-const mib = (bytes: number): number => Math.round(bytes / 2 ** 20);
+const mib = (bytes: bigint): number => Math.round(Number(bytes) / 2 ** 20);
 const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 
@@ -42,17 +34,15 @@ test("memory of the pods of csimux with their sidecars, after twenty volumes", a
   await running(...names);
   await tidy();
   await new Promise(resolve => setTimeout(resolve, 30_000));
-  const summary = JSON.parse(await kube("get", "--raw", `/api/v1/nodes/${nodeName}/proxy/stats/summary`)) as {
-    pods: Usage[];
-  };
-  const own = summary.pods.filter(({ podRef }) => podRef.name.startsWith("csimux-"));
+  const own = await list("pods", namespace);
   expect(own).toHaveLength(3);
-  for (const { podRef, containers } of own) {
-    const each = containers.map(
-      ({ name, memory }) => `${name} ${mib(memory.workingSetBytes)} (anonymous ${mib(memory.rssBytes)})`,
+  for (const each of own) {
+    const containers = await memory(each);
+    const words = containers.map(
+      ({ container, workingSet, anonymous }) => `${container} ${mib(workingSet)} (anonymous ${mib(anonymous)})`,
     );
-    const all = containers.reduce((sum, { memory }) => sum + memory.workingSetBytes, 0);
-    say(`${podRef.name}: ${mib(all)} MiB working set: ${each.sort().join(", ")}`);
+    const all = containers.reduce((sum, { workingSet }) => sum + workingSet, 0n);
+    say(`${each.metadata.name}: ${mib(all)} MiB working set: ${words.sort().join(", ")}`);
     expect(mib(all)).toBeLessThan(600);
   }
 });

@@ -1,5 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
-import { nodeName } from "../../scripts/cluster/place.ts";
+import { join } from "node:path";
+import { Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
+import { csiClient } from "../../scripts/client.ts";
+import { state } from "../../scripts/cluster/place.ts";
 import { byNode, deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, bound, eventually, get, inPod, kube, ready, remove, removeSoon, running, warnings } from "./kube.ts";
 import { tidy } from "./left.ts";
@@ -144,17 +147,21 @@ describe("a volume", () => {
     await remove("pv", "by-hand");
   });
 
-  test("tells kubelet what is used of it", async () => {
+  test("tells what is used of it where kubelet has mounted it", async () => {
     await apply(claim("a", "fast"), pod("one", "a"));
     await running("one");
-    const stats = await eventually("statistics of the volume", 90_000, async () => {
-      const summary = JSON.parse(await kube("get", "--raw", `/api/v1/nodes/${nodeName}/proxy/stats/summary`));
-      const pods = summary.pods as {
-        podRef: { name: string };
-        volume?: { pvcRef?: object; capacityBytes: number }[];
-      }[];
-      return pods.find(each => each.podRef.name === "one")?.volume?.find(each => each.pvcRef);
-    });
-    expect(stats.capacityBytes).toBeGreaterThan(0);
+    const { metadata, spec } = await bound("a");
+    const { uid } = (await get("pod", "one")).metadata;
+    const volumePath = `/var/lib/kubelet/pods/${uid}/volumes/kubernetes.io~csi/${metadata.name}/mount`;
+    const client = csiClient(join(state, "kubelet/plugins", drivers.central, "csi.sock"));
+    try {
+      const { usage } = await client.call(Node.method.nodeGetVolumeStats, {
+        volumeId: spec.csi.volumeHandle,
+        volumePath,
+      });
+      expect(usage.map(({ total }) => total > 0n)).toEqual([true, true]);
+    } finally {
+      client.close();
+    }
   });
 });

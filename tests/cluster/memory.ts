@@ -1,0 +1,38 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Resource } from "./kube.ts";
+
+/** What the containers of a pod hold, in bytes. */
+export interface Memory {
+  readonly container: string;
+  /** Everything that is charged to it but files that the kernel may drop at once: what kubelet calls the working set. */
+  readonly workingSet: bigint;
+  readonly anonymous: bigint;
+}
+
+const cgroups = "/sys/fs/cgroup/memory/csimux-cluster";
+
+async function folders(): Promise<readonly string[]> {
+  const entries = await readdir(cgroups, { recursive: true, withFileTypes: true });
+  return entries.filter(entry => entry.isDirectory()).map(entry => join(entry.parentPath, entry.name));
+}
+
+async function memoryOf(container: string, folder: string): Promise<Memory> {
+  const stat = await readFile(join(folder, "memory.stat"), "utf8");
+  const figure = (name: string): bigint => BigInt(new RegExp(`^${name} (\\d+)$`, "m").exec(stat)?.[1] ?? 0);
+  const usage = BigInt((await readFile(join(folder, "memory.usage_in_bytes"), "utf8")).trim());
+  return { container, workingSet: usage - figure("total_inactive_file"), anonymous: figure("total_rss") };
+}
+
+/** The memory of each container of a pod (cgroup v1). */
+export async function memory({ status }: Resource): Promise<readonly Memory[]> {
+  const all = await folders();
+  const containers = status.containerStatuses as { name: string; containerID: string }[];
+  return Promise.all(
+    containers.map(({ name, containerID }) => {
+      const folder = all.find(each => each.endsWith(`/${containerID.replace("containerd://", "")}`));
+      if (folder === undefined) throw new Error(`${name} has no cgroup`);
+      return memoryOf(name, folder);
+    }),
+  );
+}
