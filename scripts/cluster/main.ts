@@ -66,12 +66,14 @@ program.command("up").description("starts the cluster, with csimux's image").act
 program.command("down").description("ends it; nothing is left but what was built").action(stopMachine);
 program
   .command("kubectl")
+  .allowUnknownOption()
   .argument("[arguments...]")
   .passThroughOptions()
   .description("kubectl against the cluster")
   .action((argv: readonly string[]) => show(argv, kubectl));
 program
   .command("exec")
+  .allowUnknownOption()
   .argument("<command...>")
   .passThroughOptions()
   .description("a program on the cluster's machine")

@@ -100,7 +100,7 @@ export async function eventually<T>(
 export async function running(...names: readonly string[]): Promise<void> {
   await eventually(
     `running: ${names.join(" ")}`,
-    120_000,
+    180_000,
     async () => {
       const pods = await list("pods");
       const up = pods.filter(pod => pod.status?.phase === "Running").map(pod => pod.metadata.name);
@@ -114,7 +114,7 @@ export async function running(...names: readonly string[]): Promise<void> {
 export async function bound(...names: readonly string[]): Promise<Resource> {
   await eventually(
     `bound: ${names.join(" ")}`,
-    120_000,
+    180_000,
     async () => {
       const claims = await list("pvc");
       const done = claims.filter(claim => claim.status?.phase === "Bound").map(claim => claim.metadata.name);
