@@ -5,6 +5,7 @@ import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
 import { installSanity, sanityVersion } from "./sanity-program.ts";
 import { beginDsm, beginObjectiveFs, type Storage } from "./sanity-storages.ts";
 import { runSanity } from "./sanity-suite.ts";
+import { truenasVariants } from "./sanity-truenas.ts";
 import { beginZfs, zfsDrivers } from "./sanity-zfs.ts";
 import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 
@@ -16,6 +17,8 @@ interface Variant {
   readonly parameters: Readonly<Record<string, string>>;
   /** As SanityRun.leave. */
   readonly leave?: string;
+  /** It runs only when it is asked for by its name. */
+  readonly named?: boolean;
   /** The name of a driver that was taken over and the connection that it stands for; the suite is run against that. */
   readonly alias?: { readonly name: string; readonly connection: string };
   /** Starts what stands for a storage system, with its connection file. */
@@ -70,6 +73,7 @@ const variants: readonly Variant[] = [
       begin: sandbox => beginZfs(driver, sandbox),
     }),
   ),
+  ...truenasVariants,
 ];
 
 const oneFailure = (message: string): Tally => {
@@ -114,7 +118,7 @@ async function runVariant(program: string, command: string, variant: Variant): P
   return left.length === 0 ? tally : plus(tally, oneFailure(`still there at the end: ${left.join(", ")}`));
 }
 
-/** Runs the CSI conformance suite against the compiled executable, once for each variant with `only` in its name. */
+/** Runs the CSI conformance suite against the compiled executable: all usual variants, or each with `only` in its name. */
 export async function sanity(command: string, only = ""): Promise<Tally> {
   const program = await installSanity();
   if (program === undefined) {
@@ -122,7 +126,7 @@ export async function sanity(command: string, only = ""): Promise<Tally> {
     return process.env["CI"] ? { ...nothing, failed: 1 } : { ...nothing, skipped: variants.length };
   }
   let total = nothing;
-  for (const variant of variants.filter(({ name }) => name.includes(only)))
+  for (const variant of variants.filter(({ name, named }) => (only === "" ? !named : name.includes(only))))
     total = plus(total, await runVariant(program, command, variant));
   return total;
 }

@@ -108,8 +108,12 @@ describe("a port of NVMe over fabrics", () => {
 
 describe("hosts of a connection file", () => {
   const hosts = [
-    { hostnqn: "nqn.2014-08.org.nvmexpress:uuid:a", dhchapKey: "DHHC-1:00:a2V5:", dhchapCtrlKey: "DHHC-1:00:Y3RybA:" },
-    { hostnqn: "nqn.2014-08.org.nvmexpress:uuid:b" },
+    {
+      hostnqn: "nqn.2014-08.org.nvmexpress:uuid:2cd3a8f6-4b1c-4b8e-9d7f-0a6d0c4bb101",
+      dhchapKey: "DHHC-1:00:a2V5:",
+      dhchapCtrlKey: "DHHC-1:00:Y3RybA:",
+    },
+    { hostnqn: "nqn.2014-08.org.nvmexpress:uuid:2cd3a8f6-4b1c-4b8e-9d7f-0a6d0c4bb102" },
   ];
 
   test("are the only ones that may connect, each known once, with their keys", async () => {

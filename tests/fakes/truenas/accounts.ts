@@ -28,6 +28,8 @@ export class Accounts {
   readonly #sessions = new Set<Session>();
   /** How many logins there were, whatever became of them. */
   logins = 0;
+  /** Those of them that were requests over REST, each of which is one. */
+  restLogins = 0;
 
   addKey(key: string, roles: readonly string[] = ["FULL_ADMIN"]): void {
     const user = `user-of-${key}`;

@@ -49,7 +49,7 @@ const atCreation = {
   name: v.pipe(v.string(), v.minLength(1)),
   encryption: or(flag, false),
   inherit_encryption: or(flag, true),
-  encryption_options: v.optional(v.strictObject({ generate_key: or(flag, false), algorithm: or(text, "AES-256-GCM") })),
+  encryption_options: v.optional(v.strictObject({ generate_key: or(flag, false), algorithm: v.optional(text) })),
   create_ancestors: or(flag, false),
   share_type: or(v.picklist(["GENERIC", "MULTIPROTOCOL", "NFS", "SMB", "APPS"]), "GENERIC"),
   user_properties: v.optional(v.array(v.strictObject({ key: v.string(), value: v.string() })), []),
@@ -189,7 +189,10 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const native = nativeOf(fields);
   if (fields.share_type === "SMB")
     Object.assign(native, { casesensitivity: "insensitive", acltype: "nfsv4", aclmode: "restricted" });
-  if (fields.encryption) native["encryption"] = (fields.encryption_options?.algorithm ?? "").toLowerCase();
+  const { algorithm } = fields.encryption_options ?? {};
+  if (nas.number >= 2600 && algorithm !== undefined)
+    throw new Invalid([`${prefix}.encryption_options.algorithm`, "Extra inputs are not permitted", 22]);
+  if (fields.encryption) native["encryption"] = (algorithm ?? "AES-256-GCM").toLowerCase();
   if (fields.type === "VOLUME" && !fields.sparse) native["refreservation"] ??= native["volsize"] ?? "0";
   if (fields.comments !== undefined) user["org.freenas:description"] = fields.comments;
   const acl = fields.share_type === "SMB" ? { acl: "inherited" } : {};

@@ -49,6 +49,8 @@ export class Double {
   readonly busy = new Set<string>();
   readonly sessions = new Set<string>();
   readonly requests: Recorded[] = [];
+  /** How many sockets were opened. */
+  sockets = 0;
   /** Addresses of the active node, when this one is on standby. */
   redirect: readonly string[] | undefined;
   /** Clients are not on the list of allowed addresses. */
@@ -161,6 +163,7 @@ export class Double {
       socket.close(1008, "You are not allowed to access this resource");
       return;
     }
+    this.sockets++;
     const secure = this.#options.tls !== undefined || this.#options.trustLoopback !== false;
     const admit = (method: string) => this.#admit(method);
     new Conversation(this.#core, socket, { secure, admit, redirect: this.redirect });

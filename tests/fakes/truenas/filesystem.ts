@@ -77,7 +77,7 @@ export function setacl(nas: Nas, [data]: readonly unknown[]): unknown {
   if (fields.options?.stripacl) delete dataset.acl;
   else dataset.acl = fields.dacl;
   owned(dataset, fields);
-  return null;
+  return getacl(nas, [fields.path]);
 }
 
 const bits = (mode: number) => ({ READ: (mode & 4) > 0, WRITE: (mode & 2) > 0, EXECUTE: (mode & 1) > 0 });

@@ -14,6 +14,7 @@ async function bodyOf(request: IncomingMessage): Promise<unknown> {
 }
 
 function sessionOf({ accounts }: Core, header: string | undefined): Session | undefined {
+  accounts.restLogins++;
   const [scheme, value = ""] = (header ?? "").split(" ", 2);
   const found =
     scheme === "Bearer"

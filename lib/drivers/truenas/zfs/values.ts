@@ -81,7 +81,9 @@ function encryptionFields(value: string): Readonly<Record<string, unknown>> {
   const algorithm = value === "on" ? "AES-256-GCM" : value.toUpperCase();
   if (!/^AES-(?:128|192|256)-[CG]CM$/.test(algorithm))
     throw new ZfsError("invalid", `encryption cannot be "${value.slice(0, 40)}": on, off, aes-256-gcm and the like`);
-  return { encryption: true, inherit_encryption: false, encryption_options: { generate_key: true, algorithm } };
+  // 26 knows no other one, and does not let it be named.
+  const named = algorithm === "AES-256-GCM" ? {} : { algorithm };
+  return { encryption: true, inherit_encryption: false, encryption_options: { generate_key: true, ...named } };
 }
 
 /** Values split into what a request of the API has fields for and user properties. `undefined`: inherited again. */
