@@ -75,6 +75,10 @@ export const reasons = {
   }),
   ...rows("node", "volume", "degraded", {
     ReadOnlyFileSystem: ["the file system has turned itself read-only, mostly after an error", "see the kernel's log"],
+    FileSystemErrors: [
+      "ext4 has found errors since its disk was checked last; it may take no more writes",
+      "see the kernel's log, then e2fsck",
+    ],
     PathsLost: ["some of the ways to the disk are down", "look at the network and the portals"],
   }),
   ...rows("node", "volume", "inaccessible", {

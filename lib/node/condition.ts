@@ -5,6 +5,7 @@ import { isLocalName } from "../core/local-filesystems.ts";
 import type { Mount } from "../core/mountinfo.ts";
 import type { Finding } from "../health/finding.ts";
 import type { Disks } from "./disks.ts";
+import { ext4Findings } from "./ext4-errors.ts";
 import { bounded } from "./files.ts";
 import type { Mounts } from "./mounts.ts";
 import type { StageRecord } from "./records.ts";
@@ -27,7 +28,7 @@ export async function mountFindings(
   const answer = isLocalName(mount.fsType)
     ? await localAnswer(mount, signal)
     : await serverAnswer(mount, mounts, signal);
-  return [...fixed, ...answer];
+  return [...fixed, ...(await ext4Findings(mount)), ...answer];
 }
 
 /** What the mount table alone shows. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { mountCapability } from "../../scripts/client.ts";
-import { mebibytes, type World } from "../serve/world.ts";
+import { mebibytes, untilDone, type World } from "../serve/world.ts";
 import { mounting, show, takeDown } from "./disk-volume.ts";
 import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget, switchTarget } from "./lio.ts";
 import { type Made, startCsimux, unmountVolume } from "./rig.ts";
@@ -157,7 +157,7 @@ test(
     };
     try {
       await makeTarget(["disk0"]);
-      await show(world, made, { capability: mounting("ext4") });
+      await untilDone(() => show(world, made, { capability: mounting("ext4") }));
       await until("two ways", () => onNode(made.volumeId));
       await whileCut(mortal, async () => {
         await until("one way is lost", () => onNode(made.volumeId), "PathsLost");
@@ -185,7 +185,7 @@ test(
 );
 
 test(
-  "a file system that an error of its disk turned read-only is told until it is unstaged",
+  "a file system whose disk has errors is told until it was checked",
   async () => {
     const disk = join(folder, "disk");
     await writeFile(disk, "");
@@ -215,8 +215,8 @@ test(
       ]);
       await until(
         "errors",
-        async () => (await onNode(made.volumeId)).filter(each => each === "ReadOnlyFileSystem"),
-        "ReadOnlyFileSystem",
+        async () => (await onNode(made.volumeId)).filter(each => each === "FileSystemErrors"),
+        "FileSystemErrors",
       );
       await swap(`0 ${sectors} linear ${loop} 0`);
       await unmountVolume(world, made);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { rm } from "node:fs/promises";
+import { mkdir, rm, truncate, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
 import type { Finding } from "../../lib/health/finding.ts";
 import { attachers, shareAttachers } from "../../lib/node/attachers.ts";
 import { Mounts } from "../../lib/node/mounts.ts";
@@ -140,6 +141,54 @@ test.skipIf(!isRoot)("a folder that is removed while it is mounted is a loss, un
   await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
   await care.look(keptLog().log, calm);
   expect(view(care)).toEqual({});
+});
+
+test.skipIf(!isRoot)("errors that ext4 has found are told until the disk was checked", async () => {
+  const node = lab.node();
+  const known = attachers(lab.ports(local));
+  const parts = {
+    mounts: new Mounts(local, local, mountinfo, lab.at("records")),
+    records: new Records(lab.at("records")),
+    attachers: known,
+    disks: noneGone,
+  };
+  const care = new Watching(parts, new Storages(known, async () => true, 0), async () => [], 0);
+  const run = async (...argv: readonly [string, ...string[]]) => {
+    const { exitCode, stdout, stderr } = await local.run({ argv }, calm);
+    if (exitCode !== 0) throw new Error(stderr);
+    return stdout.trim();
+  };
+  const [image, place] = [lab.at("image"), lab.at("base")];
+  await writeFile(image, "");
+  await truncate(image, 32 << 20);
+  await mkdir(place);
+  const loop = await run("losetup", "--find", "--show", image);
+  const look = async () => {
+    await care.look(keptLog().log, calm);
+    return view(care)["a"] ?? [];
+  };
+  try {
+    await run("mkfs.ext4", "-q", loop);
+    await run("mount", "-o", "errors=continue", loop, place);
+    await lab.source("a");
+    await node.stage(lab.stage("a"), callOf());
+    expect(await look()).toEqual([]);
+    await writeFile(`/sys/fs/ext4/${basename(loop)}/trigger_fs_error`, "a test");
+    // The kernel counts them a moment later.
+    const end = Date.now() + 20_000;
+    while ((await look()).length === 0 && Date.now() < end) await Bun.sleep(20);
+    expect(await look()).toEqual(["FileSystemErrors"]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    await run("umount", place);
+    await local.run({ argv: ["e2fsck", "-fy", loop] }, calm);
+    await run("mount", loop, place);
+    await node.stage(lab.stage("a"), callOf());
+    expect(await look()).toEqual([]);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  } finally {
+    await local.run({ argv: ["umount", place] }, calm);
+    await run("losetup", "-d", loop);
+  }
 });
 
 test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
