@@ -88,8 +88,12 @@ async function hanging(some: readonly Kind[]): Promise<void> {
     ended++;
     return code;
   });
-  for (const kind of some)
-    await waitFor(`${kind} that hangs`, async () => (await running(kinds[kind].program)) > 0 || undefined, 60_000);
+  // Fifty programs that start at once take all of a slow processor: what is measured is how they hang. iscsiadm takes turns at first.
+  for (const kind of some) {
+    const least = kind === "iscsi" ? 1 : count / some.length / 2;
+    const hang = async () => (await running(kinds[kind].program)) >= least || ended > count / 4 || undefined;
+    await waitFor(`${kind} that hangs`, hang, 60_000);
+  }
   const hang = await probed(() => ended < count / 2);
   process.stderr.write(
     `${some.join(", ")}: Probe while ${count - ended} calls hang: ${told(hang)}; idle: ${told(idle)}\n`,
