@@ -200,6 +200,24 @@ describe.each(versions)("on TrueNAS %s", version => {
     );
   });
 
+  test("settings of an SMB share arrive where a version has them, and those that it has no more do not break the share", async () => {
+    const smb = { shareHost: "nas", shareAccessBasedEnumeration: true, shareGuestOk: true, shareGuestOnly: true };
+    const more = { smb: { ...smb, shareShowHiddenFiles: true, shareDefaultPermissions: true } };
+    await on(
+      { version },
+      "smb",
+      async (driver, double) => {
+        await driver.create(volumeOf("pvc-1"), call);
+        const [share] = double.state.tables.smb;
+        if (number >= 2510)
+          expect(share).toMatchObject({ access_based_share_enumeration: true, options: { guestok: true } });
+        else expect(share).toMatchObject({ abe: true, guestok: true });
+        expect(share?.["guestonly"]).toBe(number < 2504 ? true : undefined);
+      },
+      { more },
+    );
+  });
+
   test("access control lists are set through the API, beside those that stand, and after the mode", async () => {
     const zfs = {
       datasetPermissionsMode: "0770",
