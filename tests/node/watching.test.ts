@@ -191,6 +191,48 @@ test.skipIf(!isRoot)("errors that ext4 has found are told until the disk was che
   }
 });
 
+test.skipIf(!isRoot)(
+  "a file system that the kernel has shut down answers with errors, until it is mounted anew",
+  async () => {
+    const node = lab.node();
+    const run = async (...argv: readonly [string, ...string[]]) => {
+      const { exitCode, stdout, stderr } = await local.run({ argv }, calm);
+      if (exitCode !== 0) throw new Error(stderr);
+      return stdout.trim();
+    };
+    const [image, place] = [lab.at("image"), lab.at("base")];
+    await writeFile(image, "");
+    await truncate(image, 320 << 20);
+    await mkdir(place);
+    const loop = await run("losetup", "--find", "--show", image);
+    const health = async () => {
+      const found = await node.health({ volumeId: "a", path: "" }, callOf());
+      return found.map(({ reason }) => reason);
+    };
+    const staged = { volumeId: "a", stagingPath: lab.at("staging", "a") };
+    try {
+      await run("mkfs.xfs", "-q", loop);
+      await run("mount", loop, place);
+      await lab.source("a");
+      await node.stage(lab.stage("a"), callOf());
+      expect(await health()).toEqual([]);
+      await run("xfs_io", "-x", "-c", "shutdown", place);
+      expect(await health()).toEqual(["FileSystemFailed"]);
+      await node.unstage(staged, callOf());
+      await run("umount", place);
+      await run("mount", loop, place);
+      // What was not written yet is lost with the shutdown.
+      await lab.source("a");
+      await node.stage(lab.stage("a"), callOf());
+      expect(await health()).toEqual([]);
+      await node.unstage(staged, callOf());
+    } finally {
+      await local.run({ argv: ["umount", place] }, calm);
+      await run("losetup", "-d", loop);
+    }
+  },
+);
+
 test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
   const { runner } = mount;
   const warned = Promise.withResolvers<void>();
