@@ -79,6 +79,10 @@ const figures = (what: string, { own, bare }: { readonly own: number; readonly b
 
 /** Node cycles beside the commands that a person would type for the same: of a folder, and of a disk with ext4. */
 export const besideBare = async (executable: string, scale: Scale, folder: string): Promise<readonly Figure[]> => {
+  if (process.getuid?.() !== 0) {
+    process.stderr.write("beside bare commands: left out, because mounts and loop devices need root\n");
+    return [];
+  }
   const name = `csimux-bench-${process.pid}/disk`;
   const PATH = await fakeZfs(join(folder, "zfs"));
   return await withDisk(folder, name, disk =>
