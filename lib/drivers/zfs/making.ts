@@ -4,6 +4,7 @@ import type { VolumeSpec } from "../driver.ts";
 import { sizeFrom } from "../sizes.ts";
 import { assetLook, assetOf, type ZfsAsset } from "./asset.ts";
 import { switched } from "./parameters.ts";
+import { pause } from "./removal.ts";
 import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
 import {
@@ -16,6 +17,9 @@ import {
   wholeBlocks,
 } from "./values.ts";
 import { type Made, type NewDataset, ZfsError } from "./zfs.ts";
+
+/** When a dataset without a mark is looked at again, in milliseconds. */
+const markPausesMs = [200, 500, 1000];
 
 /** A volume to be made: everything that is decided before the pool is touched. */
 interface Plan {
@@ -129,10 +133,25 @@ async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin
   return standing(space, spec, plan, { made: false, entries }, call);
 }
 
+/**
+ * ZFS makes a dataset first and sets its properties in a moment of its own (zfs_ioc_create): one that another csimux makes right now
+ * bears no mark yet. Undefined when it still bears none a little later.
+ */
+async function marked(space: Space, plan: Plan, call: Call): Promise<ZfsAsset | undefined> {
+  const { settings, names, zfs } = space;
+  for (const ms of markPausesMs) {
+    await pause(ms, call.signal);
+    const entries = await zfs.read(assetLook(settings, names, plan.id), call.signal);
+    const asset = assetOf(plan.id, entries.get(plan.dataset), settings);
+    if (asset) return asset;
+  }
+  return undefined;
+}
+
 /** The volume that stands now under the planned name, completed where an interrupted call has left it. */
 async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, call: Call): Promise<ZfsAsset> {
   const { settings, names, zfs } = space;
-  const asset = assetOf(plan.id, made.entries.get(plan.dataset), settings);
+  const asset = assetOf(plan.id, made.entries.get(plan.dataset), settings) ?? (await marked(space, plan, call));
   if (!asset) throw space.error("already-exists", `the dataset ${plan.dataset} exists and is no volume of csimux`);
   const equal = asset.name === undefined || asset.name === spec.name;
   const sameSource = asset.source?.kind === spec.source?.kind && asset.source?.id === spec.source?.id;

@@ -120,7 +120,8 @@ async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Ca
   }
 }
 
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+/** Waits so many milliseconds; rejects with the reason of the signal when that comes first. */
+export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve, reject) => {
     const stop = (): void => {
       clearTimeout(timer);
