@@ -205,6 +205,7 @@ test(
       await mkdir(place);
       await run(["mount", "-o", "errors=remount-ro", "/dev/mapper/csimux-health", place]);
       await mkdir(`${place}/a`);
+      await run(["sync"]);
       const path = await show(world, made, {});
       await until("a good disk", () => onNode(made.volumeId));
       await swap(`0 ${sectors} error`);
