@@ -81,13 +81,15 @@ describe("csimux topology for programs", () => {
     expect(parse(yaml.stdout)).toEqual(JSON.parse(json.stdout));
   });
 
-  test("says of each connection from which nodes it is reached", async () => {
+  test("says of each connection from which nodes it and its snapshots are reached", async () => {
     const { stdout } = await csimux(...main, ...nodes, "-o", "json");
-    expect(JSON.parse(stdout).connections).toEqual([
+    const within = (...accessibleTopology: object[]) => ({ snapshots: { accessibleTopology } });
+    const zone = (name: string) => ({ "t.example/zone": name });
+    expect(JSON.parse(stdout).connections).toMatchObject([
       { name: "everywhere", nodes: ["rack-1-a", "rack-2-a", "rack-3-a", "rack-4-a"] },
-      { name: "nas-a", nodes: ["rack-1-a", "rack-4-a"] },
-      { name: "nas-b", nodes: ["rack-2-a"] },
-      { name: "nas-gold", nodes: ["rack-4-a"] },
+      { name: "nas-a", nodes: ["rack-1-a", "rack-4-a"], ...within(zone("za")) },
+      { name: "nas-b", nodes: ["rack-2-a"], ...within(zone("zb")) },
+      { name: "nas-gold", nodes: ["rack-4-a"], ...within({ ...zone("za"), "x.example/tier": "gold" }) },
     ]);
   });
 });
