@@ -48,7 +48,8 @@ const inside = `mount -t tmpfs csimux /sys
 mkdir -p /sys/kernel/config
 ln -s "$1/lio" /sys/kernel/config/target
 ln -s "$1/nvmet" /sys/kernel/config/nvmet
-dev=$(mktemp -d)
+dev="$1/devices"
+mkdir -p "$dev"
 mount -t tmpfs csimux "$dev"
 for each in null zero full random urandom; do touch "$dev/$each"; mount --bind "/dev/$each" "$dev/$each"; done
 mkdir "$dev/shm"
