@@ -70,7 +70,10 @@ export class Client {
       this.#drop(transport);
       const unsent = error.failure === "refused" || error.failure === "unreachable";
       if (!unsent && !(error.failure === "lost" && reads.test(method))) throw error;
-      return (await this.#connection(signal)).call(method, params, signal);
+      const again = await this.#connection(signal);
+      // Requests are chosen by the version; another one may understand something else by the same words.
+      if (again.version.text !== transport.version.text) throw error;
+      return again.call(method, params, signal);
     }
   }
 

@@ -16,6 +16,7 @@ const trustedMs = 300_000;
 export class RestTransport implements Transport {
   readonly version: Version;
   readonly #since = performance.now();
+  #upgraded = false;
   readonly #http: Http;
   readonly #headers: Readonly<Record<string, string>>;
 
@@ -30,13 +31,22 @@ export class RestTransport implements Transport {
     const text = body === undefined ? undefined : JSON.stringify(body);
     const headers = text === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
     const request = { ...route, headers, ...(text === undefined ? {} : { body: text }), timeoutMs };
-    const result = resultOf(this.#http.where, method, await this.#http.send(request, signal));
+    const answer = await this.#http.send(request, signal);
+    if (answer.status === 404 && method !== "system.version") await this.#proveSame(signal);
+    const result = resultOf(this.#http.where, method, answer);
     return Array.isArray(result) && method.endsWith(".query") ? filtered(result, params[0]) : result;
   }
 
   /** Nothing tells that a system was upgraded, so what it is gets asked again now and then. */
   get over(): boolean {
-    return performance.now() - this.#since > trustedMs;
+    return this.#upgraded || performance.now() - this.#since > trustedMs;
+  }
+
+  /** Only of the same version a 404 means that an object is not there: another one may not have the route at all. */
+  async #proveSame(signal: AbortSignal): Promise<void> {
+    if ((await this.call("system.version", [], signal)) === this.version.text || this.version.text === "") return;
+    this.#upgraded = true;
+    throw new HttpError(this.#http.where, "lost", "the system is of another version now");
   }
 
   close(): void {

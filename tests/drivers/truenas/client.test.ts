@@ -111,6 +111,22 @@ describe("one client for every version", () => {
   });
 });
 
+test("what an upgrade has made of a request is never taken for the answer to it", async () => {
+  await withApi("24.10", async (api, double) => {
+    await make(api, "tank/a");
+    // The route of old is not there any more, which says nothing of the snapshot.
+    double.version = "25.10";
+    const error = await errorOf(api.call("zfs.snapshot.delete", ["tank/a@s", { defer: true }], never));
+    expect(isMissing(error)).toBe(false);
+    expect(explainApi(error)?.code).toBe("unavailable");
+    expect((await api.version(never)).text).toContain("25.10");
+    double.faults.loseOnce(/pool\.snapshot\.query/, "before");
+    const cut = errorOf(api.call("pool.snapshot.query", [[["id", "=", "tank/a@s"]], {}], never));
+    double.version = "26.0";
+    expect(explainApi(await cut)?.code).toBe("unavailable");
+  });
+});
+
 describe("the standing connection", () => {
   for (const version of socketVersions) {
     test(`${version}: many calls of several connections share one login, and never more than the server takes`, async () => {

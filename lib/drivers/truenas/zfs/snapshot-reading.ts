@@ -1,3 +1,4 @@
+import { HttpError } from "../../../io/dial.ts";
 import type { Api } from "../client.ts";
 import {
   nameOf,
@@ -36,7 +37,7 @@ export class SnapshotReading {
         [{ paths: [name], ...resourceFields(properties) }],
         signal,
       );
-    return rowsOf(this.#api, `${snapshotService(version)}.query`, [[["id", "=", name]], {}], signal);
+    return this.#old(version, [[["id", "=", name]], {}], signal);
   }
 
   /** The snapshots of a dataset; with `depth` 2 those of its children, too. */
@@ -54,7 +55,7 @@ export class SnapshotReading {
     }
     if (depth === 1 && version >= withSelection) return this.#few(parent, properties, version, signal);
     const filters = depth > 1 ? [["pool", "=", poolOf(parent)]] : [["dataset", "=", parent]];
-    return rowsOf(this.#api, `${snapshotService(version)}.query`, [filters, {}], signal);
+    return this.#old(version, [filters, {}], signal);
   }
 
   /** Up to 25.10 any query but those by names and ids alone reads every snapshot of the system: so first who is there, then who they are. */
@@ -64,10 +65,9 @@ export class SnapshotReading {
     version: number,
     signal: AbortSignal,
   ): Promise<readonly Row[]> {
-    const query = `${snapshotService(version)}.query`;
     const filters = [["dataset", "=", dataset]];
-    const names = await rowsOf(this.#api, query, [filters, { select: ["name"] }], signal);
-    if (names.length > manySnapshots) return rowsOf(this.#api, query, [filters, {}], signal);
+    const names = await this.#old(version, [filters, { select: ["name"] }], signal);
+    if (names.length > manySnapshots) return this.#old(version, [filters, {}], signal);
     const each = names.map(row => this.one(nameOf(row), properties, version, signal));
     return (await Promise.all(each)).flat();
   }
@@ -100,10 +100,17 @@ export class SnapshotReading {
         [{ paths: [parent], recursive: true, properties: null }],
         signal,
       );
-    const query = `${snapshotService(version)}.query`;
     // With the pool and names alone nothing but names is read.
     if (version >= withResources)
-      return rowsOf(this.#api, query, [[["pool", "=", poolOf(parent)]], { select: ["name"] }], signal);
-    return rowsOf(this.#api, query, [[["snapshot_name", "=", name]], {}], signal);
+      return this.#old(version, [[["pool", "=", poolOf(parent)]], { select: ["name"] }], signal);
+    return this.#old(version, [[["snapshot_name", "=", name]], {}], signal);
+  }
+
+  /** 26 answers the query of older versions, too, but without user properties: what came then is of no use. */
+  async #old(version: number, params: readonly unknown[], signal: AbortSignal): Promise<readonly Row[]> {
+    const rows = await rowsOf(this.#api, `${snapshotService(version)}.query`, params, signal);
+    const { number } = await this.#api.version(signal);
+    if (number === version) return rows;
+    throw new HttpError(this.#api.where, "lost", "the system is of another version now");
   }
 }
