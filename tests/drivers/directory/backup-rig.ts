@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { KopiaSettings } from "../../../lib/drivers/directory/kopia.ts";
 import type { ResticSettings } from "../../../lib/drivers/directory/restic.ts";
 import type { DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
+import type { Driver } from "../../../lib/drivers/driver.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { root } from "../../../scripts/spawned.ts";
@@ -61,11 +62,24 @@ export async function backupRig(
   options: OpenOptions = {},
 ): Promise<DriverRig> {
   const rig = await directoryRig({ ...options, runner, settings: { ...options.settings, ...settings } });
+  // Also a driver whose process was killed is closed: what kopia keeps for a process would stay otherwise.
+  const opened: Driver[] = [];
   return {
     ...rig,
+    open: () => {
+      const driver = rig.open();
+      opened.push(driver);
+      return driver;
+    },
+    dying: (step, when) => {
+      const dying = rig.dying(step, when);
+      opened.push(dying.driver);
+      return dying;
+    },
     hostileSnapshots: ["k/", "k/..", "k/../../v/pvc-1", "k/0123456789abcdef0123456789abcdef", "k/-rf"],
     remains: async () => [...(await rig.remains()), ...(await readdir(join(folder, "repository")).catch(() => []))],
     close: async () => {
+      for (const driver of opened) await driver.close?.();
       await rig.close();
       await rm(folder, { recursive: true, force: true });
     },

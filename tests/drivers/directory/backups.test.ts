@@ -21,10 +21,12 @@ driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRep
 const call = callWith();
 let base = "";
 const repositories: Repository[] = [];
+const drivers: Driver[] = [];
 beforeEach(async () => {
   base = await temporaryFolder();
 });
 afterEach(async () => {
+  for (const driver of drivers.splice(0)) await driver.close?.();
   for (const folder of [base, ...repositories.splice(0).map(each => each.folder)])
     await rm(folder, { recursive: true, force: true });
 });
@@ -33,12 +35,16 @@ async function opened(made: Promise<Repository>): Promise<Driver & { readonly re
   const repository = await made;
   repositories.push(repository);
   const driver = openOn(base, { runner: repository.runner, settings: repository.settings });
+  drivers.push(driver);
   return Object.assign(driver, { repository });
 }
 
 /** Another driver on the same storage, through `run`. */
-const through = ({ runner, settings }: Repository, run: CommandRunner["run"]): Driver =>
-  openOn(base, { runner: { ...runner, run }, settings });
+function through({ runner, settings }: Repository, run: CommandRunner["run"]): Driver {
+  const driver = openOn(base, { runner: { ...runner, run }, settings });
+  drivers.push(driver);
+  return driver;
+}
 
 const tools: readonly (readonly [string, () => Promise<Repository>])[] = [
   ["kopia", kopiaRepository],
