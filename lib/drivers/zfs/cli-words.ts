@@ -7,7 +7,7 @@ const words: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/no such pool/, "pool-absent"],
   [/has dependent clones|snapshot is cloned|has children/, "dependents"],
   [/it's being held|is held|snapshot is held/, "held"],
-  [/dataset is busy|pool or dataset is busy|target is busy|is busy/, "busy"],
+  [/dataset is busy|pool or dataset is busy|target is busy|is busy|unmount failed/, "busy"],
   [/already exists|destination '[^']*' exists/, "exists"],
   [/does not exist|could not find any snapshots|no longer exists/, "absent"],
   [/out of space|no space left|space quota exceeded|quota exceeded|greater than available space/, "full"],
