@@ -1,12 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { startDouble } from "../tests/fakes/truenas/double.ts";
+import { type Double, startDouble } from "../tests/fakes/truenas/double.ts";
+import { datasetsOf } from "../tests/fakes/truenas/on-zfs.ts";
 import { tableNames } from "../tests/fakes/truenas/state.ts";
 import { numberOf, type Version, versions } from "../tests/fakes/truenas/versions.ts";
+import { fakeZfs } from "../tests/fakes/zfs/pools.ts";
+import { startSshd } from "../tests/io/ssh/sshd.ts";
 import type { Sandbox } from "./sandbox.ts";
 import type { Storage } from "./sanity-storages.ts";
 
-/** The drivers for TrueNAS over its API, on a double of each version that has them. */
+/** The drivers for TrueNAS on a double of each version that has them: those that use its API alone, and those with ZFS over ssh. */
 
 const shares = {
   nfs: { nfs: { shareHost: "127.0.0.1" } },
@@ -17,39 +20,78 @@ const shares = {
 
 type Way = keyof typeof shares;
 
-/** A TrueNAS with the connection "nas". */
-const begin =
+const usual = /^tank(?:\/k(?:\/[vs])?)?$/;
+
+/** The connection file "nas". */
+function writeFileFor(way: Way, nas: Double, { connections }: Sandbox, driver: string, more: object): Promise<void> {
+  const httpConnection = { protocol: "http", host: "127.0.0.1", port: nas.port, apiKey: "1-secret" };
+  const quotas = way === "nfs" || way === "smb" ? { datasetEnableQuotas: true } : {};
+  const zfs = { datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s", ...quotas };
+  const file = { driver, httpConnection, zfs, ...shares[way], ...more };
+  return writeFile(join(connections, "nas.yaml"), JSON.stringify(file));
+}
+
+/** Tells which kinds of objects a double has more or fewer of than now. */
+function changedTables({ state }: Double): () => readonly string[] {
+  const before = tableNames.map(name => state.tables[name].length);
+  return () => tableNames.filter((name, at) => state.tables[name].length !== before[at]);
+}
+
+/** A TrueNAS whose datasets are reached over its API. */
+const beginApi =
   (way: Way, version: Version) =>
-  async ({ connections }: Sandbox): Promise<Storage> => {
+  async (sandbox: Sandbox): Promise<Storage> => {
     const nas = await startDouble({ version });
-    const usual = new Set(["tank", "tank/k8s", "tank/k8s/v", "tank/k8s/s"]);
-    const http = { protocol: "http", host: "127.0.0.1", port: nas.port, apiKey: "1-secret" };
-    const quotas = way === "nfs" || way === "smb" ? { datasetEnableQuotas: true } : {};
-    const zfs = { datasetParentName: "tank/k8s/v", detachedSnapshotsDatasetParentName: "tank/k8s/s", ...quotas };
-    const file = { driver: `truenas-api-${way}`, httpConnection: http, zfs, ...shares[way] };
-    await writeFile(join(connections, "nas.yaml"), JSON.stringify(file));
-    const before = tableNames.map(name => nas.state.tables[name].length);
+    const changed = changedTables(nas);
+    await writeFileFor(way, nas, sandbox, `truenas-api-${way}`, {});
     const left = async () => [
-      ...Object.keys(nas.state.datasets).filter(name => !usual.has(name)),
+      ...Object.keys(nas.state.datasets).filter(name => !usual.test(name)),
       ...Object.keys(nas.state.snapshots),
-      ...tableNames.filter((name, at) => nas.state.tables[name].length !== before[at]),
+      ...changed(),
     ];
     return { left, stop: () => nas.close() };
   };
 
+/** A TrueNAS with a real sshd, whose sessions find a model of zfs on their PATH; the double shares what is made there. */
+const beginSsh =
+  (way: Way, version: Version) =>
+  async (sandbox: Sandbox): Promise<Storage> => {
+    const fake = await fakeZfs();
+    const sshd = await startSshd({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
+    const nas = await startDouble({ version, elsewhere: datasetsOf(fake) });
+    const changed = changedTables(nas);
+    const { port, clientKey: privateKey, hostKey } = sshd;
+    const sshConnection = { host: "127.0.0.1", port, username: "root", privateKey, hostKey };
+    await writeFileFor(way, nas, sandbox, `truenas-${way}`, { sshConnection });
+    const left = async () => {
+      const names = fake.with(pools => pools.all().map(({ name }) => name));
+      return [...names.filter(name => !usual.test(name)), ...changed()];
+    };
+    const stop = async () => {
+      await nas.close();
+      await sshd.stop();
+      await fake.close();
+    };
+    return { left, stop };
+  };
+
 /** Those that stand for all: most protocols, each generation of the API. The others run when they are named. */
-const usualOnes: readonly string[] = ["smb 13.0", "iscsi 25.10", "nfs 26.0"];
+const usualOnes: readonly string[] = ["api-smb 13.0", "api-iscsi 25.10", "api-nfs 26.0", "iscsi 24.10", "nvmeof 26.0"];
+
+const ways = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 
 /** As the variants of sanity.ts. */
-export const truenasVariants = (["nfs", "smb", "iscsi", "nvmeof"] as const).flatMap(way =>
-  versions
-    .filter(version => way !== "nvmeof" || numberOf(version) >= 2510)
-    .map(version => ({
-      name: `TrueNAS ${version} over ${way}, without nodes`,
-      kind: "off" as const,
-      parameters: { connection: "nas" },
-      leave: "Node Service",
-      begin: begin(way, version),
-      named: !usualOnes.includes(`${way} ${version}`),
-    })),
+export const truenasVariants = (["api-", ""] as const).flatMap(reach =>
+  ways.flatMap(way =>
+    versions
+      .filter(version => way !== "nvmeof" || numberOf(version) >= 2510)
+      .map(version => ({
+        name: `truenas-${reach}${way} on TrueNAS ${version}, without nodes`,
+        kind: "off" as const,
+        parameters: { connection: "nas" },
+        leave: "Node Service",
+        begin: (reach === "" ? beginSsh : beginApi)(way, version),
+        named: !usualOnes.includes(`${reach}${way} ${version}`),
+      })),
+  ),
 );

@@ -11,8 +11,8 @@ import { driverContract } from "../../contract/driver.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
+import { datasetsOf } from "../../fakes/truenas/on-zfs.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
-import { set } from "../../fakes/zfs/change.ts";
 import { fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 import { remainsOf, sections, type Way } from "./rig.ts";
 
@@ -51,12 +51,7 @@ const mortal = (host: StorageHost, double: Double, key: string): StorageHost => 
 async function rig(way: Way, version: Version): Promise<DriverRig> {
   const fake = await fakeZfs();
   const host = localHost(inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } })));
-  const elsewhere = {
-    has: (name: string) =>
-      fake.with(pools => pools.all().some(each => each.name === name || fake.place(each.name) === `/${name}`)),
-    grow: (name: string, volsize: number) => fake.with(pools => set(pools, [`volsize=${volsize}`, name])),
-  };
-  const double = await startDouble({ version, elsewhere });
+  const double = await startDouble({ version, elsewhere: datasetsOf(fake) });
   const opened: Driver[] = [];
   const open = (on: StorageHost, key: string): Driver => {
     const driver = openOn(double, on, way, key);
