@@ -28,6 +28,9 @@ const listingBytes = 64 << 20;
 /** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
 const copyMs = 7 * 24 * 3_600_000;
 
+/** How many snapshots one command destroys; a name has up to 255 bytes. */
+const snapshotsAtOnce = 256;
+
 const getColumns = "name,property,value,source";
 
 /** The pools of a host through zfs(8), a script for each verb. What zfs prints is understood here and in the files beside it only. */
@@ -147,7 +150,9 @@ export class ZfsCli implements Zfs {
     return found.has(dataset) ? found : this.read(look, signal);
   }
 
-  async destroy(name: string, { recursive, deferred, exported }: Destruction, signal: AbortSignal): Promise<void> {
+  async destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
+    const { recursive, deferred, exported, snapshots = [] } = how;
+    await this.#destroySnapshots(name, snapshots, signal);
     const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
     const step: Step = { name: "destroy", argv: this.#zfs("destroy", ...flags, name) };
     const output = await (exported ? this.#unexported(name, exported, step, signal) : this.#attempt(step, signal));
@@ -223,6 +228,20 @@ export class ZfsCli implements Zfs {
     if (output.exitCode !== 0 && ["dependents", "held"].includes(refusal(output).failure))
       await this.set(name, { sharenfs }, signal);
     return output;
+  }
+
+  /** Destroys snapshots of a dataset, some at a time: all of them are one word (execve(2): 128 KiB), and none goes when one may not. */
+  async #destroySnapshots(dataset: string, names: readonly string[], signal: AbortSignal): Promise<void> {
+    for (let at = 0; at < names.length; at += snapshotsAtOnce) {
+      const some = names.slice(at, at + snapshotsAtOnce).join(",");
+      const output = await this.#attempt(
+        { name: "snapshots", argv: this.#zfs("destroy", `${dataset}@${some}`) },
+        signal,
+      );
+      if (output.exitCode === 0) continue;
+      const error = refusal(output);
+      if (error.failure !== "absent") throw error;
+    }
   }
 
   /** Runs one step, whatever comes of it. */

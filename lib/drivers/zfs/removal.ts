@@ -19,6 +19,9 @@ const belowProperties = ["type", "guid", "clones", "defer_destroy", property.sna
 
 const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
 
+/** The snapshots that go with a volume: what was looked at, and nothing that somebody takes meanwhile. */
+const snapshotsOf = (below: readonly Entry[]): readonly string[] => below.map(nameOf);
+
 /** What keeps a volume from being removed, in words; undefined when nothing does. */
 function obstacle({ entry, below }: Doomed): { readonly why: string; readonly passing: boolean } | undefined {
   const child = below.find(each => shownValue(each, "type") !== "snapshot");
@@ -65,7 +68,7 @@ async function removeWhole(space: Space, id: string, call: Call): Promise<void> 
   const [doomed, staging] = await Promise.all([look(space, id, call), isBeingMade(space, id, call)]);
   if (doomed) {
     const found = obstacle(doomed);
-    if (!found) await destroyed(space, doomed.entry, { recursive: true }, call);
+    if (!found) await destroyed(space, doomed.entry, { snapshots: snapshotsOf(doomed.below) }, call);
     else if (found.passing && space.settings.dependents === "tombstone") await setAside(space, id, doomed.entry, call);
     else throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
   }
@@ -154,8 +157,9 @@ export async function reap(space: Space, call: Call): Promise<void> {
     const all = await zfs.below(names.parent, [settings.volumes.type], assetProperties(settings), 1, call.signal);
     for (const entry of all.filter(({ name }) => names.isTombstone(name))) {
       const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
-      if (obstacle({ entry, below: belowOf(entry.name, [...all.values()]) })) continue;
-      await destroyed(space, entry, { recursive: true }, call);
+      const below = belowOf(entry.name, [...all.values()]);
+      if (obstacle({ entry, below })) continue;
+      await destroyed(space, entry, { snapshots: snapshotsOf(below) }, call);
       found = true;
     }
   }

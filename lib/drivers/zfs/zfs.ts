@@ -67,8 +67,10 @@ export interface Copy {
 
 /** How something is destroyed. */
 export interface Destruction {
-  /** With its snapshots. */
+  /** With all its snapshots: for what csimux made for itself. */
   readonly recursive?: boolean;
+  /** With exactly these snapshots of its, by their names behind the "@"; it stays when it has another one by then. */
+  readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes later, with the last of them. */
   readonly deferred?: boolean;
   /** A file system that clients may have mounted: where it lies, and how it is shared over NFS of its own. */

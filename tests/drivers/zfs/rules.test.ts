@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { property } from "../../../lib/drivers/zfs/user-properties.ts";
-import type { Script } from "../../../lib/io/script.ts";
+import type { Script, StorageHost } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -327,6 +327,25 @@ describe("a deletion", () => {
     rig.fake.zfs("create", `${dataset("b")}/theirs`);
     expect(await codeOf(driver.delete("b", call))).toBe("failed-precondition");
     expect(rig.fake.find(`${dataset("b")}/theirs`)).toBeDefined();
+  });
+
+  test("leaves it with a snapshot that is taken in the middle", async () => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    rig.fake.zfs("snapshot", `${dataset("a")}@autosnap_2026`);
+    const host: StorageHost = {
+      ...rig.host,
+      async script(whole, signal) {
+        const more = whole.steps.some(
+          ({ argv }) => argv.includes("-r") || argv.some(word => String(word).includes("@autosnap")),
+        );
+        if (more && rig.fake.find(`${dataset("a")}@taken`) === undefined)
+          rig.fake.zfs("snapshot", `${dataset("a")}@taken`);
+        return rig.host.script(whole, signal);
+      },
+    };
+    expect(await codeOf(rig.on(host).delete("a", call))).toBe("failed-precondition");
+    expect(rig.fake.find(`${dataset("a")}@taken`)).toBeDefined();
   });
 
   test("of what is held says so", async () => {

@@ -20,14 +20,17 @@ export class Removal {
   }
 
   /** As Zfs.destroy. */
-  async destroy(name: string, { recursive, deferred }: Destruction, signal: AbortSignal): Promise<void> {
+  async destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
+    const { recursive, deferred, snapshots = [] } = how;
     if (name.includes("@")) return this.#snapshot(name, deferred === true, signal);
     try {
       await this.#dataset(name, signal);
     } catch (error) {
       // Most have no snapshots; of the others each is looked at.
-      if (!recursive || !(error instanceof ZfsError) || error.failure === "busy") throw error;
-      await this.#snapshots(name, signal);
+      const refused = error instanceof ZfsError && error.failure !== "busy";
+      if (!refused || !(recursive || snapshots.length > 0)) throw error;
+      if (recursive) await this.#snapshots(name, signal);
+      for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);
       await this.#dataset(name, signal);
     }
   }
