@@ -66,6 +66,10 @@ export function openNode(
         await main.refresh();
         return main.config.node.hostFolders;
       },
+      hostDatasets: async () => {
+        await main.refresh();
+        return main.config.node.hostDatasets;
+      },
       hostMounts: host.env["USE_HOST_MOUNT_TOOLS"] === "1",
       devices: "/dev",
       sys: "/sys",

@@ -49,6 +49,19 @@ export const nodeSchema = record(
         { description: "volumes that are folders of a node" },
       ),
     ),
+    "zfs-local": optional(
+      record(
+        {
+          datasets: optional(
+            list(filled({ description: "a dataset of a pool" }), {
+              description: "datasets and zvols of a node's own pools are used only from below these; absent: any",
+              example: ["tank/k8s"],
+            }),
+          ),
+        },
+        { description: "volumes on pools of a node" },
+      ),
+    ),
     csiProxy: optional(anything({ description: "endpoints on Windows; not used" })),
   },
   {
@@ -62,6 +75,8 @@ export interface NodeSettings {
   readonly mountFlags: readonly string[];
   /** Folders below which volumes that are folders of a node may lie; undefined: anywhere. */
   readonly hostFolders?: readonly string[] | undefined;
+  /** Datasets below which volumes on pools of a node may lie; undefined: any. */
+  readonly hostDatasets?: readonly string[] | undefined;
   /** By file system. */
   readonly check: Readonly<Record<string, { readonly enabled: boolean; readonly options: readonly string[] }>>;
   /** By file system: more arguments of mkfs. */
@@ -75,6 +90,7 @@ export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): 
   const formats = Object.entries(node?.format ?? {});
   return {
     hostFolders: node?.hostpath?.folders,
+    hostDatasets: node?.["zfs-local"]?.datasets,
     mountFlags: flags.map(flag => flag.trim()).filter(flag => flag !== ""),
     check: Object.fromEntries(
       checks.map(([type, { enabled, customOptions, customFilesystemOptions }]) => [

@@ -146,6 +146,8 @@ export interface AttacherPorts {
   readonly host: CommandRunner;
   /** Folders below which volumes that are folders of this node may lie; undefined: anywhere. */
   readonly hostFolders: () => Promise<readonly string[] | undefined>;
+  /** Datasets below which volumes on pools of this node may lie; undefined: any. */
+  readonly hostDatasets: () => Promise<readonly string[] | undefined>;
   /** Shares are mounted by the host's mount(8), whose helpers live on with the host, such as rpc.statd(8) of NFS 3. */
   readonly hostMounts: boolean;
   /** The folder of device files, `/dev` outside tests. */

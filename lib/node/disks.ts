@@ -45,7 +45,10 @@ export interface Disks {
    * writing to the device. Throws "unavailable".
    */
   protect(path: string, isProtected: boolean, call: Call): Promise<void>;
-  /** Whether the kernel has no disk of this number ("major:minor") any more: what is still mounted of it is dead for good. */
+  /**
+   * Whether the kernel has no disk of this number ("major:minor") any more: what is still mounted of it is dead for good. Throws
+   * "unavailable" where the kernel does not tell.
+   */
   isGone(number: string): Promise<boolean>;
   /** The size of the disk behind a device file. Throws "unavailable" when it is gone. */
   bytes(path: string): Promise<bigint>;

@@ -104,7 +104,15 @@ export class Lab {
       opened: this.at("opened"),
       answers: async () => true,
     };
-    return { runner, host: runner, hostMounts: false, hostFolders: async () => undefined, ...places, ...more };
+    return {
+      runner,
+      host: runner,
+      hostMounts: false,
+      hostFolders: async () => undefined,
+      hostDatasets: async () => undefined,
+      ...places,
+      ...more,
+    };
   }
 
   node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {

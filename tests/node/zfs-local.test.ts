@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { chmod, mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, symlink, writeFile } from "node:fs/promises";
 import type { Capability } from "../../lib/core/access.ts";
 import { zfsLocal } from "../../lib/node/attach/zfs-local.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -9,8 +9,12 @@ import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
 let lab: Lab;
 let mount: MountProgram;
 let node: NodeVolumes;
+/** What the main file allows. */
+let parents: readonly string[] | undefined;
+const hostDatasets = async () => parents;
 beforeEach(async () => {
   lab = await Lab.open();
+  parents = undefined;
   mount = await MountProgram.at(lab.at("bin"));
   const zfs = `#!/bin/sh
 echo "$*" >> ${lab.at("zfs-calls")}
@@ -26,7 +30,7 @@ esac
   await chmod(lab.at("bin", "zfs"), 0o755);
   await mkdir(lab.at("dev", "zvol", "tank", "k8s"), { recursive: true });
   const { runner } = mount;
-  const attacher = zfsLocal({ host: runner, devices: lab.at("dev") });
+  const attacher = zfsLocal({ host: runner, devices: lab.at("dev"), hostDatasets });
   node = lab.node(runner, mountinfo, { host: runner, attachers: new Map([["zfs-local", attacher]]) });
 });
 afterEach(() => lab.close());
@@ -52,7 +56,7 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
   test("is no block device, and a volume is the device behind its link", async () => {
     expect(await codeOf(stage("tank/k8s/plain", { kind: "block" }))).toBe("failed-precondition");
     await symlink("/dev/null", lab.at("dev", "zvol", "tank", "k8s", "disk"));
-    const attacher = zfsLocal({ host: mount.runner, devices: lab.at("dev") });
+    const attacher = zfsLocal({ host: mount.runner, devices: lab.at("dev"), hostDatasets });
     const wanted = {
       volumeId: "a",
       context: { zfs_asset_name: "tank/k8s/disk" },
@@ -75,6 +79,20 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
     expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
     expect(await codeOf(stage("tank/k8s/broken"))).toBe("unavailable");
     expect(await codeOf(stage("tank/k8s/disk"))).toBe("unavailable");
+  });
+
+  test("is used only from below the parents that the node was told, which no program needs to be asked for", async () => {
+    parents = ["tank/other", "tank/k8s"];
+    await stage("tank/k8s/plain");
+    expect(await mount.calls()).toHaveLength(1);
+    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    for (const others of [["tank/other"], ["tank/k8"], ["tank/k8s/plain"], []]) {
+      parents = others;
+      expect(await codeOf(stage("tank/k8s/plain"))).toBe("permission-denied");
+    }
+    expect((await readFile(lab.at("zfs-calls"), "utf8")).trim().split("\n")).toHaveLength(1);
+    expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
+    expect(await lab.mounted()).toEqual([]);
   });
 
   test.each(["tank", "tank/a;reboot", "tank/../x", "-tank/a", "tank/a@b", "tank/a#b", "tank/$(x)", ""])(

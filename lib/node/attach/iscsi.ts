@@ -23,7 +23,7 @@ import { wayFindings } from "../ways-down.ts";
 const goneMs = 10_000;
 const grownMs = 60_000;
 
-type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders">;
+type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "hostDatasets">;
 
 /** Disks that a target shows over iSCSI, through the host's open-iscsi and, where its daemon runs, dm-multipath. */
 class Iscsi implements Attacher {

@@ -25,7 +25,7 @@ const diskMs = 20_000;
 const rescanMs = 2_000;
 const grownMs = 60_000;
 
-type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders">;
+type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "hostDatasets">;
 
 /** Namespaces of subsystems over NVMe over fabrics, through the kernel alone. */
 class Nvmeof implements Attacher {

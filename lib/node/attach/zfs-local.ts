@@ -24,15 +24,25 @@ interface Properties {
 
 /**
  * A dataset or volume of a pool on this node, `zfs_asset_name` of the context. Its properties stay as they are: a dataset with
- * a mount point of its own is mounted as zfs-mount(8) would, elsewhere.
+ * a mount point of its own is mounted as zfs-mount(8) would, elsewhere. Anybody who may make PersistentVolumes can name any
+ * dataset, so where this node was told the parents of its volumes, it must lie below one of them.
  */
-export const zfsLocal = ({ host, devices }: Pick<AttacherPorts, "host" | "devices">): Attacher => ({
+export const zfsLocal = ({
+  host,
+  devices,
+  hostDatasets,
+}: Pick<AttacherPorts, "host" | "devices" | "hostDatasets">): Attacher => ({
   access: protocols["zfs-local"],
   async attach(wanted, _, call) {
     const name = wanted.context["zfs_asset_name"] ?? "";
     if (!dataset.test(name)) {
       const given = JSON.stringify(name.slice(0, 200));
       throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": zfs_asset_name ${given} names no dataset`);
+    }
+    const parents = await hostDatasets();
+    if (parents && !parents.some(parent => name.startsWith(`${parent}/`))) {
+      const what = `volume "${wanted.volumeId}": ${name} lies in none of node.zfs-local.datasets`;
+      throw new CsiError("permission-denied", what);
     }
     const { type, guid, mountpoint } = await properties(name, wanted, host, call);
     return type === "volume" ? await volume(name, guid, devices, call) : fileSystem(name, mountpoint, wanted);

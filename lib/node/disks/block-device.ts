@@ -18,6 +18,9 @@ export interface BlockDevice {
 
 const sectorBytes = 512n;
 
+/** How sysfs answers about a device that is gone, or is going at this moment. */
+const removed: ReadonlySet<string> = new Set(["ENOENT", "ENODEV", "ENXIO"]);
+
 /** The block devices of this node as sysfs shows them; asks no program, and needs no udev. Nothing here reads from a device. */
 export class BlockDevices {
   readonly #sys: string;
@@ -37,12 +40,20 @@ export class BlockDevices {
     throw new CsiError("unavailable", `the disk ${real} has no size at present; it will be tried again`);
   }
 
-  /** Whether the kernel knows a device of this number. */
+  /** Whether the kernel knows a device of this number. Throws "unavailable" where sysfs does not tell. */
   async has(number: string): Promise<boolean> {
-    return await access(join(this.#sys, "dev/block", number)).then(
-      () => true,
-      () => false,
-    );
+    const devices = join(this.#sys, "dev/block");
+    try {
+      await access(join(devices, number));
+      return true;
+    } catch (error) {
+      if (!removed.has(errnoOf(error) ?? "")) throw untold(devices, error);
+    }
+    // Where the folder itself is missing, so is every device in it.
+    await access(devices).catch((error: unknown) => {
+      throw untold(devices, error);
+    });
+    return false;
   }
 
   /** The partitions that the kernel found on a disk, in the order of their numbers, as paths beside the disk's own. */
@@ -96,5 +107,10 @@ const gone =
       cause,
     });
   };
+
+const untold = (folder: string, cause: unknown): CsiError =>
+  new CsiError("unavailable", `${folder} does not tell which disks there are (${errnoOf(cause) ?? "unknown reason"})`, {
+    cause,
+  });
 
 const text = async (file: string): Promise<string> => (await readFile(file, "utf8").catch(() => "")).trim();

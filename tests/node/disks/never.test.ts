@@ -143,7 +143,7 @@ test.skipIf(!hasLoops)(
   async () => {
     using disk = new Disk(64, "-P");
     sh('printf "size=16M\\nsize=32M\\n" | sfdisk -q --label gpt "$1" 2>&1; partx -u "$1" || partx -a "$1"', disk.path);
-    using _ = nodesOf(disk.path);
+    using _ = nodesOf(disk.path, 2);
     const before = disk.hash();
     const empty = disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
     await expect(empty).rejects.toThrow(`the partition ${disk.path}p2 holds no file system`);
@@ -154,11 +154,23 @@ test.skipIf(!hasLoops)(
   },
 );
 
-/** The device files of two partitions, where nobody made them. */
-function nodesOf(path: string): Disposable {
+test.skipIf(!hasLoops)("the last of eleven partitions is the eleventh, not the ninth", async () => {
+  using disk = new Disk(64, "-P");
+  const script = 'yes size=4M | head -11 | sfdisk -q --label gpt "$1" 2>&1; partx -u "$1" || partx -a "$1"';
+  sh(script, disk.path);
+  using _ = nodesOf(disk.path, 11);
+  for (const part of ["9", "11"]) sh('mkfs.ext4 -q -L "part$2" "$1p$2"', disk.path, part);
+  const found = await disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
+  expect(found).toMatchObject({ source: `${disk.path}p11`, fsType: "ext4" });
+  expect(found.number).not.toBe(disk.device.number);
+});
+
+/** The device files of so many partitions, where nobody made them. */
+function nodesOf(path: string, count: number): Disposable {
   const made = sh(
-    'for p in "$1"p{1,2}; do [ -e "$p" ] || { mknod "$p" b $(tr : " " <"/sys/class/block/${p##*/}/dev"); echo "$p"; }; done',
+    'for p in $(seq -f "$1p%.0f" "$2"); do [ -e "$p" ] || { mknod "$p" b $(tr : " " <"/sys/class/block/${p##*/}/dev"); echo "$p"; }; done',
     path,
+    `${count}`,
   );
   return { [Symbol.dispose]: () => sh("rm -f -- $1", made) };
 }
