@@ -49,7 +49,7 @@ export interface ProxyConfig {
   readonly node: NodeSettings;
 }
 
-/** Top-level keys of the main file that connections do not inherit (D24). */
+/** Top-level keys of the main file that connections do not inherit. */
 export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
 
 /** What reading the main file gave. */
@@ -141,7 +141,7 @@ function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyCo
   };
 }
 
-/** What `proxy.cacheTimeoutMinutes` says (D13): minutes of idleness, 0 none, -1 for ever. */
+/** What `proxy.cacheTimeoutMinutes` says: minutes of idleness, 0 none, -1 for ever. */
 function cacheTimeout(value: number): CacheTimeout {
   if (value === 0) return { kind: "none" };
   return value < 0 ? { kind: "forever" } : { kind: "idle", ms: value * 60_000 };

@@ -11,7 +11,7 @@ export const flagWords = (flags: readonly string[]): readonly string[] =>
 
 /**
  * The flags of a list that a bind mount can carry, sorted, each once. File-system options (`nfsvers=3`, `context=…`) and
- * whatever would loosen the source's own protection (`suid`, `exec`, `dev`, `rw`) are left out (N-42).
+ * whatever would loosen the source's own protection (`suid`, `exec`, `dev`, `rw`) are left out.
  */
 export const bindFlags = (flags: readonly string[]): readonly string[] =>
   [

@@ -8,7 +8,7 @@ import type { CommandRunner } from "../io/runner.ts";
 import { boundedOn } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
-/** Whether a question about this path can be asked from within this process without the risk of hanging it (N-17). */
+/** Whether a question about this path can be asked from within this process without the risk of hanging it. */
 export const isLocal = (path: string, table: MountTable): boolean => isLocalName(table.covering(path)?.fsType ?? "");
 
 /** How long a program may ask about a path, in milliseconds. */

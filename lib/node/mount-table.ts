@@ -3,7 +3,7 @@ import { posix } from "node:path";
 import { CsiError } from "../core/errors.ts";
 import { type Mount, parseMountinfo } from "../core/mountinfo.ts";
 
-/** Which folder of which file system: two folders of one file system differ in `root` (N-10). */
+/** Which folder of which file system: two folders of one file system differ in `root`. */
 export interface Identity {
   readonly device: string;
   readonly root: string;

@@ -220,7 +220,7 @@ function wantedOf(request: PublishRequest, staged: StageRecord, target: string):
   };
 }
 
-/** CSI NodePublishVolume, the table of second calls: a single writer has a single target (N-40). */
+/** CSI NodePublishVolume, the table of second calls: a single writer has a single target. */
 function refuseSecond({ entry }: Wanted, staged: StageRecord, table: MountTable): void {
   const others = staged.published.filter(({ target }) => target !== entry.target && table.layers(target) > 0);
   const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];

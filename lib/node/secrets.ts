@@ -5,7 +5,7 @@ const prefix = "democratic-csi.org/";
 
 /**
  * The secrets of a volume under their bare keys. democratic-csi lets a key be meant for one instance, one driver or all:
- * `democratic-csi.org/<instance or driver>/<key>`, `democratic-csi.org/<key>`. The narrower one wins, whatever the order (N-34).
+ * `democratic-csi.org/<instance or driver>/<key>`, `democratic-csi.org/<key>`. The narrower one wins, whatever the order.
  */
 export function ownSecrets(secrets: Secrets, context: Context): Secrets {
   const names = [context["provisioner_driver_instance_id"], context["provisioner_driver"]];

@@ -22,7 +22,7 @@ const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reade
 /** Whether a mode only reads (CSI VolumeCapability.AccessMode). */
 export const isReadOnly = (mode: AccessMode): boolean => readers.has(mode);
 
-/** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode, N-04). */
+/** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode). */
 export const flagsOf = (capability: Capability): readonly string[] => {
   // A device file is no file system: no flag of its mount says anything about the device.
   if (capability.kind === "block") return [];

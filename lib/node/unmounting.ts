@@ -26,7 +26,7 @@ export class Unmounting {
 
   /**
    * Removes every mount of a mount point. The table says whether it worked: umount(8) answers "busy" and "not mounted" with
-   * one exit code (N-07). Throws "unavailable" while something holds the mount.
+   * one exit code. Throws "unavailable" while something holds the mount.
    *
    * What a server holds that does not answer any more is taken out of the way of the pods that wait to go (umount2(2),
    * MNT_DETACH): the kernel goes on writing back what is left, and no disk is cut from under it. A disk's is never.

@@ -54,7 +54,7 @@ export const sizeOnly = (bytes: bigint): readonly Usage[] => [{ unit: "bytes", t
 
 const again = /Resource temporarily unavailable/;
 
-/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer (N-17). */
+/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer. */
 export class Usages {
   readonly #runner: CommandRunner;
   readonly #running = new Map<string, Promise<readonly Usage[]>>();

@@ -202,7 +202,7 @@ export class NodeVolumes {
   }
 
   /**
-   * Makes the node use the whole of a grown volume, by what was recorded at staging, never by what is found mounted (N-02).
+   * Makes the node use the whole of a grown volume, by what was recorded at staging, never by what is found mounted.
    * Returns the bytes that it has now, undefined where the node need not do anything. Throws "not-found" when the volume is
    * not mounted at the path, and "failed-precondition" when it was staged by somebody else.
    */

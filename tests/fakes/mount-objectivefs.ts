@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
-import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { FakeProgram } from "./program.ts";
 
 /** The licence and passphrase that the program knows; behind the licence stands the admin key. */
 export const licence = "L123456789012345678901234".slice(0, 24);
@@ -84,21 +85,19 @@ export class FakeObjectiveFs {
   readonly folder: string;
   /** To be put in front of PATH. */
   readonly bin: string;
+  readonly #program: FakeProgram;
 
-  private constructor(folder: string) {
-    this.folder = folder;
-    this.bin = join(folder, "bin");
+  private constructor(program: FakeProgram) {
+    this.folder = program.folder;
+    this.bin = program.bin;
+    this.#program = program;
   }
 
   /** `folder` must not exist yet. */
   static async at(folder: string): Promise<FakeObjectiveFs> {
-    const fake = new FakeObjectiveFs(folder);
-    await mkdir(fake.bin, { recursive: true });
+    const program = await FakeProgram.at(folder, "mount.objectivefs", script(folder));
     await mkdir(join(folder, "buckets"));
-    const program = join(fake.bin, "mount.objectivefs");
-    await writeFile(program, script(folder));
-    await chmod(program, 0o755);
-    return fake;
+    return new FakeObjectiveFs(program);
   }
 
   /** The environment that kills the program at its n-th command, and whether that has happened. */
@@ -137,16 +136,12 @@ export class FakeObjectiveFs {
   }
 
   /** The arguments of every command so far. */
-  async calls(): Promise<readonly string[]> {
-    return (await this.#kept("calls")).split("\n").filter(line => line !== "");
+  calls(): Promise<readonly string[]> {
+    return this.#program.calls();
   }
 
   /** The lines of the environments that it was started with. */
   environment(): Promise<string> {
-    return this.#kept("environment");
-  }
-
-  #kept(file: string): Promise<string> {
-    return readFile(join(this.folder, file), "utf8").catch(() => "");
+    return this.#program.environment();
   }
 }

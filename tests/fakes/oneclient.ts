@@ -1,5 +1,6 @@
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { FakeProgram } from "./program.ts";
 
 /** The access token that the program takes. */
 export const token = "MDAzM2xvY2F0aW9uIG9uZXpvbmU";
@@ -21,39 +22,9 @@ fi
 exec mount -n --bind ${folder}/spaces "$1"
 `;
 
-/** The program in a folder of its own. */
-export class FakeOneclient {
-  readonly folder: string;
-  /** To be put in front of PATH. */
-  readonly bin: string;
-
-  private constructor(folder: string) {
-    this.folder = folder;
-    this.bin = join(folder, "bin");
-  }
-
-  /** `folder` must not exist yet. */
-  static async at(folder: string): Promise<FakeOneclient> {
-    const fake = new FakeOneclient(folder);
-    await mkdir(fake.bin, { recursive: true });
-    await mkdir(join(folder, "spaces"));
-    const program = join(fake.bin, "oneclient");
-    await writeFile(program, script(folder));
-    await chmod(program, 0o755);
-    return fake;
-  }
-
-  /** The arguments of every mount so far. */
-  async calls(): Promise<readonly string[]> {
-    return (await this.#kept("calls")).split("\n").filter(line => line !== "");
-  }
-
-  /** The lines of the environments that it was started with. */
-  environment(): Promise<string> {
-    return this.#kept("environment");
-  }
-
-  #kept(file: string): Promise<string> {
-    return readFile(join(this.folder, file), "utf8").catch(() => "");
-  }
+/** The program in a folder of its own, which must not exist yet. */
+export async function fakeOneclient(folder: string): Promise<FakeProgram> {
+  const program = await FakeProgram.at(folder, "oneclient", script(folder));
+  await mkdir(join(folder, "spaces"));
+  return program;
 }

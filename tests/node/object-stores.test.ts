@@ -19,20 +19,21 @@ import {
   passphrase,
   secretKey,
 } from "../fakes/mount-objectivefs.ts";
-import { FakeOneclient, token } from "../fakes/oneclient.ts";
+import { fakeOneclient, token } from "../fakes/oneclient.ts";
+import type { FakeProgram } from "../fakes/program.ts";
 import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
 
 const hasFuse = existsSync("/dev/fuse") && existsSync("/usr/bin/bindfs");
 
 let lab: Lab;
 let store: FakeObjectiveFs;
-let onedata: FakeOneclient;
+let onedata: FakeProgram;
 let node: NodeVolumes;
 let path: string;
 beforeEach(async () => {
   lab = await Lab.open();
   store = await FakeObjectiveFs.at(lab.at("ofs"));
-  onedata = await FakeOneclient.at(lab.at("onedata"));
+  onedata = await fakeOneclient(lab.at("onedata"));
   path = `${store.bin}:${onedata.bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
   node = nodeWith(path);
   await store.foreign("csi", "a");
