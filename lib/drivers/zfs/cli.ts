@@ -5,6 +5,7 @@ import { byName } from "./cli-rows.ts";
 import { type CliWords, namedArgv, options, permissionSteps, piped, placeProperties, poolStep } from "./cli-steps.ts";
 import { refusal } from "./cli-words.ts";
 import { ExportCache, notCached } from "./exports.ts";
+import { datasetLock, locked } from "./host-lock.ts";
 import type {
   Copy,
   Destruction,
@@ -150,11 +151,16 @@ export class ZfsCli implements Zfs {
     return found.has(dataset) ? found : this.read(look, signal);
   }
 
+  /**
+   * What cannot unmount a file system shares it again (libzfs, zfs_unmount): of two that destroy it at once the later one would leave
+   * an export of something that is gone. So they take turns, also with those of another csimux and of a login that was lost.
+   */
   async destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
-    const { recursive, deferred, exported, snapshots = [] } = how;
+    const { recursive, deferred, exported, shared, snapshots = [] } = how;
     await this.#destroySnapshots(name, snapshots, signal);
     const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
-    const step: Step = { name: "destroy", argv: this.#zfs("destroy", ...flags, name) };
+    const argv = this.#zfs("destroy", ...flags, name);
+    const step: Step = { name: "destroy", argv: shared ? locked(datasetLock(name), argv) : argv };
     const output = await (exported ? this.#unexported(name, exported, step, signal) : this.#attempt(step, signal));
     if (output.exitCode === 0) return;
     const error = refusal(output);

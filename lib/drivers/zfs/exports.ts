@@ -13,9 +13,8 @@ const tries = 3;
 
 /** Whether the NFS server holds on to a folder: exit code 1 when it does. A system without the table has no such cache. */
 export function notCached(mountpoint: string, privileged: readonly string[]): Argv {
-  const text =
-    '[ -e "$1" ] || exit 0; place=$2; table=$1; shift 2; "$@" cat "$table" | grep -qF -e "$place	" && exit 1; exit 0';
-  return ["sh", "-c", text, "sh", table, mountpoint, ...privileged];
+  const text = 'if "$@"; then exit 1; fi';
+  return ["sh", "-c", text, "sh", ...privileged, "grep", "-qsF", "-e", `${mountpoint}\t`, table];
 }
 
 /**

@@ -105,9 +105,11 @@ const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
 async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Call): Promise<void> {
   const { zfs, settings } = space;
   const mountpoint = shownValue(entry, "mountpoint");
-  const exports = settings.protocol === "nfs" && shownValue(entry, "mounted") === "yes" && mountpoint;
+  const mounted = shownValue(entry, "mounted") === "yes";
+  const exports = settings.protocol === "nfs" && mounted && mountpoint;
   const how: Destruction = {
     ...kind,
+    shared: mounted && settings.protocol !== "zfs-local",
     ...(exports && { exported: { mountpoint: exports, sharenfs: ownValue(entry, "sharenfs") } }),
   };
   const origin = shownValue(entry, "origin");

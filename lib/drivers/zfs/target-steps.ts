@@ -1,6 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../../io/runner.ts";
 import type { Outputs, Step } from "../../io/script.ts";
+import { locked } from "./host-lock.ts";
 import type { Target } from "./target-share.ts";
 
 /** A step of these words, at least one of which is known. */
@@ -22,11 +23,6 @@ export function refuseAbsent(outputs: Outputs, { device }: Target): void {
   throw new CsiError("unavailable", `the device ${device} does not appear; repeat the call`);
 }
 
-/** Runs a program alone on its host, other programs than csimux included, where flock(1) is there to see to it. */
-const aloneText = `lock=$1; shift
-export TARGETCLI_HOME=\${TARGETCLI_HOME:-/root/.targetcli}
-if command -v flock >/dev/null; then exec flock -w 60 "$lock" "$@"; else exec "$@"; fi`;
-
-/** A run of a tool of the host; over its standard input, where secrets do not show. `tool` names the lock. */
+/** A run of a tool of the host, alone; over its standard input, where secrets do not show. `tool` names the lock. */
 export const aloneStep = (name: string, tool: string, argv: Argv, more: Partial<Step>): Step =>
-  step(name, ["sh", "-c", aloneText, "sh", `/run/lock/csimux-${tool}`, ...argv], { ...more, onFailure: "go-on" });
+  step(name, locked(tool, argv), { ...more, onFailure: "go-on" });

@@ -73,6 +73,8 @@ export interface Destruction {
   readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes later, with the last of them. */
   readonly deferred?: boolean;
+  /** A mounted file system that ZFS shares, over whatever protocol. */
+  readonly shared?: boolean;
   /** A file system that clients may have mounted: where it lies, and how it is shared over NFS of its own. */
   readonly exported?: { readonly mountpoint: string; readonly sharenfs: string | undefined };
 }

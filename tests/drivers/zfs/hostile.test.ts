@@ -3,12 +3,19 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { namedArgv, options, permissionSteps, piped } from "../../../lib/drivers/zfs/cli-steps.ts";
+import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli-steps.ts";
 import { notCached } from "../../../lib/drivers/zfs/exports.ts";
-import { inspectStep as inspectNvmet, markerStep, nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/nvmetcli.ts";
+import { locked } from "../../../lib/drivers/zfs/host-lock.ts";
+import {
+  inspectStep as inspectNvmet,
+  markerStep,
+  nvmetcliStep,
+  saveStep,
+  subsystemsStep,
+} from "../../../lib/drivers/zfs/nvmetcli.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
 import { deviceStep } from "../../../lib/drivers/zfs/target-steps.ts";
-import { inspectStep as inspectLio, targetcliStep } from "../../../lib/drivers/zfs/targetcli.ts";
+import { inspectStep as inspectLio, targetcliStep, targetsStep } from "../../../lib/drivers/zfs/targetcli.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { scriptText } from "../../../lib/io/ssh/frame.ts";
 
@@ -17,7 +24,7 @@ import { scriptText } from "../../../lib/io/ssh/frame.ts";
 
 let folder = "";
 let bin = "";
-const tools = ["zfs", "sudo", "chown", "chmod", "setfacl", "targetcli", "nvmetcli", "python3", "canary"];
+const tools = ["zfs", "zpool", "sudo", "chown", "chmod", "setfacl", "targetcli", "nvmetcli", "python3", "canary"];
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "csimux-hostile-"));
@@ -97,6 +104,26 @@ describe.each(words)("the word %j", word => {
   test("is one word where snapshots of a name are looked for", () => {
     const words = { zfs: ["sudo", "-n", "zfs"], zpool: "zpool", privileged: [] } as const;
     harmless(called({ name: "named", argv: namedArgv(words, word, word, word) }), "sudo", word);
+  });
+
+  test("is one word where pools and targets are looked at, and where something is destroyed alone", () => {
+    const words = { zfs: ["zfs"], zpool: "zpool", privileged: [] } as const;
+    const look = (step: Step): Step => ({ ...step, onFailure: "go-on" });
+    const calls = called(
+      poolStep(words, [word]),
+      poolStep({ ...words, zpool: word }, [word]),
+      look(targetsStep(word, [])),
+      look(targetsStep(folder, ["sudo", "-n", word])),
+      look(subsystemsStep(word)),
+      { name: "destroy", argv: ["zfs", "destroy", word] },
+      look({ name: "alone", argv: ["env", ...locked(`/no/${word}`, ["zfs", "destroy", word])] }),
+    );
+    harmless(calls, "zpool", word);
+    harmless(calls, "sudo", word);
+    expect(calls.filter(([name]) => name === "zfs")).toEqual([
+      ["zfs", "destroy", word],
+      ["zfs", "destroy", word],
+    ]);
   });
 
   test("is one word as owner, mode, list and mount point", () => {

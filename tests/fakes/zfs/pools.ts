@@ -96,18 +96,20 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
 export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner => ({
   where: "fake",
   async run(command, signal) {
-    const [program, ...argv] = command.argv;
+    const [, , text = ""] = command.argv;
+    const words = text.startsWith("lock=") ? command.argv.slice(5) : command.argv;
+    const [program, ...argv] = words;
     if (program === "zfs" || program === "zpool") return outputOf(run(fake.folder, program, argv, ""));
-    const at = command.argv.findIndex(word => word === "targetcli" || word === "nvmetcli");
+    const at = words.findIndex(word => word === "targetcli" || word === "nvmetcli");
     if (at < 0) return others.run(command, signal);
     const { folder } = fake;
     const { stdin = "" } = command;
-    if (command.argv[at] === "targetcli") {
+    if (words[at] === "targetcli") {
       const out = targetcli(join(folder, "lio"), faultIn(folder, "lio"), stdin);
       return outputOf({ out, err: "", code: 0 });
     }
     const host = { root: join(folder, "nvmet"), saved: join(folder, "saved.json"), fault: faultIn(folder, "nvmet") };
-    return outputOf(nvmetcli(host, command.argv.slice(at + 1), stdin));
+    return outputOf(nvmetcli(host, words.slice(at + 1), stdin));
   },
 });
 

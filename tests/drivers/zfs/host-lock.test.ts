@@ -1,0 +1,98 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { datasetLock, locked } from "../../../lib/drivers/zfs/host-lock.ts";
+import type { Argv } from "../../../lib/io/runner.ts";
+
+let folder = "";
+/** A lock that nobody else uses. */
+let lock = "";
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "csimux-lock-"));
+  lock = basename(folder);
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+  rmSync(`/run/lock/csimux-${lock}`, { force: true });
+});
+
+/**
+ * zfs destroy of a shared file system as OpenZFS has it (lib/libzfs, zfs_unmount): it takes the export back, unmounts, and exports
+ * anew what it could not unmount. `go` lets it go on after it has seen that the file system is there.
+ */
+const destroying = `#!/bin/sh
+cd '%s'
+[ -e dataset ] || { echo "cannot open 'tank/a': dataset does not exist" >&2; exit 1; }
+echo begun >>begun
+until [ -e go ]; do sleep 0.01; done
+rm -f export
+if rmdir mounted 2>/dev/null; then rm -f dataset; else echo >export; echo "cannot unmount: unmount failed" >&2; exit 1; fi
+`;
+
+function program(): string {
+  for (const file of ["dataset", "export"]) writeFileSync(join(folder, file), "");
+  mkdirSync(join(folder, "mounted"));
+  const path = join(folder, "zfs");
+  writeFileSync(path, destroying.replace("%s", folder));
+  chmodSync(path, 0o755);
+  return path;
+}
+
+const begun = (): number =>
+  existsSync(join(folder, "begun")) ? readFileSync(join(folder, "begun"), "utf8").split("\n").length - 1 : 0;
+
+/** Whether somebody waits for the lock (proc_locks(5): "->" marks a waiter). */
+function waitedFor(): boolean {
+  const path = `/run/lock/csimux-${lock}`;
+  if (!existsSync(path)) return false;
+  const inode = `:${statSync(path).ino} `;
+  return readFileSync("/proc/locks", "utf8")
+    .split("\n")
+    .some(line => line.includes("->") && line.includes(inode));
+}
+
+async function until(what: () => boolean): Promise<void> {
+  for (const end = Date.now() + 60_000; !what(); await Bun.sleep(10)) if (Date.now() > end) throw new Error(`${what}`);
+}
+
+async function codeOf([first, ...rest]: Argv): Promise<number> {
+  const child = spawn(first, rest, { stdio: "ignore" });
+  await once(child, "close");
+  return child.exitCode ?? -1;
+}
+
+/** Two that destroy the same at once, as far apart as the program allows; whether an export of it is left. */
+async function afterTwo(argv: Argv): Promise<boolean> {
+  const first = codeOf(argv);
+  await until(() => begun() === 1);
+  const second = codeOf(argv);
+  await until(() => begun() === 2 || waitedFor());
+  writeFileSync(join(folder, "go"), "");
+  expect([await first, await second].sort()).toEqual([0, 1]);
+  expect(existsSync(join(folder, "dataset"))).toBe(false);
+  return existsSync(join(folder, "export"));
+}
+
+test("two that destroy the same file system at once leave no export of it, as those without a lock do", async () => {
+  expect(await afterTwo([program(), "destroy"])).toBe(true);
+  for (const file of ["begun", "go", "export"]) rmSync(join(folder, file), { force: true });
+  expect(await afterTwo(locked(lock, [program(), "destroy"]))).toBe(false);
+});
+
+test("the lock of another account is taken as it is, and without a folder for locks nothing is held up", () => {
+  const path = `/run/lock/csimux-${lock}`;
+  writeFileSync(path, "", { mode: 0o444 });
+  const [first, ...rest] = locked(lock, ["echo", "done"]);
+  expect(execFileSync(first, rest, { uid: 65534, encoding: "utf8" })).toBe("done\n");
+  const [program, ...words] = locked("no/such/folder", ["echo", "done"]);
+  expect(execFileSync(program, words, { encoding: "utf8" })).toBe("done\n");
+});
+
+test("a file system always has the same lock", () => {
+  expect(datasetLock("tank/k/v/pvc-1")).toBe(datasetLock("tank/k/v/pvc-1"));
+  expect(datasetLock("tank/k/v/pvc-1")).toMatch(/^zfs-(?:\d|1[0-5])$/);
+});
