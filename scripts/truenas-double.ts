@@ -8,6 +8,7 @@ import { type Version, versions } from "../tests/fakes/truenas/versions.ts";
 interface Flags {
   readonly version: Version;
   readonly port: string;
+  readonly address: string;
   readonly cert?: string;
   readonly key?: string;
   readonly latency: string;
@@ -15,11 +16,10 @@ interface Flags {
 }
 
 const command = new Command("truenas-double")
-  .description(
-    "a TrueNAS without disks on 127.0.0.1: pool tank, API key 1-secret, user csi with password 'correct horse'",
-  )
+  .description("a TrueNAS without disks: pool tank, API key 1-secret, user csi with password 'correct horse'")
   .addOption(new Option("--version <version>").choices(versions).default("25.10"))
   .option("--port <port>", "port to listen on; 0 for a free one", "6000")
+  .option("--address <address>", "address to listen on", "127.0.0.1")
   .option("--cert <file>", "certificate in PEM form, for https")
   .option("--key <file>", "its key")
   .option("--latency <ms>", "time that each request takes", "0")
@@ -31,9 +31,10 @@ const tls = flags.cert && flags.key ? { tls: { cert: text(flags.cert), key: text
 const double = await startDouble({
   version: flags.version,
   port: Number(flags.port),
+  address: flags.address,
   latencyMs: Number(flags.latency),
   loginLimit: 20,
   ...(flags.record === undefined ? {} : { record: flags.record }),
   ...tls,
 });
-console.log(`TrueNAS ${flags.version} double on ${flags.cert ? "https" : "http"}://127.0.0.1:${double.port}`);
+console.log(`TrueNAS ${flags.version} double on ${flags.cert ? "https" : "http"}://${flags.address}:${double.port}`);

@@ -20,6 +20,7 @@ interface Container {
   readonly args?: readonly string[];
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly volumeMounts?: readonly { readonly name: string }[];
+  readonly securityContext?: unknown;
 }
 
 interface Manifest {
@@ -96,7 +97,7 @@ describe("the manifests", () => {
   });
 
   test("let the sidecars of two controllers elect a leader, and those of a node none", () => {
-    const controller = workloads.find(({ manifest }) => manifest.kind === "Deployment");
+    const controller = workloads.find(({ file }) => file === "drivers/central/controller.yaml");
     expect(controller?.manifest.spec?.replicas).toBe(2);
     for (const sidecar of ["provisioner", "resizer", "snapshotter"])
       expect(argsOf("drivers/central/controller.yaml", sidecar)).toContain("--leader-election");
@@ -105,6 +106,22 @@ describe("the manifests", () => {
       expect(args).toContain("--node-deployment=true");
       expect(args).not.toContain("--leader-election");
     }
+  });
+
+  test("take every right from every container of the controller that is not root", () => {
+    const containers = (name: string) =>
+      workloads.filter(({ file }) => file === name).flatMap(({ manifest }) => podOf(manifest)?.containers ?? []);
+    const limited = containers("central-non-root/controller-patch.yaml");
+    expect(limited.map(({ name }) => name)).toEqual(
+      containers("drivers/central/controller.yaml").map(({ name }) => name),
+    );
+    for (const { securityContext } of limited)
+      expect(securityContext).toEqual({
+        privileged: false,
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
   });
 
   test("place volumes where their pods run, and publish free space", () => {
@@ -123,7 +140,8 @@ describe("the manifests", () => {
     expect(csimux?.env?.map(({ name }) => name)).toContain("CSI_NODE_ID");
     for (const { file, manifest } of workloads) {
       // The patch mounts volumes of what it patches, too.
-      const pods = file.endsWith("-patch.yaml") ? [podOf(manifest), podOf(node.manifest)] : [podOf(manifest)];
+      const patched = file.startsWith("central") ? [] : [podOf(node.manifest)];
+      const pods = file.endsWith("-patch.yaml") ? [podOf(manifest), ...patched] : [podOf(manifest)];
       const there = new Set(pods.flatMap(pod => pod?.volumes ?? []).map(({ name }) => name));
       const mounted = (podOf(manifest)?.containers ?? []).flatMap(each => each.volumeMounts ?? []);
       expect(mounted.filter(({ name }) => !there.has(name))).toEqual([]);

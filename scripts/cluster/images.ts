@@ -4,7 +4,7 @@ import { exists } from "../exists.ts";
 import { writeArchive } from "../image/archive.ts";
 import { ownArchitecture as architecture } from "../image/executables.ts";
 import { spawned } from "../spawned.ts";
-import { built, versions } from "./place.ts";
+import { built, testImages, versions } from "./place.ts";
 import { say } from "./say.ts";
 
 /** The sidecars under the names that the manifests ask for. */
@@ -49,12 +49,21 @@ async function busybox(folder: string): Promise<void> {
   await writeFile(join(folder, "etc/group"), "root:x:0:\n");
 }
 
+/** The program of Kubernetes' own tests that does everything in pods, beside a shell. */
+async function agnhost(folder: string): Promise<void> {
+  await busybox(folder);
+  await copyFile(join(built.programs, "agnhost"), join(folder, "agnhost"));
+}
+
 /** Makes what the cluster needs besides csimux's own image and has not yet: without a registry and without a container engine. */
 export async function buildImages(): Promise<void> {
   await mkdir(built.images, { recursive: true });
   const path = ["PATH=/bin"];
   await image("pause", ["cluster.test/pause:1"], { Entrypoint: pause }, busybox);
   await image("busybox", [shellImage], { Env: path, Cmd: ["sh"] }, busybox);
+  const program = { Env: ["PATH=/bin:/"], Entrypoint: ["/agnhost"], Cmd: ["pause"] };
+  await image("agnhost", [testImages.agnhost], program, agnhost);
+  await image("external-shells", testImages.shells, { Env: path, Cmd: ["sh"] }, busybox);
   for (const [name, version] of Object.entries(sidecars))
     await image(name, [`registry.k8s.io/sig-storage/${name}:${version}`], { Entrypoint: [`/${name}`] }, folder =>
       copyFile(join(built.programs, name), join(folder, name)),

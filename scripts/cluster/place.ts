@@ -10,6 +10,15 @@ export const versions = {
   cni: "v1.9.0",
 } as const;
 
+/** The images that Kubernetes' own tests start their pods from (test/utils/image/manifest.go of that version). */
+export const testImages = {
+  agnhost: "registry.k8s.io/e2e-test-images/agnhost:2.63.0",
+  /** The last two are a web server and a C library: tests of storage use only the shell of them. */
+  shells: ["busybox:1.37.0-1", "nginx:1.15-4", "glibc-dns-testing:2.0.0"].map(
+    name => `registry.k8s.io/e2e-test-images/${name}`,
+  ),
+} as const;
+
 /** Everything of the cluster, outside every checkout. The path is short, because sockets lie below it (108 bytes, unix(7)). */
 export const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-cluster");
 

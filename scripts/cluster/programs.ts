@@ -10,6 +10,8 @@ interface Program {
   readonly name: string;
   readonly package: string;
   readonly kubernetes: boolean;
+  /** The tests of the package are the program. */
+  readonly tests?: boolean;
 }
 
 const kubernetes = (name: string, path: string): Program => ({ name, package: path, kubernetes: true });
@@ -33,6 +35,10 @@ const programs: readonly Program[] = [
   sidecar("csi-snapshotter", "external-snapshotter/v8"),
   sidecar("snapshot-controller", "external-snapshotter/v8"),
   sidecar("csi-resizer", "external-resizer/v2"),
+  // Kubernetes' own tests of drivers, what runs several of them at once, and what they start in pods.
+  { ...kubernetes("e2e.test", "k8s.io/kubernetes/test/e2e"), tests: true },
+  kubernetes("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"),
+  kubernetes("agnhost", "k8s.io/kubernetes/test/images/agnhost"),
 ];
 
 const component = "k8s.io/component-base/version";
@@ -46,13 +52,14 @@ const linked = [
 
 const jobs = process.env["JOBS"] || "2";
 
-async function compile({ name, package: path, kubernetes }: Program): Promise<void> {
+async function compile({ name, package: path, kubernetes, tests }: Program): Promise<void> {
   const began = Date.now();
   const target = join(built.programs, name);
   // Half a program under the final name would be taken for the whole one.
   const partial = `${target}.partial`;
   const more = kubernetes ? { modfile: "kubernetes.mod" } : {};
-  await go(["build", "-p", jobs, "-trimpath", "-ldflags", linked, "-o", partial, path], more);
+  const command = tests ? ["test", "-c", "-vet=off"] : ["build"];
+  await go([...command, "-p", jobs, "-trimpath", "-ldflags", linked, "-o", partial, path], more);
   await rename(partial, target);
   say(`built ${name} in ${Math.round((Date.now() - began) / 1000)} s`);
 }

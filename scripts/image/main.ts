@@ -1,4 +1,5 @@
-import { chmod, copyFile, mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createHash } from "node:crypto";
+import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { root, spawned } from "../spawned.ts";
@@ -29,18 +30,27 @@ const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "
 const debianFiles = (architecture: Architecture): string => `${cache}/${architecture}/debian`;
 const ownFiles = (architecture: Architecture): string => `${imageFolder}/${architecture}/csimux`;
 
-/** The files of Debian, unless they are there: FRESH=1 asks the archive for what has changed. */
+/** What the files of Debian are made from: of another recipe come other files. */
+async function recipe(): Promise<string> {
+  const hash = createHash("sha256");
+  for (const name of ["rootfs.sh", "packages", "left-out"])
+    hash.update(await readFile(`${root}/scripts/image/${name}`));
+  return hash.digest("hex");
+}
+
+/** The files of Debian, unless they are there from the same recipe: FRESH=1 asks the archive for what has changed. */
 async function debianLayer(architecture: Architecture): Promise<string> {
   const folder = debianFiles(architecture);
-  const there = await stat(`${folder}.packages`).then(
-    found => found.size > 0,
-    () => false,
-  );
-  if (there && !process.env["FRESH"]) return folder;
+  const wanted = await recipe();
+  const there = await readFile(`${folder}.recipe`, "utf8").catch(() => "");
+  if (there === wanted && !process.env["FRESH"]) return folder;
   await mkdir(dirname(folder), { recursive: true });
+  await rm(`${folder}.recipe`, { force: true });
   const made = await spawned([`${root}/scripts/image/rootfs.sh`, architecture, folder]);
-  if (made.code === 0) return folder;
-  await rm(`${folder}.packages`, { force: true });
+  if (made.code === 0) {
+    await writeFile(`${folder}.recipe`, wanted);
+    return folder;
+  }
   throw new Error(`the files of Debian for ${architecture} cannot be had:\n${made.stderr.slice(-2000)}`);
 }
 

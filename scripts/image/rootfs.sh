@@ -44,13 +44,14 @@ for archive in "$work"/cache/archives/*.deb; do
   echo "$package $(dpkg-deb --field "$archive" Version) $(sha256sum "$archive" | cut -d' ' -f1)"
 done >"$folder.packages"
 
-# What installation scripts would have made.
+# What installation scripts would have made. ssh wants its user to have a name: csimux is who a controller without root runs as.
 cat "$folder"/usr/share/ca-certificates/mozilla/*.crt >"$folder/etc/ssl/certs/ca-certificates.crt"
 ln -sf dash "$folder/usr/bin/sh"
 ln -sf /proc/mounts "$folder/etc/mtab"
 printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'statd:x:101:65534::/var/lib/nfs:/usr/sbin/nologin' \
-  '_rpc:x:102:65534::/run/rpcbind:/usr/sbin/nologin' 'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' >"$folder/etc/passwd"
-printf '%s\n' 'root:x:0:' 'disk:x:6:' 'nogroup:x:65534:' >"$folder/etc/group"
+  '_rpc:x:102:65534::/run/rpcbind:/usr/sbin/nologin' 'csimux:x:65532:65532:csimux:/nonexistent:/usr/sbin/nologin' \
+  'nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin' >"$folder/etc/passwd"
+printf '%s\n' 'root:x:0:' 'disk:x:6:' 'csimux:x:65532:' 'nogroup:x:65534:' >"$folder/etc/group"
 printf '%s\n' 'passwd: files' 'group: files' 'hosts: files dns' 'services: files' 'protocols: files' >"$folder/etc/nsswitch.conf"
 mkdir -p "$folder"/{usr/local/sbin,root,tmp,run/rpcbind,proc,sys,dev,host} "$folder"/var/lib/nfs/{sm,sm.bak}
 chmod 1777 "$folder/tmp"

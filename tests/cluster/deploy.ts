@@ -33,6 +33,9 @@ export interface Central {
   readonly name?: string;
 }
 
+/** What is applied: a folder of the manifests as it is, or central with the folder of the volumes. */
+type Applied = "node-local" | "central-non-root" | "cluster";
+
 /** A connection whose volumes are folders below `data`; `more` is added to the file. */
 export const folderConnection = (name: string, more: readonly string[] = []): string =>
   [
@@ -134,10 +137,10 @@ export async function deployLocal(): Promise<void> {
 }
 
 /** Installs central with connections of the test's own. */
-export async function deployCentral(settings: Central): Promise<void> {
+export async function deployCentral(settings: Central, applied: Applied = "cluster"): Promise<void> {
   await freshCopy();
   await writeCentral(settings);
-  await kube("apply", "-k", `${seen}/cluster`);
+  await kube("apply", "-k", `${seen}/${applied}`);
   await settled(settings.name ?? drivers.central);
 }
 
@@ -149,6 +152,6 @@ export async function changeConnections(connections: Central["connections"], set
 }
 
 /** Removes what was installed. */
-export async function undeploy(which: "node-local" | "cluster"): Promise<void> {
+export async function undeploy(which: Applied): Promise<void> {
   await kube("delete", "-k", `${seen}/${which}`, "--ignore-not-found", "--timeout=240s");
 }

@@ -15,8 +15,10 @@ import { apiVersions, numberOf, type Version } from "./versions.ts";
 /** How a double is started. */
 export interface DoubleOptions {
   readonly version: Version;
-  /** On 127.0.0.1; a free one when absent. */
+  /** A free one when absent. */
   readonly port?: number;
+  /** Where it listens; 127.0.0.1 when absent. */
+  readonly address?: string;
   /** PEM texts; without them it speaks plain HTTP. */
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly state?: State;
@@ -79,7 +81,9 @@ export class Double {
   }
 
   async listen(): Promise<this> {
-    await new Promise<void>(resolve => this.#server.listen(this.#options.port ?? 0, "127.0.0.1", resolve));
+    await new Promise<void>(resolve =>
+      this.#server.listen(this.#options.port ?? 0, this.#options.address ?? "127.0.0.1", resolve),
+    );
     const address = this.#server.address();
     this.port = typeof address === "object" && address !== null ? address.port : 0;
     return this;
