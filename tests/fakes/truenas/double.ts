@@ -9,7 +9,7 @@ import { Faults } from "./faults.ts";
 import { Jobs } from "./jobs.ts";
 import { answerRest } from "./routes.ts";
 import { Conversation } from "./socket.ts";
-import { type Elsewhere, freshState, type State } from "./state.ts";
+import { type Elsewhere, freshState, type State, upgraded } from "./state.ts";
 import { apiVersions, numberOf, type Version } from "./versions.ts";
 
 /** How a double is started. */
@@ -92,6 +92,7 @@ export class Double {
   /** The middleware starts again, perhaps as another version: sockets end, jobs are forgotten, the rest stays. */
   restart(version: Version = this.version): void {
     this.version = version;
+    upgraded(this.state, numberOf(version));
     this.jobs.forget();
     this.cut();
   }

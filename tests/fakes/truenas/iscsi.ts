@@ -57,11 +57,13 @@ export function updateTarget(nas: Nas, [id, data]: readonly unknown[]): unknown 
   return Object.assign(rowOf(nas, "target", "iSCSITarget", id), fields);
 }
 
-export function deleteTarget(nas: Nas, [id, force]: readonly unknown[]): unknown {
+export function deleteTarget(nas: Nas, [id, force, withExtents]: readonly unknown[]): unknown {
   const row = rowOf(nas, "target", "iSCSITarget", id);
   if (nas.sessions.has(String(row["name"])) && force !== true)
     throw new CallError("EFAULT", `Target ${row["name"]} is in use.`);
+  const held = nas.state.tables.targetextent.filter(each => each["target"] === row.id).map(each => each["extent"]);
   removed(nas, "targetextent", each => each["target"] === row.id);
+  if (withExtents === true) removed(nas, "extent", each => held.includes(each.id));
   removed(nas, "target", each => each.id === row.id);
   return true;
 }

@@ -167,6 +167,14 @@ const services = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
     (options ?? {}) as QueryOptions,
   );
 
+/** What else a pool tells that is well. */
+const quiet = {
+  ...{ guid: "1", scan: null, expand: null, warning: false, status_code: "OK", status_detail: null, topology: null },
+  ...{ allocated: 0, freeing: 0, fragmentation: "0", dedup_table_size: 0, dedup_table_quota: "0" },
+  ...{ size_str: "0", allocated_str: "0", free_str: "0", freeing_str: "0" },
+  autotrim: { value: "off", rawvalue: "off", parsed: "off", source: "DEFAULT" },
+};
+
 const pools = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
   queried(
     Object.entries(nas.state.pools).map(([name, size], index) => ({
@@ -177,6 +185,8 @@ const pools = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
       healthy: true,
       size,
       free: size,
+      ...quiet,
+      ...(nas.number >= 2600 ? { all_sed: false } : {}),
     })),
     filters,
     (options ?? {}) as QueryOptions,

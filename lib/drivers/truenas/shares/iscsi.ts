@@ -53,6 +53,8 @@ export interface IscsiSettings extends Naming {
 
 /** Targets and extents have the same name; an extent's may be shorter. */
 const rule = { foreign: /[^-a-z0-9.:]/g, most: 64 };
+/** From here on a target can be deleted with its extents. */
+const withExtents = 2504;
 /** Each volume has a target of its own. */
 const lun = 0;
 
@@ -108,8 +110,8 @@ export class IscsiShare implements Share<Shareable> {
       extents.find(["disk", "=", deviceOf(asset)]),
       name === undefined ? [] : targets.find(["name", "=", name]),
     ]);
-    if (target) await this.#withdrawTarget(target, own, targets, call);
-    for (const { id } of own) await busyAware(() => extents.drop(id));
+    const gone = target ? await this.#withdrawTarget(target, own, targets, call) : [];
+    for (const { id } of own) if (!gone.includes(id)) await busyAware(() => extents.drop(id));
   }
 
   /** One listing of all targets. */
@@ -233,11 +235,18 @@ export class IscsiShare implements Share<Shareable> {
     };
   }
 
-  /** Only a target that holds nothing but this volume's extent, or nothing, is this volume's. */
-  async #withdrawTarget(target: Row, extents: readonly Row[], targets: Table, call: Call): Promise<void> {
+  /**
+   * Only a target that holds nothing but this volume's extent, or nothing, is this volume's. Answers the ids of the extents that
+   * went with it: each change of a target makes the server read all of its configuration again, so one is better than two.
+   */
+  async #withdrawTarget(target: Row, own: readonly Row[], targets: Table, call: Call): Promise<readonly number[]> {
     const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", target.id]);
-    if (links.some(link => !extents.some(({ id }) => id === link["extent"]))) return;
-    await busyAware(() => targets.drop(target.id));
+    const linked = links.map(link => Number(link["extent"]));
+    if (linked.some(extent => !own.some(({ id }) => id === extent))) return [];
+    const together = (await this.#site.api.version(call.signal)).number >= withExtents;
+    // Never by force: a node may be logged in.
+    await busyAware(() => (together ? targets.drop(target.id, false, true) : targets.drop(target.id)));
+    return together ? linked : [];
   }
 }
 
