@@ -88,7 +88,7 @@ async function runBeside(
 
 /** What the guest's kernel and services said last, for whoever looks for the reason of a failure. */
 async function lastWords({ number, ssh }: Guest): Promise<void> {
-  const argv = ["journalctl", "--no-pager", "-n", "25", "-o", "short-precise"];
+  const argv = ["journalctl", "--no-pager", "-n", "80", "-o", "short-precise"];
   console.log(`the journal of guest ${number} ends with:\n${(await ssh.run(argv, { timeoutMs: 30_000 })).stdout}`);
 }
 

@@ -26,6 +26,14 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, 600_000);
 
+/** Does both, the second whatever comes of the first, and throws what failed first: what fails after it mostly follows from it. */
+async function thenDown(life: () => Promise<void>, down: () => Promise<void>): Promise<void> {
+  const failures: unknown[] = [];
+  for (const part of [life, down]) await part().catch(error => failures.push(error));
+  for (const also of failures.slice(1)) say(`and then, when everything was taken down: ${also}`);
+  if (failures.length > 0) throw failures[0];
+}
+
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** Records of csimux: of volumes, and of sessions that it opened. */
@@ -42,7 +50,7 @@ for (const [protocol, make] of Object.entries(storages).filter(([name]) => wante
       const storage = await make(pick);
       const kubelet = new Kubelet(world, storage);
       await using ledger = await Ledger.open();
-      try {
+      const life = async () => {
         const idle = await traces();
         for (let number = 0; number < cycles; number++) {
           const from = performance.now();
@@ -61,10 +69,12 @@ for (const [protocol, make] of Object.entries(storages).filter(([name]) => wante
         expect(ledger.size).toBeGreaterThan(0);
         await kubelet.unpublish();
         await kubelet.unstage();
-      } finally {
+      };
+      const down = async () => {
         for (const { end } of storage.faults) await end();
         await storage.close();
-      }
+      };
+      await thenDown(life, down);
     },
     120_000 + cycles * 300_000,
   );
