@@ -8,7 +8,7 @@ import { bytesOf } from "../block-size.ts";
 import { flushed, isHeld } from "../held.ts";
 import { attributesOf } from "../iscsi/credentials.ts";
 import { Login } from "../iscsi/login.ts";
-import { sessionsOf } from "../iscsi/sessions.ts";
+import { type Session, sessionsOf } from "../iscsi/sessions.ts";
 import { portalText, type Target, targetOf } from "../iscsi/target.ts";
 import { identityOf, isRunning, remove, rescan, scan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
 import { Ways } from "../iscsi/ways.ts";
@@ -153,14 +153,24 @@ class Iscsi implements Attacher {
   }
 
   async #units({ iqn, lun }: Target): Promise<readonly Unit[]> {
-    const sessions = await sessionsOf(iqn, this.#sysfs);
+    return await this.#unitsIn(await sessionsOf(iqn, this.#sysfs), lun);
+  }
+
+  async #unitsIn(sessions: readonly Session[], lun: bigint): Promise<readonly Unit[]> {
     const units = await Promise.all(sessions.map(session => unitOf(session, lun, this.#sysfs)));
     return units.filter(unit => unit !== undefined);
   }
 
+  /** The disks of a volume's own ways: the node may see the same LUN over other portals or interfaces, for itself. */
+  async #ownUnits(target: Target, call: Call): Promise<readonly Unit[]> {
+    const sessions = (await Promise.all(target.portals.map(portal => this.#login.all(target, portal, call)))).flat();
+    const once = new Map(sessions.map(session => [session.id, session]));
+    return await this.#unitsIn([...once.values()], target.lun);
+  }
+
   /** Takes the disk away: what is still to be written is written first, and nothing that somebody uses is touched. */
   async #release(target: Target, call: Call): Promise<void> {
-    const units = await this.#units(target);
+    const units = await this.#ownUnits(target, call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.mapOf(names);
     const path = join(this.#ports.devices, map?.device ?? names[0] ?? "");
@@ -171,7 +181,7 @@ class Iscsi implements Attacher {
     if (target.portals.length > 1) await this.#multipath.forget(names, call);
     for (const name of names) await this.#refuseHeld(join(this.#ports.devices, name), call);
     await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
-    const gone = async () => ((await this.#units(target)).length === 0 ? true : undefined);
+    const gone = async () => ((await this.#ownUnits(target, call)).length === 0 ? true : undefined);
     if (!(await within(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
       throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not go away; it will be tried again`);
   }

@@ -58,12 +58,17 @@ export class Login {
     this.#opened = opened;
   }
 
-  /** The working session with one portal, or undefined. */
+  /** The session with one portal, or undefined. */
   async find(target: Target, portal: Portal, call: Call): Promise<Session | undefined> {
+    return (await this.all(target, portal, call))[0];
+  }
+
+  /** The sessions with one portal over the target's interface; over other ones it has sessions that are not csimux's. */
+  async all(target: Target, portal: Portal, call: Call): Promise<readonly Session[]> {
     const sessions = await sessionsOf(target.iqn, this.#sysfs);
-    if (sessions.length === 0) return undefined;
+    if (sessions.length === 0) return [];
     const ways = [portal, ...(await addressesOf(portal, call.signal))];
-    return sessions.find(session => session.iface === target.iface && goesTo(session, ways));
+    return sessions.filter(session => session.iface === target.iface && goesTo(session, ways));
   }
 
   /**

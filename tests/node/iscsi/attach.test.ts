@@ -26,6 +26,32 @@ test("a LUN is attached once, is the same disk when attached again, and leaves n
   expect(left(host)).toEqual(nothing);
 });
 
+test.each(["255", "256", "300", "16383"])(
+  "LUN %s is found, and its smaller namesakes are not taken for it",
+  async lun => {
+    using host = new FakeHost(one);
+    host.luns.set(lun, { wwid: `naa.${lun}`, mebibytes: 8 });
+    for (const other of [`${Number(lun) % 256}`, lun.slice(0, -1)])
+      if (other !== lun) host.luns.set(other, { wwid: `naa.${other}`, mebibytes: 8 });
+    const volume = volumeOf("a", { lun });
+    expect(await volume.attach(host)).toMatchObject({ identity: `naa.${lun}` });
+    await volume.detach(host);
+    expect(left(host)).toEqual(nothing);
+  },
+);
+
+test("an interface of open-iscsi has a session of its own, and a session over another one stays", async () => {
+  using host = new FakeHost(one);
+  host.foreignSession(one, "0");
+  const volume = volumeOf("a", { interface: "eth1" });
+  expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/sdb` });
+  expect(host.ran.filter(line => line.endsWith("--login"))).toEqual([
+    `iscsiadm -m node -T ${iqn} -p ${one} -I eth1 --login`,
+  ]);
+  await volume.detach(host);
+  expect(left(host)).toEqual({ sessions: ["session1"], disks: ["sda"], records: [] });
+});
+
 test("credentials reach the target, and stand in no command line", async () => {
   using host = new FakeHost(one);
   host.credentials = { username: "node", password: "a secret word" };

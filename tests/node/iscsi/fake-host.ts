@@ -135,10 +135,11 @@ export class FakeHost implements CommandRunner {
       return done();
     }
     const portal = after("-p");
+    const iface = words.includes("-I") ? after("-I") : "default";
     const folder = `etc/iscsi/nodes/${iqn}/${portal.replace(":", ",")},1`;
     if (after("-o") === "new") {
       this.#write(
-        `${folder}/default`,
+        `${folder}/${iface}`,
         `# BEGIN RECORD 2.1.8\nnode.name = ${iqn}\nnode.startup = automatic\n# END RECORD\n`,
       );
       return done();
@@ -148,10 +149,10 @@ export class FakeHost implements CommandRunner {
       rmSync(join(this.root, folder), { recursive: true });
       return done();
     }
-    return this.#login(portal, readFileSync(join(this.root, folder, "default"), "utf8"));
+    return this.#login(portal, iface, readFileSync(join(this.root, folder, iface), "utf8"));
   }
 
-  #login(portal: string, record: string): Output {
+  #login(portal: string, iface: string, record: string): Output {
     if (!this.portals.get(portal)?.alive) return done(8, "iscsiadm: Could not login: connection timed out");
     const said = (name: string) => new RegExp(`^node.session.auth.${name} = (.*)$`, "m").exec(record)?.[1];
     const { username, password } = this.credentials ?? {};
@@ -160,18 +161,18 @@ export class FakeHost implements CommandRunner {
       !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password)
     )
       return done(24, "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)");
-    this.#session(portal);
+    this.#session(portal, iface);
     return done();
   }
 
-  #session(portal: string): void {
+  #session(portal: string, iface = "default"): void {
     const id = this.#next++;
     const [address = "", port = ""] = portal.split(":");
     const device = `sys/devices/platform/host${id}/session${id}`;
     for (const [name, text] of Object.entries({
       targetname: iqn,
       state: "LOGGED_IN",
-      ifacename: "default",
+      ifacename: iface,
       target_id: "0",
     }))
       this.#write(`${device}/iscsi_session/session${id}/${name}`, `${text}\n`);
