@@ -2,6 +2,9 @@ import type { Argv } from "../../io/runner.ts";
 import { quoted, type Step } from "../../io/script.ts";
 import type { Permissions } from "./zfs.ts";
 
+/** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
+export const listingBytes = 64 << 20;
+
 /** How programs are called on the host. */
 export interface CliWords {
   /** "zfs", or its path, behind sudo where that is needed. */

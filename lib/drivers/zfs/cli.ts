@@ -1,8 +1,17 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
+import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
 import { entries, listed, outputOf } from "./cli-outputs.ts";
 import { byName } from "./cli-rows.ts";
-import { type CliWords, namedArgv, options, permissionSteps, piped, placeProperties, poolStep } from "./cli-steps.ts";
+import {
+  type CliWords,
+  listingBytes,
+  options,
+  permissionSteps,
+  piped,
+  placeProperties,
+  poolStep,
+} from "./cli-steps.ts";
 import { refusal } from "./cli-words.ts";
 import { ExportCache, notCached } from "./exports.ts";
 import { datasetLock, locked } from "./host-lock.ts";
@@ -22,9 +31,6 @@ import type {
   Values,
   Zfs,
 } from "./zfs.ts";
-
-/** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
-const listingBytes = 64 << 20;
 
 /** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
 const copyMs = 7 * 24 * 3_600_000;
@@ -106,27 +112,14 @@ export class ZfsCli implements Zfs {
     return this.#made([{ name: "make", argv, onFailure: "go-on" }], [], look, signal);
   }
 
-  async namesakes({ name, parent, copies }: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
-    const named = (step: string, part: string, below: string, kinds: string): Step => ({
-      name: step,
-      argv: namedArgv(this.#words, part, below, kinds),
-      maxBytes: listingBytes,
-    });
-    const lists = [
-      named("holders", `@${name}`, parent, "snapshot"),
-      ...(copies === undefined ? [] : [named("copies", `/${name}`, copies, "filesystem,volume")]),
-    ];
-    const outputs = await this.#run([...lists, this.#look(look)], signal);
-    const lines = (step: string): readonly string[] => {
-      const output = outputs.get(step);
-      if (output && output.exitCode !== 0) throw refusal(output);
-      return output?.stdout.split("\n") ?? [];
-    };
-    return {
-      holders: lines("holders").flatMap(line => (line.endsWith(`@${name}`) ? [line.slice(0, -name.length - 1)] : [])),
-      copies: lines("copies").filter(line => line.endsWith(`/${name}`)),
-      entries: entries(outputs, look),
-    };
+  async snapshotNames(parent: string, copies: string, signal: AbortSignal): Promise<readonly string[]> {
+    const outputs = await this.#run(allNames(this.#words, parent, copies), signal);
+    return [parent, copies].flatMap(each => lastParts(outputs, each));
+  }
+
+  async namesakes(wanted: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
+    const outputs = await this.#run([...sameNames(this.#words, wanted), this.#look(look)], signal);
+    return { ...namesakesIn(outputs, wanted), entries: entries(outputs, look) };
   }
 
   async below(

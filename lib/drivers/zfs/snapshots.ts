@@ -7,16 +7,23 @@ import { switched } from "./parameters.ts";
 import { reap } from "./removal.ts";
 import { findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
 import type { Space } from "./space.ts";
+import { TakenNames } from "./taken-names.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
-import { type Entry, ZfsError } from "./zfs.ts";
+import { type Entries, type Entry, ZfsError } from "./zfs.ts";
 
 /** Snapshots of datasets: in their volume, or as copies of their own. */
 export class DatasetSnapshots implements Snapshotting {
   readonly #space: Space;
+  /** Undefined where the storage looks for a name by itself. */
+  readonly #taken: TakenNames | undefined;
 
   constructor(space: Space) {
+    const { zfs, names } = space;
     this.#space = space;
+    this.#taken =
+      zfs.snapshotNames &&
+      new TakenNames(async signal => (await zfs.snapshotNames?.(names.parent, names.detachedParent, signal)) ?? []);
   }
 
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
@@ -72,16 +79,27 @@ export class DatasetSnapshots implements Snapshotting {
     const missing = () => this.#space.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
     if (!isVolumeId(volumeId)) throw missing();
     const dataset = names.dataset(volumeId);
+    const seen = assetLook(settings, names, volumeId);
+    const mayBeTaken = (await this.#taken?.take(own, call.signal)) ?? true;
+    const entries = await (mayBeTaken ? this.#untaken(name, own, volumeId, call) : zfs.read(seen, call.signal));
+    const asset = assetOf(volumeId, entries.get(dataset), settings);
+    if (asset?.finished) return asset;
+    throw missing();
+  }
+
+  /** What is known of the volume. Throws as #free for a name that another one has. */
+  async #untaken(name: string, own: string, volumeId: string, call: Call): Promise<Entries> {
+    const { names, settings, zfs } = this.#space;
+    const dataset = names.dataset(volumeId);
     const wanted = { name: own, parent: names.parent, copies: names.detachedParent };
-    const { holders, copies, entries } = await zfs.namesakes(wanted, assetLook(settings, names, volumeId), call.signal);
+    const look = assetLook(settings, names, volumeId);
+    const { holders, copies, entries } = await zfs.namesakes(wanted, look, call.signal);
     const others = [
       ...holders.filter(each => each !== dataset).map(each => `${each}@${own}`),
       ...copies.filter(each => each !== names.snapshot({ volume: volumeId, name: own, detached: true })),
     ];
     if (others.length > 0) await this.#refuseTaken(name, volumeId, others, call);
-    const asset = assetOf(volumeId, entries.get(dataset), settings);
-    if (asset?.finished) return asset;
-    throw missing();
+    return entries;
   }
 
   /** Throws "already-exists" when one of these is a snapshot, attached or not, of another volume. */

@@ -149,6 +149,11 @@ export interface Zfs {
     look: Look,
     signal: AbortSignal,
   ): Promise<Made>;
+  /**
+   * The names that snapshots of what lies directly below `parent` have, and copies two levels below `copies`, without where they are.
+   * Throws as `read`. Absent where `namesakes` is quick however many snapshots there are.
+   */
+  snapshotNames?(parent: string, copies: string, signal: AbortSignal): Promise<readonly string[]>;
   /** What has the name of a snapshot, found by names alone, and other things that are read along. Throws as `read`. */
   namesakes(wanted: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes>;
   /**

@@ -59,6 +59,19 @@ test("free space is read, and nothing is written for it", async () => {
   expect(rig.fake.commands().map(line => line.split(" ")[1])).toEqual(["get"]);
 });
 
+test("a snapshot costs two scripts without a listing, however many there are; names are listed once", async () => {
+  const rig = await open("zfs-generic-nfs");
+  await rig.open().create(volumeOf("a"), call);
+  await costOf(rig, async driver => {
+    const taking = (name: string) => driver.snapshots?.create(name, "a", {}, call);
+    await taking("first");
+    rig.fake.commands();
+    for (const name of ["second", "third"]) await taking(name);
+  });
+  const verbs = rig.fake.commands().map(line => line.split(" ")[1]);
+  expect(verbs).toEqual(["get", "snapshot", "get", "get", "snapshot", "get"]);
+});
+
 test("where there are 10,000 snapshots, only those of the name that is looked for travel, by one command", async () => {
   const rig = await open("zfs-generic-nfs");
   const names = Array.from({ length: 10_000 }, (_, n) => `tank/k/v/a@auto-${n}`);

@@ -1,0 +1,59 @@
+import { expect, test } from "bun:test";
+import { TakenNames } from "../../../lib/drivers/zfs/taken-names.ts";
+
+const { signal } = new AbortController();
+const minute = 60_000;
+
+/** Names of a pool as it is now, with a clock that is set by hand. */
+function model(...there: string[]) {
+  let now = 0;
+  let listings = 0;
+  const list = async () => {
+    listings++;
+    return [...there];
+  };
+  const names = new TakenNames(list, () => now);
+  const at = (ms: number) => {
+    now = ms;
+  };
+  return { names, there, at, listings: () => listings };
+}
+
+test("the names of a pool are listed once for many snapshots", async () => {
+  const { names, listings } = model("old");
+  for (let n = 0; n < 100; n++) expect(await names.take(`new-${n}`, signal)).toBe(false);
+  expect(await names.take("old", signal)).toBe(true);
+  expect(listings()).toBe(1);
+});
+
+test("a name that was taken once is never said to be free, not even while the pool does not show it yet", async () => {
+  const { names, there, at, listings } = model();
+  expect(await names.take("a", signal)).toBe(false);
+  expect(await names.take("a", signal)).toBe(true);
+  at(16 * minute);
+  expect(await names.take("a", signal)).toBe(true);
+  there.push("a");
+  at(32 * minute);
+  expect(await names.take("a", signal)).toBe(true);
+  expect(listings()).toBe(3);
+});
+
+test("what others take is seen a quarter of an hour later, and what is gone is forgotten", async () => {
+  const { names, there, at } = model("gone");
+  expect(await names.take("mine", signal)).toBe(false);
+  there.splice(0, 1, "theirs");
+  at(16 * minute);
+  expect(await names.take("theirs", signal)).toBe(true);
+  expect(await names.take("gone", signal)).toBe(false);
+});
+
+test("a listing that fails is told, and tried again by the next one", async () => {
+  let fail = true;
+  const names = new TakenNames(async () => {
+    if (fail) throw new Error("the pool is away");
+    return ["a"];
+  });
+  await expect(names.take("a", signal)).rejects.toThrow("away");
+  fail = false;
+  expect(await names.take("a", signal)).toBe(true);
+});
