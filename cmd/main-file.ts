@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { type ProxyConfig, type ReadProxy, readProxyConfig } from "../lib/config/proxy.ts";
-import { Breaker } from "../lib/core/breaker.ts";
 import type { Log } from "../lib/core/call.ts";
 import { errnoOf } from "../lib/core/errno.ts";
 import { CsiError } from "../lib/core/errors.ts";
+import { TimeLimit } from "../lib/core/time-limit.ts";
 import { readSmallFile } from "../lib/io/small-file.ts";
 import { inWords, reasons } from "../lib/schema/finding.ts";
 import type { Outside } from "../lib/schema/outside.ts";
@@ -33,7 +33,7 @@ export class MainFile {
   #looked = Date.now();
   /** Why the file could not be used when it was last looked at; each reason is logged once. */
   #complaint: string | undefined;
-  readonly #breaker = new Breaker(patienceMs);
+  readonly #limit = new TimeLimit(patienceMs);
 
   private constructor(path: string, text: string, config: ProxyConfig, outside: Outside, log: Log) {
     this.#path = path;
@@ -88,7 +88,7 @@ export class MainFile {
 
   async #read(): Promise<string> {
     const unread = (why: string) => new CsiError("failed-precondition", `the main file ${this.#path} ${why}`);
-    const text = await this.#breaker.ask(
+    const text = await this.#limit.ask(
       this.#path,
       () => readSmallFile(this.#path, maxBytes),
       () => unread("does not answer"),

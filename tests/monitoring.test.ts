@@ -54,6 +54,10 @@ const cases: Readonly<Record<string, Case>> = {
       CsimuxConnectionOutOfService: undefined,
     },
   },
+  "a storage is away": {
+    series: { [at("csimux_connection_unavailable", 'connection="nas"')]: "1x60" },
+    firing: { CsimuxStorageUnavailable: { severity: "critical", job: "csimux", instance, connection: "nas" } },
+  },
   "every call about a connection fails": {
     series: { [calls("unavailable")]: "0+1x60", [calls("ok")]: "5x60" },
     firing: { CsimuxConnectionFailing: { severity: "critical", instance, connection: "nas" } },

@@ -101,6 +101,7 @@ export function openController(
     connections,
     configured,
     settings,
+    log,
     undefined,
     healthTimes(healthMs),
   );

@@ -53,7 +53,8 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   try {
     const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
     host.out(`${start}${options.output === "json" ? jsonText(status, options) : statusText(status, host.colour)}`);
-    return status.health.length === 0 && status.connections.every(({ state }) => fine.has(state)) ? 0 : 1;
+    const isWell = status.connections.every(({ state, outage }) => fine.has(state) && !outage);
+    return status.health.length === 0 && isWell ? 0 : 1;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     host.err(`csimux: ${error.message}\n`);

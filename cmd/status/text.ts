@@ -24,6 +24,12 @@ export function age(from: string, now: string): string {
   return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;
 }
 
+/** When a time will be that is less than minutes ahead. */
+function soon(time: string, now: string): string {
+  const seconds = Math.round((Date.parse(time) - Date.parse(now)) / 1000);
+  return seconds > 0 ? `in ${seconds}s` : "now";
+}
+
 const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
   good: 32,
   degraded: 33,
@@ -68,9 +74,10 @@ function connections({ connections: all, modes, now }: Status, colour: boolean):
   return table([titles, ...rows]);
 }
 
-function stateCell({ state, suspended }: ConnectionStatus, colour: boolean): Cell {
-  const text = suspended ? `${state}, suspended` : state;
-  return { text, tint: colour ? word => `\x1b[${tints[state]}m${word}\x1b[0m` : undefined };
+function stateCell({ state, suspended, outage }: ConnectionStatus, colour: boolean): Cell {
+  const text = [state, ...(suspended ? ["suspended"] : []), ...(outage ? ["unavailable"] : [])].join(", ");
+  const tint = outage ? tints.bad : tints[state];
+  return { text, tint: colour ? word => `\x1b[${tint}m${word}\x1b[0m` : undefined };
 }
 
 function groups({ groups: all, connections: known }: Status): string {
@@ -83,12 +90,16 @@ function groups({ groups: all, connections: known }: Status): string {
   return table([["GROUP", "POLICY", "MEMBERS"], ...rows]);
 }
 
-/** A member, and why it would get no new volume now. A bad or absent one stops the group, one that is suspended is passed over. */
+/**
+ * A member, and why it would get no new volume now. A bad or absent one stops the group, one that is suspended is passed over, one that
+ * is unavailable is where nothing of the volume can be on it.
+ */
 function memberText(name: string, known: readonly ConnectionStatus[]): string {
   const found = known.find(each => each.name === name);
   if (!found || found.state === "gone") return `${visible(name)} (no file)`;
   if (found.state === "bad") return `${visible(name)} (out of service)`;
-  return found.suspended ? `${visible(name)} (suspended)` : visible(name);
+  if (found.suspended) return `${visible(name)} (suspended)`;
+  return found.outage ? `${visible(name)} (unavailable)` : visible(name);
 }
 
 /** How many volumes with the same trouble are named. */
@@ -114,9 +125,13 @@ function health({ health: all, now }: Status): string {
 /** What is wrong with files, and the last failures since which nothing has succeeded. */
 function problems({ connections: all, now }: Status): string {
   const lines = all.flatMap(each => {
-    const { name, state, problem, lastSuccess, lastFailure } = each;
+    const { name, state, problem, outage, lastSuccess, lastFailure } = each;
     const file = problem === undefined ? [] : [`${visible(name)}: ${visible(problem)}${consequence[state] ?? ""}`];
-    if (each.healthProblem !== undefined)
+    if (outage)
+      file.push(
+        `${visible(name)}: unavailable for ${age(outage.since, now)}, asked again ${soon(outage.next, now)}; until then calls are refused: ${visible(outage.reason)}`,
+      );
+    else if (each.healthProblem !== undefined)
       file.push(`${visible(name)}: its health cannot be seen: ${visible(each.healthProblem)}`);
     if (state === "gone") file.push(`${visible(name)}: its file was removed; its volumes wait until it is back`);
     if (!lastFailure || (lastSuccess && lastSuccess.at > lastFailure.at)) return file;

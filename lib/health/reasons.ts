@@ -72,6 +72,10 @@ export const reasons = {
   ...rows("controller", "connection", "inaccessible", {
     OutOfService: ["its file cannot be used, and no good one was seen since the start", "correct the file"],
     FileGone: ["its file was removed; its volumes wait until it is back", "restore the file"],
+    StorageUnavailable: [
+      "calls fail, and so does the driver's own check; until that succeeds, calls that need the storage are refused at once",
+      "look at the storage and the network",
+    ],
   }),
   ...rows("node", "volume", "degraded", {
     ReadOnlyFileSystem: ["the file system has turned itself read-only, mostly after an error", "see the kernel's log"],

@@ -1,10 +1,10 @@
 import type { Stats } from "node:fs";
 import { readdir, readlink, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { Breaker } from "../core/breaker.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
+import { TimeLimit } from "../core/time-limit.ts";
 import { fileThreads } from "./file-threads.ts";
 import { openSmallFile } from "./small-file.ts";
 
@@ -41,11 +41,11 @@ interface Seen extends Stamp {
 export class ConnectionFolder {
   readonly #folder: string;
   readonly #seen = new Map<string, Seen>();
-  readonly #breaker: Breaker;
+  readonly #limit: TimeLimit;
 
   constructor(folder: string, patience = patienceMs) {
     this.#folder = resolve(folder);
-    this.#breaker = new Breaker(patience);
+    this.#limit = new TimeLimit(patience);
   }
 
   /** The folder as an absolute path. */
@@ -57,7 +57,7 @@ export class ConnectionFolder {
   async mark(): Promise<string | undefined> {
     try {
       const look = () => this.#on(this.#folder, () => stat(this.#folder));
-      const { dev, ino } = await this.#breaker.ask("/", look, () => new Error("it does not answer"));
+      const { dev, ino } = await this.#limit.ask("/", look, () => new Error("it does not answer"));
       return `${dev}:${ino}`;
     } catch {
       return undefined;
@@ -72,7 +72,7 @@ export class ConnectionFolder {
       });
     try {
       const list = () => this.#on(this.#folder, () => readdir(this.#folder));
-      return namesIn(await this.#breaker.ask("", list, () => new Error("it does not answer")));
+      return namesIn(await this.#limit.ask("", list, () => new Error("it does not answer")));
     } catch (cause) {
       throw unreadable(cause);
     }
@@ -83,7 +83,7 @@ export class ConnectionFolder {
    * Throws "unavailable" when the whole folder cannot be read, "failed-precondition" when the file cannot or both endings exist.
    */
   read(name: string): Promise<string | undefined> {
-    return this.#breaker.ask(
+    return this.#limit.ask(
       name,
       () => this.#current(name),
       () => unusable(`the file of connection "${name}" in ${this.#folder} does not answer; mend or move what it is on`),

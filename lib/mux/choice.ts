@@ -18,6 +18,11 @@ interface Look {
   readonly former: boolean;
 }
 
+/** Of a member that is away, and has nothing of the volume. */
+interface Away {
+  readonly kind: "away";
+}
+
 /**
  * Chooses a member of a group for each new volume. The choice is safe to repeat, because every member is first asked whether it
  * has the volume; a member that cannot say stops the creation rather than risk a second volume of the same name.
@@ -44,6 +49,7 @@ export class Choice {
         ...former.map(member => ({ member, former: true })),
       ];
       const found = await Promise.all(looks.map(look => this.#has(look, creation)));
+      const away = members.filter((_, index) => found[index]?.kind === "away");
       const owner = looks.find((_, index) => found[index]?.kind === "volume");
       if (owner) return make(owner.member);
       if (members.length === 0) throw new CsiError("failed-precondition", `group "${named}" has no members`);
@@ -51,18 +57,23 @@ export class Choice {
       const begunOn = looks.filter((_, index) => found[index]?.kind === "unfinished");
       for (const { member } of begunOn) await this.#clear(member, creation);
       if (source) return make(pinned(named, members, source));
-      return this.#first(creation, await this.#ranked(members, creation), make);
+      const here = members.filter(member => !away.includes(member));
+      return this.#first(creation, await this.#ranked(here, away, creation), away, make);
     });
   }
 
   /** What a member has of the volume. Throws "unavailable" when it cannot say: the volume must not be made on another one then. */
-  async #has(look: Look, { request, call }: Creation): Promise<Found | undefined> {
-    const { connections, lookup } = this.#common;
+  async #has(look: Look, creation: Creation): Promise<Found | Away | undefined> {
+    const { begun, connections, lookup } = this.#common;
+    const { request, call } = creation;
+    if (this.#isSpared(look.member, creation)) return { kind: "away" };
     try {
       return await connections.use(look.member, "retry", async connection => {
         try {
           ability(connection, "names");
-          return await lookup.find(connection, request.name, call);
+          const found = await lookup.find(connection, request.name, call);
+          if (!found) begun.foundAbsent(request.name, connection.name);
+          return found;
         } catch (error) {
           if (!connection.suspended) throw error;
           // Suspending a dead member is how an operator says: go on without it.
@@ -78,6 +89,21 @@ export class Choice {
     }
   }
 
+  /**
+   * A member that is away is passed over where nothing of the volume can be on it: it has said so to this process, or the
+   * volume has a source, beside which alone it is ever made.
+   */
+  #isSpared(member: string, { request, source, call }: Creation): boolean {
+    const { begun, breakers } = this.#common;
+    if (!breakers.of(member)) return false;
+    const cannotBe = source ? source.connection !== member : begun.cannotBeOn(request.name, member);
+    if (cannotBe)
+      call.log.info("a member of the group is away and passed over: nothing of the volume is on it", {
+        connection: member,
+      });
+    return cannotBe;
+  }
+
   async #clear(member: string, { request, call }: Creation): Promise<void> {
     const { connections, locks, lookup } = this.#common;
     await connections.use(member, "retry", connection =>
@@ -85,7 +111,11 @@ export class Choice {
     );
   }
 
-  async #ranked(members: readonly string[], { named, request, call }: Creation): Promise<readonly Candidate[]> {
+  async #ranked(
+    members: readonly string[],
+    away: readonly string[],
+    { named, request, call }: Creation,
+  ): Promise<readonly Candidate[]> {
     const { connections, groups, settings } = this.#common;
     const found = await Promise.all(
       members.map(member =>
@@ -99,12 +129,18 @@ export class Choice {
       throw nobody(
         named,
         found.filter(each => each instanceof CsiError),
+        away,
       );
     return ordered(candidates, await groups.policy(named), request.name);
   }
 
   /** Goes on to the next member only after an answer that proves that nothing was made. */
-  async #first({ named, call }: Creation, candidates: readonly Candidate[], make: Make): Promise<PlacedVolume> {
+  async #first(
+    { named, call }: Creation,
+    candidates: readonly Candidate[],
+    away: readonly string[],
+    make: Make,
+  ): Promise<PlacedVolume> {
     const refusals: CsiError[] = [];
     for (const { name: member } of candidates) {
       try {
@@ -115,7 +151,7 @@ export class Choice {
         refusals.push(error);
       }
     }
-    throw nobody(named, refusals);
+    throw nobody(named, refusals, away);
   }
 }
 

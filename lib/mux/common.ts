@@ -1,5 +1,6 @@
 import type { Locks } from "../core/locks.ts";
 import type { Begun } from "./begun.ts";
+import type { Breakers } from "./breakers.ts";
 import type { Connections } from "./connections.ts";
 import type { Groups } from "./groups.ts";
 import type { Handles } from "./handles.ts";
@@ -11,6 +12,7 @@ import type { MuxSettings } from "./placed.ts";
 /** What all operations of the router share; one for the process. */
 export interface Common {
   readonly connections: Connections;
+  readonly breakers: Breakers;
   readonly groups: Groups;
   readonly handles: Handles;
   readonly locks: Locks;

@@ -6,7 +6,7 @@ import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
 import { badName, changedFamily, missing, type Unusable, unopened } from "./refusals.ts";
-import { type Facts, type State, States } from "./states.ts";
+import { type Facts, type LastGood, type State, States } from "./states.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -87,6 +87,11 @@ export class Connections {
       facts: this.#states.lastGood(each.name)?.connection,
       inUse: this.#pool.get(each.name)?.leases ?? 0,
     }));
+  }
+
+  /** The file of this name that a connection is made from; undefined when there was none since the start, or it is gone. */
+  lastGood(name: string): LastGood | undefined {
+    return this.#states.lastGood(name);
   }
 
   /** As `use` with "retry"; undefined for a connection without a file, or whose file could not be used since the start. */

@@ -1,6 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Context } from "../drivers/driver.ts";
+import type { Breakers } from "./breakers.ts";
 import type { Connection } from "./connection.ts";
 import type { Known } from "./known.ts";
 import type { Patience } from "./patience.ts";
@@ -8,11 +9,13 @@ import type { Patience } from "./patience.ts";
 /** Asks connections how much is free, and remembers what they said. */
 export class FreeSpace {
   readonly #patience: Patience;
+  readonly #breakers: Breakers;
   readonly #known: Known;
 
   /** `patience` is how long a connection may take. */
-  constructor(patience: Patience, known: Known) {
+  constructor(patience: Patience, breakers: Breakers, known: Known) {
     this.#patience = patience;
+    this.#breakers = breakers;
     this.#known = known;
   }
 
@@ -21,7 +24,9 @@ export class FreeSpace {
     const { capacity } = connection.driver;
     if (!capacity) return undefined;
     try {
-      const bytes = await this.#patience.ask(connection, () => capacity.available(parameters, call));
+      const bytes = await this.#breakers.ask(connection, () =>
+        this.#patience.ask(connection, () => capacity.available(parameters, call)),
+      );
       this.#known.free(connection.name, bytes);
       return bytes;
     } catch (error) {

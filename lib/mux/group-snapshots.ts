@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeGroup, type GroupHandle, type Handle, maxHandleBytes, parseGroup } from "../core/handle.ts";
-import type { Context, GroupSnapshot } from "../drivers/driver.ts";
+import type { Context, GroupSnapshot, GroupSnapshotting } from "../drivers/driver.ts";
 import { ability, translated } from "./ability.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
@@ -27,17 +27,17 @@ export class GroupSnapshots {
     const sources = volumes.map(volume => this.#common.handles.known(volume, "volume"));
     const connection = onlyOne(sources);
     const key = `group snapshot ${connection}/${name}`;
+    await this.#common.breakers.refuse(connection);
     return this.#common.jobs.run(key, fingerprint([volumes, parameters]), call, own =>
       this.#common.connections.use(connection, "retry", opened =>
         this.#common.locks.hold(
           [key],
           async () => {
-            const groups = ability(opened, "groupSnapshots");
             const ids = sources.map(({ id }) => id);
             return placedGroup(
               this.#common.handles,
               opened,
-              await translated(opened, groups.create(name, ids, parameters, own)),
+              await this.#ask(opened, groups => groups.create(name, ids, parameters, own)),
             );
           },
           sources.map(lockKey),
@@ -51,9 +51,10 @@ export class GroupSnapshots {
     const group = parseGroup(text);
     if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
     const ids = this.#inside(group, snapshots);
+    await this.#common.breakers.refuse(group.connection);
     await this.#common.jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
       this.#common.connections.use(group.connection, "retry", opened =>
-        translated(opened, ability(opened, "groupSnapshots").delete(group.id, ids, own)),
+        this.#ask(opened, groups => groups.delete(group.id, ids, own)),
       ),
     );
   }
@@ -64,11 +65,15 @@ export class GroupSnapshots {
     if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not one of this driver`);
     const ids = this.#inside(group, snapshots);
     return this.#common.connections.use(group.connection, "retry", async opened =>
-      placedGroup(
-        this.#common.handles,
-        opened,
-        await translated(opened, ability(opened, "groupSnapshots").get(group.id, ids, call)),
-      ),
+      placedGroup(this.#common.handles, opened, await this.#ask(opened, groups => groups.get(group.id, ids, call))),
+    );
+  }
+
+  #ask<T>(connection: Connection, question: (groups: GroupSnapshotting) => Promise<T>): Promise<T> {
+    const groups = ability(connection, "groupSnapshots");
+    return translated(
+      connection,
+      this.#common.breakers.ask(connection, () => question(groups)),
     );
   }
 

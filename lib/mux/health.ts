@@ -15,7 +15,7 @@ import type { State } from "./states.ts";
 /** How many connections are looked at at the same time. */
 const width = 16;
 
-/** The subjects that are no volume: ids of volumes are never empty, and hold no line break. */
+/** The subjects that are no volume, the storage, and what stands between csimux and it: ids of volumes are never empty, and hold no line break. */
 const storage = "";
 const file = "\n";
 
@@ -70,12 +70,12 @@ export class Health {
 
   /** One look at all connections; each change is a line of the log. Never throws. */
   async survey(call: Call): Promise<void> {
-    const { connections } = this.#common;
+    const { breakers, connections } = this.#common;
     const names = await connections.names().catch(() => []);
     const all = connections.seen();
     for (const { name, state } of all) {
       const watched = this.#of(name);
-      watched.steady.see(file, fileFindings(state));
+      watched.steady.see(file, [...fileFindings(state), ...breakers.findings(name)]);
       // Nothing more is heard of what is behind it.
       if (state.kind === "gone" || (state.kind === "bad" && !state.served)) forgetStorage(watched);
     }
@@ -160,7 +160,8 @@ export class Health {
     const { health } = connection.driver;
     if (!health) return;
     try {
-      const found = await this.#patience.ask(connection, () => health.look(call));
+      const look = () => this.#patience.ask(connection, () => health.look(call));
+      const found = await this.#common.breakers.ask(connection, look);
       const isFirst = watched.lookedAt === undefined;
       watched.lookedAt = performance.now();
       watched.example = found.example ?? watched.example;

@@ -94,12 +94,9 @@ export class Listing {
     const tokens = filterTokens(handle);
     const token = request.token === "" ? undefined : tokens.read(request.token);
     return this.#common.connections.use(handle.connection, "retry", async connection => {
-      const { items, next } = await snapshotsOf(
-        this.#common.handles,
-        connection,
-        handle.id,
-        { token, max: pageOf(request.max) },
-        call,
+      const page = { token, max: pageOf(request.max) };
+      const { items, next } = await this.#common.breakers.ask(connection, () =>
+        snapshotsOf(this.#common.handles, connection, handle.id, page, call),
       );
       return { items, next: next && tokens.write(next) };
     });
@@ -110,7 +107,9 @@ export class Listing {
     if (!handle) return [];
     const found = await this.#common.connections.use(handle.connection, "retry", async connection => {
       try {
-        const snapshot = await connection.driver.snapshots?.get(handle.id, call);
+        const { snapshots } = connection.driver;
+        const snapshot =
+          snapshots && (await this.#common.breakers.ask(connection, () => snapshots.get(handle.id, call)));
         return snapshot && snapshotOn(this.#common.handles, connection, snapshot);
       } catch (error) {
         if (error instanceof CsiError && error.code === "not-found") return undefined;
@@ -185,7 +184,9 @@ export class Listing {
     try {
       // A listing shows the connections that are in order; the log has said which are not.
       return await this.#common.connections.useInOrder(name, connection =>
-        this.#patience.ask(connection, () => list(connection, { token, max: page.max }, call)),
+        this.#common.breakers.ask(connection, () =>
+          this.#patience.ask(connection, () => list(connection, { token, max: page.max }, call)),
+        ),
       );
     } catch (error) {
       if (error instanceof CsiError && error.code === "aborted") throw error;

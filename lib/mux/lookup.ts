@@ -1,20 +1,23 @@
 import type { Call } from "../core/call.ts";
 import type { Found } from "../drivers/driver.ts";
+import type { Breakers } from "./breakers.ts";
 import type { Connection } from "./connection.ts";
 import type { Patience } from "./patience.ts";
 
 /** What stands on a connection under the name of a volume. Throws "unavailable" when it does not answer in time. */
 export class Lookup {
   readonly #patience: Patience;
+  readonly #breakers: Breakers;
 
-  constructor(patience: Patience) {
+  constructor(patience: Patience, breakers: Breakers) {
     this.#patience = patience;
+    this.#breakers = breakers;
   }
 
   /** The volume of this name or what was begun of it; undefined also where the driver cannot look up by name. */
   async find(connection: Connection, name: string, call: Call): Promise<Found | undefined> {
     const { names } = connection.driver;
-    return names && this.#patience.ask(connection, () => names.find(name, call));
+    return names && this.#breakers.ask(connection, () => this.#patience.ask(connection, () => names.find(name, call)));
   }
 
   /**
@@ -24,7 +27,7 @@ export class Lookup {
   async clear(connection: Connection, name: string, call: Call): Promise<Found | undefined> {
     const found = await this.find(connection, name, call);
     if (found?.kind !== "unfinished") return found;
-    await connection.driver.delete(found.id, call);
+    await this.#breakers.ask(connection, () => connection.driver.delete(found.id, call));
     return undefined;
   }
 }

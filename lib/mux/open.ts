@@ -1,8 +1,9 @@
-import type { Call } from "../core/call.ts";
+import type { Call, Log } from "../core/call.ts";
 import type { Group } from "../core/group.ts";
 import { Locks } from "../core/locks.ts";
 import type { Segments } from "../core/topology.ts";
 import { Begun } from "./begun.ts";
+import { Breakers } from "./breakers.ts";
 import { Capacity } from "./capacity.ts";
 import type { Common } from "./common.ts";
 import type { Connections } from "./connections.ts";
@@ -49,12 +50,15 @@ export function openMux(
   connections: Connections,
   configured: ConfiguredGroups,
   settings: () => MuxSettings,
+  log: Log,
   { look, capacity }: PatienceTimes = usual,
   times: HealthTimes = usualHealth,
 ) {
   const jobs = new Jobs();
+  const breakers = new Breakers(connections, log);
   const common: Common = {
     connections,
+    breakers,
     groups: new Groups(connections, configured),
     handles: new Handles(
       () => settings().legacyConnection ?? settings().single,
@@ -64,11 +68,11 @@ export function openMux(
     jobs,
     known: new Known(),
     begun: new Begun(),
-    lookup: new Lookup(new Patience(look)),
+    lookup: new Lookup(new Patience(look), breakers),
     settings,
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
-  const space = new FreeSpace(new Patience(capacity), common.known);
+  const space = new FreeSpace(new Patience(capacity), breakers, common.known);
   const health = new Health(common, new Patience(look), times);
   const parts = (own: Common) => ({
     volumes: new Volumes(own, space, health),
@@ -91,6 +95,9 @@ export function openMux(
     lookAtHealth: (call: Call) => health.survey(call),
     /** What leads a node of a segment to volumes of connections that it reaches, as far as that is known. */
     examples: (segment: Segments) => health.examples(segment),
-    stop: () => jobs.stop(),
+    stop: () => {
+      breakers.close();
+      return jobs.stop();
+    },
   };
 }

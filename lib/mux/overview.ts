@@ -1,6 +1,8 @@
 import type { Group } from "../core/group.ts";
 import { selects } from "../core/selector.ts";
 import { placeText } from "../topology/place.ts";
+import type { Outage } from "./breaker.ts";
+import type { Breakers } from "./breakers.ts";
 import type { Connections, Seen } from "./connections.ts";
 import type { Health, HealthView } from "./health.ts";
 import type { Jobs } from "./jobs.ts";
@@ -24,6 +26,8 @@ export interface ConnectionView extends Figures {
   readonly places: readonly string[];
   /** Calls that use it now. */
   readonly inUse: number;
+  /** Since when its storage is away, and when it is asked again; undefined while calls are made. */
+  readonly outage: Outage | undefined;
   readonly health: HealthView;
 }
 
@@ -49,6 +53,7 @@ export interface MuxView {
 }
 
 interface Parts {
+  readonly breakers: Breakers;
   readonly connections: Connections;
   readonly jobs: Jobs;
   readonly known: Known;
@@ -62,6 +67,7 @@ export function overview(parts: Parts, groups: ReadonlyMap<string, Group>, prefi
     connections: seen.map(each => ({
       ...viewOf(each, prefix),
       ...parts.known.of(each.name),
+      outage: parts.breakers.of(each.name),
       health: parts.health.view(each.name),
     })),
     groups: [...groups].map(([name, group]) => ({ name, policy: group.policy, members: membersOf(group, seen) })),
@@ -72,7 +78,7 @@ export function overview(parts: Parts, groups: ReadonlyMap<string, Group>, prefi
 function viewOf(
   { name, state, since, facts, inUse }: Seen,
   prefix: string,
-): Omit<ConnectionView, keyof Figures | "health"> {
+): Omit<ConnectionView, keyof Figures | "outage" | "health"> {
   return {
     name,
     standing: standingOf(state),

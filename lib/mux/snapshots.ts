@@ -1,10 +1,11 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { Context } from "../drivers/driver.ts";
+import type { Context, Snapshotting } from "../drivers/driver.ts";
 import { type Demand, place } from "../topology/place.ts";
 import { ability, translated } from "./ability.ts";
 import type { Common } from "./common.ts";
+import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { lockKey } from "./handles.ts";
 import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
@@ -36,6 +37,7 @@ export class Snapshots {
     const { name, volume, parameters } = request;
     const source = this.#common.handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
+    await this.#common.breakers.refuse(source.connection);
     const made = await this.#common.jobs.run(`snapshot ${source.connection}/${name}`, fingerprint(request), call, own =>
       this.#common.locks.hold([`snapshot name ${name}`], () => this.#make(source, request, own), [lockKey(source)]),
     );
@@ -49,7 +51,7 @@ export class Snapshots {
       snapshotOn(
         this.#common.handles,
         connection,
-        await translated(connection, ability(connection, "snapshots").get(handle.id, call)),
+        await this.#ask(connection, snapshots => snapshots.get(handle.id, call)),
       ),
     );
   }
@@ -58,10 +60,11 @@ export class Snapshots {
   async delete(text: string, call: Call): Promise<void> {
     const handle = this.#common.handles.parse(text, "snapshot");
     if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { snapshot: text });
+    await this.#common.breakers.refuse(handle.connection);
     await this.#common.jobs.run(`delete ${text}`, "", call, own =>
       this.#common.connections.use(handle.connection, "retry", connection =>
         this.#common.locks.hold([lockKey(handle)], () =>
-          translated(connection, ability(connection, "snapshots").delete(handle.id, own)),
+          this.#ask(connection, snapshots => snapshots.delete(handle.id, own)),
         ),
       ),
     );
@@ -72,16 +75,24 @@ export class Snapshots {
     const { name, parameters, demand } = request;
     await this.#refuseTaken(name, from, call);
     return this.#common.connections.use(from, "retry", async connection => {
-      const snapshots = ability(connection, "snapshots");
+      ability(connection, "snapshots");
       // The places of a snapshot are those of its connection, whatever is preferred.
       place(connection.places, demand, { ...this.#common.settings().policy, honourPreferred: "off" });
-      const made = await translated(connection, snapshots.create(name, source.id, parameters, call));
+      const made = await this.#ask(connection, snapshots => snapshots.create(name, source.id, parameters, call));
       this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
       return {
         ...snapshotOn(this.#common.handles, connection, made),
         id: this.#common.handles.fresh("snapshot", from, made.id),
       };
     });
+  }
+
+  #ask<T>(connection: Connection, question: (snapshots: Snapshotting) => Promise<T>): Promise<T> {
+    const snapshots = ability(connection, "snapshots");
+    return translated(
+      connection,
+      this.#common.breakers.ask(connection, () => question(snapshots)),
+    );
   }
 
   /** A snapshot class may name the connection, or a group that it belongs to. */
@@ -98,11 +109,7 @@ export class Snapshots {
     const other = this.#names.elsewhere(name, connection);
     if (!other) return;
     const found = await this.#common.connections
-      .use(
-        other.connection,
-        "retry",
-        ({ driver }) => driver.snapshots?.get(other.id, call) ?? Promise.resolve(undefined),
-      )
+      .use(other.connection, "retry", connection => this.#ask(connection, snapshots => snapshots.get(other.id, call)))
       .catch(() => undefined);
     if (found) throw new CsiError("already-exists", `snapshot "${name}" exists on connection "${other.connection}"`);
   }

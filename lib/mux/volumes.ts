@@ -50,8 +50,9 @@ export class Volumes {
       );
     }
     wantedBytes(request.range);
-    const { groups, handles, jobs, locks } = this.#common;
+    const { breakers, groups, handles, jobs, locks } = this.#common;
     const source = request.source && handles.known(request.source.id, request.source.kind);
+    if (breakers.of(named) && !(await groups.has(named))) await breakers.refuse(named);
     return jobs.run(`create ${named}/${request.name}`, fingerprint(request), call, async own => {
       const creation: Creation = { named, request, source, call: own };
       // A member of a group was there a moment ago, so its file is treated as that of an existing volume: repeat.
@@ -67,7 +68,7 @@ export class Volumes {
     if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { volume: text });
     await this.#exclusively("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
-      await translated(connection, connection.driver.delete(handle.id, own));
+      await this.#ask(connection, () => connection.driver.delete(handle.id, own));
       this.#common.begun.forgetId(handle.id, handle.connection);
       this.#health.forget(handle);
     });
@@ -77,7 +78,7 @@ export class Volumes {
   async get(text: string, call: Call): Promise<PlacedVolume> {
     const handle = this.#common.handles.known(text, "volume");
     return this.#common.connections.use(handle.connection, "retry", async connection =>
-      placedOn(this.#common.handles, connection, await ability(connection, "reading").get(handle.id, call)),
+      placedOn(this.#common.handles, connection, await this.#read(connection, handle.id, call)),
     );
   }
 
@@ -87,7 +88,7 @@ export class Volumes {
     return this.#common.connections.use(handle.connection, "retry", async connection => {
       const conditions = await this.#health.volume(connection, handle.id, call);
       const isLost = conditions.some(({ reason }) => meaningOf(reason).severity === "data-loss");
-      if (!isLost) await ability(connection, "reading").get(handle.id, call);
+      if (!isLost) await this.#read(connection, handle.id, call);
       return conditions;
     });
   }
@@ -121,7 +122,7 @@ export class Volumes {
     const handle = this.#common.handles.known(text, "volume");
     const named = parameters["connection"];
     return this.#common.connections.use(handle.connection, "retry", async connection => {
-      await ability(connection, "reading").get(handle.id, call);
+      await this.#read(connection, handle.id, call);
       if (named && !(await this.#common.groups.leads(named, handle.connection)))
         return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
       return firstUnmet(connection.access, capabilities);
@@ -142,26 +143,39 @@ export class Volumes {
     const handle = this.#common.handles.known(text, "volume");
     return this.#exclusively("expand", handle, fingerprint([range, wanted]), call, (connection, own) => {
       if (wanted) refuseUnmet(connection, [wanted]);
-      return notInUse(translated(connection, ability(connection, "expand").expand(handle.id, range, own)));
+      const growing = ability(connection, "expand");
+      return notInUse(this.#ask(connection, () => growing.expand(handle.id, range, own)));
     });
   }
 
   /** ControllerModifyVolume. Throws "invalid-argument" for properties that cannot be changed. */
   modify(text: string, properties: Context, call: Call): Promise<void> {
     const handle = this.#common.handles.known(text, "volume");
-    return this.#exclusively("modify", handle, fingerprint([properties]), call, (connection, own) =>
-      translated(connection, ability(connection, "modify").modify(handle.id, properties, own)),
-    );
+    return this.#exclusively("modify", handle, fingerprint([properties]), call, (connection, own) => {
+      const modifying = ability(connection, "modify");
+      return this.#ask(connection, () => modifying.modify(handle.id, properties, own));
+    });
   }
 
-  #exclusively<T>(
-    verb: string,
+  #read(connection: Connection, id: string, call: Call): Promise<Volume> {
+    const reading = ability(connection, "reading");
+    return this.#common.breakers.ask(connection, () => reading.get(id, call));
+  }
+
+  #ask<T>(connection: Connection, question: () => Promise<T>): Promise<T> {
+    return translated(connection, this.#common.breakers.ask(connection, question));
+  }
+
+  async #exclusively<T>(
+    verb: "delete" | "expand" | "modify",
     handle: Handle,
     args: string,
     call: Call,
     work: (connection: Connection, own: Call) => Promise<T>,
   ): Promise<T> {
-    const { connections, jobs, locks } = this.#common;
+    const { breakers, connections, jobs, locks } = this.#common;
+    // Not inside: a repeat would join a call that waits for the storage already.
+    await breakers.refuse(handle.connection, verb === "delete");
     return jobs.run(`${verb} ${encodeHandle(handle)}`, args, call, own =>
       connections.use(handle.connection, "retry", connection =>
         locks.hold([lockKey(handle)], async () => work(connection, own)),
@@ -220,7 +234,7 @@ export class Volumes {
     const { name: member, driver } = connection;
     begun.remember(request.name, { named, member, id: driver.names?.idOf(request.name) });
     try {
-      const volume = await translated(connection, make(call));
+      const volume = await this.#ask(connection, () => make(call));
       begun.remember(request.name, { named, member, id: volume.id });
       return volume;
     } catch (error) {

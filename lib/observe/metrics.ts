@@ -78,6 +78,11 @@ const figures: readonly Figure[] = [
   ["csimux_connection_suspended", "1 while a connection takes no new volumes.", each => Number(each.suspended)],
   ["csimux_connection_calls_in_progress", "Calls that use the connection now.", each => each.inUse],
   [
+    "csimux_connection_unavailable",
+    "1 while the storage is away and calls that need it are refused; absent where nobody would know.",
+    each => (each.state === "unknown" ? undefined : Number(each.outage !== undefined)),
+  ],
+  [
     "csimux_connection_state_since_timestamp_seconds",
     "Since when the state is what it is.",
     each => seconds(each.since),

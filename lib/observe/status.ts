@@ -41,6 +41,8 @@ export interface ConnectionStatus {
   readonly volumes?: Told | undefined;
   readonly lastSuccess?: Timed<LastCall> | undefined;
   readonly lastFailure?: Timed<LastFailure> | undefined;
+  /** Its storage is away: calls that need it are refused until it was asked again, and is back. */
+  readonly outage?: { readonly since: string; readonly next: string; readonly reason: string } | undefined;
   /** Why nothing newer is known of the health of its storage. */
   readonly healthProblem?: string | undefined;
 }
@@ -111,13 +113,14 @@ export function statusOf(facts: ProcessFacts, { mux: view, node, single }: Views
 }
 
 function connectionStatus(view: MuxView["connections"][number], ledger: Ledger): ConnectionStatus {
-  const { standing, since, free, volumes, health, ...rest } = view;
+  const { standing, since, free, volumes, outage, health, ...rest } = view;
   return {
     ...rest,
     state: standing,
     since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
+    outage: outage && { since: time(outage.since), next: time(outage.next), reason: outage.reason },
     healthProblem: health.blind,
     ...lastCalls(view.name, ledger),
   };

@@ -44,9 +44,13 @@ const status: Status = {
       lastSuccess: { method: "CreateVolume", at: at(50) },
       lastFailure: { method: "DeleteVolume", at: at(60), code: "unavailable", message: "no \u001b[31mroute" },
     },
+    {
+      ...{ name: "dead", state: "good", since: at(0), driver: "nfs-client", suspended: false, places: [], inUse: 0 },
+      outage: { since: at(80), next: at(112), reason: "no route" },
+    },
     { name: "old", state: "gone", since: at(90), suspended: false, places: [], inUse: 0 },
   ],
-  groups: [{ name: "pool", policy: "spread", members: ["nas", "old", "new"] }],
+  groups: [{ name: "pool", policy: "spread", members: ["nas", "old", "new", "dead"] }],
   calls: [{ method: "DeleteVolume", connection: "nas", object: "v:nas/a", since: at(70) }],
   jobs: [],
 };
@@ -54,14 +58,16 @@ const status: Status = {
 test("people see states, the last failure since which nothing succeeded, groups and calls", () => {
   expect(statusText(status, false)).toBe(`c.example: csimux 1, controller, up for 100s
 
-CONNECTION  STATE            SINCE  DRIVER      FREE  VOLUMES  CALLS  LAST OK  PLACES
-nas         good, suspended  60s    nfs-client  -     -        1      50s      zone=a or zone=b
-old         gone             10s    -           -     -        0      -        -
+CONNECTION  STATE              SINCE  DRIVER      FREE  VOLUMES  CALLS  LAST OK  PLACES
+nas         good, suspended    60s    nfs-client  -     -        1      50s      zone=a or zone=b
+dead        good, unavailable  100s   nfs-client  -     -        0      -        everywhere
+old         gone               10s    -           -     -        0      -        -
 
 GROUP  POLICY  MEMBERS
-pool   spread  nas (suspended), old (no file), new (no file)
+pool   spread  nas (suspended), old (no file), new (no file), dead (unavailable)
 
 nas: DeleteVolume 40s ago: unavailable: no \\u001b[31mroute
+dead: unavailable for 20s, asked again in 12s; until then calls are refused: no route
 old: its file was removed; its volumes wait until it is back
 
 IN PROGRESS   CONNECTION  OBJECT   FOR

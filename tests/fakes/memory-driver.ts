@@ -32,6 +32,9 @@ export class MemoryDriver {
   /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
+  /** As Driver.check; a driver without one when undefined. */
+  check: Driver["check"];
+
   driver(): Driver {
     const toy = toyDriver("toy-folder", this.#storage);
     return {
@@ -62,6 +65,7 @@ export class MemoryDriver {
           return this.findings;
         },
       },
+      ...(this.check && { check: call => this.check?.(call) ?? Promise.resolve() }),
       close: async () => void this.closed++,
     };
   }

@@ -17,6 +17,7 @@ export function muxWorld(
   const traits = new Map<string, Partial<Connection>>();
   const up = new Set(names);
   const broken = new Set<string>();
+  const edits = new Map<string, number>();
   const groups = new Map<string, Group>();
   const settings: { -readonly [K in keyof MuxSettings]: MuxSettings[K] } = {
     policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
@@ -34,7 +35,8 @@ export function muxWorld(
   };
   const files = {
     names: async () => [...up].sort(),
-    read: async (name: string) => (up.has(name) ? `text${broken.has(name) ? " that is wrong" : ""}` : undefined),
+    read: async (name: string) =>
+      up.has(name) ? `text ${edits.get(name) ?? 0}${broken.has(name) ? " that is wrong" : ""}` : undefined,
     labels: async () => undefined,
   };
   const { log } = testCall();
@@ -49,6 +51,7 @@ export function muxWorld(
     connections,
     async () => groups,
     () => settings,
+    log,
     patience,
     health,
   );
@@ -58,6 +61,8 @@ export function muxWorld(
     up,
     /** Names whose file cannot be used. */
     broken,
+    /** The file of a connection is another one from now on. */
+    edit: (name: string) => void edits.set(name, (edits.get(name) ?? 0) + 1),
     groups,
     settings,
     memory: (name: string): MemoryDriver => memories.get(name) ?? new MemoryDriver(),

@@ -23,6 +23,7 @@ const connection = {
   inUse: 2,
   free: { value: 1n << 40n, at: 9_000 },
   volumes: undefined,
+  outage: { since: 6_000, next: 11_000, reason: "no route" },
   health: {
     conditions: [{ reason: "PoolDegraded", message: "a disk", ms: 1 }],
     volumes: ["v:nas/a", "v:nas/b"].map(volume => ({
@@ -71,6 +72,7 @@ test("each connection has its state and figures, and nothing stays behind when i
     );
   expect([of("PoolDegraded", "storage"), of("QuotaFull", "volume")]).toEqual([1, 2]);
   expect(found.get('csimux_connection_health_unknown{connection="nas"}')).toBe(1);
+  expect(found.get('csimux_connection_unavailable{connection="nas"}')).toBe(1);
   expect(found.get('csimux_connection_state_since_timestamp_seconds{connection="nas"}')).toBe(5);
   expect(found.get('csimux_connection_free_bytes{connection="nas"}')).toBe(2 ** 40);
   expect(found.has('csimux_connection_volumes{connection="nas"}')).toBe(false);

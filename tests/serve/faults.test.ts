@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { join } from "node:path";
 import { mountCapability } from "../../scripts/client.ts";
 import { connectionFile } from "../../scripts/sandbox.ts";
-import { codeOf, failureOf, mebibytes, status, World } from "./world.ts";
+import { codeOf, failureOf, mebibytes, status, untilDone, World } from "./world.ts";
 
 let world: World;
 beforeAll(async () => {
@@ -161,7 +161,7 @@ test("a base folder that disappears is an error, never a deletion", async () => 
     expect([status.unavailable, status.failedPrecondition] as (number | "ok")[]).toContain(answer);
   expect((await world.probe()).ready).toBe(true);
   await rename(`${world.base("two")}.away`, world.base("two"));
-  await world.controller("deleteVolume", { volumeId });
+  await untilDone(() => world.controller("deleteVolume", { volumeId }));
   expect(await world.stored("two")).toEqual([]);
 });
 

@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type FakeZfs, fakeZfs } from "../fakes/zfs/pools.ts";
 import { type Sshd, signal, startSshd } from "../io/ssh/sshd.ts";
-import { codeOf, failureOf, mebibytes, status, World } from "./world.ts";
+import { codeOf, failureOf, mebibytes, status, untilDone, World } from "./world.ts";
 
 // The executable, a real sshd whose sessions find the model of zfs on their PATH, and the password of the account.
 
@@ -168,7 +168,7 @@ test("a pool that is not imported is unavailable for everything, and nothing is 
   fake.with(pools => {
     pools.state.pools["tank"] = { bytes: 2 ** 40, imported: true };
   });
-  await world.controller("deleteVolume", { volumeId: volume.volumeId });
+  await untilDone(() => world.controller("deleteVolume", { volumeId: volume.volumeId }));
 });
 
 test("30 volumes made at once while 30 others are deleted are just those afterwards", async () => {

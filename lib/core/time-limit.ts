@@ -2,7 +2,7 @@
  * Questions with a time limit, for what may be dead in such a way that a call to it never ends (a mount whose server has gone).
  * Each of these holds a thread of the process, so who has not answered one is not asked another until it has.
  */
-export class Breaker {
+export class TimeLimit {
   readonly #ms: number;
   readonly #silent = new Set<string>();
 

@@ -1,0 +1,92 @@
+import { describe, expect, test } from "bun:test";
+import { Breaker } from "../../lib/mux/breaker.ts";
+
+/** What happens at a breaker: a call or the check succeeded or not, or the check is due again. */
+type Event = "failed" | "succeeded" | "due" | "away";
+
+/** A breaker without chance at a clock that stands still but for `due`; what each event came to. */
+function play(events: readonly Event[], chance = 0) {
+  let now = 0;
+  const breaker = new Breaker(
+    () => now,
+    () => chance,
+  );
+  const told = events.map(event => {
+    if (event === "failed") return breaker.failed() ? "check" : "";
+    if (event === "succeeded") return breaker.succeeded() ? "closed" : "";
+    if (event === "away") return String(breaker.confirmed("no route") ?? "ignored");
+    now = breaker.outage?.next ?? now;
+    breaker.retried();
+    return "";
+  });
+  return { told, breaker };
+}
+
+const failures: readonly Event[] = ["failed", "failed", "failed"];
+const opened: readonly Event[] = [...failures, "away"];
+const again: readonly Event[] = ["due", "away"];
+
+describe("a breaker", () => {
+  test.each<[string, readonly Event[], readonly string[], boolean]>([
+    ["two failures mean nothing", ["failed", "failed"], ["", ""], false],
+    ["three in a row are a reason to check", failures, ["", "", "check"], false],
+    ["a success between them begins anew", ["failed", "failed", "succeeded", "failed"], ["", "", "", ""], false],
+    ["only a check that fails opens it", opened, ["", "", "check", "1000"], true],
+    ["a check that succeeds does not", [...failures, "succeeded"], ["", "", "check", ""], false],
+    ["one check is enough", [...failures, "failed", "failed", "failed"], ["", "", "check", "", "", ""], false],
+    [
+      "after a check that succeeded, three more are needed",
+      [...failures, "succeeded", "failed", "failed", "failed"],
+      ["", "", "check", "", "", "", "check"],
+      false,
+    ],
+    [
+      "a call that succeeds meanwhile wins",
+      [...failures, "succeeded", "away"],
+      ["", "", "check", "", "ignored"],
+      false,
+    ],
+    [
+      "further failures change nothing",
+      [...opened, "failed", "failed", "failed"],
+      ["", "", "check", "1000", "", "", ""],
+      true,
+    ],
+    ["one success closes it", [...opened, "succeeded"], ["", "", "check", "1000", "closed"], false],
+    [
+      "a late failure of the check does not open it again",
+      [...opened, "due", "succeeded", "away"],
+      ["", "", "check", "1000", "", "closed", "ignored"],
+      false,
+    ],
+    [
+      "intervals begin anew after a success",
+      [...opened, ...again, "due", "succeeded", ...opened],
+      ["", "", "check", "1000", "", "2000", "", "closed", "", "", "check", "1000"],
+      true,
+    ],
+  ])("%s", (_, events, told, open) => {
+    const played = play(events);
+    expect(played.told).toEqual([...told]);
+    expect(played.breaker.outage !== undefined).toBe(open);
+  });
+
+  test("asks after twice as long each time, a minute at most, and knows since when", () => {
+    const { told, breaker } = play([...opened, ...Array.from({ length: 7 }, () => again).flat()]);
+    expect(told.filter(text => Number(text) > 0)).toEqual([
+      "1000",
+      "2000",
+      "4000",
+      "8000",
+      "16000",
+      "32000",
+      "60000",
+      "60000",
+    ]);
+    expect(breaker.outage).toEqual({ since: 0, next: 183_000, reason: "no route" });
+  });
+
+  test("leaves up to a fifth of each interval to chance", () => {
+    expect(play(opened, 1).told.at(-1)).toBe("800");
+  });
+});

@@ -1,0 +1,185 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld, request, snapshotOf } from "./world.ts";
+
+const call = testCall();
+const away = new CsiError("unavailable", "no route to host");
+const stops: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0)) await stop();
+});
+
+/** A router over storages with a check. `die` lets one fail like a machine that is switched off, until its breaker is open. */
+function world(names: readonly string[], group?: readonly string[]) {
+  const mux = muxWorld(names);
+  stops.push(mux.stop);
+  for (const name of names) mux.memory(name).check = async () => {};
+  if (group) mux.groups.set("g", { from: { kind: "members", members: group }, policy: "ordered" });
+  const outage = (name: string) => mux.overview(new Map()).connections.find(each => each.name === name)?.outage;
+  const fail = async (name: string, times = 3): Promise<void> => {
+    const memory = mux.memory(name);
+    memory.fail.delete = away;
+    for (let i = 0; i < times; i++) await failure(mux.volumes.delete(`v:${name}/x${i}`, call));
+    // The check goes on by itself.
+    for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
+  };
+  const die = async (name: string): Promise<void> => {
+    const memory = mux.memory(name);
+    memory.check = async () => {
+      throw away;
+    };
+    memory.fail.find = away;
+    await fail(name);
+    expect(outage(name)).toBeDefined();
+  };
+  return { ...mux, outage, fail, die };
+}
+
+test("a storage that is away is spared calls, which are told at once what is wrong and when it is asked again", async () => {
+  const { volumes, snapshots, listing, capacity, memory, die } = world(["a", "b"]);
+  await volumes.create(request("v", "a"), call);
+  await die("a");
+  memory("a").fail = {};
+  const before = memory("a").volumes.size;
+  const all = { capabilities: [], parameters: { connection: "a" }, segment: undefined };
+  const calls = {
+    delete: () => volumes.delete("v:a/v", call),
+    expand: () => volumes.expand("v:a/v", { required: 2n << 20n, limit: undefined }, undefined, call),
+    create: () => volumes.create(request("w", "a"), call),
+    get: () => volumes.get("v:a/v", call),
+    health: () => volumes.health("v:a/v", call),
+    snapshot: () => snapshots.create(snapshotOf("s", "v:a/v"), call),
+    "delete snapshot": () => snapshots.delete("s:a/s", call),
+    list: () => listing.volumes({ max: 0, token: "" }, call),
+    capacity: () => capacity.available(all, call),
+  };
+  for (const [what, make] of Object.entries(calls)) {
+    const failed = await failure(make());
+    expect([what, failed?.code]).toEqual([what, "unavailable"]);
+    expect(failed?.message).toMatch(/"a" has failed since \d{4}-.*Z and is asked again at .*Z: no route to host/);
+  }
+  expect(memory("a").volumes.size).toBe(before);
+  expect(await failure(volumes.create(request("v", "b"), call))).toBeUndefined();
+});
+
+test("a volume that is stuck does not stand for its storage, nor a check that finds something else", async () => {
+  for (const code of [undefined, "failed-precondition", "internal"] as const) {
+    const { fail, outage, memory } = world(["a"]);
+    memory("a").check = async () => {
+      if (code) throw new CsiError(code, "not so");
+    };
+    await fail("a", 12);
+    expect(outage("a")).toBeUndefined();
+  }
+});
+
+test("a driver without a check is asked as ever", async () => {
+  const { fail, outage, memory, volumes } = world(["a"]);
+  memory("a").check = undefined;
+  await fail("a", 12);
+  expect(outage("a")).toBeUndefined();
+  memory("a").fail = {};
+  expect(await failure(volumes.delete("v:a/x", call))).toBeUndefined();
+});
+
+test("a call in progress goes on, and its success ends it", async () => {
+  const { volumes, memory, die, outage } = world(["a"]);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  memory("a").gate = promise;
+  const running = volumes.create(request("v", "a"), call);
+  for (let ticks = 0; ticks < 20; ticks++) await Promise.resolve();
+  await die("a");
+  resolve();
+  expect((await running).id).toBe("v:a/v");
+  expect(outage("a")).toBeUndefined();
+});
+
+test("volumes that are left in place are deleted without their storage", async () => {
+  for (const retain of [true, false]) {
+    const { volumes, traits, memory, outage } = world(["a"]);
+    traits.set("a", { retain });
+    memory("a").check = () => Promise.reject(away);
+    memory("a").fail = { find: away, create: away };
+    for (let i = 0; i < 3; i++) await failure(volumes.create(request("v", "a"), call));
+    for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
+    expect(outage("a")).toBeDefined();
+    expect((await failure(volumes.delete("v:a/v", call)))?.code).toBe(retain ? undefined : "unavailable");
+  }
+});
+
+test("another file is another chance, unless that was to suspend it", async () => {
+  const { volumes, memory, traits, die, outage, edit } = world(["a"]);
+  await die("a");
+  memory("a").fail = {};
+  traits.set("a", { suspended: true });
+  edit("a");
+  await failure(volumes.get("v:a/v", call));
+  expect(outage("a")).toBeDefined();
+  traits.delete("a");
+  edit("a");
+  expect(await failure(volumes.delete("v:a/v", call))).toBeUndefined();
+  expect(outage("a")).toBeUndefined();
+});
+
+describe("a group goes round a member that is away", () => {
+  test("never for a volume that may be on it", async () => {
+    const { volumes, memory, die } = world(["a", "b"], ["a", "b"]);
+    await die("a");
+    expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+    expect(memory("b").volumes.size).toBe(0);
+  });
+
+  test("not for one that was begun on it", async () => {
+    const { volumes, memory, die } = world(["a", "b"], ["a", "b"]);
+    memory("a").fail.create = away;
+    expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+    await die("a");
+    expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+    expect(memory("b").volumes.size).toBe(0);
+  });
+
+  test("for one that it has said it does not have, with an answer that is not final when no other takes it", async () => {
+    const { volumes, memory, die } = world(["a", "b"], ["a", "b"]);
+    for (const name of ["a", "b"]) memory(name).free = 0n;
+    expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("resource-exhausted");
+    await die("a");
+    const none = await failure(volumes.create(request("v", "g"), call));
+    expect(none?.code).toBe("unavailable");
+    expect(none?.message).toContain('connection "a": it is away now');
+    memory("b").free = 1n << 40n;
+    expect((await volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
+  });
+
+  test("for one whose source is elsewhere, and not for one whose source is on it", async () => {
+    const { volumes, die } = world(["a", "b"], ["a", "b"]);
+    const from = async (name: string) => ({
+      source: { kind: "volume" as const, id: (await volumes.create(request(`${name}0`, name), call)).id },
+    });
+    const [fromA, fromB] = [await from("a"), await from("b")];
+    await die("a");
+    expect((await volumes.create(request("v", "g", fromB), call)).id).toBe("v:b/v");
+    expect((await failure(volumes.create(request("w", "g", fromA), call)))?.code).toBe("unavailable");
+  });
+});
+
+test("it is a condition of the connection while it lasts", async () => {
+  const { memory, die, lookAtHealth, overview, volumes } = world(["a"]);
+  await volumes.create(request("v", "a"), call);
+  const reasons = async () => {
+    for (let i = 0; i < 3; i++) await lookAtHealth(call);
+    return overview(new Map()).connections[0]?.health.conditions.map(({ reason }) => reason);
+  };
+  expect(await reasons()).toEqual([]);
+  const looked = memory("a").lookedAt;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  memory("a").gate = promise;
+  const running = volumes.create(request("w", "a"), call);
+  for (let ticks = 0; ticks < 20; ticks++) await Promise.resolve();
+  await die("a");
+  expect(await reasons()).toEqual(["StorageUnavailable"]);
+  expect(memory("a").lookedAt).toBe(looked);
+  resolve();
+  await running;
+  expect(await reasons()).toEqual([]);
+});
