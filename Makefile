@@ -51,8 +51,9 @@ image: $(STAMP)
 check: $(STAMP)
 	@$(BUN) scripts/check.ts
 
+# ONLY="TrueNAS": only what is so called. QUICK=1: fewer of everything.
 bench: $(STAMP)
-	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick)
+	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
 # GUEST=1: a guest that is up. QUICK=1: fewer of everything. VOLUMES=0: without the pool of thousands of volumes, which takes long.
 bench-lab: $(STAMP)

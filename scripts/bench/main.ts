@@ -17,6 +17,8 @@ async function size(executable: string): Promise<readonly Figure[]> {
   return [{ what: "executable", value: (await stat(executable)).size / 1e6, unit: "MB", peer: 147 }];
 }
 
+/** Only scenarios with this in their title; all when absent. */
+const only = process.argv[process.argv.indexOf("--only") + 1 || process.argv.length] ?? "";
 const scale = process.argv.includes("--quick") ? quick : full;
 const executable = await build();
 const folder = await mkdtemp(join(tmpdir(), "csimux-bench-"));
@@ -37,7 +39,7 @@ const scenarios: readonly (readonly [title: string, run: () => Promise<readonly 
 const figures: Figure[] = [];
 let broken = false;
 try {
-  for (const [title, run] of scenarios) {
+  for (const [title, run] of scenarios.filter(([title]) => title.includes(only))) {
     process.stderr.write(`${title} ...\n`);
     try {
       figures.push(...(await run()));
