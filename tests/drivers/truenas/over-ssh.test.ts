@@ -1,3 +1,4 @@
+import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
@@ -8,7 +9,7 @@ import { localHost } from "../../../lib/io/local-host.ts";
 import { CommandError } from "../../../lib/io/runner.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
 import { driverContract } from "../../contract/driver.ts";
-import type { DriverRig } from "../../contract/rig.ts";
+import { callWith, type DriverRig, gib, volumeOf } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { datasetsOf } from "../../fakes/truenas/on-zfs.ts";
@@ -48,7 +49,7 @@ const mortal = (host: StorageHost, double: Double, key: string): StorageHost => 
   },
 });
 
-async function rig(way: Way, version: Version): Promise<DriverRig> {
+async function rig(way: Way, version: Version): Promise<DriverRig & { readonly double: Double }> {
   const fake = await fakeZfs();
   const host = localHost(inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } })));
   const double = await startDouble({ version, elsewhere: datasetsOf(fake) });
@@ -61,6 +62,7 @@ async function rig(way: Way, version: Version): Promise<DriverRig> {
   let mortals = 0;
   const file = (volume: Volume) => join(fake.place(`tank/k/v/${volume.id}`), "content");
   return {
+    double,
     open: () => open(host, "1-secret"),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
@@ -114,3 +116,17 @@ for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
     if (all || usual.includes(`${way} ${version}`)) driverContract(title, () => rig(way, version), lacks);
   }
 }
+
+test("a block device that grows is grown by TrueNAS, which tells it to those who use it; file systems grow over ssh", async () => {
+  for (const way of ["iscsi", "nfs"] as const) {
+    const { double, open, close } = await rig(way, "25.10");
+    const driver = open();
+    const { id } = await driver.create(volumeOf("pvc-1"), callWith());
+    double.requests.length = 0;
+    const grown = await driver.expand?.expand(id, { required: 2n * gib, limit: undefined }, callWith());
+    expect(grown).toEqual({ bytes: 2n * gib, onNode: way === "iscsi" });
+    const change = { method: "pool.dataset.update", params: [`tank/k/v/${id}`, { volsize: Number(2n * gib) }] };
+    expect(double.requests).toMatchObject(way === "iscsi" ? [change] : []);
+    await close();
+  }
+});

@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import type { DriverRig } from "../../contract/rig.ts";
@@ -54,6 +55,34 @@ export function openOn(
   return module.open(identity, v.parse(module.schema, config) as never, localPorts(neverRun));
 }
 
+/** Opens a driver on a double of its own for as long as `work` takes. */
+export async function on(
+  options: DoubleOptions,
+  way: Way,
+  work: (driver: Driver, double: Double) => Promise<void>,
+  opening: Opening = {},
+): Promise<void> {
+  const double = await startDouble(options);
+  const driver = openOn(double, way, opening);
+  try {
+    await work(driver, double);
+  } finally {
+    await driver.close?.();
+    await double.close();
+  }
+}
+
+/** What is said when something is refused; the code "ok" when it is not. */
+export async function refusal(work: Promise<unknown>): Promise<{ readonly code: string; readonly message: string }> {
+  try {
+    await work;
+    return { code: "ok", message: "" };
+  } catch (error) {
+    if (error instanceof CsiError) return error;
+    throw error;
+  }
+}
+
 const neverRun = {
   where: "nowhere",
   run: () => Promise.reject(new Error("the API drivers run no program")),
@@ -64,7 +93,9 @@ export function remainsOf({ state }: Double): readonly string[] {
   const usual = new Set(["tank", "tank/k8s", parent, "tank/k8s/s"]);
   const rows = tableNames.flatMap(table => {
     if (table === "portal" || table === "initiator" || table === "iscsiAuth" || table === "nvmetPort") return [];
-    return state.tables[table].map(row => `${table} ${JSON.stringify(row["name"] ?? row["path"] ?? row.id)}`);
+    return state.tables[table].map(
+      row => `${table} ${JSON.stringify(row["name"] ?? row["path"] ?? row["paths"] ?? row.id)}`,
+    );
   });
   const datasets = Object.keys(state.datasets).filter(name => !usual.has(name));
   return [...datasets, ...Object.keys(state.snapshots), ...rows].sort();

@@ -1,41 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
+import type { Double, DoubleOptions } from "../../fakes/truenas/double.ts";
 import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
-import { type Opening, openOn, parent, remainsOf, type Way } from "./rig.ts";
+import { type Opening, on, openOn, parent, refusal, remainsOf, type Way } from "./rig.ts";
 
 const call = callWith();
 
 /** For tests of many volumes, on a machine that others use, too. */
 const patienceMs = 120_000;
-
-async function on(
-  options: DoubleOptions,
-  way: Way,
-  work: (driver: Driver, double: Double) => Promise<void>,
-  opening: Opening = {},
-): Promise<void> {
-  const double = await startDouble(options);
-  const driver = openOn(double, way, opening);
-  try {
-    await work(driver, double);
-  } finally {
-    await driver.close?.();
-    await double.close();
-  }
-}
-
-async function refusal(work: Promise<unknown>): Promise<{ readonly code: string; readonly message: string }> {
-  try {
-    await work;
-    return { code: "ok", message: "" };
-  } catch (error) {
-    if (error instanceof CsiError) return error;
-    throw error;
-  }
-}
 
 /** As the sidecars do: once more when the answer is that it may be repeated. */
 async function persistent<T>(work: () => Promise<T>): Promise<T> {

@@ -75,6 +75,8 @@ export class Double {
     this.latencyMs = options.latencyMs ?? 0;
     const answer = (request: IncomingMessage, response: ServerResponse) => void this.#answer(request, response);
     this.#server = options.tls ? createTlsServer(options.tls, answer) : createServer(answer);
+    // As nginx, which is in front of a real one; five seconds pass quickly where tests share a processor.
+    this.#server.keepAliveTimeout = 75_000;
     this.#server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) =>
       this.#upgrade(request, socket, head),
     );

@@ -1,0 +1,211 @@
+import { describe, expect, test } from "bun:test";
+import * as v from "valibot";
+import { modules } from "../../../lib/drivers/index.ts";
+import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { atEachStep } from "../../contract/steps.ts";
+import { startDouble } from "../../fakes/truenas/double.ts";
+import { numberOf, versions } from "../../fakes/truenas/versions.ts";
+import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
+
+/** What other programs have lost volumes to, or shown to the wrong people. */
+
+const call = callWith();
+const prefix = "democratic-csi:";
+
+describe.each(versions)("on TrueNAS %s", version => {
+  test("a dot in the name of a parent is a dot: what lies beside it is nobody's volume", async () => {
+    const zfs = { datasetParentName: "tank/k.8s/v", detachedSnapshotsDatasetParentName: "tank/k.8s/s" };
+    await on(
+      { version },
+      "nfs",
+      async (driver, double) => {
+        const { id } = await driver.create(volumeOf("pvc-1"), call);
+        const own = double.state.datasets[`tank/k.8s/v/${id}`];
+        if (!own) throw new Error("no dataset");
+        for (const name of ["tank/kx8s", "tank/kx8s/v", "tank/kx8s/v/pvc-2", "tank/k.8s/vx", "tank/k.8s/vx/pvc-3"])
+          double.state.datasets[name] = { ...own, name, user: { ...own.user }, native: { ...own.native } };
+        const theirs = { dataset: "tank/kx8s/v/pvc-2", name: "s", guid: "7", createtxg: 7, creation: 7 };
+        const user = { [`${prefix}csi_snapshot_name`]: "s", [`${prefix}managed_resource`]: "true" };
+        double.state.snapshots[`${theirs.dataset}@s`] = { ...theirs, user, holds: 0, deferred: false };
+        await snapshotsOf(driver).create("s", id, {}, call);
+        expect(await volumeIds(driver)).toEqual([id]);
+        const snapshots = await snapshotsOf(driver).list({ volumeId: undefined }, { token: undefined, max: 10 }, call);
+        expect(snapshots.items.map(each => each.id)).toEqual([`${id}@s`]);
+        for (const other of ["pvc-2", "pvc-3"]) {
+          expect((await refusal(getVolume(driver, other))).code).toBe("not-found");
+          await driver.delete(other, call);
+        }
+        await snapshotsOf(driver).delete(`${id}@s`, call);
+        await driver.delete(id, call);
+        expect(remainsOf(double).filter(name => /pvc-[23]/.test(name))).toHaveLength(3);
+      },
+      { zfs },
+    );
+  });
+
+  test("a delete that broke off touches nothing of the volume that got the id of its share meanwhile", async () => {
+    const rig = await truenasRig("nfs", { version });
+    let round = 0;
+    await atEachStep(
+      (step, when) => {
+        const { driver, dead } = rig.dying(step, when);
+        const work = async () => {
+          round++;
+          const { id } = await rig.open().create(volumeOf(`pvc-${round}`), call);
+          await driver.delete(id, call);
+        };
+        return { work, dead };
+      },
+      async step => {
+        const kept = await rig.open().create(volumeOf(`other-${round}`), call);
+        await rig.open().delete(`pvc-${round}`, call);
+        const left = (await rig.remains()).filter(name => name.startsWith("nfs "));
+        expect([step, left]).toEqual([step, [expect.stringContaining(`/mnt/${parent}/${kept.id}"`)]]);
+        await rig.open().delete(kept.id, call);
+      },
+    );
+    expect(await rig.remains()).toEqual([]);
+    await rig.close();
+  });
+
+  test.each(["iscsi", "nvmeof"] as const)(
+    "a volume over %s takes no target along that holds another one",
+    async way => {
+      if (way === "nvmeof" && numberOf(version) < 2510) return;
+      await on({ version }, way, async (driver, double) => {
+        const [mine, other] = [
+          await driver.create(volumeOf("pvc-1"), call),
+          await driver.create(volumeOf("pvc-2"), call),
+        ];
+        const note = `${prefix}freenas_${way}_assets_name`;
+        const user = (id: string) => double.state.datasets[`${parent}/${id}`]?.user ?? {};
+        user(mine.id)[note] = user(other.id)[note] ?? "";
+        const { tables } = double.state;
+        const theirs = structuredClone(way === "iscsi" ? [tables.target, tables.extent, tables.targetextent] : []);
+        await driver.delete(mine.id, call);
+        expect(await getVolume(driver, other.id)).toEqual(other);
+        if (way === "iscsi") {
+          expect(tables.target).toEqual(theirs[0] ?? []);
+          expect(tables.extent).toEqual(theirs[1]?.slice(1) ?? []);
+          expect(tables.targetextent).toEqual(theirs[2]?.slice(1) ?? []);
+        } else expect(tables.nvmetNamespace).toHaveLength(1);
+        expect(await driver.create(volumeOf("pvc-2"), call)).toEqual(other);
+      });
+    },
+  );
+
+  test("an owner is set alone, without a mode", async () => {
+    const double = await startDouble({ version });
+    const driver = openOn(double, "nfs", { zfs: { datasetPermissionsUser: "0", datasetPermissionsGroup: "3000" } });
+    const { id } = await driver.create(volumeOf("pvc-1"), call);
+    expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o755, uid: 0, gid: 3000 });
+    const changes = double.requests.filter(({ method }) => method.startsWith("filesystem."));
+    expect(changes.map(({ method }) => method)).toEqual(["filesystem.chown"]);
+    await driver.close?.();
+    await double.close();
+  });
+
+  test("300 volumes are listed with one request, and soon", async () => {
+    await on({ version, latencyMs: 2 }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-0"), call);
+      const first = double.state.datasets[`${parent}/${id}`];
+      if (!first) throw new Error("no dataset");
+      for (let n = 1; n < 300; n++) {
+        const name = `${parent}/pvc-${n}`;
+        const user = { ...first.user, [`${prefix}csi_volume_name`]: `pvc-${n}` };
+        double.state.datasets[name] = { ...first, name, user };
+      }
+      double.requests.length = 0;
+      const from = performance.now();
+      expect(await volumeIds(driver)).toHaveLength(300);
+      expect(performance.now() - from).toBeLessThan(10_000);
+      expect(double.requests).toHaveLength(1);
+    });
+  });
+});
+
+describe.each(["25.10", "26.0"] as const)("a full copy on TrueNAS %s", version => {
+  const parameters = { detachedVolumesFromVolumes: "true" };
+
+  test("that outlived csimux is waited for by its successor, and what is half made is never a volume", async () => {
+    const double = await startDouble({ version });
+    const first = openOn(double, "nfs");
+    const { id } = await first.create(volumeOf("pvc-1"), call);
+    const source = double.state.datasets[`${parent}/${id}`];
+    if (source) source.content = "data";
+    const spec = { ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters };
+    double.jobs.ms = 400;
+    double.accounts.addKey("2-mortal");
+    const dying = openOn(double, "nfs", { key: "2-mortal" });
+    const begun = () => double.requests.findIndex(({ method }) => method === "replication.run_onetime");
+    const cut = refusal(dying.create(spec, call));
+    while (begun() < 0) await new Promise(resolve => setTimeout(resolve, 2));
+    // From now on nothing of it reaches the server: it cannot even call the copy off.
+    double.faults.kill("2-mortal", 1, "before");
+    const successor = openOn(double, "nfs");
+    expect(await refusal(successor.create(spec, call))).toMatchObject({ code: "aborted" });
+    expect(await volumeIds(successor)).toEqual([id]);
+    while ((await refusal(successor.create(spec, call))).code !== "ok")
+      await new Promise(resolve => setTimeout(resolve, 50));
+    await cut;
+    expect(double.requests.filter(({ method }) => method === "replication.run_onetime")).toHaveLength(1);
+    expect(double.state.datasets[`${parent}/copy`]).toMatchObject({ content: "data" });
+    for (const each of ["copy", id]) await successor.delete(each, call);
+    expect(remainsOf(double)).toEqual([]);
+    for (const each of [first, dying, successor]) await each.close?.();
+    await double.close();
+  });
+
+  test("survives being cut anywhere", async () => {
+    const rig = await truenasRig("nfs", { version });
+    const volume = await rig.open().create(volumeOf("pvc-1"), call);
+    await rig.write(volume, "data");
+    const spec = { ...volumeOf("copy", gib, { kind: "volume" as const, id: volume.id }), parameters };
+    await atEachStep(
+      (step, when) => {
+        const { driver, dead } = rig.dying(step, when);
+        return { work: () => driver.create(spec, call), dead };
+      },
+      async step => {
+        const copy = await rig.open().create(spec, call);
+        expect([step, await rig.read(copy)]).toEqual([step, "data"]);
+        await rig.open().delete(copy.id, call);
+      },
+    );
+    await rig.open().delete(volume.id, call);
+    expect(await rig.remains()).toEqual([]);
+    await rig.close();
+  });
+});
+
+test.each([
+  ["a threshold of 100 per cent", { extentAvailThreshold: 100 }, "extentAvailThreshold"],
+  ["a threshold below nothing", { extentAvailThreshold: -1 }, "extentAvailThreshold"],
+  ["a speed that no disk has", { extentRpm: "7000" }, "extentRpm"],
+])(
+  "an extent with %s, which the server would refuse with every volume, is told by the connection file",
+  (_, more, key) => {
+    const module = modules.find(each => each.names.includes("truenas-api-iscsi"));
+    if (!module) throw new Error("no module");
+    const config = {
+      httpConnection: { protocol: "https", host: "nas", apiKey: "1-k" },
+      zfs: { datasetParentName: "tank/v", detachedSnapshotsDatasetParentName: "tank/s" },
+      iscsi: { ...(sections.iscsi["iscsi"] as object), ...more },
+    };
+    const paths = v.safeParse(module.schema, config).issues?.map(issue => v.getDotPath(issue));
+    expect(paths).toEqual([`iscsi.${key}`]);
+  },
+);
+
+test("a speed in the words of the web interface reaches the server in its own", async () => {
+  const more = { iscsi: { ...(sections.iscsi["iscsi"] as object), extentRpm: "Unknown", extentAvailThreshold: 99 } };
+  await on(
+    { version: "25.10" },
+    "iscsi",
+    async (driver, double) => {
+      await driver.create(volumeOf("pvc-1"), call);
+      expect(double.state.tables.extent[0]).toMatchObject({ rpm: "UNKNOWN", avail_threshold: 99 });
+    },
+    { more },
+  );
+});
