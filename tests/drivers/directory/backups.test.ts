@@ -145,6 +145,26 @@ test("a token that is wrong is said to be that", async () => {
 });
 
 test.skipIf(!hasRestic)(
+  "restic files all snapshots under one host, each with tags of its own",
+  async () => {
+    const driver = await opened(resticRepository());
+    const { runner, settings } = driver.repository;
+    await driver.create(volumeOf("a"), call);
+    for (const name of ["s", "t"]) await snapshotsOf(driver).create(name, "a", {}, call);
+    const listing = { argv: ["restic", "snapshots", "--json"], env: settings.restic?.env ?? {} } as const;
+    const found: { hostname: string; tags: string[] }[] = JSON.parse((await runner.run(listing, call.signal)).stdout);
+    expect(found.map(({ hostname }) => hostname)).toEqual(["csimux", "csimux"]);
+    for (const { tags } of found) {
+      expect(tags.length).toBeGreaterThan(1);
+      expect(tags.filter(tag => !/^[a-z_]+(=[^,]+)?$/.test(tag))).toEqual([]);
+    }
+    expect(found[0]?.tags).not.toEqual(found[1]?.tags);
+    await driver.close?.();
+  },
+  60_000,
+);
+
+test.skipIf(!hasRestic)(
   "snapshots that democratic-csi made with restic are restored and deleted by their handles",
   async () => {
     const driver = await opened(resticRepository());
