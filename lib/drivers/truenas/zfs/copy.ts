@@ -31,8 +31,9 @@ export async function copied(
   signal: AbortSignal,
 ): Promise<void> {
   const name = from.slice(from.indexOf("@") + 1);
-  if (await reading.one(`${to}@${name}`, ["type"], signal)) return marked(api, to, values, signal);
+  // In this order: a copy that ends between the two questions is found whole, not taken for one that broke off.
   if (await isCopied(api, to, signal)) throw new ZfsError("busy", `${to} is still being copied`);
+  if (await reading.one(`${to}@${name}`, ["type"], signal)) return marked(api, to, values, signal);
   if (await reading.one(to, ["type"], signal)) await remove(to, signal);
   try {
     await api.job("replication.run_onetime", [request(from, to)], signal);
