@@ -158,6 +158,13 @@ describe("the manifests", () => {
     expect(port("base/node.yaml")).not.toBe(port("drivers/node-local/node-patch.yaml"));
   });
 
+  test("let pods describe volumes where disks of nodes are, and nowhere else", () => {
+    const modesOf = (file: string) =>
+      (parse(text(file)) as { spec: { volumeLifecycleModes: string[] } }).spec.volumeLifecycleModes;
+    expect(modesOf("base/csidriver.yaml")).toEqual(["Persistent"]);
+    expect(modesOf("drivers/node-local/csidriver-patch.yaml")).toEqual(["Persistent", "Ephemeral"]);
+  });
+
   test("name files that there are", () => {
     const kustomizations = files.filter(file => file.endsWith("kustomization.yaml"));
     expect(kustomizations.length).toBeGreaterThan(6);
