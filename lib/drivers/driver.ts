@@ -182,6 +182,11 @@ export interface Observing {
    * at: that is no finding.
    */
   look(call: Call): Promise<Findings>;
+  /**
+   * Makes anew what leads to a volume and has gone, such as the target of a host that began anew without its configuration. Changes
+   * nothing where it is there. Absent where it cannot be done.
+   */
+  readonly mend?: ((id: string, call: Call) => Promise<void>) | undefined;
 }
 
 /** To which node a volume is published, and how it will be used there (CSI ControllerPublishVolume). */

@@ -175,6 +175,13 @@ class Health<A extends Asset> implements Observing {
   look(call: Call): Promise<Findings> {
     return guarded(this.#volumes, "look at the health of the storage", "", call, () => this.#volumes.look(call));
   }
+
+  get mend(): Observing["mend"] {
+    const volumes = this.#volumes;
+    return volumes.mends
+      ? (id, call) => guarded(volumes, "mend the way to volume", id, call, () => volumes.mend(id, call))
+      : undefined;
+  }
 }
 
 class Capacity<A extends Asset> implements Measuring {

@@ -109,6 +109,21 @@ export class StoreVolumes<A extends Asset> implements Subject {
     return { storage, volumes: joined([volumes, shares]), example: first && this.#volume(first).context };
   }
 
+  /** Whether ways to volumes can be mended. */
+  get mends(): boolean {
+    return this.#store.restore !== undefined || this.#share.restore !== undefined;
+  }
+
+  /** As Observing.mend. */
+  mend(id: string, call: Call): Promise<void> {
+    return this.#alone(id, async () => {
+      const asset = await this.#store.find(id, call);
+      if (!asset?.finished) return;
+      await this.#store.restore?.(asset, call);
+      await this.#share.restore?.(asset, call);
+    });
+  }
+
   async #completed(asset: A, spec: VolumeSpec, call: Call): Promise<A> {
     let kept = asset;
     const keep = async (notes: Notes): Promise<A> => {

@@ -76,6 +76,8 @@ export interface VolumeStore<A extends Asset> {
   list?(page: PageRequest, call: Call): Promise<Page<A>>;
   /** As Observing.look. */
   look?(call: Call): Promise<Looked<A>>;
+  /** As Share.restore, where the storage shares its assets by itself. */
+  readonly restore?: ((asset: A, call: Call) => Promise<void>) | undefined;
   /** Throws what is wrong with the storage. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
@@ -99,6 +101,8 @@ export interface Share<A extends Asset> {
   /** The asset has another size now. */
   resized?(asset: A, call: Call): Promise<void>;
   explain?(error: unknown): Meaning | undefined;
+  /** Makes the way to a finished asset anew where its host has lost it. */
+  restore?(asset: A, call: Call): Promise<void>;
   /** What is wrong with the way to these assets, which are all that are finished; in few requests. Throws as Observing.look. */
   look?(assets: readonly A[], call: Call): Promise<VolumeFindings>;
   /** Throws what is wrong with the service that shares. Changes nothing. */

@@ -60,8 +60,14 @@ export const reasons = {
   ...rows("controller", "volume", "inaccessible", {
     DatasetNotMounted: ["the dataset is not mounted on its host, so nobody can share it", "zfs mount it"],
     KeyNotLoaded: ["the dataset is encrypted and its key is not loaded", "zfs load-key, then zfs mount"],
-    TargetMissing: ["the target that leads to the volume is not there", "restore the configuration of the targets"],
-    ShareMissing: ["the share that leads to the volume is not there", "restore the share"],
+    TargetMissing: [
+      "the target that leads to the volume is not there",
+      "ZFS over ssh: csimux makes it anew, or logs why it cannot; others: restore the configuration of the targets",
+    ],
+    ShareMissing: [
+      "the share that leads to the volume is not there",
+      "zfs-generic-nfs: csimux exports it anew, or logs why it cannot; others: restore the share",
+    ],
   }),
   ...rows("controller", "volume", "data-loss", {
     VolumeMissing: ["csimux knows the volume, and its content is not there", "restore it from a backup"],

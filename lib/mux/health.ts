@@ -3,12 +3,13 @@ import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Findings } from "../drivers/driver.ts";
-import type { Finding } from "../health/finding.ts";
+import type { Finding, VolumeFindings } from "../health/finding.ts";
 import { meaningOf, severityWords } from "../health/reasons.ts";
 import { type Change, type Condition, Steady } from "../health/steady.ts";
 import { reaches } from "../topology/place.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
+import { mend } from "./mending.ts";
 import type { Patience } from "./patience.ts";
 import type { State } from "./states.ts";
 
@@ -41,6 +42,8 @@ interface Watched {
   failures: number;
   running: Promise<void> | undefined;
   example: Context | undefined;
+  /** What the last look that ended well has found of volumes. */
+  found: VolumeFindings;
 }
 
 /** The health of one connection for people. */
@@ -68,7 +71,7 @@ export class Health {
     this.#times = times;
   }
 
-  /** One look at all connections; each change is a line of the log. Never throws. */
+  /** One look at all connections; each change is a line of the log. What leads to volumes and was lost is mended. Never throws. */
   async survey(call: Call): Promise<void> {
     const { breakers, connections } = this.#common;
     const names = await connections.names().catch(() => []);
@@ -141,7 +144,11 @@ export class Health {
   }
 
   async #survey(name: string, call: Call): Promise<void> {
-    const work = (connection: Connection) => this.#look(connection, call);
+    const work = async (connection: Connection) => {
+      await this.#look(connection, call);
+      const { found, steady } = this.#of(name);
+      await mend(connection, found, (id, reason) => steady.of(id).some(each => each.reason === reason), call);
+    };
     await this.#common.connections.useInOrder(name, work).catch((error: unknown) => {
       if (!(error instanceof CsiError)) throw error;
     });
@@ -164,6 +171,7 @@ export class Health {
       const found = await this.#common.breakers.ask(connection, look);
       const isFirst = watched.lookedAt === undefined;
       watched.lookedAt = performance.now();
+      watched.found = found.volumes;
       watched.example = found.example ?? watched.example;
       if (watched.failures >= tellingFailures)
         call.log.info("the health of a storage can be seen again", { connection: connection.name });
@@ -191,6 +199,7 @@ export class Health {
       failures: 0,
       running: undefined,
       example: undefined,
+      found: new Map(),
     };
     this.#watched.set(name, fresh);
     return fresh;

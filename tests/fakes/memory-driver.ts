@@ -16,7 +16,7 @@ export class MemoryDriver {
   asked = 0;
   free: bigint | undefined = 1n << 40n;
   /** Thrown by the next calls of this operation. */
-  fail: Partial<Record<"create" | "find" | "list" | "delete" | "available" | "health", CsiError>> = {};
+  fail: Partial<Record<"create" | "find" | "list" | "delete" | "available" | "health" | "mend", CsiError>> = {};
   /** Awaited inside create, so that a test can hold one open. */
   gate: Promise<void> = Promise.resolve();
   /** How often it was asked how much is free. */
@@ -29,6 +29,8 @@ export class MemoryDriver {
   findings: Findings = { storage: [], volumes: new Map(), example: undefined };
   /** How often its health was looked at. */
   lookedAt = 0;
+  /** Volumes whose way was to be made anew. */
+  readonly mended: string[] = [];
   /** Awaited inside find, list and available, so that a test can make the storage hang. */
   look: Promise<void> = Promise.resolve();
 
@@ -63,6 +65,10 @@ export class MemoryDriver {
           this.lookedAt++;
           if (this.fail.health) throw this.fail.health;
           return this.findings;
+        },
+        mend: async id => {
+          this.mended.push(id);
+          if (this.fail.mend) throw this.fail.mend;
         },
       },
       ...(this.check && { check: call => this.check?.(call) ?? Promise.resolve() }),

@@ -172,3 +172,27 @@ test("nodes are led to the storages of those connections that they reach", async
   expect(examples({ "t.example/zone": "x" })).toEqual([{ server: "a" }, { server: "b" }]);
   expect(examples({ "t.example/zone": "y" })).toEqual([{ server: "b" }]);
 });
+
+test("what leads to volumes and has been lost for a while is made anew, and nothing else; a failure is told once a round", async () => {
+  const { memory, lookAtHealth } = world(["a"], { hold: 1, fresh: 60_000 });
+  const told: string[] = [];
+  const tell = (message: string) => void told.push(message);
+  const log: Call["log"] = { ...call.log, info: tell, warn: tell };
+  const round = async () => {
+    memory("a").mended.length = 0;
+    told.length = 0;
+    await Bun.sleep(2);
+    await lookAtHealth({ ...call, log });
+    return memory("a").mended;
+  };
+  expect(await round()).toEqual([]);
+  memory("a").findings = found([], { 1: "TargetMissing", 2: "QuotaFull", 3: "ShareMissing" });
+  expect(await round()).toEqual([]);
+  expect(await round()).toEqual(["1", "3"]);
+  expect(told.filter(each => each.includes("made anew"))).toHaveLength(2);
+  memory("a").fail.mend = new CsiError("unavailable", "no");
+  expect(await round()).toEqual(["1"]);
+  expect(told).toEqual(["what leads to a volume could not be made anew"]);
+  memory("a").findings = found([]);
+  expect(await round()).toEqual([]);
+});

@@ -18,6 +18,15 @@ export function listed(outputs: Outputs): readonly Entry[] {
   return entriesOf(output.stdout);
 }
 
+/** The states of pools by their names, from lines of two words each. */
+export const states = ({ stdout }: Output): ReadonlyMap<string, string> =>
+  new Map(
+    stdout.split("\n").flatMap(line => {
+      const [name = "", state = ""] = line.split("\t");
+      return state === "" ? [] : [[name, state] as const];
+    }),
+  );
+
 /** What "look" found. A pool that is not there was not imported: nothing is known of what is in it. */
 export function entries(outputs: Outputs, look: Look): Entries {
   const output = outputOf(outputs, "look");

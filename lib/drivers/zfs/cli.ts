@@ -1,7 +1,7 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
 import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
-import { entries, listed, outputOf } from "./cli-outputs.ts";
+import { entries, listed, outputOf, states } from "./cli-outputs.ts";
 import { byName } from "./cli-rows.ts";
 import {
   type CliWords,
@@ -13,7 +13,7 @@ import {
   poolStep,
 } from "./cli-steps.ts";
 import { refusal } from "./cli-words.ts";
-import { ExportCache, notCached } from "./exports.ts";
+import { ExportCache, exportedIn, exportsStep, notCached } from "./exports.ts";
 import { datasetLock, locked } from "./host-lock.ts";
 import type {
   Copy,
@@ -166,19 +166,22 @@ export class ZfsCli implements Zfs {
 
   /** Accounts that may call zfs need not be allowed to call zpool, and then nothing is known of the pools. */
   async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-    const { stdout } = outputOf(await this.#run([poolStep(this.#words, names)], signal), "pools");
-    return new Map(
-      stdout.split("\n").flatMap(line => {
-        const [name = "", state = ""] = line.split("\t");
-        return state === "" ? [] : [[name, state] as const];
-      }),
-    );
+    return states(await this.#attempt(poolStep(this.#words, names), signal));
   }
 
   async mount(name: string, signal: AbortSignal): Promise<void> {
-    const outputs = await this.#run([{ name: "mount", argv: this.#zfs("mount", name) }], signal);
-    const output = outputOf(outputs, "mount");
+    const output = await this.#attempt({ name: "mount", argv: this.#zfs("mount", name) }, signal);
     if (output.exitCode !== 0 && !/already mounted/.test(output.stderr)) throw refusal(output);
+  }
+
+  async exported(signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
+    const { exitCode, stdout } = await this.#attempt(exportsStep, signal);
+    return exitCode === 0 ? exportedIn(stdout) : undefined;
+  }
+
+  async share(name: string, signal: AbortSignal): Promise<void> {
+    const output = await this.#attempt({ name: "share", argv: this.#zfs("share", name) }, signal);
+    if (output.exitCode !== 0 && !/already shared/.test(output.stderr)) throw refusal(output);
   }
 
   /**

@@ -32,12 +32,16 @@ export const isSuspended = (states: ReadonlyMap<string, string>): boolean => [..
 export const parentFindings = (parent: Entry | undefined): readonly Finding[] =>
   isFull(parent) ? [{ reason: "StorageFull", message: `nothing is available to ${parent?.name ?? ""}` }] : [];
 
-/** What is wrong with a volume, by what was read of it; `full`: the whole storage is, so that its quota says nothing more. */
+/**
+ * What is wrong with a volume, by what was read of it; `full`: the whole storage is, so that its quota says nothing more; `exported`:
+ * what the NFS server exports, undefined where nobody knows.
+ */
 export function datasetFindings(
   asset: ZfsAsset,
   entry: Entry,
   settings: StoreSettings,
   full: boolean,
+  exported?: ReadonlySet<string>,
 ): readonly Finding[] {
   if (shownValue(entry, "keystatus") === "unavailable")
     return [{ reason: "KeyNotLoaded", message: `the key of ${entry.name} is not loaded` }];
@@ -53,7 +57,13 @@ export function datasetFindings(
   const wanted = sharing[property] ?? "off";
   if (wanted !== "off" && shownValue(entry, property) === "off")
     findings.push({ reason: "ShareMissing", message: `${property} of ${entry.name} is off` });
+  else if (exported && isShared(asset, entry) && !exported.has(asset.mountpoint ?? ""))
+    findings.push({ reason: "ShareMissing", message: `the NFS server does not export ${asset.mountpoint}` });
   return findings;
 }
+
+/** Whether the NFS server has to export a file system. */
+const isShared = ({ mountpoint }: ZfsAsset, entry: Entry): boolean =>
+  mountpoint !== undefined && shownValue(entry, "mounted") === "yes" && shownValue(entry, "sharenfs") !== "off";
 
 const isFull = (entry: Entry | undefined): boolean => shownValue(entry, "available") === "0";

@@ -1,9 +1,23 @@
 import type { Argv } from "../../io/runner.ts";
-import type { StorageHost } from "../../io/script.ts";
+import type { Step, StorageHost } from "../../io/script.ts";
 import { ZfsError } from "./zfs.ts";
 
 /** Where Linux shows which folders its NFS server holds on to. */
 const table = "/proc/net/rpc/nfsd.export/content";
+
+/** Reads what the NFS server of Linux exports (exportfs(8), /var/lib/nfs/etab). */
+export const exportsStep: Step = { name: "exports", argv: ["cat", "/var/lib/nfs/etab"], maxBytes: 64 << 20 };
+
+/** The folders in that list: a blank is written as its number in octal (exports(5)). */
+export const exportedIn = (text: string): ReadonlySet<string> =>
+  new Set(
+    text
+      .split("\n")
+      .flatMap(line => (line.startsWith("/") ? [line.split("\t")[0] ?? ""] : []))
+      .map(place =>
+        place.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))),
+      ),
+  );
 
 /** How long exports must not change before a flush empties the cache, in milliseconds: it counts whole seconds. */
 const quietMs = 2_100;

@@ -23,6 +23,8 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
   readonly clonesFrom = clonable;
   readonly snapshots: DatasetSnapshots;
   readonly groupSnapshots: DatasetGroupSnapshots | undefined;
+  /** ZFS shares by itself when it mounts; this is for what was lost since then. */
+  readonly restore: VolumeStore<ZfsAsset>["restore"];
   readonly #space: Space;
   readonly #close: () => Promise<void>;
 
@@ -31,6 +33,9 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     this.#space = space;
     this.#close = close;
     this.snapshots = new DatasetSnapshots(space);
+    const { zfs, settings } = space;
+    const exports = settings.sharing["sharenfs"] !== undefined && zfs.share !== undefined;
+    this.restore = exports ? async ({ dataset }, { signal }) => zfs.share?.(dataset, signal) : undefined;
     this.groupSnapshots = space.zfs.together ? new DatasetGroupSnapshots(space) : undefined;
   }
 
@@ -143,11 +148,13 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     const properties = [...new Set([...assetProperties(settings), ...conditionProperties])];
     const kinds = [...new Set(["filesystem", settings.volumes.type] as const)];
     const entries = await zfs.below(names.parent, kinds, properties, 1, call.signal);
+    const exported = settings.sharing["sharenfs"] === undefined ? undefined : await zfs.exported?.(call.signal);
     const above = parentFindings(entries.find(({ name }) => name === names.parent));
     const found = entries.flatMap(entry => {
       const id = names.volumeOf(entry.name);
       const asset = id === undefined ? undefined : assetOf(id, entry, settings);
-      return asset?.finished ? [{ asset, findings: datasetFindings(asset, entry, settings, above.length > 0) }] : [];
+      if (!asset?.finished) return [];
+      return [{ asset, findings: datasetFindings(asset, entry, settings, above.length > 0, exported) }];
     });
     return {
       storage: [...pools, ...above],

@@ -79,7 +79,7 @@ export class TargetShare implements Share<ZfsAsset> {
     call: Call,
   ): Promise<Notes> {
     if (asset.finished) {
-      await this.#targets.make(this.#known(asset), true, call);
+      await this.restore(asset, call);
       return {};
     }
     const { naming, note, key, reach } = this.#settings;
@@ -101,6 +101,10 @@ export class TargetShare implements Share<ZfsAsset> {
 
   async resized(asset: ZfsAsset, call: Call): Promise<void> {
     await this.#targets.grown?.(this.#known(asset), asset.bytes, call);
+  }
+
+  async restore(asset: ZfsAsset, call: Call): Promise<void> {
+    await this.#targets.make(this.#known(asset), true, call);
   }
 
   async look(assets: readonly ZfsAsset[], call: Call): Promise<VolumeFindings> {

@@ -67,14 +67,15 @@ export const inspectStep = (name: string, target: Target, root: string, privileg
   step(name, [...privileged, "sh", "-c", inspectText, "sh", root, target.whole, target.asset, target.device]);
 
 /** Reads the names of all targets that the kernel has and that are enabled, one on each line. */
-const targetsText = `cd "$1" || exit 2
+const targetsText = `[ -d "$1" ] || exit 0
+cd "$1" || exit 2
 for each in iscsi/*/tpgt_*/enable; do
   [ -e "$each" ] || continue
   [ "$(cat "$each")" = 1 ] && { each=\${each#iscsi/}; echo "\${each%%/*}"; }
 done
 exit 0`;
 
-/** See targetsText. A kernel without targets has no folder for them. */
+/** See targetsText. A kernel that has not loaded its targets, which targetcli has it do, has no folder for them. */
 export const targetsStep = (root: string, privileged: readonly string[]): Step =>
   step("targets", [...privileged, "sh", "-c", targetsText, "sh", root]);
 

@@ -180,6 +180,10 @@ export interface Zfs {
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /** The folders that the host's NFS server exports now; undefined where that cannot be told. Absent where nobody can tell. */
+  exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
+  /** Shares a file system as its properties say; success when it is shared. */
+  share?(name: string, signal: AbortSignal): Promise<void>;
   /** Copies, or goes on copying, to the end. Throws "busy" when somebody else does. */
   copy(copy: Copy, signal: AbortSignal): Promise<void>;
 }

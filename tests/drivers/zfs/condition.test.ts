@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Driver } from "../../../lib/drivers/driver.ts";
+import type { Context, Driver } from "../../../lib/drivers/driver.ts";
+import { exportedIn } from "../../../lib/drivers/zfs/exports.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import type { Pools } from "../../fakes/zfs/pool.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -144,6 +145,47 @@ test("a subsystem that the kernel lost, or that no port shows any more, is missi
   expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
   symlinkSync(target, shown);
   expect(await look(driver)).toEqual({});
+});
+
+test("a target that the host lost is made anew, and one that is there is left alone", async () => {
+  const { rig, driver } = await begun("zfs-generic-iscsi");
+  const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+  const lio = join(rig.fake.folder, "lio");
+  const standing = rig.fake.targets();
+  rmSync(lio, { recursive: true });
+  expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
+  await driver.health?.mend?.(id, call);
+  expect(await look(driver)).toEqual({});
+  expect(rig.fake.targets()).toEqual(standing);
+  writeFileSync(join(rig.fake.folder, "lio-fault"), "nolun");
+  await driver.health?.mend?.(id, call);
+  rmSync(join(lio, "iscsi", context["iqn"] ?? "", "tpgt_1", "lun"), { recursive: true });
+  await expect(driver.health?.mend?.(id, call)).rejects.toMatchObject({ code: "unavailable" });
+  await driver.health?.mend?.("pvc-none", call);
+});
+
+test("what the NFS server no longer exports is missing and is shared anew, where the exports can be read", async () => {
+  const { rig, driver } = await begun("zfs-generic-nfs");
+  const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+  const other = await driver.create(volumeOf("pvc-2"), call);
+  expect(await look(driver)).toEqual({});
+  const line = ({ share = "" }: Context) => `${share}\t*(rw,sync,no_subtree_check)\n`;
+  writeFileSync(join(rig.fake.folder, "etab"), line(other.context));
+  expect(await look(driver)).toEqual({ [id]: ["ShareMissing"] });
+  rig.fake.commands();
+  await driver.health?.mend?.(id, call);
+  expect(rig.fake.commands().at(-1)).toBe("zfs share tank/k/v/pvc-1");
+  writeFileSync(join(rig.fake.folder, "etab"), `${line(context)}${line(other.context)}`);
+  expect(await look(driver)).toEqual({});
+});
+
+test("a blank in the name of an export is understood, and other lines are not taken for one", () => {
+  const text = "# comment\n/tank/a\\040b\t10.0.0.0/8(rw)\n/tank/c\t*(ro)\n/tank/c\t10.0.0.1(rw)\n\n";
+  expect([...exportedIn(text)]).toEqual(["/tank/a b", "/tank/c"]);
+});
+
+test("drivers that share nothing by themselves mend nothing", async () => {
+  expect((await begun("zfs-local-zvol")).driver.health?.mend).toBeUndefined();
 });
 
 test("a look runs as many commands of zfs for ten volumes as for one", async () => {

@@ -100,6 +100,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const words = text.startsWith("lock=") ? command.argv.slice(5) : command.argv;
     const [program, ...argv] = words;
     if (program === "zfs" || program === "zpool") return outputOf(run(fake.folder, program, argv, ""));
+    if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(fake.folder));
     const at = words.findIndex(word => word === "targetcli" || word === "nvmetcli");
     if (at < 0) return others.run(command, signal);
     const { folder } = fake;
@@ -112,6 +113,12 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     return outputOf(nvmetcli(host, words.slice(at + 1), stdin));
   },
 });
+
+/** The exports of the host's NFS server: the text of a file that tests write. */
+function exportsOf(folder: string): Result {
+  const path = join(folder, "etab");
+  return existsSync(path) ? { out: readFileSync(path, "utf8"), err: "", code: 0 } : { out: "", err: "", code: 1 };
+}
 
 const outputOf = ({ out, err, code }: Result) => ({ stdout: out, stderr: err, exitCode: code });
 

@@ -21,6 +21,7 @@ export const grownByServer = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
   family: (dataset, look, signal) => cli.family(dataset, look, signal),
   destroy: (name, how, signal) => cli.destroy(name, how, signal),
   rename: (from, to, signal) => cli.rename(from, to, signal),
+  ...(cli.exported && { exported: (signal: AbortSignal) => cli.exported?.(signal) ?? Promise.resolve(undefined) }),
   mount: (name, signal) => cli.mount(name, signal),
   pools: (names, signal) => cli.pools(names, signal),
   copy: (copy, signal) => cli.copy(copy, signal),
