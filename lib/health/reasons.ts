@@ -66,7 +66,7 @@ export const reasons = {
     ],
     ShareMissing: [
       "the share that leads to the volume is not there",
-      "zfs-generic-nfs: csimux exports it anew, or logs why it cannot; others: restore the share",
+      "NFS exports of ZFS: csimux shares them anew, or logs why it cannot; others: restore the share",
     ],
   }),
   ...rows("controller", "volume", "data-loss", {
