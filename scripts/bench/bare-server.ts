@@ -2,9 +2,11 @@ import { close, closeSync, fsync, mkdirSync, openSync, rmdirSync, unlinkSync, wr
 import { promisify } from "node:util";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { GrpcServer } from "../../lib/csi/server.ts";
-import { Controller } from "../../lib/csi/services.ts";
+import { Controller, Node } from "../../lib/csi/services.ts";
+import { localRunner } from "../../lib/io/local.ts";
 
-// The least that a durable CreateVolume and its DeleteVolume can be on this stack: the wire, the system calls, and nothing else.
+// The least that a durable CreateVolume and its DeleteVolume, and a folder's way through a node, can be on this stack: the wire,
+// the system calls, the four programs, and nothing else.
 // No router, no configuration, no locks, no log, no checks: what csimux costs beyond this is its own.
 
 const [, , socket = "", base = ""] = process.argv;
@@ -34,6 +36,28 @@ const bare: Partial<ServiceImpl<typeof Controller>> = {
   },
 };
 
+const runner = localRunner({ env: { PATH: process.env["PATH"] ?? "" } });
+const run = async (...argv: readonly [string, ...string[]]) => {
+  await runner.run({ argv }, new AbortController().signal);
+  return {};
+};
+
+const bareNode: Partial<ServiceImpl<typeof Node>> = {
+  nodeStageVolume: async ({ volumeContext, stagingTargetPath }) =>
+    await run("mount", "-n", "-o", "bind", volumeContext["path"] ?? "", stagingTargetPath),
+  async nodePublishVolume({ stagingTargetPath, targetPath }) {
+    mkdirSync(targetPath, { recursive: true });
+    return await run("mount", "-n", "-o", "bind", stagingTargetPath, targetPath);
+  },
+  async nodeUnpublishVolume({ targetPath }) {
+    await run("umount", "-n", "-c", targetPath);
+    rmdirSync(targetPath);
+    return {};
+  },
+  nodeUnstageVolume: async ({ stagingTargetPath }) => await run("umount", "-n", "-c", stagingTargetPath),
+};
+
 const server = new GrpcServer({ maxRequestBytes: 4 << 20 });
 server.mount(Controller, bare);
+server.mount(Node, bareNode);
 void server.listen({ kind: "unix", path: socket });

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { engineSettings } from "../../cmd/serve/engine.ts";
 import { compileTo } from "../build.ts";
-import { csiClient } from "../client.ts";
+import { type CsiClient, csiClient } from "../client.ts";
 import { connects } from "../daemon.ts";
 import { load } from "./load.ts";
 import type { Scale } from "./setting.ts";
@@ -19,28 +19,37 @@ async function listening(socket: string): Promise<void> {
   }
 }
 
-/** What a pair costs a server on the same stack that makes the same system calls and does nothing else (bare-server.ts). */
-export async function barePairs(scale: Scale, folder: string): Promise<readonly Figure[]> {
+/** A server on the same stack that makes the same system calls and does nothing else (bare-server.ts), while `work` asks it. */
+export async function withBareServer<T>(
+  folder: string,
+  work: (client: CsiClient, pid: number) => Promise<T>,
+): Promise<T> {
   const executable = await compileTo(join(folder, "bare"), "scripts/bench/bare-server.ts");
   const [socket, base] = [join(folder, "bare.sock"), join(folder, "bare-storage")];
-  await mkdir(base);
+  await mkdir(base, { recursive: true });
   const child = spawn(executable, [socket, base], { stdio: "ignore", env: { ...process.env, ...engineSettings } });
   const ended = once(child, "exit");
   const client = csiClient(socket);
   try {
     await listening(socket);
-    const one = (index: number) => pair(client, `pvc-${index}`, "one");
-    await load(child.pid ?? 0, 20, 1, index => one(-1 - index));
-    const cold = await load(child.pid ?? 0, scale.pairs, 1, one);
-    await load(child.pid ?? 0, scale.morePairs, 1, one);
-    const warm = await load(child.pid ?? 0, scale.pairs, 1, one);
-    return [
-      { what: "  by a server that does nothing else", value: cold.cpu, unit: "ms" },
-      { what: `  by that server, ${scale.morePairs} pairs later`, value: warm.cpu, unit: "ms" },
-    ];
+    return await work(client, child.pid ?? 0);
   } finally {
     client.close();
     child.kill();
     await ended;
   }
 }
+
+/** What a pair costs such a server. */
+export const barePairs = (scale: Scale, folder: string): Promise<readonly Figure[]> =>
+  withBareServer(folder, async (client, pid) => {
+    const one = (index: number) => pair(client, `pvc-${index}`, "one");
+    await load(pid, 20, 1, index => one(-1 - index));
+    const cold = await load(pid, scale.pairs, 1, one);
+    await load(pid, scale.morePairs, 1, one);
+    const warm = await load(pid, scale.pairs, 1, one);
+    return [
+      { what: "  by a server that does nothing else", value: cold.cpu, unit: "ms" },
+      { what: `  by that server, ${scale.morePairs} pairs later`, value: warm.cpu, unit: "ms" },
+    ];
+  });

@@ -1,6 +1,7 @@
 import { chmod, mkdir, rm, rmdir, symlink, truncate, writeFile } from "node:fs/promises";
 import { delimiter, dirname, join } from "node:path";
 import { spawned } from "../spawned.ts";
+import { withBareServer } from "./bare.ts";
 import { median } from "./load.ts";
 import { inSetting, type Scale } from "./setting.ts";
 import type { Figure } from "./table.ts";
@@ -60,14 +61,15 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - from;
 }
 
-/** Both in turns, so that what else the machine does falls on both. */
-async function inTurns(count: number, own: () => Promise<unknown>, bare: () => Promise<unknown>) {
-  const times: { own: number[]; bare: number[] } = { own: [], bare: [] };
-  for (let round = 0; round < count; round++) {
-    times.own.push(await timed(own));
-    times.bare.push(await timed(bare));
-  }
-  return { own: median(times.own), bare: median(times.bare) };
+/** All in turns, so that what else the machine does falls on all of them; their medians in milliseconds. */
+async function inTurns<T extends string>(
+  count: number,
+  works: Readonly<Record<T, () => Promise<unknown>>>,
+): Promise<Readonly<Record<T, number>>> {
+  const names = Object.keys(works) as T[];
+  const times = new Map<T, number[]>(names.map(name => [name, []]));
+  for (let round = 0; round < count; round++) for (const [name, all] of times) all.push(await timed(works[name]));
+  return Object.fromEntries(names.map(name => [name, median(times.get(name) ?? [])])) as Record<T, number>;
 }
 
 const wanted = 1.3;
@@ -89,23 +91,27 @@ export const besideBare = async (executable: string, scale: Scale, folder: strin
     inSetting({ executable, env: { PATH } }, async setting => {
       const [first] = await makeVolumes(setting.client, 1);
       if (!first) throw new Error("no volume");
-      const bare = join(folder, "bare");
+      const bare = join(folder, "typed");
       const source = first.context["path"] ?? "";
       const once = (volume: Staged) => cycle(setting, volume, noSteps());
       await once(first);
-      const hostpath = await inTurns(
-        scale.cycles,
-        () => once(first),
-        () => bareCycle(bare, ["--bind", source]),
-      );
+      const hostpath = await withBareServer(folder, async client => {
+        const served = { client, sandbox: { folder: join(folder, "served") } };
+        return await inTurns(scale.cycles, {
+          own: () => once(first),
+          bare: () => bareCycle(bare, ["--bind", source]),
+          served: () => cycle(served, first, noSteps()),
+        });
+      });
       const context = { node_attach_driver: "zfs-local", zfs_asset_name: name };
       const volume: Staged = { id: "v:one/disk", context };
       const made = await timed(() => once(volume));
       const typed = () => bareCycle(bare, ["-t", "ext4", disk], disk);
-      const ext4 = await inTurns(scale.cycles, () => once(volume), typed);
+      const ext4 = await inTurns(scale.cycles, { own: () => once(volume), bare: typed });
       const mkfs = await timed(() => run("mkfs.ext4", "-q", "-F", "-m", "0", disk).then(typed));
       return [
         ...figures("node cycle of a folder", hostpath),
+        { what: "  by a server that starts these programs and does nothing else", value: hostpath.served, unit: "ms" },
         ...figures("node cycle of ext4 on a loop device", ext4),
         ...figures("  the first, which makes the file system", { own: made, bare: mkfs }),
       ];

@@ -74,7 +74,7 @@ export interface Staged {
 
 /** One volume through the node side; adds the milliseconds of each step to `steps`. */
 export async function cycle(
-  { client, sandbox }: Setting,
+  { client, sandbox }: { readonly client: CsiClient; readonly sandbox: Pick<Setting["sandbox"], "folder"> },
   { id, context }: Staged,
   steps: Readonly<Record<Step, number[]>>,
 ): Promise<void> {
