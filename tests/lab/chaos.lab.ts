@@ -17,13 +17,15 @@ const wanted = process.env["LAB_PROTOCOLS"]?.split(" ") ?? Object.keys(storages)
 
 let before: ReadonlySet<string>;
 let world: World;
+/** What stays because of a fault of the lab's own kernel. */
+const stays = new Set<string>();
 beforeAll(async () => {
   before = await traces();
   world = await startCsimux({ connections: {} });
 }, 600_000);
 afterAll(async () => {
   expect(await world.end()).toEqual([]);
-  expect(await leftSince(before)).toEqual([]);
+  expect(await leftSince(new Set([...before, ...stays]))).toEqual([]);
 }, 600_000);
 
 /** Does both, the second whatever comes of the first, and throws what failed first: what fails after it mostly follows from it. */
@@ -72,7 +74,10 @@ for (const [protocol, make] of Object.entries(storages).filter(([name]) => wante
       };
       const down = async () => {
         for (const { end } of storage.faults) await end();
-        await storage.close();
+        for (const trace of await storage.close()) {
+          say(`${protocol}: the kernel keeps it, through a fault of its own: ${trace}`);
+          stays.add(trace);
+        }
       };
       await thenDown(life, down);
     },

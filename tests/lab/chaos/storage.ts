@@ -1,4 +1,5 @@
-import { chmod, mkdtemp, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, realpath, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
 import { mountCapability } from "../../../scripts/client.ts";
 import { mounting } from "../disk-volume.ts";
 import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget, switchTarget } from "../lio.ts";
@@ -12,8 +13,8 @@ export interface ChaosStorage {
   readonly volume: Made;
   readonly options: MountOptions;
   readonly faults: readonly Fault[];
-  /** Takes the server's side down. */
-  close(): Promise<unknown>;
+  /** Takes the server's side down. Answers the traces that the kernel of the lab keeps of it through a fault of its own. */
+  close(): Promise<readonly string[]>;
 }
 
 type Random = (below: number) => number;
@@ -50,6 +51,7 @@ async function nfs(random: Random): Promise<ChaosStorage> {
       await rm(exported);
       await run(["systemctl", "restart", "nfs-server"]);
       await rm(base, { recursive: true });
+      return [];
     },
   };
 }
@@ -70,6 +72,7 @@ async function smb(): Promise<ChaosStorage> {
     close: async () => {
       await run(["net", "usershare", "delete", "chaos"]);
       await rm(base, { recursive: true });
+      return [];
     },
   };
 }
@@ -92,9 +95,23 @@ async function iscsi(random: Random): Promise<ChaosStorage> {
     close: async () => {
       await removeTarget();
       await destroyZvol("disk0");
+      return [];
     },
   };
 }
+
+/**
+ * Whether the target's half of the lab's kernel (6.1.192) has lost a namespace: one that is switched off while it is written to, as
+ * it is here, keeps its zvol open after the whole subsystem is gone. That is so with dd(1) alone on the disk, without csimux.
+ */
+const hasLostNamespace = async (): Promise<boolean> =>
+  /WARNING: .* nvmet_subsys_put\+/.test(await run(["journalctl", "--no-pager", "-k", "-b"]));
+
+/** What shows a zvol, as traces.ts tells it. */
+const tracesOf = async (name: string): Promise<readonly string[]> => {
+  const device = basename(await realpath(`/dev/zvol/tank/${name}`));
+  return [`block device: ${device}`, `dataset, zvol or snapshot: tank/${name}`];
+};
 
 async function nvmeof(random: Random): Promise<ChaosStorage> {
   await makeZvol("disk0");
@@ -120,7 +137,9 @@ async function nvmeof(random: Random): Promise<ChaosStorage> {
     ],
     close: async () => {
       await removeSubsystem();
+      if (await hasLostNamespace()) return await tracesOf("disk0");
       await destroyZvol("disk0");
+      return [];
     },
   };
 }
