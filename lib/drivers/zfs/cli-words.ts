@@ -5,6 +5,8 @@ import { ZfsError, type ZfsFailure } from "./zfs.ts";
 const words: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/pool I\/O is currently suspended/, "suspended"],
   [/no such pool/, "pool-absent"],
+  // Two first exports of a host at once: OpenZFS makes the folder for them, and takes it amiss when somebody else has (os/linux/nfs.c).
+  [/failed to create \/etc\/exports\.d: File exists/, "busy"],
   [/has dependent clones|snapshot is cloned|has children/, "dependents"],
   [/it's being held|is held|snapshot is held/, "held"],
   [/dataset is busy|pool or dataset is busy|target is busy|is busy|unmount failed/, "busy"],

@@ -1,0 +1,50 @@
+import { expect, test } from "bun:test";
+import { onlyAbsent, refusal } from "../../../lib/drivers/zfs/cli-words.ts";
+import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
+
+// Texts as OpenZFS 2.1 to 2.3 write them in the locale C.
+const texts: readonly (readonly [string, ZfsFailure])[] = [
+  ["cannot open 'tank/a': dataset does not exist", "absent"],
+  ["cannot create snapshot 'tank/a@s': dataset does not exist\nno snapshots were created", "absent"],
+  ["cannot create 'tank/a': parent does not exist", "absent"],
+  ["could not find any snapshots to destroy; check snapshot names.", "absent"],
+  ["cannot open 'tank': no such pool", "pool-absent"],
+  ["cannot create 'tank/a': dataset already exists", "exists"],
+  ["cannot receive new filesystem stream: destination 'tank/a' exists\nmust specify -F to overwrite it", "exists"],
+  [
+    "cannot destroy 'tank/a': filesystem has children\nuse '-r' to destroy the following datasets:\ntank/a@s",
+    "dependents",
+  ],
+  [
+    "cannot destroy 'tank/a': volume has dependent clones\nuse '-R' to destroy the following datasets:\ntank/b",
+    "dependents",
+  ],
+  ["cannot destroy snapshot tank/a@s: snapshot is cloned", "dependents"],
+  ["cannot destroy snapshot tank/a@s: it's being held. Run 'zfs holds -r tank/a@s' to see holders.", "held"],
+  ["cannot destroy 'tank/a': dataset is busy", "busy"],
+  ["cannot unmount '/tank/a': pool or dataset is busy", "busy"],
+  ["cannot unmount '/tank/a': unmount failed", "busy"],
+  ["failed to create /etc/exports.d: File exists", "busy"],
+  ["the lock /run/lock/csimux-zfs-3 is busy", "busy"],
+  ["cannot create 'tank/a': out of space", "full"],
+  ["cannot set property for 'tank/a': size is greater than available space", "full"],
+  ["cannot set property for 'tank/a': size is less than current used or reserved space", "size"],
+  ["cannot create 'tank/a': permission denied", "denied"],
+  ["sudo: a password is required", "denied"],
+  ["cannot create 'tank/a': invalid property 'share'", "invalid"],
+  ["cannot set property for 'tank/a': 'casesensitivity' is readonly", "invalid"],
+  ["cannot open 'tank/a': pool I/O is currently suspended", "suspended"],
+  ["internal error: out of memory", "other"],
+];
+
+test.each(texts)("%j is understood as %s", (stderr, failure) => {
+  expect(refusal({ exitCode: 1, stdout: "", stderr }).failure).toBe(failure);
+});
+
+test("an answer is whole when all that it complains of is that something is not there", () => {
+  const complaint = (stderr: string) => onlyAbsent({ exitCode: 1, stdout: "", stderr });
+  expect(
+    complaint("cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': dataset does not exist\n"),
+  ).toBe(true);
+  expect(complaint("cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': I/O error\n")).toBe(false);
+});
