@@ -9,7 +9,8 @@ import { Faults } from "./faults.ts";
 import { Jobs } from "./jobs.ts";
 import { answerRest } from "./routes.ts";
 import { Conversation } from "./socket.ts";
-import { type Elsewhere, freshState, type State, upgraded } from "./state.ts";
+import { type Elsewhere, freshState, type State } from "./state.ts";
+import { upgraded } from "./upgrade.ts";
 import { apiVersions, numberOf, type Version } from "./versions.ts";
 
 /** How a double is started. */

@@ -131,18 +131,6 @@ export function freshState(): State {
 export const placeOf = ({ number }: Nas, dataset: string): object =>
   number >= 2600 ? { dataset, relative_path: "" } : {};
 
-/** What shares tell from 26 on is told of those, too, that were made before. */
-export function upgraded({ tables }: State, number: number): void {
-  if (number < 2600) return;
-  const places = { nfs: "path", smb: "path", extent: "disk", nvmetNamespace: "device_path" } as const;
-  for (const [table, field] of Object.entries(places))
-    for (const row of tables[table as TableName])
-      row["dataset"] ??= String(row[field] ?? "").replace(/^(?:\/mnt|zvol)\//, "");
-  for (const row of [...tables.nfs, ...tables.smb, ...tables.extent, ...tables.nvmetNamespace])
-    row["relative_path"] ??= "";
-  for (const row of tables.nfs) row["tier"] ??= null;
-}
-
 /** The next transaction group; creation order is told by it. */
 export const nextTxg = (nas: Nas): number => ++nas.state.txg;
 

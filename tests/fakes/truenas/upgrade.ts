@@ -1,0 +1,48 @@
+import type { Row, State, TableName } from "./state.ts";
+
+/** What a newer version makes of rows that an older one has written. */
+
+const smbGone = ["default_permissions", "guestonly", "showhiddenfiles", "storage_task"];
+const smbOptions = [
+  "home",
+  "path_suffix",
+  "hostsallow",
+  "hostsdeny",
+  "guestok",
+  "recyclebin",
+  "timemachine",
+  "auxsmbconf",
+];
+const smbRenamed = { abe: "access_based_share_enumeration", ro: "readonly" } as const;
+
+/** The flat fields of a share become the options of a share for old clients. */
+function withPurpose(row: Row): void {
+  if (!("acl" in row)) return;
+  const options = Object.fromEntries([...smbOptions, "acl"].map(key => [key, row[key]]));
+  for (const key of Object.keys(options)) delete row[key];
+  for (const [from, to] of Object.entries(smbRenamed)) {
+    row[to] = row[from];
+    delete row[from];
+  }
+  Object.assign(row, { purpose: "LEGACY_SHARE", options: { ...options, purpose: "LEGACY_SHARE" } });
+}
+
+const places = { nfs: "path", smb: "path", extent: "disk", nvmetNamespace: "device_path" } as const;
+
+/** What a share shares, and where in it, is told beside its path. */
+function placed({ tables }: State): void {
+  for (const [table, field] of Object.entries(places))
+    for (const row of tables[table as TableName]) {
+      row["dataset"] ??= String(row[field] ?? "").replace(/^(?:\/mnt|zvol)\//, "");
+      row["relative_path"] ??= "";
+    }
+  for (const row of tables.nfs) row["tier"] ??= null;
+}
+
+/** Brings everything to a version, such as 2510. */
+export function upgraded(state: State, number: number): void {
+  const { smb } = state.tables;
+  if (number >= 2504) for (const row of smb) for (const key of smbGone) delete row[key];
+  if (number >= 2510) for (const row of smb) withPurpose(row);
+  if (number >= 2600) placed(state);
+}
