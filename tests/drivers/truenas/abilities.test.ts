@@ -1,0 +1,113 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
+import { atEachStep } from "../../contract/steps.ts";
+import { startDouble } from "../../fakes/truenas/double.ts";
+import { versions } from "../../fakes/truenas/versions.ts";
+import { makeAuthority, makeServer } from "../../io/certificates.ts";
+import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
+
+/** What connection files and classes can ask for, beyond what the contract of drivers has. */
+
+const call = callWith();
+
+describe.each(["25.10", "26.0"] as const)("snapshots as full copies on TrueNAS %s", version => {
+  test.each(["nfs", "iscsi"] as const)("over %s survive being cut anywhere, and outlive their volume", async way => {
+    const rig = await truenasRig(way, { version });
+    const volume = await rig.open().create(volumeOf("a"), call);
+    await rig.write(volume, "data");
+    const detached = { detachedSnapshots: "true" };
+    await atEachStep(
+      (step, when) => {
+        const { driver, dead } = rig.dying(step, when);
+        return { work: () => snapshotsOf(driver).create("s", "a", detached, call), dead };
+      },
+      async step => {
+        const { id, bytes } = await snapshotsOf(rig.open()).create("s", "a", detached, call);
+        expect([step, id, bytes]).toEqual([step, "a/s", gib]);
+        const restored = await rig.open().create(volumeOf("r", gib, { kind: "snapshot", id }), call);
+        expect([step, await rig.read(restored)]).toEqual([step, "data"]);
+        await rig.open().delete("r", call);
+        await snapshotsOf(rig.open()).delete(id, call);
+        expect([step, await snapshotIds(rig.open())]).toEqual([step, []]);
+      },
+    );
+    await snapshotsOf(rig.open()).create("s", "a", detached, call);
+    await rig.open().delete("a", call);
+    expect([await volumeIds(rig.open()), await snapshotIds(rig.open())]).toEqual([[], ["a/s"]]);
+    await snapshotsOf(rig.open()).delete("a/s", call);
+    expect(await rig.remains()).toEqual([]);
+    await rig.close();
+  });
+});
+
+describe.each(versions)("on TrueNAS %s", version => {
+  test("a share has the comment and the hosts of its file, and an extent its name, its comment and its way to log in", async () => {
+    const parameters = { "csi.storage.k8s.io/pvc/name": "data" };
+    const shareCommentTemplate = "{{ parameters.[csi.storage.k8s.io/pvc/name] }} in {{ zfs.datasetName }}";
+    const nfs = { shareHost: "nas", shareCommentTemplate, shareAllowedHosts: ["10.0.0.1"], shareMapallUser: "root" };
+    await on(
+      { version },
+      "nfs",
+      async (driver, double) => {
+        await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
+        const comment = `data in ${parent}/pvc-1`;
+        expect(double.state.tables.nfs[0]).toMatchObject({ comment, hosts: ["10.0.0.1"], mapall_user: "root" });
+      },
+      { more: { nfs } },
+    );
+    const [group] = (sections.iscsi["iscsi"] as { readonly targetGroups: readonly object[] }).targetGroups;
+    const iscsi = {
+      ...(sections.iscsi["iscsi"] as object),
+      ...{ nameTemplate: "{{ parameters.[csi.storage.k8s.io/pvc/name] }}", namePrefix: "csi-", nameSuffix: "-a" },
+      extentCommentTemplate: "for {{ name }}",
+      targetGroups: [{ ...group, targetGroupAuthType: "CHAP Mutual", targetGroupAuthGroup: 1 }],
+    };
+    await on(
+      { version },
+      "iscsi",
+      async (driver, double) => {
+        const { id, context } = await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
+        expect(context["iqn"]).toEndWith(":csi-data-a");
+        expect(double.state.tables.extent[0]).toMatchObject({ name: "csi-data-a", comment: "for pvc-1" });
+        expect(double.state.tables.target[0]).toMatchObject({
+          name: "csi-data-a",
+          groups: [{ portal: 1, initiator: 1, authmethod: "CHAP_MUTUAL", auth: 1 }],
+        });
+        // The template's parameters are not told again when the volume is deleted.
+        await driver.delete(id, call);
+        expect(remainsOf(double)).toEqual([]);
+      },
+      { more: { iscsi } },
+    );
+  });
+
+  test("a connection over TLS trusts its authority, its pinned certificate or everybody, and says what is wrong with another", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "csimux-nas-tls-"));
+    for (const name of ["ca", "other"]) makeAuthority(folder, name);
+    const { cert, key } = makeServer(folder, "ca");
+    const text = (file: string) => readFileSync(file, "utf8");
+    const double = await startDouble({ version, tls: { cert: text(cert), key: text(key) }, trustLoopback: false });
+    const said = async (more: object): Promise<string> => {
+      const httpConnection = { protocol: "https", host: "127.0.0.1", port: double.port, apiKey: "1-secret", ...more };
+      const driver = openOn(double, "nfs", { more: { httpConnection } });
+      const { code, message } = await refusal(driver.check?.(call) ?? Promise.resolve());
+      if (code === "ok") await driver.delete((await driver.create(volumeOf("pvc-1"), call)).id, call);
+      await driver.close?.();
+      expect(message).not.toContain("\n");
+      return `${code} ${message}`;
+    };
+    expect(await said({ ca: text(join(folder, "ca.crt")) })).toBe("ok ");
+    expect(await said({ allowInsecure: true })).toBe("ok ");
+    expect(await said({ ca: text(join(folder, "other.crt")) })).toMatch(/^unavailable .*certificate is not trusted/);
+    const wrong = await said({ fingerprint: "00".repeat(32) });
+    const [, pin = ""] = /fingerprint ([0-9A-F:]{95})/.exec(wrong) ?? [];
+    expect(wrong).toMatch(/^unavailable .*not the one that is pinned/);
+    expect(await said({ fingerprint: pin })).toBe("ok ");
+    expect(double.accounts.isRevoked("1-secret")).toBe(false);
+    await double.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+});
