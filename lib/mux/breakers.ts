@@ -42,23 +42,13 @@ export class Breakers {
 
   /** The answer of a storage to `question`. Throws "unavailable" without asking while it is known to be away. */
   async ask<T>(connection: Connection, question: () => Promise<T>): Promise<T> {
-    if (!connection.driver.check) return question();
-    const { name, retain } = connection;
-    this.#refuse(name);
-    const watched = this.#known(name) ?? this.#fresh(name);
-    watched.retain = retain;
-    const late = setTimeout(() => this.#failed(name, watched), slowMs);
-    late.unref();
-    try {
-      const answer = await question();
-      this.#succeeded(name, watched);
-      return answer;
-    } catch (error) {
-      if (isAway(error)) this.#failed(name, watched);
-      throw error;
-    } finally {
-      clearTimeout(late);
-    }
+    this.#refuse(connection.name);
+    return this.#counted(connection, question, watched => this.#succeeded(connection.name, watched));
+  }
+
+  /** As `ask`, for a look at how the storage is: that is never refused, and its success does not mean that volumes can be used. */
+  look<T>(connection: Connection, question: () => Promise<T>): Promise<T> {
+    return this.#counted(connection, question, () => {});
   }
 
   /**
@@ -96,6 +86,29 @@ export class Breakers {
   close(): void {
     this.#stop.abort();
     for (const { timer } of this.#watched.values()) clearTimeout(timer);
+  }
+
+  async #counted<T>(
+    connection: Connection,
+    question: () => Promise<T>,
+    succeeded: (watched: Watched) => void,
+  ): Promise<T> {
+    if (!connection.driver.check) return question();
+    const { name, retain } = connection;
+    const watched = this.#known(name) ?? this.#fresh(name);
+    watched.retain = retain;
+    const late = setTimeout(() => this.#failed(name, watched), slowMs);
+    late.unref();
+    try {
+      const answer = await question();
+      succeeded(watched);
+      return answer;
+    } catch (error) {
+      if (isAway(error)) this.#failed(name, watched);
+      throw error;
+    } finally {
+      clearTimeout(late);
+    }
   }
 
   #succeeded(name: string, { breaker, timer }: Watched): void {

@@ -114,6 +114,8 @@ export class Health {
     const watched = this.#of(connection.name);
     const { lookedAt, blind } = watched;
     const isFresh = lookedAt !== undefined && performance.now() - lookedAt < this.#times.fresh;
+    // A storage that is away and could not be looked at is left to the rounds.
+    if (blind !== undefined) await this.#common.breakers.refuse(connection.name);
     if (!isFresh || blind !== undefined) await this.#look(connection, call);
   }
 
@@ -168,7 +170,7 @@ export class Health {
     if (!health) return;
     try {
       const look = () => this.#patience.ask(connection, () => health.look(call));
-      const found = await this.#common.breakers.ask(connection, look);
+      const found = await this.#common.breakers.look(connection, look);
       const isFirst = watched.lookedAt === undefined;
       watched.lookedAt = performance.now();
       watched.found = found.volumes;

@@ -82,13 +82,14 @@ export class Volumes {
     );
   }
 
-  /** ControllerGetVolumeHealth: what is wrong with the volume. Throws "not-found" for one that is not there and is not known to be lost. */
+  /** ControllerGetVolumeHealth: what is wrong with the volume. Throws "not-found" for one that is not there, unless it is known to be lost or out of reach. */
   async health(text: string, call: Call): Promise<readonly Condition[]> {
     const handle = this.#common.handles.known(text, "volume");
     return this.#common.connections.use(handle.connection, "retry", async connection => {
       const conditions = await this.#health.volume(connection, handle.id, call);
-      const isLost = conditions.some(({ reason }) => meaningOf(reason).severity === "data-loss");
-      if (!isLost) await this.#read(connection, handle.id, call);
+      // What is lost or out of reach cannot be read, and is known all the same.
+      const canRead = conditions.every(({ reason }) => meaningOf(reason).severity === "degraded");
+      if (canRead) await this.#read(connection, handle.id, call);
       return conditions;
     });
   }

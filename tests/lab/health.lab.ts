@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, truncate, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { mountCapability } from "../../scripts/client.ts";
 import { mebibytes, untilDone, type World } from "../serve/world.ts";
 import { mounting, show, takeDown } from "./disk-volume.ts";
+import { failingDisk, looksAt, until } from "./health-looks.ts";
 import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget, switchTarget } from "./lio.ts";
 import { type Made, startCsimux, unmountVolume } from "./rig.ts";
-import { run, waitFor } from "./run.ts";
+import { run } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
 // Each cause is a real one, made behind csimux's back, and what csimux tells of it comes and goes with it.
@@ -56,24 +57,7 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 }, limitMs);
 
-/** Waits until something is wrong for just these reasons. */
-const until = (what: string, look: () => Promise<readonly string[]>, ...wanted: readonly string[]): Promise<true> =>
-  waitFor(`${what}: ${wanted.join(" and ") || "nothing wrong"}`, async () =>
-    (await look().catch(() => ["?"])).join() === wanted.join() ? true : undefined,
-  );
-
-const ofVolume = async (volumeId: string): Promise<readonly string[]> => {
-  const { volumeHealth } = await world.controller("controllerGetVolumeHealth", { volumeId }, 60_000);
-  return (volumeHealth?.healthStatuses ?? []).map(({ reason }) => reason);
-};
-
-const onNode = async (volumeId: string): Promise<readonly string[]> => {
-  const { volumeHealth } = await world.node("nodeGetVolumeHealth", { volumeId }, 60_000);
-  return (volumeHealth?.healthStatuses ?? []).map(({ reason }) => reason);
-};
-
-const storages = async (): Promise<readonly string[]> =>
-  (await world.node("nodeGetStorageHealth", {}, 60_000)).backendHealth.map(({ reason }) => reason);
+const { ofVolume, onNode, storages } = looksAt(() => world);
 
 /** Cuts an address off while `work` runs: what arrives for it is dropped. */
 async function whileCut(address: string, work: () => Promise<void>): Promise<void> {
@@ -187,28 +171,18 @@ test(
 test(
   "a file system whose disk has errors is told until it was checked",
   async () => {
-    const disk = join(folder, "disk");
-    await writeFile(disk, "");
-    await truncate(disk, 64 << 20);
-    const loop = (await run(["losetup", "--find", "--show", disk])).trim();
+    const disk = await failingDisk("csimux-health", join(folder, "disk"));
     const place = join(folder, "ext4");
-    const sectors = (64 << 20) / 512;
-    const swap = async (table: string): Promise<void> => {
-      await run(["dmsetup", "suspend", "--noflush", "--nolockfs", "csimux-health"]);
-      await run(["dmsetup", "load", "csimux-health", "--table", table]);
-      await run(["dmsetup", "resume", "csimux-health"]);
-    };
-    await run(["dmsetup", "create", "csimux-health", "--table", `0 ${sectors} linear ${loop} 0`]);
     const made: Made = { volumeId: "v:disk/a", volumeContext: { node_attach_driver: "hostpath", path: `${place}/a` } };
     try {
-      await run(["mkfs.ext4", "-q", "/dev/mapper/csimux-health"]);
+      await run(["mkfs.ext4", "-q", disk.path]);
       await mkdir(place);
-      await run(["mount", "-o", "errors=remount-ro", "/dev/mapper/csimux-health", place]);
+      await run(["mount", "-o", "errors=remount-ro", disk.path, place]);
       await mkdir(`${place}/a`);
       await run(["sync"]);
       const path = await show(world, made, {});
       await until("a good disk", () => onNode(made.volumeId));
-      await swap(`0 ${sectors} error`);
+      await disk.fail();
       await run([
         "sh",
         "-c",
@@ -219,18 +193,78 @@ test(
         async () => (await onNode(made.volumeId)).filter(each => each === "FileSystemErrors"),
         "FileSystemErrors",
       );
-      await swap(`0 ${sectors} linear ${loop} 0`);
+      await disk.mend();
       await unmountVolume(world, made);
       await run(["umount", place]);
-      await run(["e2fsck", "-fy", "/dev/mapper/csimux-health"]).catch(() => {});
-      await run(["mount", "/dev/mapper/csimux-health", place]);
+      await run(["e2fsck", "-fy", disk.path]).catch(() => {});
+      await run(["mount", disk.path, place]);
       await show(world, made, {});
       await until("a mended file system", () => onNode(made.volumeId));
     } finally {
       await takeDown(world);
       await run(["sh", "-c", `umount ${place} 2>/dev/null || :`]);
-      await run(["dmsetup", "remove", "csimux-health"]);
-      await run(["losetup", "-d", loop]);
+      await disk.remove();
+    }
+  },
+  limitMs,
+);
+
+test(
+  "a share whose folder was made anew on its server is stale until it is staged again",
+  async () => {
+    const share = join(folder, "anew");
+    await mkdir(join(share, "a"), { recursive: true });
+    await run(["exportfs", "-o", "rw,no_root_squash,insecure", `${mortal}:${share}`]);
+    const made: Made = {
+      volumeId: "v:anew/a",
+      volumeContext: { node_attach_driver: "nfs", server: mortal, share: `${share}/a` },
+    };
+    const flags = { fsType: "nfs", mountFlags: ["vers=4.2", "actimeo=1"] };
+    const capability = { ...mountCapability, accessType: { case: "mount" as const, value: flags } };
+    try {
+      await show(world, made, { capability });
+      await until("a mounted share", () => onNode(made.volumeId));
+      await run(["mv", join(share, "a"), join(share, "old")]);
+      await rm(join(share, "old"), { recursive: true });
+      await mkdir(join(share, "a"));
+      await until("its server knows it no more", () => onNode(made.volumeId), "StaleHandle");
+      await until("the storage is not well", storages, "StorageDegraded");
+      await show(world, made, { capability });
+      await until("it was staged again", () => onNode(made.volumeId));
+      await until("the storage is well", storages);
+    } finally {
+      await takeDown(world);
+      await run(["exportfs", "-u", `${mortal}:${share}`]);
+    }
+  },
+  limitMs,
+);
+
+test(
+  "a disk that the kernel has lost is gone until the volume is attached again",
+  async () => {
+    await makeZvol("disk0");
+    const made: Made = {
+      volumeId: "v:lost/a",
+      volumeContext: { node_attach_driver: "iscsi", iqn, lun: "0", interface: "default", portal: "127.0.0.1:3260" },
+    };
+    try {
+      await makeTarget(["disk0"]);
+      const path = await untilDone(() => show(world, made, { capability: mounting("ext4") }));
+      await until("a disk", () => onNode(made.volumeId));
+      const source = (await run(["findmnt", "-n", "-o", "SOURCE", path])).trim();
+      await writeFile(`/sys/class/block/${basename(source)}/device/delete`, "1");
+      const gone = async () => (await onNode(made.volumeId)).filter(each => each === "DeviceGone");
+      await until("the disk is gone", gone, "DeviceGone");
+      await until("the storage is not well", storages, "StorageDegraded");
+      await unmountVolume(world, made);
+      await untilDone(() => show(world, made, { capability: mounting("ext4") }));
+      await until("it is attached again", () => onNode(made.volumeId));
+      await until("the storage is well", storages);
+    } finally {
+      await takeDown(world);
+      await removeTarget();
+      await destroyZvol("disk0");
     }
   },
   limitMs,

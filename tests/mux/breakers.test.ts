@@ -163,6 +163,22 @@ describe("a group goes round a member that is away", () => {
   });
 });
 
+test("what makes it so is told of its volumes all the same where a look can find it", async () => {
+  const { memory, die, volumes } = world(["a"]);
+  await volumes.create(request("v", "a"), call);
+  memory("a").findings = {
+    storage: [{ reason: "PoolFaulted", message: "" }],
+    volumes: new Map(),
+    example: undefined,
+  };
+  await die("a");
+  const reasons = async () => (await volumes.health("v:a/v", call)).map(({ reason }) => reason);
+  expect(await reasons()).toEqual(["PoolFaulted"]);
+  memory("a").fail.health = away;
+  for (let i = 0; i < 2; i++) expect((await failure(reasons()))?.code).toBe("unavailable");
+  expect(memory("a").lookedAt).toBe(2);
+});
+
 test("it is a condition of the connection while it lasts", async () => {
   const { memory, die, lookAtHealth, overview, volumes } = world(["a"]);
   await volumes.create(request("v", "a"), call);
@@ -171,14 +187,12 @@ test("it is a condition of the connection while it lasts", async () => {
     return overview(new Map()).connections[0]?.health.conditions.map(({ reason }) => reason);
   };
   expect(await reasons()).toEqual([]);
-  const looked = memory("a").lookedAt;
   const { promise, resolve } = Promise.withResolvers<void>();
   memory("a").gate = promise;
   const running = volumes.create(request("w", "a"), call);
   for (let ticks = 0; ticks < 20; ticks++) await Promise.resolve();
   await die("a");
   expect(await reasons()).toEqual(["StorageUnavailable"]);
-  expect(memory("a").lookedAt).toBe(looked);
   resolve();
   await running;
   expect(await reasons()).toEqual([]);
