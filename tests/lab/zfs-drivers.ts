@@ -1,6 +1,8 @@
+import { existsSync } from "node:fs";
 import { mountCapability } from "../../scripts/client.ts";
 import { mounting } from "./disk-volume.ts";
 import type { MountOptions } from "./rig.ts";
+import { run } from "./run.ts";
 import type { Login } from "./ssh-login.ts";
 
 /** A driver on ZFS as the tests of the lab use it: pool `tank`, datasets below `tank/<connection>`. */
@@ -82,6 +84,41 @@ const windows = {
   secrets: { username: "csi", password: "csi" },
 };
 
+const nvmetcli = "/usr/local/sbin/nvmetcli";
+
+/** Debian has no nvmetcli: this driver is there where somebody has put one, with its module, into the guest. */
+const nvmeof: ZfsDriver = {
+  ...onDisk,
+  title: "zfs-generic-nvmeof",
+  connection: "nvmeof",
+  file: (login, more = []) =>
+    text(
+      ["driver: zfs-generic-nvmeof"],
+      login.lines("root"),
+      ["zfs:", ...parents("nvmeof"), ...more],
+      [
+        "nvmeof:",
+        "  transport: tcp://127.0.0.1:4420",
+        "  shareStrategy: nvmetCli",
+        "  shareStrategyNvmetCli:",
+        "    basename: nqn.2025-01.lab.csimux:zfs",
+        `    nvmetcliPath: ${nvmetcli}`,
+        "    ports: [1]",
+        "    subsystem:",
+        "      attributes:",
+        "        allow_any_host: 1",
+      ],
+    ),
+};
+
+/** Makes the port that the subsystems of zfs-generic-nvmeof are linked to, as an administrator does beforehand. */
+export async function nvmePort(): Promise<void> {
+  if (!existsSync(nvmetcli)) return;
+  const script =
+    'mkdir -p /etc/nvmet "$1" && cd "$1" && echo tcp >addr_trtype && echo ipv4 >addr_adrfam && echo 127.0.0.1 >addr_traddr && echo 4420 >addr_trsvcid';
+  await run(["sh", "-c", script, "port", "/sys/kernel/config/nvmet/ports/1"]);
+}
+
 /** Every driver on ZFS; that of NFS also through an account that is neither root nor has a POSIX shell. */
 export const zfsDrivers: readonly ZfsDriver[] = [
   {
@@ -129,6 +166,7 @@ export const zfsDrivers: readonly ZfsDriver[] = [
     connection: "zvol",
     file: (_, more = []) => text(["driver: zfs-local-zvol", "zfs:", ...parents("zvol"), ...more]),
   },
+  ...(existsSync(nvmetcli) ? [nvmeof] : []),
 ];
 
 /** Lines of proxy.yaml for volumes that stay on their node. */

@@ -8,7 +8,7 @@ import { type Made, startCsimux, whileMounted } from "./rig.ts";
 import { run } from "./run.ts";
 import { type Login, makeLogin } from "./ssh-login.ts";
 import { leftSince, traces } from "./traces.ts";
-import { byNode, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
+import { byNode, nvmePort, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { deleteSnapshot, deleteVolume, digestOf, makeSnapshot, makeVolume, poolBelow, roomOf } from "./zfs-pool.ts";
 
 // The storage host is this machine: reached by ssh, or by csimux itself where volumes are local.
@@ -23,6 +23,7 @@ let world: World;
 beforeAll(async () => {
   // smbd looks for a usershare as the user who is logged in, and where that may not look it takes the share for gone (Samba 4.17).
   await run(["chmod", "1775", "/var/lib/samba/usershares"]);
+  await nvmePort();
   before = await traces();
   login = await makeLogin();
   const files = zfsDrivers.map(driver => [driver.connection, driver.file(login)] as const);

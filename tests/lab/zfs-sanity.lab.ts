@@ -4,7 +4,7 @@ import { hasSanity, sanityAgainst, startCsimux } from "./rig.ts";
 import { run } from "./run.ts";
 import { type Login, makeLogin } from "./ssh-login.ts";
 import { leftSince, traces } from "./traces.ts";
-import { zfsDrivers } from "./zfs-drivers.ts";
+import { nvmePort, zfsDrivers } from "./zfs-drivers.ts";
 import { poolBelow } from "./zfs-pool.ts";
 
 let before: ReadonlySet<string>;
@@ -14,6 +14,7 @@ let world: World;
 beforeAll(async () => {
   // smbd looks for a usershare as the user who is logged in, and where that may not look it takes the share for gone (Samba 4.17).
   await run(["chmod", "1775", "/var/lib/samba/usershares"]);
+  await nvmePort();
   before = await traces();
   login = await makeLogin();
   // The suite hands no secrets over, so the node has them from the connection's file.
