@@ -35,21 +35,32 @@ async function withDisk<T>(folder: string, name: string, work: (disk: string) =>
   }
 }
 
-/** A `zfs` that knows volumes alone, so that a loop device can stand for one where there is no ZFS. */
+/** A `zfs` that knows volumes alone, so that a loop device can stand for one where there is no ZFS; answers its path. */
 async function fakeZfs(folder: string): Promise<string> {
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, "zfs"), "#!/bin/sh\nprintf 'volume\\n1\\n-\\n'\n");
-  await chmod(join(folder, "zfs"), 0o755);
-  return `${folder}${delimiter}${process.env["PATH"] ?? ""}`;
+  const program = join(folder, "zfs");
+  await writeFile(program, "#!/bin/sh\nprintf 'volume\\n1\\n-\\n'\n");
+  await chmod(program, 0o755);
+  return program;
 }
 
-/** What a node does at least for one volume: a mount, shown at a second place, and both undone; a disk is looked at and grown. */
-async function bareCycle(folder: string, mount: readonly string[], disk?: string): Promise<void> {
+/** A disk and the program that finds it. */
+interface Found {
+  readonly disk: string;
+  readonly zfs: string;
+}
+
+/**
+ * What a node does at least for one volume: a mount, shown at a second place, and both undone; a disk is found, looked at and
+ * grown.
+ */
+async function bareCycle(folder: string, mount: readonly string[], found?: Found): Promise<void> {
   const [staging, target] = [join(folder, "staging"), join(folder, "target")];
   for (const each of [staging, target]) await mkdir(each, { recursive: true });
-  if (disk) await run("blkid", "-p", disk);
+  if (found) await run(found.zfs, "get", "type,guid,mountpoint");
+  if (found) await run("blkid", "-p", found.disk);
   await run("mount", ...mount, staging);
-  if (disk) await run("resize2fs", disk);
+  if (found) await run("resize2fs", found.disk);
   await run("mount", "--bind", staging, target);
   await run("umount", target);
   await run("umount", staging);
@@ -86,7 +97,8 @@ export const besideBare = async (executable: string, scale: Scale, folder: strin
     return [];
   }
   const name = `csimux-bench-${process.pid}/disk`;
-  const PATH = await fakeZfs(join(folder, "zfs"));
+  const zfs = await fakeZfs(join(folder, "zfs"));
+  const PATH = `${dirname(zfs)}${delimiter}${process.env["PATH"] ?? ""}`;
   return await withDisk(folder, name, disk =>
     inSetting({ executable, env: { PATH } }, async setting => {
       const [first] = await makeVolumes(setting.client, 1);
@@ -106,7 +118,7 @@ export const besideBare = async (executable: string, scale: Scale, folder: strin
       const context = { node_attach_driver: "zfs-local", zfs_asset_name: name };
       const volume: Staged = { id: "v:one/disk", context };
       const made = await timed(() => once(volume));
-      const typed = () => bareCycle(bare, ["-t", "ext4", disk], disk);
+      const typed = () => bareCycle(bare, ["-t", "ext4", disk], { disk, zfs });
       const ext4 = await inTurns(scale.cycles, { own: () => once(volume), bare: typed });
       const mkfs = await timed(() => run("mkfs.ext4", "-q", "-F", "-m", "0", disk).then(typed));
       return [
