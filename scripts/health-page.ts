@@ -14,6 +14,8 @@ each change), by \`csimux status\`, and as \`csimux_health_conditions\` in the m
 - What concerns a storage concerns each of its volumes. A listing asks nobody for single volumes.
 - A storage that cannot be looked at is no condition: the call fails with UNAVAILABLE and says why, \`csimux status\` shows it, and
   \`csimux_connection_health_unknown\` is 1. A listing over all connections treats it as \`listing\` in the main file says.
+- A node tells of the storages that it has staged volumes of. Where the controller is in the same process, it also tells of those of
+  other connections whose places include the node, once a volume has told their address.
 - degraded: usable, not well. inaccessible: not usable; seen by a node: from there. data-loss: lost, or strongly suspected to be.
 `;
 
