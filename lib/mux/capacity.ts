@@ -47,11 +47,14 @@ export class Capacity {
     const members = await this.#common.groups.members(wanted);
     const answers = await each(members, member => this.#on(member, request, call, "retry").catch(expected));
     const known = answers.filter(answer => typeof answer === "bigint");
-    const failures = answers.filter(answer => answer instanceof CsiError);
-    const [failure] = failures;
+    const failure = answers.find(answer => answer instanceof CsiError);
     if (known.length === 0 && failure) throw failure;
-    for (const { message } of failures)
-      this.#tell(call, `the capacity of group "${wanted}" is told without a member: ${message}`);
+    for (const [index, answer] of answers.entries()) {
+      // The log has said already of which storages nothing is to be had.
+      const isTold = this.#common.breakers.of(members[index] ?? "") !== undefined;
+      if (answer instanceof CsiError && !isTold)
+        this.#tell(call, `the capacity of group "${wanted}" is told without a member: ${answer.message}`);
+    }
     return largest(known);
   }
 
