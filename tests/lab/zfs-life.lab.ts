@@ -13,7 +13,7 @@ import { deleteSnapshot, deleteVolume, digestOf, makeSnapshot, makeVolume, poolB
 
 // The storage host is this machine: reached by ssh, or by csimux itself where volumes are local.
 
-const limitMs = 900_000;
+const limitMs = 1_500_000;
 const parents = ["/s", "/v"];
 
 let before: ReadonlySet<string>;
@@ -26,16 +26,25 @@ beforeAll(async () => {
   await nvmePort();
   before = await traces();
   login = await makeLogin();
-  const files = zfsDrivers.map(driver => [driver.connection, driver.file(login)] as const);
-  world = await startCsimux({ connections: Object.fromEntries(files), proxy: byNode });
 }, 240_000);
 afterAll(async () => {
-  expect(await world.end()).toEqual([]);
   await login.remove();
   for (const { connection } of zfsDrivers)
     await run(["sh", "-c", 'zfs destroy -r "$1" 2>/dev/null || :', "destroy", `tank/${connection}`]);
   expect(await leftSince(before)).toEqual([]);
 }, 240_000);
+
+/** csimux with this connection alone: where the processor is made in software, each one more costs seconds of a listing. */
+async function withDriver(driver: ZfsDriver | undefined, work: () => Promise<void>): Promise<void> {
+  if (!driver) throw new Error("there is no such driver");
+  const connections = { [driver.connection]: driver.file(login) };
+  world = await startCsimux({ connections, proxy: byNode, flags: ["--health-interval=0"] });
+  try {
+    await work();
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}
 
 /** Writes content that a node is sure to have sent; answers its digest. */
 async function written(path: string): Promise<string> {
@@ -56,66 +65,77 @@ async function grown({ disk }: ZfsDriver, { volumeId }: Made, path: string): Pro
 
 test.each(zfsDrivers)(
   "a volume of $title lives its whole life, with its snapshots, clones and copies",
-  async driver => {
-    const { connection, mount } = driver;
-    const make = (name: string, wish = {}) => makeVolume(world, connection, name, wish);
-    const volume = await make("pvc-1");
-    expect(await make("pvc-1")).toEqual(volume);
-    const full = { detachedVolumesFromVolumes: "true", detachedVolumesFromSnapshots: "true" };
-    const taken = await whileMounted(
-      world,
-      volume,
-      async path => {
-        const old = await written(path);
-        const snapshot = await makeSnapshot(world, volume.volumeId, `snap-${connection}`);
-        const detached = await makeSnapshot(world, volume.volumeId, `copy-${connection}`, {
-          detachedSnapshots: "true",
-        });
-        const now = await written(path);
-        await grown(driver, volume, path);
-        return { snapshot, detached, old, now };
-      },
-      mount,
-    );
-    const from = { volume: volume.volumeId };
-    const others: readonly (readonly [Made, string])[] = [
-      [await make("restored", { from: { snapshot: taken.snapshot }, size: 160 }), taken.old],
-      [await make("from-copy", { from: { snapshot: taken.detached } }), taken.old],
-      [await make("full-restored", { from: { snapshot: taken.detached }, parameters: full }), taken.old],
-      [await make("clone", { from, size: 160 }), taken.now],
-      [await make("full-clone", { from, size: 160, parameters: full }), taken.now],
-    ];
-    const shows = (each: Made, digest: string) =>
-      whileMounted(world, each, async path => expect(await digestOf(join(path, "data"))).toBe(digest), mount);
-    for (const [each, digest] of others) await shows(each, digest);
-    // Of all connections, and a busy machine may not log in to all of them in time.
-    const { entries } = await persistently(() => world.controller("listVolumes", {}, 60_000));
-    const named = entries.flatMap(({ volume: each }) => (each ? [each.volumeId] : []));
-    expect(named.filter(id => id.startsWith(`v:${connection}/`)).sort()).toEqual(
-      [volume, ...others.map(([each]) => each)].map(({ volumeId }) => volumeId).sort(),
-    );
-    // What is refused stays as it was, reachable too.
-    const early = codeOf(world.controller("deleteVolume", { volumeId: volume.volumeId }, 120_000));
-    expect(await early).toBe(status.failedPrecondition);
-    await shows(volume, taken.now);
-    for (const id of [taken.snapshot, taken.detached]) {
-      const refused = await codeOf(world.controller("deleteSnapshot", { snapshotId: id }, 120_000));
-      expect<(number | string)[]>(["ok", status.failedPrecondition]).toContain(refused);
-    }
-    for (const [each] of others) await deleteVolume(world, each.volumeId);
-    for (const id of [taken.snapshot, taken.detached]) await deleteSnapshot(world, id);
-    await deleteVolume(world, volume.volumeId);
-    await deleteVolume(world, volume.volumeId);
-    expect(await poolBelow(`tank/${connection}`)).toEqual(parents);
-  },
+  driver => withDriver(driver, () => wholeLife(driver)),
   limitMs,
 );
 
-test("volumes that clients have used can be deleted together", async () => {
+async function wholeLife(driver: ZfsDriver): Promise<void> {
+  const { connection, mount } = driver;
+  const make = (name: string, wish = {}) => makeVolume(world, connection, name, wish);
+  const volume = await make("pvc-1");
+  expect(await make("pvc-1")).toEqual(volume);
+  const full = { detachedVolumesFromVolumes: "true", detachedVolumesFromSnapshots: "true" };
+  const taken = await whileMounted(
+    world,
+    volume,
+    async path => {
+      const old = await written(path);
+      const snapshot = await makeSnapshot(world, volume.volumeId, `snap-${connection}`);
+      const detached = await makeSnapshot(world, volume.volumeId, `copy-${connection}`, {
+        detachedSnapshots: "true",
+      });
+      const now = await written(path);
+      await grown(driver, volume, path);
+      return { snapshot, detached, old, now };
+    },
+    mount,
+  );
+  const from = { volume: volume.volumeId };
+  const others: readonly (readonly [Made, string])[] = [
+    [await make("restored", { from: { snapshot: taken.snapshot }, size: 160 }), taken.old],
+    [await make("from-copy", { from: { snapshot: taken.detached } }), taken.old],
+    [await make("full-restored", { from: { snapshot: taken.detached }, parameters: full }), taken.old],
+    [await make("clone", { from, size: 160 }), taken.now],
+    [await make("full-clone", { from, size: 160, parameters: full }), taken.now],
+  ];
+  const shows = (each: Made, digest: string) =>
+    whileMounted(world, each, async path => expect(await digestOf(join(path, "data"))).toBe(digest), mount);
+  for (const [each, digest] of others) await shows(each, digest);
+  const { entries } = await persistently(() => world.controller("listVolumes", {}, 60_000));
+  const named = entries.flatMap(({ volume: each }) => (each ? [each.volumeId] : []));
+  expect(named.filter(id => id.startsWith(`v:${connection}/`)).sort()).toEqual(
+    [volume, ...others.map(([each]) => each)].map(({ volumeId }) => volumeId).sort(),
+  );
+  // What is refused stays as it was, reachable too.
+  const early = codeOf(world.controller("deleteVolume", { volumeId: volume.volumeId }, 120_000));
+  expect(await early).toBe(status.failedPrecondition);
+  await shows(volume, taken.now);
+  for (const id of [taken.snapshot, taken.detached]) {
+    const refused = await codeOf(world.controller("deleteSnapshot", { snapshotId: id }, 120_000));
+    expect<(number | string)[]>(["ok", status.failedPrecondition]).toContain(refused);
+  }
+  for (const [each] of others) await deleteVolume(world, each.volumeId);
+  for (const id of [taken.snapshot, taken.detached]) await deleteSnapshot(world, id);
+  await deleteVolume(world, volume.volumeId);
+  await deleteVolume(world, volume.volumeId);
+  expect(await poolBelow(`tank/${connection}`)).toEqual(parents);
+}
+
+const usedTogether = async () => {
   const names = ["a", "b", "c", "d"];
   const made: Made[] = [];
   for (const name of names) made.push(await makeVolume(world, "nfs", `used-${name}`));
   for (const each of made) await whileMounted(world, each, path => writeFile(join(path, "x"), "x"));
   await Promise.all(made.map(({ volumeId }) => world.controller("deleteVolume", { volumeId }, 120_000)));
   expect(await poolBelow("tank/nfs")).toEqual(parents);
-}, 300_000);
+};
+
+test(
+  "volumes that clients have used can be deleted together",
+  () =>
+    withDriver(
+      zfsDrivers.find(({ connection }) => connection === "nfs"),
+      usedTogether,
+    ),
+  limitMs,
+);
