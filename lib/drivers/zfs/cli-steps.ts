@@ -19,16 +19,19 @@ export interface CliWords {
  * The text of a shell that runs a program on the folder where the dataset $1 is mounted, as its last word, and refuses to when it is
  * not. $2 is what zfs get said of it: name, property, value and source, with a tab between them.
  */
-const onMountpoint = `name=$1 rows=$2 mounted= place=
+const onMountpoint = `name=$1 rows="
+$2"
 shift 2
-while IFS='	' read -r dataset property value source; do
-  [ "$dataset" = "$name" ] || continue
-  case $property in mounted) mounted=$value;; mountpoint) place=$value;; esac
-done <<rows
-$rows
-rows
-case $mounted$place in yes/*) exec "$@" "$place";; esac
-echo "it is not mounted: $mounted $place" >&2
+case $rows in *"
+$name	mounted	yes	"*"
+$name	mountpoint	/"*|*"
+$name	mountpoint	/"*"
+$name	mounted	yes	"*)
+  place=\${rows#*"
+$name	mountpoint	"}
+  exec "$@" "\${place%%	*}";;
+esac
+echo "$name is not mounted" >&2
 exit 1`;
 
 /** Properties that tell permission steps where a file system is mounted. */

@@ -38,7 +38,7 @@ function obstacle({ entry, below }: Doomed): { readonly why: string; readonly pa
 /** What is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
 export async function removable(space: Space, id: string, call: Call): Promise<Entry | undefined> {
   if (!isVolumeId(id)) return undefined;
-  const doomed = await look(space, id, call);
+  const { doomed } = await look(space, id, call);
   const found = doomed && obstacle(doomed);
   if (found && !(found.passing && space.settings.dependents === "tombstone"))
     throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
@@ -65,7 +65,7 @@ async function removedAlone(space: Space, entry: Entry, call: Call): Promise<boo
 }
 
 async function removeWhole(space: Space, id: string, call: Call): Promise<void> {
-  const [doomed, staging] = await Promise.all([look(space, id, call), isBeingMade(space, id, call)]);
+  const { doomed, staging } = await look(space, id, call);
   if (doomed) {
     const found = obstacle(doomed);
     if (!found) await destroyed(space, doomed.entry, { snapshots: snapshotsOf(doomed.below) }, call);
@@ -75,23 +75,25 @@ async function removeWhole(space: Space, id: string, call: Call): Promise<void> 
   if (staging) await space.zfs.destroy(space.names.staging(id), { recursive: true }, call.signal);
 }
 
-/** Whether a copy that was to become the volume is there. */
-async function isBeingMade({ zfs, names }: Space, id: string, call: Call): Promise<boolean> {
-  const staging = names.staging(id);
-  return (await zfs.read({ names: [names.pool, staging], properties: ["type"] }, call.signal)).has(staging);
+/** What there is of a volume. */
+interface Remains {
+  readonly doomed: Doomed | undefined;
+  /** A copy that was to become it. */
+  readonly staging: boolean;
 }
 
-/** Reads a volume with what lies below it. */
-async function look(space: Space, id: string, call: Call): Promise<Doomed | undefined> {
+/** Reads a volume with what lies below it, and whether one was being made. */
+async function look(space: Space, id: string, call: Call): Promise<Remains> {
   const { names, zfs, settings } = space;
   const dataset = names.dataset(id);
   const seen = assetLook(settings, names, id);
   const properties = [...new Set([...seen.properties, ...belowProperties])];
-  const all = await zfs.family(dataset, { names: seen.names, properties }, call.signal);
+  const all = await zfs.family(dataset, { names: [...seen.names, names.staging(id)], properties }, call.signal);
   const entry = all.get(dataset);
-  if (!entry) return undefined;
+  const staging = all.has(names.staging(id));
+  if (!entry) return { doomed: undefined, staging };
   if (ownValue(entry, property.managed) === "true" || ownValue(entry, property.tombstone) === id)
-    return { entry, below: belowOf(dataset, [...all.values()]) };
+    return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, staging };
   throw space.error(
     "failed-precondition",
     `the dataset ${dataset} is no volume of csimux (${property.managed} is not "true" on it); it is left as it is`,

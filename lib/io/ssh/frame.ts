@@ -33,6 +33,16 @@ function stepText(step: Step, index: number, script: Script): string {
 }
 
 /**
+ * The second by the clock of the host, in n. Linux tells in a file how long it has been up, in which a shell reads without starting
+ * a program; so only the first look is one of date(1).
+ */
+const clock = `d=$(date +%s) u=
+{ read -r u rest </proc/uptime; } 2>/dev/null
+now() {
+  if [ -n "$u" ] && { read -r n rest </proc/uptime; } 2>/dev/null; then n=$((d + \${n%%.*} - \${u%%.*})); else n=$(date +%s); fi
+}`;
+
+/**
  * The text that makes a POSIX shell run the script and mark, on stdout and on stderr, where each step ended. It is one compound
  * command: a shell that gets only the beginning of it runs nothing. A step does not begin when its marker cannot be written any
  * more, because nobody is connected, nor after `lastSecond` (seconds since 1970 by the clock of that host).
@@ -42,7 +52,8 @@ export function scriptText(script: Script, tag: Tag, lastSecond: number): string
     "(",
     "exec </dev/null",
     `m() { printf '${tag}:%s\\n' "$1" && printf '${tag}:%s\\n' "$1" >&2 || exit 1; }`,
-    `t() { [ "$(date +%s)" -le ${lastSecond} ] || { m late; exit 0; }; }`,
+    clock,
+    `t() { now; [ "$n" -le ${lastSecond} ] || { m late; exit 0; }; }`,
     ...script.steps.map((step, index) => stepText(step, index, script)),
     ")",
     `printf '${tag}:end\\n'; printf '${tag}:end\\n' >&2`,

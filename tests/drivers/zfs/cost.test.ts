@@ -35,9 +35,8 @@ async function costOf(rig: ZfsRig, work: (driver: Driver) => Promise<unknown>) {
 }
 
 test.each([
-  // Of the three of a deletion two are under way at once.
-  ["zfs-generic-nfs", 2, 3],
-  ["zfs-local-zvol", 2, 3],
+  ["zfs-generic-nfs", 2, 2],
+  ["zfs-local-zvol", 2, 2],
   ["zfs-generic-iscsi", 5, 4],
   ["zfs-generic-nvmeof", 5, 4],
 ])(
