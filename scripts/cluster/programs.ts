@@ -1,8 +1,8 @@
-import { cp, mkdir, rename, rm } from "node:fs/promises";
+import { cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { exists } from "../exists.ts";
 import { go, writeModules } from "./modules.ts";
-import { built, versions } from "./place.ts";
+import { built, cache, versions } from "./place.ts";
 import { say } from "./say.ts";
 
 /** A Go program: its name below the folder of programs, its package, and whether it belongs to Kubernetes itself. */
@@ -72,8 +72,20 @@ async function copyCrds(): Promise<void> {
   await rm(join(built.crds, "kustomization.yaml"), { force: true });
 }
 
+/** Removes what was built from other versions than those of today. */
+async function forgetOtherVersions(): Promise<void> {
+  const file = join(cache, "versions.json");
+  const now = JSON.stringify(versions);
+  const before = await readFile(file, "utf8").catch(() => now);
+  if (before !== now)
+    for (const folder of [built.programs, built.images, built.crds]) await rm(folder, { recursive: true, force: true });
+  await mkdir(cache, { recursive: true });
+  await writeFile(file, now);
+}
+
 /** Compiles what is not there yet: Kubernetes, the CSI sidecars and the network plugins. JOBS=1 leaves a processor to others. */
 export async function buildPrograms(): Promise<void> {
+  await forgetOtherVersions();
   const there = await Promise.all(programs.map(({ name }) => exists(join(built.programs, name))));
   const missing = programs.filter((_, index) => !there[index]);
   if (missing.length === 0 && (await exists(built.crds))) return;
