@@ -6,7 +6,7 @@ import { startCsimux, whileMounted } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
 import { type Login, makeLogin } from "./ssh-login.ts";
 import { leftSince, traces } from "./traces.ts";
-import { zfsDrivers } from "./zfs-drivers.ts";
+import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { deleteVolume, makeVolume, poolBelow } from "./zfs-pool.ts";
 
 // What a storage host loses that begins anew without its configuration: its exports and its targets, never its volumes.
@@ -15,16 +15,12 @@ const used = zfsDrivers.filter(({ connection }) => ["nfs", "iscsi"].includes(con
 
 let before: ReadonlySet<string>;
 let login: Login;
-let world: World;
 
 beforeAll(async () => {
   before = await traces();
   login = await makeLogin();
-  const files = used.map(driver => [driver.connection, driver.file(login)] as const);
-  world = await startCsimux({ connections: Object.fromEntries(files), flags: ["--health-interval=5"] });
 }, 240_000);
 afterAll(async () => {
-  expect(await world.end()).toEqual([]);
   await login.remove();
   for (const { connection } of used)
     await run(["sh", "-c", 'zfs destroy -r "$1" 2>/dev/null || :', "destroy", `tank/${connection}`]);
@@ -47,17 +43,29 @@ const ways: Readonly<
 
 test.each(used)(
   "what leads to a volume of $title is made anew soon after its host has lost it, and nobody has to ask",
-  async ({ connection, mount }) => {
-    const way = ways[connection];
-    if (!way) throw new Error(`${connection} has no way`);
-    const volume = await makeVolume(world, connection, `lost-${connection}`);
-    expect(await way.stands(volume.volumeContext)).toBe(true);
-    await way.lose();
-    expect(await way.stands(volume.volumeContext)).toBe(false);
-    await waitFor("the way to the volume", async () => (await way.stands(volume.volumeContext)) || undefined, 240_000);
-    await whileMounted(world, volume, async () => {}, mount);
-    await deleteVolume(world, volume.volumeId);
-    expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);
+  async driver => {
+    const connections = { [driver.connection]: driver.file(login) };
+    const world = await startCsimux({ connections, flags: ["--health-interval=15"] });
+    try {
+      await lostAndFound(world, driver);
+    } finally {
+      const lines = (await world.daemon.log()).split("\n").filter(line => /health|made anew|inaccessible/.test(line));
+      process.stderr.write(`${lines.slice(-6).join("\n")}\n`);
+      expect(await world.end()).toEqual([]);
+    }
   },
-  600_000,
+  900_000,
 );
+
+async function lostAndFound(world: World, { connection, mount }: ZfsDriver): Promise<void> {
+  const way = ways[connection];
+  if (!way) throw new Error(`${connection} has no way`);
+  const volume = await makeVolume(world, connection, `lost-${connection}`);
+  expect(await way.stands(volume.volumeContext)).toBe(true);
+  await way.lose();
+  expect(await way.stands(volume.volumeContext)).toBe(false);
+  await waitFor("the way to the volume", async () => (await way.stands(volume.volumeContext)) || undefined, 600_000);
+  await whileMounted(world, volume, async () => {}, mount);
+  await deleteVolume(world, volume.volumeId);
+  expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);
+}
