@@ -16,9 +16,9 @@ import { persistently } from "./persistently.ts";
 import { startCsimux } from "./rig.ts";
 import { zfsDrivers } from "./zfs-drivers.ts";
 
-/** How many volumes are made while as many are deleted: a target of iSCSI takes targetcli several seconds here. */
+/** How many volumes are made while as many are deleted (LAB_VOLUMES: fewer, for a look on a busy machine): a target of iSCSI takes targetcli several seconds here. */
 const storms = [
-  ["nfs", 100],
+  ["nfs", Number(process.env["LAB_VOLUMES"] ?? 100)],
   ["iscsi", 8],
 ] as const;
 const limitMs = 2_400_000;
