@@ -16,7 +16,10 @@ import { persistently } from "./persistently.ts";
 import { startCsimux } from "./rig.ts";
 import { zfsDrivers } from "./zfs-drivers.ts";
 
-/** How many volumes are made while as many are deleted (LAB_VOLUMES: fewer, for a look on a busy machine): a target of iSCSI takes targetcli several seconds here. */
+/**
+ * How many volumes are made while as many are deleted: a target of iSCSI takes targetcli several seconds here. LAB_VOLUMES: fewer of
+ * NFS, for a look on a busy machine.
+ */
 const storms = [
   ["nfs", Number(process.env["LAB_VOLUMES"] ?? 100)],
   ["iscsi", 8],
