@@ -1,6 +1,6 @@
 import type { Argv } from "../../io/runner.ts";
 import { quoted, type Step } from "../../io/script.ts";
-import type { Permissions } from "./zfs.ts";
+import type { Copy, Permissions } from "./zfs.ts";
 
 /** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -76,6 +76,13 @@ export function piped(from: Argv, to: Argv): Argv {
   const [left, right] = [from.map(quoted).join(" "), to.map(quoted).join(" ")];
   const text = `sent=$({ { ${left}; echo $? >&3; } | ${right} >&2; } 3>&1); got=$?; [ "$got" = 0 ] && [ "$sent" = 0 ]`;
   return ["sh", "-c", text];
+}
+
+/** Sends a snapshot into a new dataset, or goes on where a cut one got to: `begun` is the token that it left. */
+export function copyStep({ zfs }: CliWords, { from, to, values }: Copy, begun: string | undefined): Step {
+  const sent: Argv = begun === undefined ? [...zfs, "send", from] : [...zfs, "send", "-t", begun];
+  const fresh = begun === undefined ? options(values) : [];
+  return { name: "copy", argv: piped(sent, [...zfs, "receive", "-u", "-s", ...fresh, to]) };
 }
 
 /**

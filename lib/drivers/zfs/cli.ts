@@ -5,10 +5,10 @@ import { entries, listed, outputOf, states } from "./cli-outputs.ts";
 import { byName } from "./cli-rows.ts";
 import {
   type CliWords,
+  copyStep,
   listingBytes,
   options,
   permissionSteps,
-  piped,
   placeProperties,
   poolStep,
 } from "./cli-steps.ts";
@@ -31,6 +31,7 @@ import type {
   Values,
   Zfs,
 } from "./zfs.ts";
+import { ZfsError } from "./zfs.ts";
 
 /** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
 const copyMs = 7 * 24 * 3_600_000;
@@ -154,10 +155,13 @@ export class ZfsCli implements Zfs {
     const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
     const argv = this.#zfs("destroy", ...flags, name);
     const step: Step = { name: "destroy", argv: shared ? locked(datasetLock(name), argv) : argv };
-    const output = await (exported ? this.#unexported(name, exported, step, signal) : this.#attempt(step, signal));
-    if (output.exitCode === 0) return;
-    const error = refusal(output);
-    if (error.failure !== "absent") throw error;
+    try {
+      const output = await (exported ? this.#unexported(name, exported, step, signal) : this.#attempt(step, signal));
+      if (output.exitCode !== 0) throw refusal(output);
+    } catch (error) {
+      // Also where somebody else destroyed it while it was being unshared.
+      if (!(error instanceof ZfsError) || error.failure !== "absent") throw error;
+    }
   }
 
   async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
@@ -188,20 +192,16 @@ export class ZfsCli implements Zfs {
    * With `receive -s` a copy that is cut leaves what has come, and a token to go on from. A copy that somebody else makes, such as
    * one whose connection was lost, makes its target busy.
    */
-  async copy({ from, to, values }: Copy, signal: AbortSignal): Promise<void> {
+  async copy(copy: Copy, signal: AbortSignal): Promise<void> {
+    const { from, to } = copy;
     const end = `${to}@${from.slice(from.indexOf("@") + 1)}`;
     const token = "receive_resume_token";
     const found = await this.read({ names: [to, end], properties: ["type", token] }, signal);
     if (found.has(end)) return;
     const begun = found.get(to)?.properties.get(token)?.value;
     if (found.has(to) && begun === undefined) await this.destroy(to, { recursive: true }, signal);
-    const sent = begun === undefined ? this.#zfs("send", from) : this.#zfs("send", "-t", begun);
-    const fresh = begun === undefined ? options(values) : [];
-    const received = this.#zfs("receive", "-u", "-s", ...fresh, to);
-    const outputs = await this.#script(
-      { steps: [{ name: "copy", argv: piped(sent, received) }], timeoutMs: copyMs, long: true },
-      signal,
-    );
+    const steps = [copyStep(this.#words, copy, begun)] as const;
+    const outputs = await this.#script({ steps, timeoutMs: copyMs, long: true }, signal);
     const output = outputOf(outputs, "copy");
     if (output.exitCode !== 0) throw refusal(output);
   }

@@ -348,6 +348,26 @@ describe("a deletion", () => {
     expect(rig.fake.find(`${dataset("a")}@taken`)).toBeDefined();
   });
 
+  test("has succeeded when somebody else deletes it while its export is taken back", async () => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    const seen: string[] = [];
+    const host: StorageHost = {
+      ...rig.host,
+      async script(whole, signal) {
+        const steps = whole.steps.map(({ name }) => name);
+        seen.push(...steps);
+        // A client has used it, so it is not destroyed at once.
+        if (steps.includes("free")) return new Map([["free", { exitCode: 1, stdout: "", stderr: "" }]]);
+        if (steps.includes("set")) rig.fake.zfs("destroy", dataset("a"));
+        return rig.host.script(whole, signal);
+      },
+    };
+    await rig.on(host).delete("a", call);
+    expect(seen).toContain("set");
+    expect(await rig.remains()).toEqual([]);
+  });
+
   test("of what is held says so", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
