@@ -61,7 +61,8 @@ async function checked(
         ? error.message
         : String(error);
     const place = leaf.outward({ line: 1, column: 1 }) ?? leaf.start;
-    const finding = problem("connection-check", [], `connection "${name}": ${reason}`);
+    const head = `connection "${name}": `;
+    const finding = problem("connection-check", [], reason.startsWith(head) ? reason : `${head}${reason}`);
     return { ...located(leaf.file, place, finding), excerpt: undefined };
   }
 }

@@ -17,7 +17,7 @@ const codes: Readonly<Record<HttpFailure, Code>> = {
 
 /** What the server says to a login, and what to do. */
 const logins: Readonly<Record<string, string>> = {
-  AUTH_ERR: "the API key, or user name and password, are wrong",
+  AUTH_ERR: "the API key, or user name and password, are wrong, or the key was revoked",
   EXPIRED: "the API key has expired or was revoked (TrueNAS revokes keys that reach it unencrypted): make a new one",
   DENIED: "the account may not use the API: give it a privilege with the roles that csimux needs",
   OTP_REQUIRED: "the account asks for a second factor: use an API key",
