@@ -34,7 +34,7 @@ export class RestTransport implements Transport {
     const answer = await this.#http.send(request, signal);
     if (answer.status === 404 && method !== "system.version") await this.#proveSame(signal);
     const result = resultOf(this.#http.where, method, answer);
-    return Array.isArray(result) && method.endsWith(".query") ? filtered(result, params[0]) : result;
+    return Array.isArray(result) && queries.test(method) ? filtered(result, params[0]) : result;
   }
 
   /** Nothing tells that a system was upgraded, so what it is gets asked again now and then. */
@@ -64,6 +64,8 @@ interface Route extends Pick<HttpRequest, "method" | "path"> {
 }
 
 const base = "/api/v2.0";
+/** What takes filters. */
+const queries = /\.(?:query|get_jobs)$/;
 const plainGet = /^(?:system\.\w+|failover\.status|core\.ping)$/;
 /** Objects of these services are named by text, others by a number. */
 const byItem = /\.(?:update|delete|promote|hold|release|rollback)$/;

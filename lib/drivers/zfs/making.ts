@@ -159,7 +159,8 @@ async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, 
   const bytes = asset.bytes > plan.bytes ? asset.bytes : plan.bytes;
   const size = settings.volumes.type === "volume" ? { volsize: String(bytes) } : {};
   await zfs.set(asset.dataset, { ...laterValues(plan.values), ...size }, call.signal);
-  if (spec.source && asset.origin === undefined) await afterCopy(space, asset, spec.source, call);
+  const ofCopy = asset.origin === undefined || asset.origin.startsWith(`${names.staging(plan.id)}@`);
+  if (spec.source && ofCopy) await afterCopy(space, asset, spec.source, call);
   const permissions = permissionsOf(space);
   if (permissions) await zfs.permit(asset.dataset, permissions, call.signal);
   const entries = await zfs.read(assetLook(settings, names, plan.id), call.signal);
@@ -174,6 +175,7 @@ async function afterCopy(
   call: Call,
 ): Promise<void> {
   const { names, zfs, settings } = space;
+  await zfs.settle?.(names.staging(asset.id), asset.dataset, call.signal);
   const origin = await originOf(space, source, call).catch(() => undefined);
   const attached = origin?.name.includes("@") ?? false;
   const from = origin && (attached ? origin.name : names.sourceFor(origin.name, asset.id));

@@ -48,6 +48,19 @@ export const discardedName = (guid: string): string => `${ours}deleted-${guid}`;
 /** Whether a snapshot is a deleted one that only waits for the volumes made from it. */
 export const isDiscarded = (name: string): boolean => name.includes(`@${ours}deleted-`);
 
+/** What copies are called while they are made. */
+const receiving = `${ours}recv-`;
+
+/** Whether a dataset is a copy that csimux makes and that has not got its name yet. */
+export const isStaging = (dataset: string): boolean =>
+  dataset.slice(dataset.lastIndexOf("/") + 1).startsWith(receiving);
+
+/** Where the copy is made that becomes the volume of this dataset. */
+export function stagingOf(dataset: string): string {
+  const at = dataset.lastIndexOf("/") + 1;
+  return `${dataset.slice(0, at)}${receiving}${dataset.slice(at)}`;
+}
+
 /** Ids of a connection and the names of datasets that belong to them. */
 export class Names {
   readonly #parent: string;
@@ -133,12 +146,12 @@ export class Names {
 
   /** Where the copy is made that becomes a volume. */
   staging(volume: string): string {
-    return `${this.#parent}/${ours}recv-${volume}`;
+    return stagingOf(this.dataset(volume));
   }
 
   /** Where the copy is made that becomes a detached snapshot. */
   snapshotStaging(volume: string, name: string): string {
-    return `${this.#detached}/${ours}recv-${backendName(`${volume} ${name}`, 64)}`;
+    return `${this.#detached}/${receiving}${backendName(`${volume} ${name}`, 64)}`;
   }
 
   /** The name of a deleted volume that something still needs. `guid` is the dataset's. */

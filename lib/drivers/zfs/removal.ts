@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { assetLook, assetProperties, ownValue, shownValue } from "./asset.ts";
-import { isTemporary, isVolumeId } from "./names.ts";
+import { isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { isSnapshot } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
@@ -29,10 +29,11 @@ function obstacle({ entry, below }: Doomed): { readonly why: string; readonly pa
   const snapshots = below.filter(isSnapshot).map(nameOf);
   if (snapshots.length > 0)
     return { why: `it has snapshots: ${snapshots.slice(0, 5).join(", ")}; delete them first`, passing: true };
-  const cloned = below.find(each => (shownValue(each, "clones") ?? "") !== "");
-  if (!cloned) return undefined;
-  const clones = shownValue(cloned, "clones")?.split(",").slice(0, 5).join(", ");
-  return { why: `${entry.name} is the origin of ${clones}; delete those first`, passing: true };
+  // The copy that it was made of is nobody's volume.
+  const others = (each: Entry) => shownValue(each, "clones")?.split(",") ?? [];
+  const clones = below.flatMap(others).filter(name => name !== "" && name !== stagingOf(entry.name));
+  if (clones.length === 0) return undefined;
+  return { why: `${entry.name} is the origin of ${clones.slice(0, 5).join(", ")}; delete those first`, passing: true };
 }
 
 /** What is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
@@ -66,13 +67,16 @@ async function removedAlone(space: Space, entry: Entry, call: Call): Promise<boo
 
 async function removeWhole(space: Space, id: string, call: Call): Promise<void> {
   const { doomed, staging } = await look(space, id, call);
+  const { zfs, names } = space;
+  if (doomed && staging && (await zfs.settle?.(names.staging(id), doomed.entry.name, call.signal)))
+    return removeWhole(space, id, call);
   if (doomed) {
     const found = obstacle(doomed);
     if (!found) await destroyed(space, doomed.entry, { snapshots: snapshotsOf(doomed.below) }, call);
     else if (found.passing && space.settings.dependents === "tombstone") await setAside(space, id, doomed.entry, call);
     else throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
   }
-  if (staging) await space.zfs.destroy(space.names.staging(id), { recursive: true }, call.signal);
+  if (staging) await zfs.destroy(names.staging(id), { recursive: true }, call.signal);
 }
 
 /** What there is of a volume. */

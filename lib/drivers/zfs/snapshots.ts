@@ -41,8 +41,10 @@ export class DatasetSnapshots implements Snapshotting {
   async delete(id: string, call: Call): Promise<void> {
     const parts = snapshotId(id);
     if (!parts) return;
-    const { zfs } = this.#space;
+    const { zfs, names } = this.#space;
     const entry = await findSnapshot(this.#space, id, call);
+    if (entry && parts.detached)
+      await zfs.settle?.(names.snapshotStaging(parts.volume, parts.name), entry.name, call.signal);
     if (entry) await zfs.destroy(entry.name, parts.detached ? { recursive: true } : { deferred: true }, call.signal);
     if (parts.detached) await this.#tidy(parts.volume, parts.name, call);
     else await reap(this.#space, call);
@@ -145,8 +147,8 @@ export class DatasetSnapshots implements Snapshotting {
     const target = names.snapshot({ volume: volume.id, name: own, detached: true });
     const from = names.sourceForSnapshot(volume.id, own);
     const look = { names: [names.pool, target], properties: snapshotProperties };
+    const staging = names.snapshotStaging(volume.id, own);
     if (!(await zfs.read(look, signal)).has(target)) {
-      const staging = names.snapshotStaging(volume.id, own);
       await this.#container(volume.id, signal);
       await zfs.snapshot([from], {}, look, signal);
       const quiet =
@@ -154,7 +156,7 @@ export class DatasetSnapshots implements Snapshotting {
       await zfs.copy({ from, to: staging, values: quiet }, signal);
       await zfs.set(staging, values, signal);
       await zfs.rename(staging, target, signal);
-    }
+    } else await zfs.settle?.(staging, target, signal);
     await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
     await zfs.destroy(from, { deferred: true }, signal);
     const entry = (await zfs.read(look, signal)).get(target);

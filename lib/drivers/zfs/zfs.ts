@@ -176,6 +176,11 @@ export interface Zfs {
   destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void>;
   /** Gives a dataset another name, with its snapshots and what lies below. */
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Finishes the renaming of a copy that broke off on its way; answers whether there was anything to do. Absent where renaming is one
+   * step.
+   */
+  settle?(from: string, to: string, signal: AbortSignal): Promise<boolean>;
   /** Mounts a file system; success when it is mounted. */
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */

@@ -124,7 +124,7 @@ describe.each(versions)("on TrueNAS %s", version => {
   });
 });
 
-describe.each(["25.10", "26.0"] as const)("a full copy on TrueNAS %s", version => {
+describe.each(versions)("a full copy on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
 
   test("that outlived csimux is waited for by its successor, and what is half made is never a volume", async () => {
@@ -156,26 +156,57 @@ describe.each(["25.10", "26.0"] as const)("a full copy on TrueNAS %s", version =
     await double.close();
   });
 
-  test("survives being cut anywhere", async () => {
-    const rig = await truenasRig("nfs", { version });
-    const volume = await rig.open().create(volumeOf("pvc-1"), call);
-    await rig.write(volume, "data");
-    const spec = { ...volumeOf("copy", gib, { kind: "volume" as const, id: volume.id }), parameters };
-    await atEachStep(
-      (step, when) => {
-        const { driver, dead } = rig.dying(step, when);
-        return { work: () => driver.create(spec, call), dead };
-      },
-      async step => {
-        const copy = await rig.open().create(spec, call);
-        expect([step, await rig.read(copy)]).toEqual([step, "data"]);
-        await rig.open().delete(copy.id, call);
-      },
-    );
-    await rig.open().delete(volume.id, call);
-    expect(await rig.remains()).toEqual([]);
-    await rig.close();
-  });
+  const ways = version === "25.04" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
+  test.each(ways)(
+    "over %s survives being cut anywhere",
+    async way => {
+      const rig = await truenasRig(way, { version });
+      const volume = await rig.open().create(volumeOf("pvc-1"), call);
+      await rig.write(volume, "data");
+      const spec = { ...volumeOf("copy", 2n * gib, { kind: "volume" as const, id: volume.id }), parameters };
+      const snapshotsLeft = async (of: typeof rig) => (await of.remains()).filter(name => name.includes("@"));
+      await atEachStep(
+        (step, when) => {
+          const { driver, dead } = rig.dying(step, when);
+          return { work: () => driver.create(spec, call), dead };
+        },
+        async step => {
+          const early = (await volumeIds(rig.open())).includes("copy");
+          const copy = await rig.open().create(spec, call);
+          expect([step, await rig.read(copy), copy.bytes]).toEqual([step, "data", 2n * gib]);
+          expect([step, early && (await getVolume(rig.open(), "copy"))]).toEqual([step, early && copy]);
+          await rig.open().delete(copy.id, call);
+          expect([step, await snapshotsLeft(rig)]).toEqual([step, []]);
+        },
+      );
+      await atEachStep(
+        (step, when) => {
+          const { driver, dead } = rig.dying(step, when);
+          return { work: () => driver.create(spec, call), dead };
+        },
+        async step => {
+          await rig.open().delete("copy", call);
+          expect([step, await volumeIds(rig.open())]).toEqual([step, ["pvc-1"]]);
+        },
+      );
+      await rig.open().create(spec, call);
+      await atEachStep(
+        (step, when) => {
+          const { driver, dead } = rig.dying(step, when);
+          return { work: () => driver.delete("copy", call), dead };
+        },
+        async () => {
+          await rig.open().delete("copy", call);
+          await rig.open().create(spec, call);
+        },
+      );
+      await rig.open().delete("copy", call);
+      await rig.open().delete(volume.id, call);
+      expect(await rig.remains()).toEqual([]);
+      await rig.close();
+    },
+    180_000,
+  );
 });
 
 test.each([

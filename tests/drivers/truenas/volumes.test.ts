@@ -354,7 +354,7 @@ test("volumes outlive an upgrade of the system from 24.10 to 26", async () => {
   });
 });
 
-describe.each(["25.10", "26.0"] as const)("full copies on TrueNAS %s", version => {
+describe.each(versions)("full copies on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
   const spec = (id: string) => ({ ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters });
 

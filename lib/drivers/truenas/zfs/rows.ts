@@ -1,5 +1,5 @@
 import type { Entry, Property } from "../../zfs/zfs.ts";
-import { isUserProperty, zfsName } from "./values.ts";
+import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
 
 /** What the API shows of datasets and snapshots, as entries of the port. */
 
@@ -65,6 +65,19 @@ export function createdEntry(answer: unknown, wanted: readonly string[], values:
   const { name, properties } = shownEntry(fieldsIn(answer), wanted, undefined);
   const all = [...properties].map(([key, { value, own }]) => [key, { value, own: own && key in values }] as const);
   return { name, properties: new Map(all) };
+}
+
+/** The properties that stand on a dataset itself, by their names in ZFS; `row` is one of pool.dataset.query. */
+export function localValues(row: Fields): Readonly<Record<string, string>> {
+  const shown = Object.entries({ ...row, ...fieldsIn(row["user_properties"]) });
+  const pairs = shown.flatMap(([key, each]) => {
+    const { rawvalue, source } = fieldsIn(each);
+    const name = ownedName(key) ?? zfsName(key);
+    const value =
+      local.has(sourceOf(source)) && (isUserProperty(name) || isSettable(name)) ? text(rawvalue) : undefined;
+    return value === undefined ? [] : [[name, value]];
+  });
+  return Object.fromEntries(pairs);
 }
 
 /** A row of pool.dataset.query, zfs.snapshot.query or pool.snapshot.query, where each property has a raw value and a source. */

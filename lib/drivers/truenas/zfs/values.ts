@@ -44,6 +44,13 @@ const owned: Readonly<Record<string, string>> = {
 /** The name in ZFS of a property that the API names. */
 export const zfsName = (name: string): string => zfsNames[name] ?? name;
 
+/** The user property that TrueNAS shows under this name. */
+export const ownedName = (name: string): string | undefined =>
+  Object.entries(owned).find(([, field]) => field === name)?.[0];
+
+/** Whether the API sets this property of ZFS. */
+export const isSettable = (name: string): boolean => settable.has(name);
+
 export const isUserProperty = (name: string): boolean => name.includes(":");
 
 /** "128K", "1M" → as the API spells sizes of records and blocks. */

@@ -1,3 +1,4 @@
+import { isStaging, stagingOf } from "../../zfs/names.ts";
 import {
   type Copy,
   type Destruction,
@@ -17,22 +18,21 @@ import {
 } from "../../zfs/zfs.ts";
 import { isDenied } from "../api-error.ts";
 import type { Api } from "../client.ts";
-import { copied } from "./copy.ts";
+import { type CopyTools, copied } from "./copy.ts";
+import { creation } from "./creation.ts";
+import { moved } from "./moving.ts";
 import { permitted } from "./permissions.ts";
 import { snapshotService, withSnapshotResources } from "./queries.ts";
 import { Reading } from "./reading.ts";
 import { Removal } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
-import { apiValues, asChanges, asList, changeable, unsettable, wholeSize } from "./values.ts";
+import { apiValues, asChanges, changeable, unsettable, wholeSize } from "./values.ts";
 import { whyNot, zfsError } from "./words.ts";
 
 /** The first version that can give a dataset another name. */
 const withRename = 2510;
 
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
-
-/** Where a clone gets its properties before it gets its name; what an interrupted copy leaves has the same name. */
-const stagingOf = (name: string): string => `${parentOf(name)}/csimux-recv-${name.slice(name.lastIndexOf("/") + 1)}`;
 
 /** What is read of a pool; its status is the word of zpool(8). */
 interface PoolRow {
@@ -87,7 +87,7 @@ export class ZfsApi implements Zfs {
   async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {
     const { name, permissions } = dataset;
     const make = async () => {
-      const row = await this.#api.call("pool.dataset.create", [this.#request(dataset, parents)], signal);
+      const row = await this.#api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
       return createdEntry(row, look.properties, dataset.values);
     };
     return this.#made(name, make, permissions, look, signal);
@@ -139,9 +139,18 @@ export class ZfsApi implements Zfs {
 
   async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
     const { number, text } = await this.#api.version(signal);
-    if (number < withRename)
-      throw new ZfsError("invalid", `full copies need TrueNAS 25.10 or newer, and this is ${text}`);
+    if (number < withRename && !isStaging(from))
+      throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
+    if (number < withRename) return void (await this.settle(from, to, signal));
     await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+  }
+
+  async settle(from: string, to: string, signal: AbortSignal): Promise<boolean> {
+    const { number } = await this.#api.version(signal);
+    if (number >= withRename) return false;
+    return moved(this.#copying(), from, to, signal).catch((error: unknown) => {
+      throw zfsError(error);
+    });
   }
 
   /** TrueNAS mounts what it makes. */
@@ -158,25 +167,12 @@ export class ZfsApi implements Zfs {
   }
 
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
-    const remove = (name: string) => this.#removal.destroy(name, { recursive: true }, signal);
-    await copied({ api: this.#api, reading: this.#reading, remove }, copy, signal);
+    await copied(this.#copying(), copy, signal);
   }
 
-  #request({ name, volsize, values }: NewDataset, parents: boolean): object {
-    const { fields, user } = apiValues(values);
-    const common = { name, create_ancestors: parents, user_properties: asList(user) };
-    if (volsize === undefined) return { ...fields, ...common, type: "FILESYSTEM", share_type: this.#shareType };
-    const { refreservation, ...rest } = fields;
-    // A thick volume has its size set aside by the server; a sparse one is allowed to be larger than what is free.
-    const sparse = refreservation === 0;
-    return {
-      ...rest,
-      ...common,
-      type: "VOLUME",
-      volsize: Number(volsize),
-      sparse,
-      ...(sparse ? { force_size: true } : {}),
-    };
+  #copying(): CopyTools {
+    const remove = (name: string, signal: AbortSignal) => this.#removal.destroy(name, { recursive: true }, signal);
+    return { api: this.#api, reading: this.#reading, remove };
   }
 
   async #cloned({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<undefined> {
@@ -192,6 +188,7 @@ export class ZfsApi implements Zfs {
     signal: AbortSignal,
   ): Promise<undefined> {
     if (await this.#reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
+    // Where a clone gets its properties before it gets its name; what an interrupted copy leaves has the same name.
     const staging = stagingOf(name);
     await this.#removal.destroy(staging, { recursive: true }, signal);
     await this.#api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
