@@ -4,7 +4,7 @@ import { isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { isSnapshot } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
-import { type Destruction, type Entry, ZfsError } from "./zfs.ts";
+import { type Destruction, type Entries, type Entry, ZfsError } from "./zfs.ts";
 
 /** How often a busy dataset is tried again, and after how many milliseconds. */
 const busyPausesMs = [300, 700, 1500];
@@ -39,7 +39,8 @@ function obstacle({ entry, below }: Doomed): { readonly why: string; readonly pa
 /** What is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
 export async function removable(space: Space, id: string, call: Call): Promise<Entry | undefined> {
   if (!isVolumeId(id)) return undefined;
-  const { doomed } = await look(space, id, call);
+  // Whether one was being made matters only when it goes; on TrueNAS a name that is missing costs requests.
+  const { doomed } = await look(space, id, [], call);
   const found = doomed && obstacle(doomed);
   if (found && !(found.passing && space.settings.dependents === "tombstone"))
     throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
@@ -66,8 +67,9 @@ async function removedAlone(space: Space, entry: Entry, call: Call): Promise<boo
 }
 
 async function removeWhole(space: Space, id: string, call: Call): Promise<void> {
-  const { doomed, staging } = await look(space, id, call);
   const { zfs, names } = space;
+  const { doomed, beside } = await look(space, id, [names.staging(id)], call);
+  const staging = beside.has(names.staging(id));
   if (doomed && staging && (await zfs.settle?.(names.staging(id), doomed.entry.name, call.signal)))
     return removeWhole(space, id, call);
   if (doomed) {
@@ -82,22 +84,21 @@ async function removeWhole(space: Space, id: string, call: Call): Promise<void> 
 /** What there is of a volume. */
 interface Remains {
   readonly doomed: Doomed | undefined;
-  /** A copy that was to become it. */
-  readonly staging: boolean;
+  /** What else was found. */
+  readonly beside: Entries;
 }
 
-/** Reads a volume with what lies below it, and whether one was being made. */
-async function look(space: Space, id: string, call: Call): Promise<Remains> {
+/** Reads a volume with what lies below it, and others by their names. */
+async function look(space: Space, id: string, others: readonly string[], call: Call): Promise<Remains> {
   const { names, zfs, settings } = space;
   const dataset = names.dataset(id);
   const seen = assetLook(settings, names, id);
   const properties = [...new Set([...seen.properties, ...belowProperties])];
-  const all = await zfs.family(dataset, { names: [...seen.names, names.staging(id)], properties }, call.signal);
+  const all = await zfs.family(dataset, { names: [...seen.names, ...others], properties }, call.signal);
   const entry = all.get(dataset);
-  const staging = all.has(names.staging(id));
-  if (!entry) return { doomed: undefined, staging };
+  if (!entry) return { doomed: undefined, beside: all };
   if (ownValue(entry, property.managed) === "true" || ownValue(entry, property.tombstone) === id)
-    return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, staging };
+    return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, beside: all };
   throw space.error(
     "failed-precondition",
     `the dataset ${dataset} is no volume of csimux (${property.managed} is not "true" on it); it is left as it is`,
