@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, rm, truncate, writeFile } from "node:fs/promises";
-import { basename } from "node:path";
+import { mkdir, rm, truncate, unlink, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import type { Finding } from "../../lib/health/finding.ts";
 import { attachers, shareAttachers } from "../../lib/node/attachers.ts";
 import { Mounts } from "../../lib/node/mounts.ts";
@@ -232,6 +232,52 @@ test.skipIf(!isRoot)(
     }
   },
 );
+
+test.skipIf(!isRoot)("a file system that turns itself read-only is told until it is mounted anew", async () => {
+  const node = lab.node();
+  const run = async (...argv: readonly [string, ...string[]]) => {
+    const { exitCode, stdout, stderr } = await local.run({ argv }, calm);
+    if (exitCode !== 0) throw new Error(stderr);
+    return stdout.trim();
+  };
+  const [disk, place] = [lab.at("image"), lab.at("base")];
+  const staged = { volumeId: "a", stagingPath: lab.at("staging", "a") };
+  const health = async () => {
+    const found = await node.health({ volumeId: "a", path: "" }, callOf());
+    return found.map(({ reason }) => reason);
+  };
+  // A disk that cannot keep what is written to it: its file is on a file system that is full.
+  for (const folder of [disk, place]) await mkdir(folder);
+  await run("mount", "-t", "tmpfs", "-o", "size=48m", "csimux-test", disk);
+  await writeFile(join(disk, "image"), "");
+  await truncate(join(disk, "image"), 160 << 20);
+  const loop = await run("losetup", "--find", "--show", join(disk, "image"));
+  try {
+    await run("mkfs.btrfs", "-q", loop);
+    await run("mount", loop, place);
+    await lab.source("a");
+    await run("sync", "-f", place);
+    await node.stage(lab.stage("a"), callOf());
+    expect(await health()).toEqual([]);
+    await writeFile(join(disk, "filler"), Buffer.alloc(48 << 20)).catch(() => {});
+    for (let at = 0; at < 20 && (await health()).length === 0; at++) {
+      await writeFile(join(place, "a", `file-${at}`), Buffer.alloc(8 << 20, at + 1)).catch(() => {});
+      await local.run({ argv: ["sync", "-f", place] }, calm);
+    }
+    expect(await health()).toEqual(["ReadOnlyFileSystem"]);
+    await unlink(join(disk, "filler"));
+    await node.unstage(staged, callOf());
+    await run("umount", place);
+    await run("mount", loop, place);
+    await node.stage(lab.stage("a"), callOf());
+    expect(await health()).toEqual([]);
+    await node.unstage(staged, callOf());
+  } finally {
+    await local.run({ argv: ["umount", place] }, calm);
+    await run("losetup", "-d", loop);
+    await run("umount", disk);
+  }
+});
 
 test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
   const { runner } = mount;
