@@ -24,7 +24,8 @@ beforeAll(async () => {
   await run(["exportfs", "-o", "rw,no_root_squash,insecure", `${secondAddress}:${base}`]);
   own = (await run(["hostname", "-I"])).split(" ").find(address => address.startsWith("10.77.0.")) ?? "";
   await onSecond(["mkdir", base]);
-  await onSecond(["mount", "-t", "nfs", `${own}:${base}`, base]);
+  // Not kept from before the volume was made: csimux looks at its connections as soon as it starts.
+  await onSecond(["mount", "-t", "nfs", "-o", "noac,lookupcache=none", `${own}:${base}`, base]);
   const shared = [
     "driver: local-hostpath",
     "local-hostpath:",
@@ -85,7 +86,7 @@ const served: Readonly<Record<string, Served>> = {
     options: { secrets: { username: "csi", password: "csi", mount_flags: "closetimeo=0" } },
     make: async () => {
       await run(["mkdir", `${base}/share`]);
-      await chmod(`${base}/share`, 0o777);
+      for (const folder of [base, `${base}/share`]) await chmod(folder, 0o777);
       await run(["net", "usershare", "add", "nodes", `${base}/share`, "", "S-1-1-0:F", "guest_ok=n"]);
     },
     remove: async () => {
