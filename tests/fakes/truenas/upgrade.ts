@@ -19,6 +19,7 @@ const smbRenamed = { abe: "access_based_share_enumeration", ro: "readonly" } as 
 function withPurpose(row: Row): void {
   if (!("acl" in row)) return;
   const options = Object.fromEntries([...smbOptions, "acl"].map(key => [key, row[key]]));
+  options["path_suffix"] ||= null;
   for (const key of Object.keys(options)) delete row[key];
   for (const [from, to] of Object.entries(smbRenamed)) {
     row[to] = row[from];
