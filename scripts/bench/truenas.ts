@@ -50,8 +50,15 @@ async function onStage<T>(executable: string, work: (stage: Stage) => Promise<T>
   }
 }
 
-/** Requests, and how many times one had to wait for an answer: those that come together count as one. */
-function counted({ requests }: Double): { readonly requests: number; readonly trips: number } {
+/**
+ * Requests, and how many times one had to wait for an answer: those that come together count as one. csimux speaks JSON-RPC, its peer
+ * REST, so that what csimux asks by itself meanwhile is not counted for the peer.
+ */
+function counted(
+  { requests: all }: Double,
+  protocol: "rpc" | "rest",
+): { readonly requests: number; readonly trips: number } {
+  const requests = all.filter(each => each.protocol === protocol);
   const starts = requests.filter(({ at }, index) => at - (requests[index - 1]?.at ?? -latencyMs) > latencyMs * 0.75);
   return { requests: requests.length, trips: starts.length };
 }
@@ -67,10 +74,10 @@ async function compared(
 ): Promise<readonly Figure[]> {
   double.requests.length = 0;
   const mine = await load(daemon.pid, count, 1, own);
-  const ours = counted(double);
+  const ours = counted(double, "rpc");
   double.requests.length = 0;
   const other = await load(daemon.pid, peers, 1, peer);
-  const theirs = counted(double);
+  const theirs = counted(double, "rest");
   const each = (all: number): number => all / count;
   const peerRequests = theirs.requests / peers;
   return [
