@@ -98,7 +98,8 @@ test(
       await mkdir(place);
       await run(["mount", "-t", "zfs", `${pool}/v/pvc-1`, place]);
       await disk.fail();
-      await run(["sh", "-c", `dd if=/dev/urandom of=${place}/big bs=1M count=8 2>/dev/null || :`]);
+      // Who writes to a pool that is suspended waits until it is cleared.
+      await run(["sh", "-c", `dd if=/dev/urandom of=${place}/big bs=1M count=8 </dev/null >/dev/null 2>&1 &`]);
       await until("the disk is gone", () => ofVolume(volumeId), "PoolFaulted");
       await disk.mend();
       await waitFor("the pool is back", async () => {
@@ -106,7 +107,12 @@ test(
         return (await run(["zpool", "list", "-H", "-o", "health", pool])).trim() === "ONLINE" || undefined;
       });
       await until("the disk is back", () => ofVolume(volumeId));
-      await run(["umount", place]);
+      await waitFor("the end of the writer", async () =>
+        run(["umount", place]).then(
+          () => true,
+          () => undefined,
+        ),
+      );
       await deleteVolume(world, volumeId);
     } finally {
       await disk.mend().catch(() => {});
