@@ -29,23 +29,14 @@ const common = [
 ];
 
 const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
-  storage: [
-    ...common,
-    "fsType",
-    "csi.storage.k8s.io/fstype",
-    "config",
-    "load-config-from-pvc",
-    ...driverParameters("volume"),
-  ],
+  storage: [...common, "fsType", "csi.storage.k8s.io/fstype", ...driverParameters("volume")],
   snapshot: [...common, ...driverParameters("snapshot")],
 };
 
-const booleans = new Set([
-  "detachedVolumesFromSnapshots",
-  "detachedVolumesFromVolumes",
-  "detachedSnapshots",
-  "load-config-from-pvc",
-]);
+const booleans = new Set(["detachedVolumesFromSnapshots", "detachedVolumesFromVolumes", "detachedSnapshots"]);
+
+/** What a branch of democratic-csi reads that was never released, and csimux has by other names. */
+const unread: ReadonlySet<string> = new Set(["config", "load-config-from-pvc"]);
 
 /** `democratic-csi.org/<instance or driver>/key` and `democratic-csi.org/key` mean `key`. */
 const plainKey = (key: string): string => key.replace(/^democratic-csi\.org\/(?:[^/]+\/)?/, "");
@@ -68,7 +59,8 @@ export function* parameters(each: ClassObject, members: readonly ConnectionFile[
       yield problem("parameter-value", path, 'only "true" and "false" have a meaning here', 'write "true" or "false"');
     }
     if (usedInTemplate(plain, members)) continue;
-    if (!known[each.kind].includes(plain)) yield unknown(each.kind, key, plain, path);
+    if (each.kind === "storage" && unread.has(plain)) yield withoutReader(key, path);
+    else if (!known[each.kind].includes(plain)) yield unknown(each.kind, key, plain, path);
     else yield* idle(each.kind, plain, path, members);
   }
   yield* secretPairs(each);
@@ -137,6 +129,15 @@ function* idle(
   const message = `${other.driver} (connection "${other.name}") does not read this parameter`;
   yield warning("parameter-without-effect", path, message, "remove it", "key");
 }
+
+const withoutReader = (key: string, path: Path): Finding =>
+  warning(
+    "parameter-without-effect",
+    path,
+    `csimux does not read "${key}"`,
+    'write properties as parameters of the class, such as "zfs.volblocksize", and those of one claim into a VolumeAttributesClass',
+    "key",
+  );
 
 function unknown(kind: ClassObject["kind"], key: string, plain: string, path: Path): Finding {
   const near = nearest(plain, known[kind]);

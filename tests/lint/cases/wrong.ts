@@ -247,6 +247,7 @@ export const deploymentEdits: readonly Edit[] = [
     "parameter-pair",
   ],
   ["class.yaml", "  csi.storage.k8s.io/fstype: nfs", '  lunTemplate: "{}"', "parameter-without-effect"],
+  ["class.yaml", "  csi.storage.k8s.io/fstype: nfs", '  load-config-from-pvc: "true"', "parameter-without-effect"],
   ["pv.yaml", "v:one/pvc-1", "v:oen/pvc-1", "volume-handle"],
   ["pv.yaml", "v:one/pvc-1", "v:one", "volume-handle"],
   ["pv.yaml", "    driver: org.example.csimux\n", "", "volume-driver"],
