@@ -11,6 +11,12 @@ export function outputOf(outputs: Outputs, name: string): Output {
   return output;
 }
 
+/** Whether "files" listed nothing, and is sure of it. */
+export const isNothing = (outputs: Outputs): boolean => {
+  const files = outputs.get("files");
+  return files?.exitCode === 0 && files.stdout === "";
+};
+
 /** What "list" found; nothing when its dataset is not there. */
 export function listed(outputs: Outputs): readonly Entry[] {
   const output = outputOf(outputs, "list");

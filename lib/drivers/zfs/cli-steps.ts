@@ -1,6 +1,6 @@
 import type { Argv } from "../../io/runner.ts";
 import { quoted, type Step } from "../../io/script.ts";
-import type { Copy, Permissions } from "./zfs.ts";
+import type { Copy, Kind, Look, Permissions } from "./zfs.ts";
 
 /** The longest listing that is taken, in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -33,6 +33,36 @@ $name	mountpoint	"}
 esac
 echo "$name is not mounted" >&2
 exit 1`;
+
+const columns = "name,property,value,source";
+
+/** Reads properties of some datasets and snapshots; what is not there is complained of. */
+export const lookStep = ({ zfs }: CliWords, { names, properties }: Look): Step => ({
+  name: "look",
+  argv: [...zfs, "get", "-Hp", "-o", columns, properties.join(","), ...names],
+  onFailure: "go-on",
+  maxBytes: listingBytes,
+});
+
+/** Reads properties of datasets and of what of these kinds lies below them, so many levels deep. */
+export function listStep(
+  { zfs }: CliWords,
+  parents: readonly string[],
+  kinds: readonly Kind[],
+  properties: readonly string[],
+  depth: 1 | 2,
+): Step {
+  const which = ["-d", String(depth), "-t", kinds.join(",")];
+  const argv: Argv = [...zfs, "get", "-Hp", ...which, "-o", columns, properties.join(","), ...parents];
+  return { name: "list", argv, onFailure: "go-on", maxBytes: listingBytes };
+}
+
+/** Lists what is in a file system. Needs a step "look" before it that reads `placeProperties`; ends badly when it is not mounted. */
+export const filesStep = ({ privileged }: CliWords, name: string): Step => ({
+  name: "files",
+  argv: ["sh", "-c", onMountpoint, "sh", name, { outputOf: "look" }, ...privileged, "ls", "-A"],
+  onFailure: "go-on",
+});
 
 /** Properties that tell permission steps where a file system is mounted. */
 export const placeProperties = ["mounted", "mountpoint"] as const;

@@ -1,12 +1,14 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
 import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
-import { entries, listed, outputOf, states } from "./cli-outputs.ts";
+import { entries, isNothing, listed, outputOf, states } from "./cli-outputs.ts";
 import { byName } from "./cli-rows.ts";
 import {
   type CliWords,
   copyStep,
-  listingBytes,
+  filesStep,
+  listStep,
+  lookStep,
   options,
   permissionSteps,
   placeProperties,
@@ -15,31 +17,29 @@ import {
 import { refusal } from "./cli-words.ts";
 import { ExportCache, exportedIn, exportsStep, notCached } from "./exports.ts";
 import { datasetLock, locked } from "./host-lock.ts";
-import type {
-  Copy,
-  Destruction,
-  Entries,
-  Entry,
-  Kind,
-  Look,
-  Made,
-  Namesakes,
-  NewDataset,
-  Origin,
-  Permissions,
-  SnapshotName,
-  Values,
-  Zfs,
+import {
+  type Copy,
+  type Destruction,
+  type Entries,
+  type Entry,
+  type Kind,
+  type Look,
+  type Made,
+  type Namesakes,
+  type NewDataset,
+  type Origin,
+  type Permissions,
+  type SnapshotName,
+  type Values,
+  type Zfs,
+  ZfsError,
 } from "./zfs.ts";
-import { ZfsError } from "./zfs.ts";
 
 /** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
 const copyMs = 7 * 24 * 3_600_000;
 
 /** How many snapshots one command destroys; a name has up to 255 bytes. */
 const snapshotsAtOnce = 256;
-
-const getColumns = "name,property,value,source";
 
 /** The pools of a host through zfs(8), a script for each verb. What zfs prints is understood here and in the files beside it only. */
 export class ZfsCli implements Zfs {
@@ -54,7 +54,7 @@ export class ZfsCli implements Zfs {
   }
 
   async read(look: Look, signal: AbortSignal): Promise<Entries> {
-    const outputs = await this.#run([this.#look(look)], signal);
+    const outputs = await this.#run([lookStep(this.#words, look)], signal);
     return entries(outputs, look);
   }
 
@@ -99,7 +99,7 @@ export class ZfsCli implements Zfs {
   }
 
   async permit(name: string, permissions: Permissions, signal: AbortSignal): Promise<void> {
-    const look = this.#look({ names: [name], properties: placeProperties });
+    const look = lookStep(this.#words, { names: [name], properties: placeProperties });
     await this.#done([look, ...permissionSteps(this.#words, name, permissions, undefined)], signal);
   }
 
@@ -119,7 +119,7 @@ export class ZfsCli implements Zfs {
   }
 
   async namesakes(wanted: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
-    const outputs = await this.#run([...sameNames(this.#words, wanted), this.#look(look)], signal);
+    const outputs = await this.#run([...sameNames(this.#words, wanted), lookStep(this.#words, look)], signal);
     return { ...namesakesIn(outputs, wanted), entries: entries(outputs, look) };
   }
 
@@ -132,7 +132,10 @@ export class ZfsCli implements Zfs {
   ): Promise<readonly Entry[]> {
     const [pool = ""] = parent.split("/");
     const look = { names: [pool], properties: ["type"] };
-    const outputs = await this.#run([this.#list([parent], kinds, properties, depth), this.#look(look)], signal);
+    const outputs = await this.#run(
+      [listStep(this.#words, [parent], kinds, properties, depth), lookStep(this.#words, look)],
+      signal,
+    );
     entries(outputs, look);
     return listed(outputs);
   }
@@ -140,7 +143,7 @@ export class ZfsCli implements Zfs {
   /** What lies above a dataset that is there needs no look of its own; only where it is not, the pool may be what is missing. */
   async family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
     const beside = look.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`));
-    const list = this.#list([dataset, ...beside], ["filesystem", "volume", "snapshot"], look.properties, 1);
+    const list = listStep(this.#words, [dataset, ...beside], ["filesystem", "volume", "snapshot"], look.properties, 1);
     const found = byName(listed(await this.#run([list], signal)));
     return found.has(dataset) ? found : this.read(look, signal);
   }
@@ -173,9 +176,13 @@ export class ZfsCli implements Zfs {
     return states(await this.#attempt(poolStep(this.#words, names), signal));
   }
 
-  async mount(name: string, signal: AbortSignal): Promise<void> {
-    const output = await this.#attempt({ name: "mount", argv: this.#zfs("mount", name) }, signal);
-    if (output.exitCode !== 0 && !/already mounted/.test(output.stderr)) throw refusal(output);
+  mount(name: string, signal: AbortSignal): Promise<void> {
+    return this.#once("mount", name, signal);
+  }
+
+  async empty(name: string, signal: AbortSignal): Promise<boolean> {
+    const look = lookStep(this.#words, { names: [name], properties: placeProperties });
+    return isNothing(await this.#run([look, filesStep(this.#words, name)], signal));
   }
 
   async exported(signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
@@ -183,9 +190,8 @@ export class ZfsCli implements Zfs {
     return exitCode === 0 ? exportedIn(stdout) : undefined;
   }
 
-  async share(name: string, signal: AbortSignal): Promise<void> {
-    const output = await this.#attempt({ name: "share", argv: this.#zfs("share", name) }, signal);
-    if (output.exitCode !== 0 && !/already shared/.test(output.stderr)) throw refusal(output);
+  share(name: string, signal: AbortSignal): Promise<void> {
+    return this.#once("share", name, signal);
   }
 
   /**
@@ -246,6 +252,11 @@ export class ZfsCli implements Zfs {
     }
   }
 
+  async #once(verb: "mount" | "share", name: string, signal: AbortSignal): Promise<void> {
+    const output = await this.#attempt({ name: verb, argv: this.#zfs(verb, name) }, signal);
+    if (output.exitCode !== 0 && !/already (?:mounted|shared)/.test(output.stderr)) throw refusal(output);
+  }
+
   /** Runs one step, whatever comes of it. */
   async #attempt(step: Step, signal: AbortSignal): Promise<Output> {
     return outputOf(await this.#run([step], signal), step.name);
@@ -259,21 +270,10 @@ export class ZfsCli implements Zfs {
     return permissionSteps(this.#words, name, permissions, "make");
   }
 
-  #list(parents: readonly string[], kinds: readonly Kind[], properties: readonly string[], depth: 1 | 2): Step {
-    const argv = this.#zfs("get", "-Hp", "-d", String(depth), "-t", kinds.join(","), "-o", getColumns);
-    const words = [...argv, properties.join(","), ...parents] as const;
-    return { name: "list", argv: [words[0] ?? "", ...words.slice(1)], onFailure: "go-on", maxBytes: listingBytes };
-  }
-
-  #look({ names, properties }: Look): Step {
-    const argv = this.#zfs("get", "-Hp", "-o", getColumns, properties.join(","), ...names);
-    return { name: "look", argv, onFailure: "go-on", maxBytes: listingBytes };
-  }
-
   /** Runs steps of which "make" may find something there, reads, and then runs `after`, steps that follow on a success of "make". */
   async #made(steps: readonly Step[], after: readonly Step[], look: Look, signal: AbortSignal): Promise<Made> {
     const properties = [...new Set([...look.properties, ...(after.length > 0 ? placeProperties : [])])];
-    const outputs = await this.#run([...steps, this.#look({ ...look, properties }), ...after], signal);
+    const outputs = await this.#run([...steps, lookStep(this.#words, { ...look, properties }), ...after], signal);
     const make = outputOf(outputs, "make");
     for (const { name } of after) {
       const output = outputs.get(name);

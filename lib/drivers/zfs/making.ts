@@ -7,6 +7,7 @@ import { switched } from "./parameters.ts";
 import { pause } from "./removal.ts";
 import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
+import { markedNow } from "./unmarked.ts";
 import {
   blockBytes,
   blockSizeOf,
@@ -102,9 +103,8 @@ export async function makeFrom(
     values: cloneValues(plan.values),
     permissions: permissionsOf(space),
   };
-  const attached = origin.name.includes("@");
-  const snapshot = attached ? origin.name : names.sourceFor(origin.name, id);
-  const made = await zfs.clone(dataset, { snapshot, temporary: !attached }, look, call.signal);
+  const snapshot = snapshotFor(space, id, origin);
+  const made = await zfs.clone(dataset, { snapshot, temporary: snapshot !== origin.name }, look, call.signal);
   return standing(space, spec, plan, made, call);
 }
 
@@ -135,23 +135,31 @@ async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin
 
 /**
  * ZFS makes a dataset first and sets its properties in a moment of its own (zfs_ioc_create): one that another csimux makes right now
- * bears no mark yet. Undefined when it still bears none a little later.
+ * bears no mark yet. One that still bears none a little later, and is bare, gets it here. Undefined for any other.
  */
-async function marked(space: Space, plan: Plan, call: Call): Promise<ZfsAsset | undefined> {
+async function marked(space: Space, spec: VolumeSpec, plan: Plan, call: Call): Promise<ZfsAsset | undefined> {
   const { settings, names, zfs } = space;
+  const read = async () => {
+    const entries = await zfs.read(assetLook(settings, names, plan.id), call.signal);
+    return assetOf(plan.id, entries.get(plan.dataset), settings);
+  };
   for (const ms of markPausesMs) {
     await pause(ms, call.signal);
-    const entries = await zfs.read(assetLook(settings, names, plan.id), call.signal);
-    const asset = assetOf(plan.id, entries.get(plan.dataset), settings);
+    const asset = await read();
     if (asset) return asset;
   }
-  return undefined;
+  const origin = spec.source && snapshotFor(space, plan.id, await originOf(space, spec.source, call));
+  return (await markedNow(space, { ...plan, origin }, call)) ? read() : undefined;
 }
+
+/** The snapshot that a volume is made from: of a volume or a copy, one that is made for it. */
+const snapshotFor = ({ names }: Space, id: string, { name }: Origin): string =>
+  name.includes("@") ? name : names.sourceFor(name, id);
 
 /** The volume that stands now under the planned name, completed where an interrupted call has left it. */
 async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, call: Call): Promise<ZfsAsset> {
   const { settings, names, zfs } = space;
-  const asset = assetOf(plan.id, made.entries.get(plan.dataset), settings) ?? (await marked(space, plan, call));
+  const asset = assetOf(plan.id, made.entries.get(plan.dataset), settings) ?? (await marked(space, spec, plan, call));
   if (!asset) throw space.error("already-exists", `the dataset ${plan.dataset} exists and is no volume of csimux`);
   const equal = asset.name === undefined || asset.name === spec.name;
   const sameSource = asset.source?.kind === spec.source?.kind && asset.source?.id === spec.source?.id;

@@ -185,6 +185,8 @@ export interface Zfs {
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /** Whether it is sure that a mounted file system has nothing in it. Absent where nobody can tell. */
+  empty?(name: string, signal: AbortSignal): Promise<boolean>;
   /** The folders that the host's NFS server exports now; undefined where that cannot be told. Absent where nobody can tell. */
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
   /** Shares a file system as its properties say; success when it is shared. */

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
 import { property } from "../../../lib/drivers/zfs/user-properties.ts";
@@ -121,6 +121,37 @@ describe("a new volume", () => {
     expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
     expect(existsSync(join(rig.fake.place(dataset("a")), "theirs"))).toBe(true);
     expect(await volumeIds(rig.open())).toEqual([]);
+  });
+
+  test.each(["zfs-generic-nfs", zvols])(
+    "of %s whose host lost its power between making and marking is completed, a used one of its name is not",
+    async driverName => {
+      const rig = await open(driverName);
+      const size = driverName === zvols ? ["-s", "-V", String(gib)] : [];
+      rig.fake.zfs("create", "-p", "tank/k/v");
+      rig.fake.zfs("create", ...size, dataset("a"));
+      mkdirSync(rig.fake.place(dataset("a")), { recursive: true });
+      expect((await rig.open().create(volumeOf("a"), call)).bytes).toBe(gib);
+      expect(await volumeIds(rig.open())).toEqual(["a"]);
+      rig.fake.zfs("create", ...size, dataset("b"));
+      rig.fake.zfs("snapshot", `${dataset("b")}@theirs`);
+      expect(await codeOf(rig.open().create(volumeOf("b"), call))).toBe("already-exists");
+      rig.fake.zfs("create", ...size, "-o", "compression=lz4", dataset("c"));
+      rig.fake.zfs("set", `${property.volumeName}=else`, dataset("c"));
+      expect(await codeOf(rig.open().create(volumeOf("c"), call))).toBe("already-exists");
+      expect(own(rig, dataset("c"), property.managed)).toBeUndefined();
+    },
+  );
+
+  test("from another whose host lost its power between making and marking is completed", async () => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    rig.fake.zfs("snapshot", `${dataset("a")}@volume-source-for-volume-b`);
+    rig.fake.zfs("clone", `${dataset("a")}@volume-source-for-volume-b`, dataset("b"));
+    rig.fake.zfs("create", dataset("c"));
+    expect((await rig.open().create(volumeOf("b", gib, from("a")), call)).id).toBe("b");
+    expect(own(rig, dataset("b"), property.sourceId)).toBe("a");
+    expect(await codeOf(rig.open().create(volumeOf("c", gib, from("a")), call))).toBe("already-exists");
   });
 
   test("of a name that gives the id of another one is refused, and gets nothing of it", async () => {
