@@ -102,10 +102,7 @@ test(
       await run(["sh", "-c", `dd if=/dev/urandom of=${place}/big bs=1M count=8 </dev/null >/dev/null 2>&1 &`]);
       await until("the disk is gone", () => ofVolume(volumeId), "PoolFaulted");
       await disk.mend();
-      await waitFor("the pool is back", async () => {
-        await run(["zpool", "clear", pool]).catch(() => {});
-        return (await run(["zpool", "list", "-H", "-o", "health", pool])).trim() === "ONLINE" || undefined;
-      });
+      await run(["zpool", "clear", pool]);
       await until("the disk is back", () => ofVolume(volumeId));
       await waitFor("the end of the writer", async () =>
         run(["umount", place]).then(
@@ -116,7 +113,8 @@ test(
       await deleteVolume(world, volumeId);
     } finally {
       await disk.mend().catch(() => {});
-      await run(["sh", "-c", `zpool clear ${pool} 2>/dev/null; zpool destroy -f ${pool} 2>/dev/null || :`]);
+      const all = `zpool clear ${pool}; umount -f ${join(folder, "place")}; zpool destroy -f ${pool}`;
+      await run(["sh", "-c", `(${all}) 2>/dev/null || :`]);
       await disk.remove();
     }
   },

@@ -15,6 +15,12 @@ import { DatasetSnapshots } from "./snapshots.ts";
 import type { Space } from "./space.ts";
 import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
 import { sizeValues, wholeBlocks } from "./values.ts";
+import { ZfsError } from "./zfs.ts";
+
+/** Nothing for a pool that is suspended. Throws every other failure. */
+function unlessSuspended(error: unknown): undefined {
+  if (!(error instanceof ZfsError && error.failure === "suspended")) throw error;
+}
 
 const clonable = ["volume", "snapshot"] as const;
 
@@ -147,7 +153,12 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     if (isSuspended(states)) return { storage: pools, volumes: new Map(), assets: [] };
     const properties = [...new Set([...assetProperties(settings), ...conditionProperties])];
     const kinds = [...new Set(["filesystem", settings.volumes.type] as const)];
-    const entries = await zfs.below(names.parent, kinds, properties, 1, call.signal);
+    const entries = await zfs.below(names.parent, kinds, properties, 1, call.signal).catch(unlessSuspended);
+    if (!entries) {
+      // OpenZFS 2.1 goes on to call such a pool ONLINE.
+      const suspended = new Map([...states, [names.pool, "SUSPENDED"]]);
+      return { storage: poolFindings(suspended), volumes: new Map(), assets: [] };
+    }
     const exported = settings.sharing["sharenfs"] === undefined ? undefined : await zfs.exported?.(call.signal);
     const above = parentFindings(entries.find(({ name }) => name === names.parent));
     const found = entries.flatMap(entry => {

@@ -84,18 +84,22 @@ describe("a pool", () => {
     expect(await look(driver)).toEqual({});
   });
 
-  test("that is suspended is told although nothing in it can be listed", async () => {
-    const { rig, driver } = await begun("zfs-local-zvol");
-    await driver.create(volumeOf("pvc-1"), call);
-    const suspend = (suspended: boolean) =>
-      rig.fake.with(pools => {
-        if (pools.state.pools["tank"]) pools.state.pools["tank"].suspended = suspended;
-      });
-    suspend(true);
-    expect(await look(driver)).toEqual({ storage: ["PoolFaulted"] });
-    suspend(false);
-    expect(await look(driver)).toEqual({});
-  });
+  test.each(["SUSPENDED", "ONLINE"])(
+    "that is suspended and called %s is told although nothing in it can be listed",
+    async word => {
+      const { rig, driver } = await begun("zfs-local-zvol");
+      await driver.create(volumeOf("pvc-1"), call);
+      const suspend = (suspended: boolean) =>
+        rig.fake.with(pools => {
+          const { tank } = pools.state.pools;
+          if (tank) Object.assign(tank, { suspended, health: suspended ? word : "ONLINE" });
+        });
+      suspend(true);
+      expect(await look(driver)).toEqual({ storage: ["PoolFaulted"] });
+      suspend(false);
+      expect(await look(driver)).toEqual({});
+    },
+  );
 
   test("that has nothing left is full, and its volumes' quotas are not blamed", async () => {
     const { rig, driver } = await begun("zfs-generic-nfs");

@@ -60,7 +60,7 @@ function zpool(pools: Pools, verb: string, rest: readonly string[]): string {
       .filter(each => pools.state.pools[each]?.imported)
       .map(
         each =>
-          `${each}\t${pools.state.pools[each]?.suspended ? "SUSPENDED" : (pools.state.pools[each]?.health ?? "ONLINE")}\n`,
+          `${each}\t${pools.state.pools[each]?.health ?? (pools.state.pools[each]?.suspended ? "SUSPENDED" : "ONLINE")}\n`,
       )
       .join("");
   if (verb === "list")
