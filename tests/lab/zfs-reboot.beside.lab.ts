@@ -24,6 +24,8 @@ let world: World;
 
 beforeAll(async () => {
   before = await guestTraces();
+  // What was copied into the guest outlives its power.
+  await inGuest(["sync"]);
   const ssh = await sshLines(["  keepaliveInterval: 5000", "  keepaliveCountMax: 3"]);
   world = await startCsimux({ connections: { nas: nfsFile("tank/reboot", ssh) } });
 }, limitMs);

@@ -51,6 +51,14 @@ const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const permissionsOf = ({ settings: { volumes } }: Space) =>
   volumes.type === "filesystem" ? volumes.permissions : undefined;
 
+/** Does something else where a dataset is not there. */
+const whenAbsent =
+  <T>(otherwise: (error: ZfsError) => Promise<T>) =>
+  (error: unknown): Promise<T> => {
+    if (error instanceof ZfsError && error.failure === "absent") return otherwise(error);
+    throw error;
+  };
+
 /** A new volume without content. One round trip, unless the dataset above it has to be made too. */
 export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
   const plan = planOf(space, spec, 0n);
@@ -66,10 +74,11 @@ export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Pro
     permissions: permissionsOf(space),
   };
   const look = assetLook(settings, names, plan.id);
-  const made = await zfs.create(dataset, false, look, call.signal).catch((error: unknown) => {
-    if (!(error instanceof ZfsError) || error.failure !== "absent") throw error;
-    return zfs.create(dataset, true, look, call.signal);
-  });
+  const made = await zfs
+    .create(dataset, false, look, call.signal)
+    .catch(whenAbsent(() => zfs.create(dataset, true, look, call.signal)))
+    // Somebody else makes the dataset above it at this moment: zfs create -p does not wait for that.
+    .catch(whenAbsent(error => Promise.reject(new ZfsError("busy", error.message))));
   return standing(space, spec, plan, made, call);
 }
 
@@ -191,6 +200,7 @@ async function afterCopy(
     await zfs.destroy(`${asset.dataset}@${from.slice(from.indexOf("@") + 1)}`, {}, call.signal);
     if (!attached) await zfs.destroy(from, { deferred: true }, call.signal);
   }
-  if (settings.volumes.type !== "filesystem") return;
+  // What its node mounts (mountpoint=legacy) zfs refuses to.
+  if (settings.volumes.type !== "filesystem" || asset.mountpoint === undefined) return;
   await zfs.mount(asset.dataset, call.signal);
 }

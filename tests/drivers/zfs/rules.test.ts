@@ -154,6 +154,19 @@ describe("a new volume", () => {
     expect(await codeOf(rig.open().create(volumeOf("c", gib, from("a")), call))).toBe("already-exists");
   });
 
+  test("whose parent others make at this moment is to be asked for again, not told to be missing", async () => {
+    const rig = await open();
+    const host: StorageHost = {
+      ...rig.host,
+      async script(whole, signal) {
+        const outputs = await rig.host.script(whole, signal);
+        const stderr = "cannot create 'tank/k/v/a': parent does not exist";
+        return outputs.has("make") ? new Map([...outputs, ["make", { exitCode: 1, stdout: "", stderr }]]) : outputs;
+      },
+    };
+    expect(await codeOf(rig.on(host).create(volumeOf("a"), call))).toBe("aborted");
+  });
+
   test("of a name that gives the id of another one is refused, and gets nothing of it", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
@@ -211,6 +224,20 @@ describe("a volume from another", () => {
         String(8n * gib),
         String(8n * gib),
       ]);
+    },
+  );
+
+  test.each(["zfs-generic-nfs", "zfs-local-dataset"])(
+    "that is a copy is mounted by zfs only where zfs mounts, with %s",
+    async driverName => {
+      const rig = await open(driverName);
+      const source = await rig.open().create(volumeOf("a"), call);
+      await rig.write(source, "content");
+      const spec = withParameters(volumeOf("b", gib, from("a")), { detachedVolumesFromVolumes: "true" });
+      rig.fake.commands();
+      expect(await rig.read(await rig.open().create(spec, call))).toBe("content");
+      const mounts = rig.fake.commands().filter(line => line.startsWith("zfs mount"));
+      expect(mounts).toEqual(driverName === "zfs-generic-nfs" ? [`zfs mount ${dataset("b")}`] : []);
     },
   );
 

@@ -246,6 +246,7 @@ export function mount(pools: Pools, argv: readonly string[], on: boolean): void 
   const name = argv.at(-1) ?? "";
   const thing = pools.find(name);
   if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+  if (on && thing.own["mountpoint"]?.value === "legacy") throw new Failure(`cannot mount '${name}': legacy mountpoint`);
   if (on && thing.mounted) throw new Failure(`cannot mount '${name}': filesystem already mounted`);
   if (on) pools.mount(thing);
   else pools.unmount(thing);
