@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { CsiError } from "../core/errors.ts";
+import { pause } from "../core/pause.ts";
 
 const stepMs = 50;
 
@@ -14,12 +14,12 @@ export async function within<T>(
   signal: AbortSignal,
 ): Promise<T | undefined> {
   const end = performance.now() + ms;
-  for (let pause = stepMs; ; pause = Math.min(2 * pause, 1_000)) {
+  for (let wait = stepMs; ; wait = Math.min(2 * wait, 1_000)) {
     const answer = await ask();
     if (answer !== undefined) return answer;
     const left = end - performance.now();
     if (left <= 0) return undefined;
-    await sleep(Math.min(pause, left), undefined, { signal }).catch(() => {
+    await pause(Math.min(wait, left), signal).catch(() => {
       throw new CsiError("unavailable", `${task} did not finish before the call ended`);
     });
   }

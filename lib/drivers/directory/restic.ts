@@ -1,7 +1,7 @@
 import { basename, dirname, join, normalize } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { pause } from "../../core/pause.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
 import { Turns } from "../../io/turns.ts";
 import {
@@ -168,7 +168,7 @@ export class Restic implements BackupTool {
       const output = await this.#run(command, words, call, unlimitedMs);
       if (output.exitCode === 0 || !isLocked.test(output.stderr) || call.signal.aborted) return output;
       await this.#run("unlock", [], call);
-      await sleep(againMs, undefined, { signal: call.signal }).catch(() => {});
+      await pause(againMs, call.signal).catch(() => {});
     }
   }
 

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
-import { type Meaning, type Subject, stillWanted } from "../failure.ts";
+import type { Meaning, Subject } from "../failure.ts";
 import type { Identity } from "../module.ts";
 import type { Asset } from "../store.ts";
 import { explainDsm } from "./dsm-error.ts";
@@ -57,16 +57,5 @@ export class FolderSpace implements Subject {
   async volumes(call: Call): Promise<readonly FolderAsset[]> {
     const all = await this.folders.list(call.signal);
     return all.flatMap(each => this.asset(each) ?? []).filter(({ finished }) => finished);
-  }
-
-  /** Asks `look` until it answers something, ever less often; undefined when `limitMs` have passed. */
-  async until<T>(look: () => Promise<T | undefined>, limitMs: number, call: Call): Promise<T | undefined> {
-    const end = performance.now() + limitMs;
-    for (let wait = 20; ; wait = Math.min(wait * 2, 1000)) {
-      const found = await look();
-      if (found !== undefined || performance.now() + wait > end) return found;
-      await new Promise<void>(resolve => setTimeout(resolve, wait));
-      stillWanted(this, call);
-    }
   }
 }

@@ -11,6 +11,7 @@ import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
 import type { FolderAsset, FolderSpace } from "./folder-space.ts";
 import { type Folder, mebibyte } from "./folders.ts";
 import { another } from "./space.ts";
+import { until } from "./until.ts";
 
 /** How long a call waits for DSM, in milliseconds; sidecars wait 15 s, and repeat. */
 const patienceMs = 8000;
@@ -100,7 +101,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
     await folders.delete(folder.name, call.signal);
     const gone = async () => ((await this.#space.folder(id, call)) ? undefined : true);
-    if (await this.#space.until(gone, patienceMs, call)) return;
+    if (await until(this.#space, gone, patienceMs, call)) return;
     throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; repeat the call`);
   }
 
@@ -170,7 +171,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
   }
 
   async #ready(id: string, call: Call): Promise<FolderAsset> {
-    const found = await this.#space.until(() => this.find(id, call), patienceMs, call);
+    const found = await until(this.#space, () => this.find(id, call), patienceMs, call);
     if (found) return found;
     throw this.#space.error("aborted", `DSM is still making the shared folder of volume "${id}"; repeat the call`);
   }

@@ -10,6 +10,7 @@ import type { Lun, LunSnapshot } from "./san.ts";
 import { snapshotOfId } from "./snapshots.ts";
 import type { LunSpace } from "./space.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
+import { until } from "./until.ts";
 
 /** How long a call waits for a LUN to appear and to be free, in milliseconds; sidecars wait 15 s. */
 const readyMs = 8000;
@@ -89,14 +90,14 @@ async function originOf(space: LunSpace, source: Source, call: Call): Promise<Or
 export async function readyLun(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
   const name = space.names.building(id, spec.source);
   const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
-  const lun = await space.until(find, readyMs, call);
+  const lun = await until(space, find, readyMs, call);
   if (!lun) throw space.error("aborted", `DSM is still making the LUN of volume "${id}"; repeat the call`);
   const wanted = spec.range.required ?? spec.range.limit;
   if (!spec.source || wanted === undefined || wanted <= lun.bytes) return lun;
   await space.san.resizeLun(lun.uuid, wanted, call.signal);
   const grown = async () =>
     (await space.san.luns(call.signal)).find(each => each.name === name && each.bytes >= wanted);
-  const larger = await space.until(grown, readyMs, call);
+  const larger = await until(space, grown, readyMs, call);
   if (larger) return larger;
   throw space.error("aborted", `DSM is still growing the LUN of volume "${id}"; repeat the call`);
 }

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import type { Target } from "./san.ts";
 import type { LunSpace, Named } from "./space.ts";
+import { until } from "./until.ts";
 
 /** How long a call waits for DSM to end what it does, in milliseconds; sidecars wait 15 s, and repeat. */
 const goneMs = 5000;
@@ -16,7 +17,7 @@ export async function removeLuns(space: LunSpace, id: string, call: Call): Promi
     const { luns, targets } = await standing(space, id, call);
     return luns.length === 0 ? { target: space.targetOf(id, targets) } : undefined;
   };
-  const left = await space.until(gone, goneMs, call);
+  const left = await until(space, gone, goneMs, call);
   if (!left) throw space.error("aborted", `DSM is still removing the LUN of volume "${id}"; repeat the call`);
   const { target } = left;
   if (target && target.mapped.length === 0 && target.sessions.length === 0)

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
-import { type Meaning, type Subject, stillWanted } from "../failure.ts";
+import type { Meaning, Subject } from "../failure.ts";
 import type { Identity } from "../module.ts";
 import type { Asset } from "../store.ts";
 import { explainDsm } from "./dsm-error.ts";
@@ -121,20 +121,6 @@ export class LunSpace implements Subject {
   /** The snapshots of a LUN, with a request of its own where its listing did not bring them. */
   async snapshots(lun: Lun, call: Call): Promise<readonly LunSnapshot[]> {
     return lun.snapshots ?? this.san.snapshots(lun.uuid, call.signal);
-  }
-
-  /**
-   * Asks `look` until it answers something, ever less often; undefined when `limitMs` have passed. Short, because callers wait:
-   * what takes longer is "aborted", and the repeat goes on.
-   */
-  async until<T>(look: () => Promise<T | undefined>, limitMs: number, call: Call): Promise<T | undefined> {
-    const end = performance.now() + limitMs;
-    for (let wait = 20; ; wait = Math.min(wait * 2, 1000)) {
-      const found = await look();
-      if (found !== undefined || performance.now() + wait > end) return found;
-      await new Promise<void>(resolve => setTimeout(resolve, wait));
-      stillWanted(this, call);
-    }
   }
 }
 

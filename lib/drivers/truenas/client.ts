@@ -1,4 +1,5 @@
 import { masked } from "../../core/mask.ts";
+import { pause } from "../../core/pause.ts";
 import { HttpError, placeOf } from "../../io/dial.ts";
 import { FairTurns } from "../../io/fair-turns.ts";
 import { ApiError, errnos, LostJob } from "./api-error.ts";
@@ -166,24 +167,12 @@ export const apiOf = (client: Client, owner: string): Api => {
   };
 };
 
-function delay(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const over = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", over);
-      resolve();
-    };
-    const timer = setTimeout(over, ms);
-    signal.addEventListener("abort", over, { once: true });
-  });
-}
-
 const firstLookMs = 20;
 const lastLookMs = 2000;
 
 /** Looks at a job, less and less often, until it has ended. */
 async function jobEnd(call: Api["call"], method: string, id: unknown, signal: AbortSignal): Promise<unknown> {
-  for (let pause = firstLookMs; ; pause = Math.min(pause * 2, lastLookMs)) {
+  for (let wait = firstLookMs; ; wait = Math.min(wait * 2, lastLookMs)) {
     const [job] = (await call("core.get_jobs", [[["id", "=", id]]], signal)) as readonly Readonly<
       Record<string, unknown>
     >[];
@@ -191,7 +180,8 @@ async function jobEnd(call: Api["call"], method: string, id: unknown, signal: Ab
     if (!job || job["method"] !== method) throw new LostJob(method);
     if (job["state"] === "SUCCESS") return job["result"];
     if (job["state"] === "FAILED" || job["state"] === "ABORTED") throw jobError(method, job);
-    await delay(pause, signal);
+    // A call that has ended meanwhile is told so by the next look, with the name of the server.
+    await pause(wait, signal).catch(() => {});
   }
 }
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import type { Argv } from "../../io/runner.ts";
 import type { Step, StorageHost } from "../../io/script.ts";
 import { ZfsError } from "./zfs.ts";
@@ -66,8 +67,7 @@ export class ExportCache {
   }
 
   async #flush(signal: AbortSignal): Promise<void> {
-    for (let left = quietMs; left > 0; left = this.#lastChange + quietMs - performance.now())
-      await new Promise(resolve => setTimeout(resolve, left));
+    for (let left = quietMs; left > 0; left = this.#lastChange + quietMs - performance.now()) await pause(left);
     signal.throwIfAborted();
     const [first = "exportfs", ...rest] = [...this.#privileged, "exportfs", "-f"];
     await this.#host.script({ steps: [{ name: "flush", argv: [first, ...rest], onFailure: "go-on" }] }, signal);

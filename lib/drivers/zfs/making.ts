@@ -1,10 +1,10 @@
 import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
+import { pause } from "../../core/pause.ts";
 import type { VolumeSpec } from "../driver.ts";
 import { sizeFrom } from "../sizes.ts";
 import { assetLook, assetOf, type ZfsAsset } from "./asset.ts";
 import { switched } from "./parameters.ts";
-import { pause } from "./removal.ts";
 import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { markedNow } from "./unmarked.ts";

@@ -1,4 +1,5 @@
 import type { Call } from "../../core/call.ts";
+import { pause } from "../../core/pause.ts";
 import { assetLook, assetProperties, ownValue, shownValue } from "./asset.ts";
 import { isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { isSnapshot } from "./sources.ts";
@@ -131,21 +132,6 @@ async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Ca
     }
   }
 }
-
-/** Waits so many milliseconds; rejects with the reason of the signal when that comes first. */
-export const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
 
 /** Gives a volume another name, under which it stays until nothing needs it. What it was is written down before it is gone. */
 async function setAside(space: Space, id: string, entry: Entry, call: Call): Promise<void> {
