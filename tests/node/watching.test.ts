@@ -1,13 +1,15 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, rm, truncate, unlink, writeFile } from "node:fs/promises";
+import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Finding } from "../../lib/health/finding.ts";
 import { attachers, shareAttachers } from "../../lib/node/attachers.ts";
 import { Mounts } from "../../lib/node/mounts.ts";
 import { Records } from "../../lib/node/records.ts";
 import { Storages } from "../../lib/node/storages.ts";
+import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { Watching } from "../../lib/node/watching.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
+import { Disk, hasLoops, leastFor, sh } from "./disks/disk.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 
 let lab: Lab;
@@ -21,6 +23,8 @@ afterEach(() => lab.close());
 const noneGone = { isGone: async () => false };
 
 const share = (name: string, server = "nas") => ({ node_attach_driver: "nfs", server, share: `/export/v/${name}` });
+
+const stagedA = () => ({ volumeId: "a", stagingPath: lab.at("staging", "a") });
 
 /** A node whose mounts of shares are made by a program of the test, and what cares for it. */
 function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answers = async () => true) {
@@ -68,7 +72,7 @@ test.skipIf(!isRoot)(
     await node.stage(lab.stage("a", { context: share("a") }), callOf());
     await look();
     expect(told).toHaveLength(3);
-    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    await node.unstage(stagedA(), callOf());
     await look();
     expect([warnings.length, view(care)]).toEqual([3, {}]);
   },
@@ -82,7 +86,7 @@ test.skipIf(!isRoot)(
     await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
     await look();
     expect(view(care)).toEqual({});
-    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+    await node.unstage(stagedA(), callOf());
   },
 );
 
@@ -124,159 +128,104 @@ test("a storage without volumes here is asked whether it can be reached, and so 
   expect(view(care)).toEqual({});
 });
 
-test.skipIf(!isRoot)("a folder that is removed while it is mounted is a loss, until it is unstaged", async () => {
+/** A node with folders of this machine, and what cares for it. */
+function ownWorld() {
   const known = attachers(lab.ports(local));
-  const node = lab.node();
   const records = new Records(lab.at("records"));
   const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
   const storages = new Storages(known, async () => true, 0);
   const care = new Watching({ mounts, records, attachers: known, disks: noneGone }, storages, async () => [], 0);
-  const folder = await lab.source("a");
-  await node.stage(lab.stage("a"), callOf());
-  await care.look(keptLog().log, calm);
-  expect(view(care)).toEqual({});
-  await rm(folder, { recursive: true });
-  await care.look(keptLog().log, calm);
-  expect(view(care)).toEqual({ a: ["FolderRemoved"] });
-  await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
-  await care.look(keptLog().log, calm);
-  expect(view(care)).toEqual({});
-});
-
-test.skipIf(!isRoot)("errors that ext4 has found are told until the disk was checked", async () => {
-  const node = lab.node();
-  const known = attachers(lab.ports(local));
-  const parts = {
-    mounts: new Mounts(local, local, mountinfo, lab.at("records")),
-    records: new Records(lab.at("records")),
-    attachers: known,
-    disks: noneGone,
-  };
-  const care = new Watching(parts, new Storages(known, async () => true, 0), async () => [], 0);
-  const run = async (...argv: readonly [string, ...string[]]) => {
-    const { exitCode, stdout, stderr } = await local.run({ argv }, calm);
-    if (exitCode !== 0) throw new Error(stderr);
-    return stdout.trim();
-  };
-  const [image, place] = [lab.at("image"), lab.at("base")];
-  await writeFile(image, "");
-  await truncate(image, 32 << 20);
-  await mkdir(place);
-  const loop = await run("losetup", "--find", "--show", image);
   const look = async () => {
     await care.look(keptLog().log, calm);
-    return view(care)["a"] ?? [];
+    return view(care);
   };
-  try {
-    await run("mkfs.ext4", "-q", loop);
-    await run("mount", "-o", "errors=continue", loop, place);
-    await lab.source("a");
-    await node.stage(lab.stage("a"), callOf());
-    expect(await look()).toEqual([]);
-    await writeFile(`/sys/fs/ext4/${basename(loop)}/trigger_fs_error`, "a test");
-    // The kernel counts them a moment later.
-    const end = Date.now() + 20_000;
-    while ((await look()).length === 0 && Date.now() < end) await Bun.sleep(20);
-    expect(await look()).toEqual(["FileSystemErrors"]);
-    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
-    await run("umount", place);
-    await local.run({ argv: ["e2fsck", "-fy", loop] }, calm);
-    await run("mount", loop, place);
-    await node.stage(lab.stage("a"), callOf());
-    expect(await look()).toEqual([]);
-    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
-  } finally {
-    await local.run({ argv: ["umount", place] }, calm);
-    await run("losetup", "-d", loop);
-  }
+  return { node: lab.node(), look };
+}
+
+test.skipIf(!isRoot)("a folder that is removed while it is mounted is a loss, until it is unstaged", async () => {
+  const { node, look } = ownWorld();
+  const folder = await lab.source("a");
+  await node.stage(lab.stage("a"), callOf());
+  expect(await look()).toEqual({});
+  await rm(folder, { recursive: true });
+  expect(await look()).toEqual({ a: ["FolderRemoved"] });
+  await node.unstage(stagedA(), callOf());
+  expect(await look()).toEqual({});
 });
 
-test.skipIf(!isRoot)(
+/** The reasons for which a node calls volume "a" unwell when it is asked. */
+async function health(node: NodeVolumes): Promise<readonly string[]> {
+  const found = await node.health({ volumeId: "a", path: "" }, callOf());
+  return found.map(({ reason }) => reason);
+}
+
+/** Mounts a disk, which unmounts itself with its end, and stages a folder of it as volume "a". Answers where it is mounted. */
+async function stageOn(node: NodeVolumes, disk: Disk, type: string, ...options: readonly string[]): Promise<string> {
+  const place = disk.mount(type, options);
+  const path = join(place, "a");
+  await mkdir(path, { recursive: true });
+  await node.stage(lab.stage("a", { context: { node_attach_driver: "hostpath", path } }), callOf());
+  return place;
+}
+
+test.skipIf(!hasLoops)("errors that ext4 has found are told until the disk was checked", async () => {
+  const { node, look } = ownWorld();
+  using disk = new Disk(32);
+  sh('mkfs.ext4 -q "$1"', disk.path);
+  const place = await stageOn(node, disk, "ext4", "errors=continue");
+  expect(await look()).toEqual({});
+  await writeFile(`/sys/fs/ext4/${basename(disk.path)}/trigger_fs_error`, "a test");
+  // The kernel counts them a moment later.
+  const end = Date.now() + 20_000;
+  while (!("a" in (await look())) && Date.now() < end) await Bun.sleep(20);
+  expect(await look()).toEqual({ a: ["FileSystemErrors"] });
+  await node.unstage(stagedA(), callOf());
+  sh('umount "$1"; e2fsck -fy "$2" || [ $? = 1 ]', place, disk.path);
+  await stageOn(node, disk, "ext4");
+  expect(await look()).toEqual({});
+  await node.unstage(stagedA(), callOf());
+});
+
+test.skipIf(!hasLoops)(
   "a file system that the kernel has shut down answers with errors, until it is mounted anew",
   async () => {
     const node = lab.node();
-    const run = async (...argv: readonly [string, ...string[]]) => {
-      const { exitCode, stdout, stderr } = await local.run({ argv }, calm);
-      if (exitCode !== 0) throw new Error(stderr);
-      return stdout.trim();
-    };
-    const [image, place] = [lab.at("image"), lab.at("base")];
-    await writeFile(image, "");
-    await truncate(image, 320 << 20);
-    await mkdir(place);
-    const loop = await run("losetup", "--find", "--show", image);
-    const health = async () => {
-      const found = await node.health({ volumeId: "a", path: "" }, callOf());
-      return found.map(({ reason }) => reason);
-    };
-    const staged = { volumeId: "a", stagingPath: lab.at("staging", "a") };
-    try {
-      await run("mkfs.xfs", "-q", loop);
-      await run("mount", loop, place);
-      await lab.source("a");
-      await node.stage(lab.stage("a"), callOf());
-      expect(await health()).toEqual([]);
-      await run("xfs_io", "-x", "-c", "shutdown", place);
-      expect(await health()).toEqual(["FileSystemFailed"]);
-      await node.unstage(staged, callOf());
-      await run("umount", place);
-      await run("mount", loop, place);
-      // What was not written yet is lost with the shutdown.
-      await lab.source("a");
-      await node.stage(lab.stage("a"), callOf());
-      expect(await health()).toEqual([]);
-      await node.unstage(staged, callOf());
-    } finally {
-      await local.run({ argv: ["umount", place] }, calm);
-      await run("losetup", "-d", loop);
-    }
+    using disk = new Disk(leastFor("xfs"));
+    sh('mkfs.xfs -q "$1"', disk.path);
+    const place = await stageOn(node, disk, "xfs");
+    expect(await health(node)).toEqual([]);
+    sh('xfs_io -x -c shutdown "$1"', place);
+    expect(await health(node)).toEqual(["FileSystemFailed"]);
+    await node.unstage(stagedA(), callOf());
+    sh('umount "$1"', place);
+    await stageOn(node, disk, "xfs");
+    expect(await health(node)).toEqual([]);
+    await node.unstage(stagedA(), callOf());
   },
 );
 
-test.skipIf(!isRoot)("a file system that turns itself read-only is told until it is mounted anew", async () => {
+test.skipIf(!hasLoops)("a file system that turns itself read-only is told until it is mounted anew", async () => {
   const node = lab.node();
-  const run = async (...argv: readonly [string, ...string[]]) => {
-    const { exitCode, stdout, stderr } = await local.run({ argv }, calm);
-    if (exitCode !== 0) throw new Error(stderr);
-    return stdout.trim();
-  };
-  const [disk, place] = [lab.at("image"), lab.at("base")];
-  const staged = { volumeId: "a", stagingPath: lab.at("staging", "a") };
-  const health = async () => {
-    const found = await node.health({ volumeId: "a", path: "" }, callOf());
-    return found.map(({ reason }) => reason);
-  };
   // A disk that cannot keep what is written to it: its file is on a file system that is full.
-  for (const folder of [disk, place]) await mkdir(folder);
-  await run("mount", "-t", "tmpfs", "-o", "size=48m", "csimux-test", disk);
-  await writeFile(join(disk, "image"), "");
-  await truncate(join(disk, "image"), 160 << 20);
-  const loop = await run("losetup", "--find", "--show", join(disk, "image"));
-  try {
-    await run("mkfs.btrfs", "-q", loop);
-    await run("mount", loop, place);
-    await lab.source("a");
-    await run("sync", "-f", place);
-    await node.stage(lab.stage("a"), callOf());
-    expect(await health()).toEqual([]);
-    await writeFile(join(disk, "filler"), Buffer.alloc(48 << 20)).catch(() => {});
-    for (let at = 0; at < 20 && (await health()).length === 0; at++) {
-      await writeFile(join(place, "a", `file-${at}`), Buffer.alloc(8 << 20, at + 1)).catch(() => {});
-      await local.run({ argv: ["sync", "-f", place] }, calm);
-    }
-    expect(await health()).toEqual(["ReadOnlyFileSystem"]);
-    await unlink(join(disk, "filler"));
-    await node.unstage(staged, callOf());
-    await run("umount", place);
-    await run("mount", loop, place);
-    await node.stage(lab.stage("a"), callOf());
-    expect(await health()).toEqual([]);
-    await node.unstage(staged, callOf());
-  } finally {
-    await local.run({ argv: ["umount", place] }, calm);
-    await run("losetup", "-d", loop);
-    await run("umount", disk);
+  const full = lab.at("full");
+  sh('mkdir "$1"; mount -t tmpfs -o size=48m csimux-test "$1"', full);
+  using disk = new Disk(160, { above: full });
+  sh('mkfs.btrfs -q "$1"', disk.path);
+  const place = await stageOn(node, disk, "btrfs");
+  sh('sync -f "$1"', place);
+  expect(await health(node)).toEqual([]);
+  await writeFile(join(full, "filler"), Buffer.alloc(48 << 20)).catch(() => {});
+  for (let at = 0; at < 20 && (await health(node)).length === 0; at++) {
+    await writeFile(join(place, "a", `file-${at}`), Buffer.alloc(8 << 20, at + 1)).catch(() => {});
+    await local.run({ argv: ["sync", "-f", place] }, calm);
   }
+  expect(await health(node)).toEqual(["ReadOnlyFileSystem"]);
+  await unlink(join(full, "filler"));
+  await node.unstage(stagedA(), callOf());
+  sh('umount "$1"', place);
+  await stageOn(node, disk, "btrfs");
+  expect(await health(node)).toEqual([]);
+  await node.unstage(stagedA(), callOf());
 });
 
 test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
@@ -291,5 +240,5 @@ test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async 
   await node.begin({ ...log, warn: () => warned.resolve() });
   await warned.promise;
   node.end();
-  await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  await node.unstage(stagedA(), callOf());
 });

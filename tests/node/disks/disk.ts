@@ -36,12 +36,13 @@ export class Disk {
   readonly file: string;
   readonly path: string;
 
-  constructor(mebibytes = 64, ...options: string[]) {
-    this.folder = mkdtempSync(join(tmpdir(), "csimux-disk-"));
+  /** `above`: the folder in which the file is to lie. */
+  constructor(mebibytes = 64, { partitions = false, above = tmpdir() } = {}) {
+    this.folder = mkdtempSync(join(above, "csimux-disk-"));
     this.file = join(this.folder, "image");
     writeFileSync(this.file, "");
     truncateSync(this.file, mebibytes << 20);
-    this.path = sh('losetup -f --show "$@"', ...options, this.file).trim();
+    this.path = sh('losetup -f --show "$@"', ...(partitions ? ["-P"] : []), this.file).trim();
   }
 
   get device() {

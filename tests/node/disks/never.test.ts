@@ -141,7 +141,7 @@ test.skipIf(!hasLoops)("a disk that is gone, or is none, is not formatted", asyn
 test.skipIf(!hasLoops)(
   "the file system in the last partition is used, and an empty partition is not formatted",
   async () => {
-    using disk = new Disk(64, "-P");
+    using disk = new Disk(64, { partitions: true });
     sh('printf "size=16M\\nsize=32M\\n" | sfdisk -q --label gpt "$1" 2>&1; partx -u "$1" || partx -a "$1"', disk.path);
     using _ = nodesOf(disk.path, 2);
     const before = disk.hash();
@@ -155,7 +155,7 @@ test.skipIf(!hasLoops)(
 );
 
 test.skipIf(!hasLoops)("the last of eleven partitions is the eleventh, not the ninth", async () => {
-  using disk = new Disk(64, "-P");
+  using disk = new Disk(64, { partitions: true });
   const script = 'yes size=4M | head -11 | sfdisk -q --label gpt "$1" 2>&1; partx -u "$1" || partx -a "$1"';
   sh(script, disk.path);
   using _ = nodesOf(disk.path, 11);
