@@ -55,13 +55,11 @@ export function openOn(
   return module.open(identity, v.parse(module.schema, config) as never, localPorts(neverRun));
 }
 
+/** What a test does with a driver and what it works on. */
+export type Work = (driver: Driver, double: Double) => Promise<void>;
+
 /** Opens a driver on a double of its own for as long as `work` takes. */
-export async function on(
-  options: DoubleOptions,
-  way: Way,
-  work: (driver: Driver, double: Double) => Promise<void>,
-  opening: Opening = {},
-): Promise<void> {
+export async function on(options: DoubleOptions, way: Way, work: Work, opening: Opening = {}): Promise<void> {
   const double = await startDouble(options);
   const driver = openOn(double, way, opening);
   try {

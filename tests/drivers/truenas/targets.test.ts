@@ -1,37 +1,18 @@
 import { describe, expect, test } from "bun:test";
 import * as v from "valibot";
-import { CsiError } from "../../../lib/core/errors.ts";
-import type { Driver } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
-import { type Double, startDouble } from "../../fakes/truenas/double.ts";
-import { type Opening, openOn, remainsOf, type Way } from "./rig.ts";
+import { on, refusal, remainsOf, type Work } from "./rig.ts";
 
 const call = callWith();
 
-async function on(way: Way, opening: Opening, work: (driver: Driver, double: Double) => Promise<void>): Promise<void> {
-  const double = await startDouble({ version: "25.10" });
-  const driver = openOn(double, way, opening);
-  try {
-    await work(driver, double);
-  } finally {
-    await driver.close?.();
-    await double.close();
-  }
-}
+const onIscsi = (group: object, work: Work): Promise<void> =>
+  on({ version: "25.10" }, "iscsi", work, {
+    more: { iscsi: { targetPortal: "nas:3260", targetGroups: [{ targetGroupPortalGroup: 1, ...group }] } },
+  });
 
-const refusal = (work: Promise<unknown>): Promise<string> =>
-  work.then(
-    () => "ok",
-    error => {
-      if (error instanceof CsiError) return error.message;
-      throw error;
-    },
-  );
-
-const iscsi = (group: object): Opening => ({
-  more: { iscsi: { targetPortal: "nas:3260", targetGroups: [{ targetGroupPortalGroup: 1, ...group }] } },
-});
+const onNvmeof = (more: object, work: Work): Promise<void> =>
+  on({ version: "25.10" }, "nvmeof", work, { more: { nvmeof: { transports: ["tcp://10.0.0.5:4420"], ...more } } });
 
 describe("a portal and a group of initiators", () => {
   test.each([
@@ -44,7 +25,7 @@ describe("a portal and a group of initiators", () => {
     ],
     ["an address with its port", { targetGroupPortalGroup: "10.0.0.5:3260", targetGroupInitiatorGroup: "k8s" }],
   ])("are found by %s, whatever their ids are", async (_, group) => {
-    await on("iscsi", iscsi(group), async (driver, double) => {
+    await onIscsi(group, async (driver, double) => {
       double.state.tables.portal.push({ id: 5, tag: 2, comment: "storage", listen: [{ ip: "10.0.0.5", port: 3260 }] });
       double.state.tables.initiator.push({ id: 4, initiators: ["iqn.a:n1"], comment: "k8s" });
       await driver.check?.(call);
@@ -56,19 +37,18 @@ describe("a portal and a group of initiators", () => {
   });
 
   test("that are not there, or that several are, are told with those that are", async () => {
-    await on("iscsi", iscsi({ targetGroupPortalGroup: "storage" }), async (driver, double) => {
-      expect(await refusal(driver.check?.(call) ?? Promise.resolve())).toContain(
+    await onIscsi({ targetGroupPortalGroup: "storage" }, async (driver, double) => {
+      expect((await refusal(driver.check?.(call) ?? Promise.resolve())).message).toContain(
         'no iSCSI portal known as "storage"; there are: 1 (main',
       );
-      expect(await refusal(driver.create(volumeOf("pvc-1"), call))).toContain("no iSCSI portal");
+      expect((await refusal(driver.create(volumeOf("pvc-1"), call))).message).toContain("no iSCSI portal");
       for (const id of [5, 6]) double.state.tables.portal.push({ id, tag: id, comment: "storage", listen: [] });
-      expect(await refusal(driver.create(volumeOf("pvc-1"), call))).toContain("name one of them by its id");
+      expect((await refusal(driver.create(volumeOf("pvc-1"), call))).message).toContain("name one of them by its id");
       expect(remainsOf(double)).toEqual([]);
     });
   });
 });
 
-const nvmeof = (more: object): Opening => ({ more: { nvmeof: { transports: ["tcp://10.0.0.5:4420"], ...more } } });
 const port = (id: number, addr_traddr: string, addr_trsvcid = 4420) => ({
   ...{ id, index: id, addr_trtype: "TCP", addr_traddr, addr_trsvcid, addr_adrfam: "IPV4", enabled: true },
 });
@@ -80,7 +60,7 @@ describe("a port of NVMe over fabrics", () => {
     ["by an address of IPv6 and by its id", { ports: ["[fe80::1]:4420", 8] }, [9, 8]],
     ["by an address without its port", { ports: ["tcp://10.0.0.5"] }, [7]],
   ])("is found %s", async (_, more, expected) => {
-    await on("nvmeof", nvmeof(more), async (driver, double) => {
+    await onNvmeof(more, async (driver, double) => {
       double.state.tables.nvmetPort.push(port(7, "10.0.0.5"), port(8, "10.0.0.6", 4421), port(9, "fe80::1"));
       await driver.check?.(call);
       const { id } = await driver.create(volumeOf("pvc-1"), call);
@@ -91,7 +71,7 @@ describe("a port of NVMe over fabrics", () => {
   });
 
   test("that listens everywhere is meant where no other is", async () => {
-    await on("nvmeof", nvmeof({}), async (driver, double) => {
+    await onNvmeof({}, async (driver, double) => {
       double.state.tables.nvmetPort.push(port(7, "0.0.0.0"));
       await driver.create(volumeOf("pvc-1"), call);
       expect(double.state.tables.nvmetPortSubsys.map(link => link["port_id"])).toEqual([7]);
@@ -99,9 +79,9 @@ describe("a port of NVMe over fabrics", () => {
   });
 
   test("that is not there is told with those that are", async () => {
-    await on("nvmeof", nvmeof({ ports: ["10.0.0.9"] }), async driver => {
-      const said = await refusal(driver.check?.(call) ?? Promise.resolve());
-      expect(said).toContain('no NVMe-oF port known as "10.0.0.9:4420"; there are: 1 (127.0.0.1:4420)');
+    await onNvmeof({ ports: ["10.0.0.9"] }, async driver => {
+      const { message } = await refusal(driver.check?.(call) ?? Promise.resolve());
+      expect(message).toContain('no NVMe-oF port known as "10.0.0.9:4420"; there are: 1 (127.0.0.1:4420)');
     });
   });
 });
@@ -117,7 +97,7 @@ describe("hosts of a connection file", () => {
   ];
 
   test("are the only ones that may connect, each known once, with their keys", async () => {
-    await on("nvmeof", nvmeof({ ports: [1], hosts }), async (driver, double) => {
+    await onNvmeof({ ports: [1], hosts }, async (driver, double) => {
       const { tables } = double.state;
       await driver.check?.(call);
       for (const name of ["pvc-1", "pvc-2", "pvc-1"]) await driver.create(volumeOf(name), call);
@@ -134,7 +114,7 @@ describe("hosts of a connection file", () => {
   });
 
   test("whom TrueNAS knows with other keys are refused, and no volume is open to them", async () => {
-    await on("nvmeof", nvmeof({ ports: [1], hosts }), async (driver, double) => {
+    await onNvmeof({ ports: [1], hosts }, async (driver, double) => {
       const { tables } = double.state;
       tables.nvmetHost.push({
         id: 1,
@@ -143,9 +123,9 @@ describe("hosts of a connection file", () => {
         dhchap_ctrl_key: null,
       });
       for (const work of [driver.check?.(call), driver.create(volumeOf("pvc-1"), call)]) {
-        const said = await refusal(work ?? Promise.resolve());
-        expect(said).toContain("with other keys than the connection file");
-        expect(said).not.toContain("DHHC");
+        const { message } = await refusal(work ?? Promise.resolve());
+        expect(message).toContain("with other keys than the connection file");
+        expect(message).not.toContain("DHHC");
       }
       expect(tables.nvmetPortSubsys).toEqual([]);
     });
