@@ -122,7 +122,7 @@ export const folder = (about: About): v.GenericSchema<unknown, string> =>
 
 /**
  * Permission bits as octal digits, as text ("0777") or as a number whose decimal digits are octal (777): never the
- * number's value, which would be octal 1411 (F12). The result is the digits without a leading "0o".
+ * number's value, which would be octal 1411. The result is the digits without a leading "0o".
  */
 export const mode = (about: About): v.GenericSchema<unknown, string> =>
   described(
@@ -137,7 +137,7 @@ export const mode = (about: About): v.GenericSchema<unknown, string> =>
 /** The largest number of a user or group: the one after it tells chown(2) to change nothing. */
 const largestOwner = 4_294_967_294;
 
-/** A user or group: a name or a number; 0 counts as given (F13). */
+/** A user or group: a name or a number; 0, which is root, counts as given. */
 export const owner = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(

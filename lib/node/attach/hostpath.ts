@@ -12,7 +12,7 @@ import { checkedPath, realPlace } from "../paths.ts";
  * A folder of this node, `path` in the volume context. Anybody who may make PersistentVolumes can name any path: it must be a
  * real folder under its own name and, where this node was told them, lie below one of its folders for volumes, links
  * resolved. The mount is compared with what is found here, so a link that is planted later is not followed.
- * `fs_type` is ignored: no file system is made (F24).
+ * `fs_type` is ignored: a folder is mounted as it is, and no file system is made for it.
  */
 export const hostpath = ({ runner, hostFolders }: Pick<AttacherPorts, "runner" | "hostFolders">): Attacher => ({
   access: protocols.hostpath,
