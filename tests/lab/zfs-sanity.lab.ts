@@ -41,7 +41,7 @@ test.skipIf(!(await hasSanity())).each(zfsDrivers)(
     expect(await world.end()).toEqual([]);
     expect(tally).toMatchObject({ failed: 0 });
     expect(tally.passed).toBeGreaterThan(50);
-    expect(await poolBelow(`tank/${connection}`)).toEqual(["/s", "/v"]);
+    expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);
   },
   900_000,
 );
