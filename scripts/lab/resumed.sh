@@ -25,3 +25,5 @@ MACAddress=52:54:00:77:01:0$number
 Address=10.77.0.$number/24
 LinkLocalAddressing=no
 EOF
+# smbd looks a usershare up as the user who is logged in, now and then, and takes it for gone where that may not look (Samba 4.17).
+chmod 1775 /var/lib/samba/usershares

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { randomBytes } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -6,9 +6,8 @@ import { codeOf, mebibytes, status, type World } from "../serve/world.ts";
 import { persistently } from "./persistently.ts";
 import { type Made, startCsimux, whileMounted } from "./rig.ts";
 import { run } from "./run.ts";
-import { type Login, makeLogin } from "./ssh-login.ts";
-import { leftSince, traces } from "./traces.ts";
-import { byNode, nvmePort, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
+import { byNode, type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
+import { storageHost } from "./zfs-host.ts";
 import { deleteSnapshot, deleteVolume, digestOf, makeSnapshot, makeVolume, poolBelow, roomOf } from "./zfs-pool.ts";
 
 // The storage host is this machine: reached by ssh, or by csimux itself where volumes are local.
@@ -16,28 +15,13 @@ import { deleteSnapshot, deleteVolume, digestOf, makeSnapshot, makeVolume, poolB
 const limitMs = 1_500_000;
 const parents = ["/s", "/v"];
 
-let before: ReadonlySet<string>;
-let login: Login;
+const fileOf = storageHost();
 let world: World;
-
-beforeAll(async () => {
-  // smbd looks for a usershare as the user who is logged in, and where that may not look it takes the share for gone (Samba 4.17).
-  await run(["chmod", "1775", "/var/lib/samba/usershares"]);
-  await nvmePort();
-  before = await traces();
-  login = await makeLogin();
-}, 240_000);
-afterAll(async () => {
-  await login.remove();
-  for (const { connection } of zfsDrivers)
-    await run(["sh", "-c", 'zfs destroy -r "$1" 2>/dev/null || :', "destroy", `tank/${connection}`]);
-  expect(await leftSince(before)).toEqual([]);
-}, 240_000);
 
 /** csimux with this connection alone: where the processor is made in software, each one more costs seconds of a listing. */
 async function withDriver(driver: ZfsDriver | undefined, work: () => Promise<void>): Promise<void> {
   if (!driver) throw new Error("there is no such driver");
-  const connections = { [driver.connection]: driver.file(login) };
+  const connections = { [driver.connection]: fileOf(driver) };
   world = await startCsimux({ connections, proxy: byNode, flags: ["--health-interval=0"] });
   try {
     await work();

@@ -1,31 +1,18 @@
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { exists } from "../../scripts/exists.ts";
 import type { World } from "../serve/world.ts";
 import { startCsimux, whileMounted } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
-import { type Login, makeLogin } from "./ssh-login.ts";
-import { leftSince, traces } from "./traces.ts";
 import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
+import { storageHost } from "./zfs-host.ts";
 import { deleteVolume, makeVolume, poolBelow } from "./zfs-pool.ts";
 
 // What a storage host loses that begins anew without its configuration: its exports and its targets, never its volumes.
 
 const used = zfsDrivers.filter(({ connection }) => ["nfs", "iscsi"].includes(connection));
 
-let before: ReadonlySet<string>;
-let login: Login;
-
-beforeAll(async () => {
-  before = await traces();
-  login = await makeLogin();
-}, 240_000);
-afterAll(async () => {
-  await login.remove();
-  for (const { connection } of used)
-    await run(["sh", "-c", 'zfs destroy -r "$1" 2>/dev/null || :', "destroy", `tank/${connection}`]);
-  expect(await leftSince(before)).toEqual([]);
-}, 240_000);
+const fileOf = storageHost();
 
 /** How the way to a volume of each is lost, and whether it is there. */
 const ways: Readonly<
@@ -44,7 +31,7 @@ const ways: Readonly<
 test.each(used)(
   "what leads to a volume of $title is made anew soon after its host has lost it, and nobody has to ask",
   async driver => {
-    const connections = { [driver.connection]: driver.file(login) };
+    const connections = { [driver.connection]: fileOf(driver) };
     const world = await startCsimux({ connections, flags: ["--health-interval=15"] });
     try {
       await lostAndFound(world, driver);
