@@ -1,5 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { Ability, Driver } from "../drivers/driver.ts";
+import type { Breakers } from "./breakers.ts";
 import type { Connection } from "./connection.ts";
 
 const words: Readonly<Record<Ability, string>> = {
@@ -31,10 +32,17 @@ export function ability<A extends Ability>(connection: Connection, name: A): Non
 export const unable = (connection: Connection, what: string): CsiError =>
   new CsiError("invalid-argument", `connection "${connection.name}" (driver ${connection.driverName}) cannot ${what}`);
 
-/** The answer of a driver; "unimplemented" becomes "invalid-argument", for the same reason. */
-export async function translated<T>(connection: Connection, answer: Promise<T>): Promise<T> {
+/**
+ * The answer of a connection's driver to `question`, which is not put to a storage that is known to be away (Breakers.ask). Its
+ * "unimplemented" becomes "invalid-argument", for the same reason as above.
+ */
+export async function asked<T>(
+  breakers: Pick<Breakers, "ask">,
+  connection: Connection,
+  question: () => Promise<T>,
+): Promise<T> {
   try {
-    return await answer;
+    return await breakers.ask(connection, question);
   } catch (error) {
     if (!(error instanceof CsiError && error.code === "unimplemented")) throw error;
     throw new CsiError(

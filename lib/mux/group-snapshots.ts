@@ -2,7 +2,7 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeGroup, type GroupHandle, type Handle, maxHandleBytes, parseGroup } from "../core/handle.ts";
 import type { Context, GroupSnapshot, GroupSnapshotting } from "../drivers/driver.ts";
-import { ability, translated } from "./ability.ts";
+import { ability, asked } from "./ability.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
@@ -71,10 +71,7 @@ export class GroupSnapshots {
 
   #ask<T>(connection: Connection, question: (groups: GroupSnapshotting) => Promise<T>): Promise<T> {
     const groups = ability(connection, "groupSnapshots");
-    return translated(
-      connection,
-      this.#common.breakers.ask(connection, () => question(groups)),
-    );
+    return asked(this.#common.breakers, connection, () => question(groups));
   }
 
   /** The driver's ids of the snapshots. Throws "invalid-argument" for one that cannot be in the group. */

@@ -3,7 +3,7 @@ import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Context, Snapshotting } from "../drivers/driver.ts";
 import { type Demand, place } from "../topology/place.ts";
-import { ability, translated } from "./ability.ts";
+import { ability, asked } from "./ability.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
@@ -89,10 +89,7 @@ export class Snapshots {
 
   #ask<T>(connection: Connection, question: (snapshots: Snapshotting) => Promise<T>): Promise<T> {
     const snapshots = ability(connection, "snapshots");
-    return translated(
-      connection,
-      this.#common.breakers.ask(connection, () => question(snapshots)),
-    );
+    return asked(this.#common.breakers, connection, () => question(snapshots));
   }
 
   /** A snapshot class may name the connection, or a group that it belongs to. */

@@ -7,7 +7,7 @@ import type { Segments } from "../core/topology.ts";
 import type { Context, Volume } from "../drivers/driver.ts";
 import { meaningOf } from "../health/reasons.ts";
 import type { Condition } from "../health/steady.ts";
-import { ability, translated } from "./ability.ts";
+import { ability, asked } from "./ability.ts";
 import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
 import { Choice, volumeLock } from "./choice.ts";
 import type { Common } from "./common.ts";
@@ -164,7 +164,7 @@ export class Volumes {
   }
 
   #ask<T>(connection: Connection, question: () => Promise<T>): Promise<T> {
-    return translated(connection, this.#common.breakers.ask(connection, question));
+    return asked(this.#common.breakers, connection, question);
   }
 
   async #exclusively<T>(
