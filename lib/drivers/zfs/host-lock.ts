@@ -11,7 +11,6 @@ const datasetLocks = 16;
  * closes what it is handed.
  */
 const lockedText = `lock=/run/lock/csimux-$1; shift
-export TARGETCLI_HOME=\${TARGETCLI_HOME:-/root/.targetcli}
 [ -e "$lock" ] || (umask 022; true >"$lock") 2>/dev/null
 if [ -r "$lock" ] && command -v flock >/dev/null; then
   exec 9<"$lock"

@@ -79,6 +79,9 @@ exit 0`;
 export const targetsStep = (root: string, privileged: readonly string[]): Step =>
   step("targets", [...privileged, "sh", "-c", targetsText, "sh", root]);
 
+/** targetcli does not begin without a folder for its preferences, which it looks for in a home that a remote shell may lack. */
+const homeText = 'export TARGETCLI_HOME=${TARGETCLI_HOME:-/root/.targetcli}; exec "$@"';
+
 /** A run of targetcli over its standard input. */
 export const targetcliStep = (name: string, stdin: string, targetcli: Argv, secret: readonly string[]): Step =>
-  aloneStep(name, "targetcli", targetcli, { stdin, secret });
+  aloneStep(name, "targetcli", ["sh", "-c", homeText, "sh", ...targetcli], { stdin, secret });
