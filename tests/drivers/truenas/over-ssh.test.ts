@@ -14,8 +14,8 @@ import { localPorts } from "../../fakes/ports.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { datasetsOf } from "../../fakes/truenas/on-zfs.ts";
 import { numberOf, type Version, versions } from "../../fakes/truenas/versions.ts";
-import { fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
-import { remainsOf, sections, type Way } from "./rig.ts";
+import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
+import { refusal, remainsOf, sections, type Way } from "./rig.ts";
 
 /** A driver with ZFS over ssh: the program zfs is a model of it, the shares are those of a double. */
 function openOn(double: Double, host: StorageHost, way: Way, key: string): Driver {
@@ -49,7 +49,10 @@ const mortal = (host: StorageHost, double: Double, key: string): StorageHost => 
   },
 });
 
-async function rig(way: Way, version: Version): Promise<DriverRig & { readonly double: Double }> {
+async function rig(
+  way: Way,
+  version: Version,
+): Promise<DriverRig & { readonly double: Double; readonly fake: FakeZfs }> {
   const fake = await fakeZfs();
   const host = localHost(inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } })));
   const double = await startDouble({ version, elsewhere: datasetsOf(fake) });
@@ -63,6 +66,7 @@ async function rig(way: Way, version: Version): Promise<DriverRig & { readonly d
   const file = (volume: Volume) => join(fake.place(`tank/k/v/${volume.id}`), "content");
   return {
     double,
+    fake,
     open: () => open(host, "1-secret"),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
@@ -127,6 +131,22 @@ test("a block device that grows is grown by TrueNAS, which tells it to those who
     expect(grown).toEqual({ bytes: 2n * gib, onNode: way === "iscsi" });
     const change = { method: "pool.dataset.update", params: [`tank/k/v/${id}`, { volsize: Number(2n * gib) }] };
     expect(double.requests).toMatchObject(way === "iscsi" ? [change] : []);
+    await close();
+  }
+});
+
+test("a volume whose host lost its power between making and marking is completed, and a used dataset of its name is not", async () => {
+  for (const way of ["iscsi", "nfs"] as const) {
+    const { fake, open, close } = await rig(way, "25.10");
+    const driver = open();
+    await driver.create(volumeOf("pvc-1"), callWith());
+    for (const name of ["tank/k/v/pvc-2", "tank/k/v/pvc-3"]) {
+      fake.zfs("create", ...(way === "iscsi" ? ["-s", "-V", String(gib)] : []), name);
+      mkdirSync(fake.place(name), { recursive: true });
+    }
+    fake.zfs("snapshot", "tank/k/v/pvc-3@theirs");
+    expect(await driver.create(volumeOf("pvc-2"), callWith())).toMatchObject({ id: "pvc-2", bytes: gib });
+    expect(await refusal(driver.create(volumeOf("pvc-3"), callWith()))).toMatchObject({ code: "already-exists" });
     await close();
   }
 });
