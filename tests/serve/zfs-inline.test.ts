@@ -58,6 +58,7 @@ test("a pod's own volume is a dataset while the pod is there, whoever serves the
   expect([own["refquota"]?.value, own["compression"]?.value, own["mountpoint"]?.value]).toEqual([
     ...["10485760", "lz4", "legacy"],
   ]);
+  await world.daemon.stop();
   await world.restart();
   await unpublish();
   await unpublish();
