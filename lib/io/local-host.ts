@@ -24,8 +24,9 @@ async function runSteps(runner: CommandRunner, script: Script, signal: AbortSign
   const end = performance.now() + (script.timeoutMs ?? scriptTimeoutMs);
   const outputs = new Map<string, Output>();
   for (const step of script.steps) {
-    const { name, argv: _, onFailure, onlyAfter, ...rest } = step;
+    const { name, argv: _, onFailure, onlyAfter, unless, ...rest } = step;
     if (onlyAfter !== undefined && outputs.get(onlyAfter)?.exitCode !== 0) continue;
+    if (unless !== undefined && outputs.get(unless)?.exitCode === 0) continue;
     const argv = words(step, outputs);
     const timeoutMs = Math.max(0, Math.round(end - performance.now()));
     if (timeoutMs === 0) throw new CommandError(runner.where, argv[0], "timeout", "not started, because time is up");

@@ -20,6 +20,8 @@ export interface Step {
   readonly onFailure?: "go-on";
   /** An earlier step without whose exit code 0 this one is left out. */
   readonly onlyAfter?: string;
+  /** An earlier step after whose exit code 0 this one is left out. */
+  readonly unless?: string;
 }
 
 /** Commands that travel to a host together and run there one after another. */

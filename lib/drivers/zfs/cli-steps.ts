@@ -16,12 +16,18 @@ export interface CliWords {
 }
 
 /**
- * The text of a shell that runs a program on the folder where the dataset $1 is mounted, as its last word, and refuses to when it is
- * not. $2 is what zfs get said of it: name, property, value and source, with a tab between them.
+ * A step that runs programs, each after the success of the one before it, on the folder where a dataset is mounted, as their last
+ * word, and ends badly when it is not. Needs a step "look" before it that reads `placeProperties`.
  */
-const onMountpoint = `name=$1 rows="
+const onMountpoint = (step: string, dataset: string, calls: readonly (readonly string[])[]): Step => ({
+  name: step,
+  argv: ["sh", "-c", placeText(calls.map(call => call.map(quoted).join(" "))), "sh", dataset, { outputOf: "look" }],
+  onFailure: "go-on",
+});
+
+/** $1 is the name of the dataset, $2 what zfs get said of it: name, property, value and source, with a tab between them. */
+const placeText = (commands: readonly string[]): string => `name=$1 rows="
 $2"
-shift 2
 case $rows in *"
 $name	mounted	yes	"*"
 $name	mountpoint	/"*|*"
@@ -29,10 +35,12 @@ $name	mountpoint	/"*"
 $name	mounted	yes	"*)
   place=\${rows#*"
 $name	mountpoint	"}
-  exec "$@" "\${place%%	*}";;
+  place=\${place%%	*};;
+*)
+  echo "$name is not mounted" >&2
+  exit 1;;
 esac
-echo "$name is not mounted" >&2
-exit 1`;
+${commands.map(each => `${each} "$place"`).join(" && ")}`;
 
 const columns = "name,property,value,source";
 
@@ -58,11 +66,8 @@ export function listStep(
 }
 
 /** Lists what is in a file system. Needs a step "look" before it that reads `placeProperties`; ends badly when it is not mounted. */
-export const filesStep = ({ privileged }: CliWords, name: string): Step => ({
-  name: "files",
-  argv: ["sh", "-c", onMountpoint, "sh", name, { outputOf: "look" }, ...privileged, "ls", "-A"],
-  onFailure: "go-on",
-});
+export const filesStep = ({ privileged }: CliWords, name: string): Step =>
+  onMountpoint("files", name, [[...privileged, "ls", "-A"]]);
 
 /** Properties that tell permission steps where a file system is mounted. */
 export const placeProperties = ["mounted", "mountpoint"] as const;
@@ -131,9 +136,11 @@ export function permissionSteps(
   const owned = group === undefined ? user : `${user ?? ""}:${group}`;
   const owner = owned === undefined ? [] : [["chown", owned]];
   const calls = [...owner, ...(mode ? [["chmod", mode]] : []), ...acls.map(words => [aclsProgram, ...words])];
-  const condition = after === undefined ? {} : ({ onlyAfter: after, onFailure: "go-on" } as const);
-  return calls.map((call, at): Step => {
-    const argv = ["sh", "-c", onMountpoint, "sh", name, { outputOf: "look" }, ...words.privileged, ...call] as const;
-    return { name: `permit${at}`, argv, ...condition };
-  });
+  if (calls.length === 0) return [];
+  const step = onMountpoint(
+    "permit",
+    name,
+    calls.map(call => [...words.privileged, ...call]),
+  );
+  return [after === undefined ? step : { ...step, onlyAfter: after }];
 }

@@ -15,7 +15,7 @@ import {
   poolStep,
 } from "./cli-steps.ts";
 import { refusal } from "./cli-words.ts";
-import { ExportCache, exportedIn, exportsStep, notCached } from "./exports.ts";
+import { cachedStep, ExportCache, exportedIn, exportsStep } from "./exports.ts";
 import { datasetLock, locked } from "./host-lock.ts";
 import {
   type Copy,
@@ -223,9 +223,9 @@ export class ZfsCli implements Zfs {
     signal: AbortSignal,
   ): Promise<Output> {
     const cache = this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged));
-    const free: Step = { name: "free", argv: notCached(mountpoint, this.#words.privileged), onFailure: "go-on" };
+    const cached = cachedStep(mountpoint, this.#words.privileged);
     cache.changed();
-    const unused = (await this.#run([free, { ...destroy, onlyAfter: "free" }], signal)).get(destroy.name);
+    const unused = (await this.#run([cached, { ...destroy, unless: cached.name }], signal)).get(destroy.name);
     if (unused) return unused;
     await this.set(name, { sharenfs: "off" }, signal);
     cache.changed();

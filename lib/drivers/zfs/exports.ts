@@ -1,5 +1,4 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Argv } from "../../io/runner.ts";
 import type { Step, StorageHost } from "../../io/script.ts";
 import { ZfsError } from "./zfs.ts";
 
@@ -26,10 +25,10 @@ const quietMs = 2_100;
 /** How often a folder is looked for after a flush, before the call is given up. */
 const tries = 3;
 
-/** Whether the NFS server holds on to a folder: exit code 1 when it does. A system without the table has no such cache. */
-export function notCached(mountpoint: string, privileged: readonly string[]): Argv {
-  const text = 'if "$@"; then exit 1; fi';
-  return ["sh", "-c", text, "sh", ...privileged, "grep", "-qsF", "-e", `${mountpoint}\t`, table];
+/** Whether the NFS server holds on to a folder: ends with code 0 when it does. A system without the table has no such cache. */
+export function cachedStep(mountpoint: string, privileged: readonly string[]): Step {
+  const [program = "grep", ...words] = [...privileged, "grep", "-qsF", "-e", `${mountpoint}\t`, table];
+  return { name: "cached", argv: [program, ...words], onFailure: "go-on" };
 }
 
 /**
@@ -60,8 +59,8 @@ export class ExportCache {
         this.#round = undefined;
       });
       await this.#round;
-      const step = { name: "free", argv: notCached(mountpoint, this.#privileged), onFailure: "go-on" } as const;
-      if ((await this.#host.script({ steps: [step] }, signal)).get("free")?.exitCode === 0) return;
+      const step = cachedStep(mountpoint, this.#privileged);
+      if ((await this.#host.script({ steps: [step] }, signal)).get(step.name)?.exitCode !== 0) return;
     }
     throw new ZfsError("busy", `the NFS server still holds on to ${mountpoint}`);
   }

@@ -26,33 +26,35 @@ function stepText(step: Step, index: number, script: Script): string {
     argv.some(part => typeof part !== "string" && part.outputOf === step.name),
   );
   const run = used ? `${variable(index)}=$(${fed}); s=$?; printf '%s\\n' "$${variable(index)}"` : `${fed}; s=$?`;
-  const needed = script.steps.findIndex(({ name }) => name === step.onlyAfter);
-  const first = needed < 0 ? "" : `[ $${status(needed)} = 0 ] || { ${status(index)}=1; m skipped; false; } && `;
+  const statusOf = (wanted: string): string => `$${status(script.steps.findIndex(({ name }) => name === wanted))}`;
+  const conditions = [
+    ...(step.onlyAfter === undefined ? [] : [`[ ${statusOf(step.onlyAfter)} = 0 ]`]),
+    ...(step.unless === undefined ? [] : [`[ ${statusOf(step.unless)} != 0 ]`]),
+  ];
+  const first =
+    conditions.length === 0 ? "" : `{ ${conditions.join(" && ")}; } || { ${status(index)}=1; m skipped; false; } && `;
   const stop = step.onFailure === "go-on" ? "" : " [ $s = 0 ] || exit 0;";
   return `${first}{ t; ${run}; ${status(index)}=$s; m $s;${stop} }`;
 }
 
 /**
- * The second by the clock of the host, in n. Linux tells in a file how long it has been up, in which a shell reads without starting
- * a program; so only the first look is one of date(1).
+ * The text that lets a shell know the second by a clock of the host, in n: what a script needs that this shell runs. Linux tells in
+ * a file how long it has been up (proc(5)), which a shell reads without starting a program, and which nobody sets; elsewhere it is
+ * date(1).
  */
-const clock = `d=$(date +%s) u=
-{ read -r u rest </proc/uptime; } 2>/dev/null
-now() {
-  if [ -n "$u" ] && { read -r n rest </proc/uptime; } 2>/dev/null; then n=$((d + \${n%%.*} - \${u%%.*})); else n=$(date +%s); fi
-}`;
+export const clockText = `now() { n=$(date +%s); }
+if { read -r n rest </proc/uptime; } 2>/dev/null; then now() { { read -r n rest </proc/uptime; } 2>/dev/null; n=\${n%%.*}; }; fi`;
 
 /**
  * The text that makes a POSIX shell run the script and mark, on stdout and on stderr, where each step ended. It is one compound
  * command: a shell that gets only the beginning of it runs nothing. A step does not begin when its marker cannot be written any
- * more, because nobody is connected, nor after `lastSecond` (seconds since 1970 by the clock of that host).
+ * more, because nobody is connected, nor after `lastSecond` by the clock of that host.
  */
 export function scriptText(script: Script, tag: Tag, lastSecond: number): string {
   return [
     "(",
     "exec </dev/null",
     `m() { printf '${tag}:%s\\n' "$1" && printf '${tag}:%s\\n' "$1" >&2 || exit 1; }`,
-    clock,
     `t() { now; [ "$n" -le ${lastSecond} ] || { m late; exit 0; }; }`,
     ...script.steps.map((step, index) => stepText(step, index, script)),
     ")",

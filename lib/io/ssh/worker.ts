@@ -3,7 +3,7 @@ import { masked } from "../../core/mask.ts";
 import { CommandError, type CommandFailure, defaultMaxBytes, type Output } from "../runner.ts";
 import { type Outputs, type Script, scriptTimeoutMs } from "../script.ts";
 import type { Listener, Standing } from "../standing.ts";
-import { dataParts, messageParts, type Parts, scriptText, type Tag } from "./frame.ts";
+import { clockText, dataParts, messageParts, type Parts, scriptText, type Tag } from "./frame.ts";
 
 /** Begins a login whose output goes to the listener. */
 export type Login = (listener: Listener) => Standing;
@@ -16,7 +16,8 @@ const greeting = (tag: Tag): string =>
     "LC_ALL=C; export LC_ALL",
     "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin; export PATH",
     "umask 022",
-    `printf '\\n${tag}:%s\\n${tag}:end\\n' "$(date +%s)"`,
+    clockText,
+    `now; printf '\\n${tag}:%s\\n${tag}:end\\n' "$n"`,
     "",
   ].join("\n");
 
@@ -78,7 +79,8 @@ export class Worker {
     standing.write(greeting(tag));
     try {
       const seconds = await greeted.promise;
-      if (!Number.isSafeInteger(seconds)) throw new Error("the host has no date(1) that knows +%s");
+      if (!Number.isSafeInteger(seconds))
+        throw new Error("the host has neither /proc/uptime nor a date(1) that knows +%s");
       return new Worker(where, standing, ears, seconds - performance.now() / 1000);
     } catch (error) {
       standing.kill();

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli-steps.ts";
-import { notCached } from "../../../lib/drivers/zfs/exports.ts";
+import { cachedStep } from "../../../lib/drivers/zfs/exports.ts";
 import { locked } from "../../../lib/drivers/zfs/host-lock.ts";
 import {
   inspectStep as inspectNvmet,
@@ -17,7 +17,7 @@ import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
 import { deviceStep } from "../../../lib/drivers/zfs/target-steps.ts";
 import { inspectStep as inspectLio, targetcliStep, targetsStep } from "../../../lib/drivers/zfs/targetcli.ts";
 import type { Step } from "../../../lib/io/script.ts";
-import { scriptText } from "../../../lib/io/ssh/frame.ts";
+import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 
 // Whatever builds a command is run as the host runs it, through a real shell, with words that would do harm in one. The programs
 // only write down what they were called with.
@@ -47,7 +47,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 /** Runs steps as a host behind ssh does; what the programs were called with. */
 function called(...steps: readonly [Step, ...Step[]]): readonly (readonly string[])[] {
   rmSync(join(folder, "calls"), { force: true });
-  const input = scriptText({ steps }, "tag", 9_999_999_999);
+  const input = `${clockText}\n${scriptText({ steps }, "tag", 9_999_999_999)}`;
   execFileSync("sh", { input, cwd: folder, env: { PATH: `${bin}:/usr/bin:/bin` }, stdio: ["pipe", "pipe", "pipe"] });
   const path = join(folder, "calls");
   const text = existsSync(path) ? readFileSync(path, "utf8") : "";
@@ -144,12 +144,11 @@ describe.each(words)("the word %j", word => {
 
   test("is one word to the tools of targets and exports, or their input", () => {
     const look = (step: Step): Step => ({ ...step, onFailure: "go-on" });
-    const cache = notCached(word, ["sudo", "-n"]);
     // A device that never comes would be waited for.
     const [program, ...rest] = deviceStep(word).argv;
     const calls = called(
       look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
-      look({ name: "cache", argv: [cache[0], ...cache.slice(1)] }),
+      cachedStep(word, ["sudo", "-n"]),
       look(inspectLio("lio", target, folder, [])),
       look(inspectNvmet("nvmet", target, folder)),
       look(markerStep(word)),

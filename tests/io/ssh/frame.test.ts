@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import type { Script } from "../../../lib/io/script.ts";
-import { dataParts, messageParts, scriptText } from "../../../lib/io/ssh/frame.ts";
+import { clockText, dataParts, messageParts, scriptText } from "../../../lib/io/ssh/frame.ts";
 
 const far = 9_999_999_999;
 const run = (text: string): string => execFileSync("sh", { input: text, encoding: "utf8", stdio: "pipe" });
@@ -13,7 +13,7 @@ const script: Script = {
 };
 
 test("output is found whole however it is cut in pieces", () => {
-  const text = Buffer.from(run(scriptText(script, "tag", far)));
+  const text = Buffer.from(run(`${clockText}\n${scriptText(script, "tag", far)}`));
   for (let size = 1; size <= text.length; size++) {
     const parts = dataParts("tag", script);
     for (let at = 0; at < text.length; at += size) expect(parts.add(text.subarray(at, at + size))).toBe(true);
@@ -41,7 +41,7 @@ test("a shell that gets a part of a script runs none of it", () => {
   for (let length = 0; length < end; length += 3) {
     let output = "";
     try {
-      output = run(text.slice(0, length));
+      output = run(`${clockText}\n${text.slice(0, length)}`);
     } catch (error) {
       output = String((error as { stdout?: unknown }).stdout ?? "");
     }
@@ -51,6 +51,6 @@ test("a shell that gets a part of a script runs none of it", () => {
 
 test("a script whose time is over begins no step", () => {
   const parts = dataParts("tag", script);
-  parts.add(Buffer.from(run(scriptText(script, "tag", 5))));
+  parts.add(Buffer.from(run(`${clockText}\n${scriptText(script, "tag", 1)}`)));
   expect(parts.parts.map(part => part.mark)).toEqual(["late", "end"]);
 });

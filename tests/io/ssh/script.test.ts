@@ -75,6 +75,10 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
           { name: "after that", argv: ["echo", "no"], onlyAfter: "after bad" },
           { name: "good", argv: ["echo", "yes"] },
           { name: "after good", argv: ["printf", "%s!", { outputOf: "good" }], onlyAfter: "good" },
+          { name: "instead of good", argv: ["echo", "no"], unless: "good" },
+          { name: "instead of bad", argv: ["echo", "instead"], unless: "bad" },
+          { name: "neither", argv: ["echo", "no"], onlyAfter: "bad", unless: "good" },
+          { name: "both", argv: ["echo", "both"], onlyAfter: "good", unless: "bad" },
         ],
       },
       calm,
@@ -83,6 +87,8 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
       ["bad", ""],
       ["good", "yes\n"],
       ["after good", "yes!"],
+      ["instead of bad", "instead\n"],
+      ["both", "both\n"],
     ]);
   });
 
