@@ -26,5 +26,5 @@ test.skipIf(!(await hasSanity())).each(zfsDrivers)(
     expect(tally.passed).toBeGreaterThan(50);
     expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);
   },
-  900_000,
+  1_800_000,
 );
