@@ -15,11 +15,12 @@ const quick = { share: 1 / 3, atOnce: 20, volumes: 500 };
 
 const options = new Command("bun scripts/bench-lab/main.ts")
   .option("--guest <number>", "a guest that is up and stays up; a fresh one when absent", Number)
-  .option("--volumes <number>", "how many volumes the listing has, 0 to leave that out", Number, full.volumes)
+  .option("--volumes <number>", "how many volumes the listing has, 0 to leave that out", Number)
   .option("--quick", "fewer of everything, for a look at a busy machine")
   .parse()
-  .opts<{ readonly guest?: number; readonly volumes: number; readonly quick?: true }>();
-const scale = options.quick ? quick : { ...full, volumes: options.volumes };
+  .opts<{ readonly guest?: number; readonly volumes?: number; readonly quick?: true }>();
+const chosenScale = options.quick ? quick : full;
+const scale = { ...chosenScale, volumes: options.volumes ?? chosenScale.volumes };
 
 async function chosen(): Promise<Guest> {
   if (options.guest === undefined) return up({ tethered: true });
