@@ -26,5 +26,5 @@ test.skipIf(!(await hasSanity())).each(zfsDrivers)(
     expect(tally.passed).toBeGreaterThan(50);
     expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);
   },
-  1_800_000,
+  3_900_000,
 );
