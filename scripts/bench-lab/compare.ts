@@ -17,14 +17,11 @@ export interface Contestants {
 /** How much slower than the floor, and how much of the reference, an operation may be. */
 const bounds = { ofFloor: 1.5, ofReference: 1 / 3 } as const;
 
-/** The names of one way's volumes in one round. */
-const named = (way: string, round: number, count: number): readonly string[] =>
-  Array.from({ length: count }, (_, at) => `${way}-${round}-${at}`);
-
-/** Each way has its turn in two rounds, so that what else this machine does meets all of them. */
-const rounds = [0, 1];
-
-/** Measures one operation in three ways, so many times each. What it needs of earlier operations is there under the same names. */
+/**
+ * Measures one operation in three ways, so many times each, and in turns: so what else this machine does meets all of them, and so
+ * does the number of targets, all of which targetcli saves with each change. What an operation needs of earlier ones is there under
+ * the same names.
+ */
 export async function compare(operation: Operation, all: Contestants, times: number): Promise<readonly Figure[]> {
   const { subject, floor, reference, ssh } = all;
   const ways = {
@@ -34,13 +31,11 @@ export async function compare(operation: Operation, all: Contestants, times: num
   };
   const costs: Record<keyof typeof ways, Cost[]> = { csimux: [], floor: [], reference: [] };
   let trips = 0;
-  for (const round of rounds)
+  for (let round = 0; round < times; round++)
     for (const way of ["floor", "csimux", "reference"] as const) {
       const before = await subject.roundTrips();
-      const works = named(way === "csimux" ? "own" : way, round, Math.ceil(times / rounds.length)).map(
-        name => () => ways[way](name),
-      );
-      costs[way].push(await costOf(ssh, works));
+      const name = `${way === "csimux" ? "own" : way}-${round}`;
+      costs[way].push(await costOf(ssh, [() => ways[way](name)]));
       if (way === "csimux") trips += (await subject.roundTrips()) - before;
     }
   const [own, least, original] = [together(costs.csimux), together(costs.floor), together(costs.reference)];

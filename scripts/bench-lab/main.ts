@@ -16,9 +16,10 @@ const quick = { share: 1 / 3, atOnce: 20, volumes: 500 };
 const options = new Command("bun scripts/bench-lab/main.ts")
   .option("--guest <number>", "a guest that is up and stays up; a fresh one when absent", Number)
   .option("--volumes <number>", "how many volumes the listing has, 0 to leave that out", Number)
+  .option("--only <title>", "only what is so called", "")
   .option("--quick", "fewer of everything, for a look at a busy machine")
   .parse()
-  .opts<{ readonly guest?: number; readonly volumes?: number; readonly quick?: true }>();
+  .opts<{ readonly guest?: number; readonly volumes?: number; readonly quick?: true; readonly only: string }>();
 const chosenScale = options.quick ? quick : full;
 const scale = { ...chosenScale, volumes: options.volumes ?? chosenScale.volumes };
 
@@ -30,6 +31,7 @@ async function chosen(): Promise<Guest> {
 /** Measures part after part and prints each when it is there, since all of them take an hour where the processor is made in software. */
 async function measured(all: Contestants): Promise<void> {
   const part = async (title: string, measure: () => Promise<readonly Figure[]>): Promise<void> => {
+    if (!title.includes(options.only)) return;
     process.stderr.write(`${title} ...\n`);
     console.log(`\n${table(await measure())}`);
   };
@@ -37,8 +39,8 @@ async function measured(all: Contestants): Promise<void> {
   for (const connection of ["nfs", "iscsi"]) await all.subject.create(connection, snapshotted);
   for (const operation of operations)
     await part(operation.title, () => compare(operation, all, operation.times * scale.share));
-  await part("many at once", () => crowd(all, scale.atOnce));
-  if (scale.volumes > 0) await part(`${scale.volumes} volumes`, () => manyVolumes(all, scale.volumes));
+  await part("many volumes at once", () => crowd(all, scale.atOnce));
+  if (scale.volumes > 0) await part(`${scale.volumes} volumes in the pool`, () => manyVolumes(all, scale.volumes));
 }
 
 const executable = await build();

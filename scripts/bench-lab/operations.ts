@@ -7,7 +7,7 @@ export interface Operation {
   readonly title: string;
   /** It must be done in two round trips. */
   readonly inTwo?: true;
-  /** How often it is done in each way; a multiple of six. */
+  /** How often it is done in each way; a multiple of three. */
   readonly times: number;
   /** Through csimux. */
   csimux(subject: Subject, name: string): Promise<unknown>;

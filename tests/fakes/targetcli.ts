@@ -70,11 +70,19 @@ class Session {
     for (const pair of pairs) write(join(group, pair.split("=")[0] ?? ""), pair.slice(pair.indexOf("=") + 1));
   }
 
+  /** Writes down which targets there are, for after a reboot. */
+  save(): void {
+    const targets = join(this.#root, "iscsi");
+    write(`${this.#root}-saved`, (existsSync(targets) ? readdirSync(targets) : []).join("\n"));
+    this.out += "Configuration saved to /etc/rtslib-fb-target/saveconfig.json\n";
+  }
+
   run(line: string): void {
     const [verb = "", ...words] = line.trim().split(/\s+/);
     const [first = ""] = words;
     const iqn = this.#place.split("/")[2] ?? "";
     if (verb === "cd") this.#place = first;
+    else if (verb === "saveconfig") this.save();
     else if (verb === "create" && this.#place === "/iscsi") this.#createTarget(first);
     else if (verb === "create" && this.#place === "/backstores/block") this.#createBackstore(first, words[1] ?? "");
     else if (verb === "create") this.#createLun(iqn, first.split("/").at(-1) ?? "");
@@ -91,11 +99,13 @@ class Session {
 
 /**
  * targetcli over its standard input, on a folder that stands for /sys/kernel/config/target. Like the real one it says what is
- * wrong, goes on, and ends with 0 whatever happened. `fault`: "nolun" and "noportal" are things that silently fail.
+ * wrong, goes on, and ends with 0 whatever happened. `fault`: "nolun" and "noportal" are things that silently fail, "noautosave" is
+ * its preference not to save when it ends.
  */
 export function targetcli(root: string, fault: string, input: string): string {
   const session = new Session(root, fault);
   for (const line of input.split("\n")) session.run(line);
+  if (fault !== "noautosave") session.save();
   return session.out;
 }
 

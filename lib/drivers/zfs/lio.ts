@@ -1,14 +1,16 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Argv } from "../../io/runner.ts";
+import type { Argv, Output } from "../../io/runner.ts";
 import type { StorageHost } from "../../io/script.ts";
 import { isForeign, linesOf, refuseForeign, refuseLacking, type Target, type Targets } from "./target-share.ts";
 import { deviceStep, refuseAbsent } from "./target-steps.ts";
 import {
+  hasSaved,
   inspectStep,
   type LioSettings,
   makeText,
   removeText,
+  saveText,
   targetcliStep,
   targetsStep,
   wholeTarget,
@@ -62,6 +64,7 @@ export class LioTargets implements Targets {
     const after = linesOf(outputs, "after");
     const lacking = wholeTarget.filter(each => !after.has(each));
     refuseLacking(target, lacking, outputs.get("make"));
+    await this.#saved(outputs.get("make"), call);
   }
 
   async #remove(target: Target, call: Call): Promise<void> {
@@ -73,8 +76,16 @@ export class LioTargets implements Targets {
     const remove = targetcliStep("remove", removeText(target), this.#settings.targetcli, []);
     const outputs = await this.#host.script({ steps: [remove, this.#inspect("after", target)] }, call.signal);
     const after = linesOf(outputs, "after");
-    if (!after.has("target") && !after.has("backstore")) return;
-    throw new CsiError("aborted", `targetcli did not remove the target ${target.whole}; repeat the call`);
+    if (after.has("target") || after.has("backstore"))
+      throw new CsiError("aborted", `targetcli did not remove the target ${target.whole}; repeat the call`);
+    await this.#saved(outputs.get("remove"), call);
+  }
+
+  /** What is not saved is gone when the host starts anew. */
+  async #saved(said: Output | undefined, call: Call): Promise<void> {
+    if (said && hasSaved(said)) return;
+    const steps = [targetcliStep("save", saveText, this.#settings.targetcli, [])] as const;
+    await this.#host.script({ steps }, call.signal);
   }
 
   #inspect(name: string, target: Target) {

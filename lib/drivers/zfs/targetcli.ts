@@ -1,4 +1,4 @@
-import type { Argv } from "../../io/runner.ts";
+import type { Argv, Output } from "../../io/runner.ts";
 import type { Step } from "../../io/script.ts";
 import type { Target } from "./target-share.ts";
 import { aloneStep, step } from "./target-steps.ts";
@@ -27,17 +27,22 @@ export const makeText = ({ whole, asset, device }: Target, more: LioSettings): s
     ...settings("attribute", more.blockAttributes),
     `cd /iscsi/${whole}/tpg1/luns`,
     `create /backstores/block/${asset}`,
-    "cd /",
-    "saveconfig",
     "exit",
     "",
   ].join("\n");
 
 /** What it reads to remove one. */
 export const removeText = ({ whole, asset }: Target): string =>
-  ["cd /iscsi", `delete ${whole}`, "cd /backstores/block", `delete ${asset}`, "cd /", "saveconfig", "exit", ""].join(
-    "\n",
-  );
+  ["cd /iscsi", `delete ${whole}`, "cd /backstores/block", `delete ${asset}`, "exit", ""].join("\n");
+
+/** What it reads to save all targets. */
+export const saveText = ["cd /", "saveconfig", "exit", ""].join("\n");
+
+/**
+ * Whether a run of targetcli has saved what there is, as it does when it ends unless its user has told it not to
+ * (auto_save_on_exit). With many targets that takes longer than all else, so it is not asked for once more.
+ */
+export const hasSaved = ({ stdout }: Output): boolean => stdout.includes("Configuration saved to");
 
 const inspectText = `root=$1 iqn=$2 asset=$3 device=$4
 for each in "$root"/core/iblock_*/"$asset"/udev_path; do

@@ -56,6 +56,16 @@ test.each(["nolun", "noportal"])(
   },
 );
 
+test.each(["", "noautosave"])("what is made and removed is saved for after a reboot, also with %p", async what => {
+  const rig = await open();
+  fault(rig, what);
+  const saved = () => readFileSync(join(rig.fake.folder, "lio-saved"), "utf8").trim();
+  await rig.open().create(volumeOf("a"), call);
+  expect(saved()).toBe(`${base}:a`);
+  await rig.open().delete("a", call);
+  expect(saved()).toBe("");
+});
+
 test("the name of a target is kept before the target is made", async () => {
   const rig = await open();
   for (let step = 1; ; step++) {
