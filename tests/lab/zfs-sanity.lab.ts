@@ -15,7 +15,10 @@ function started(driver: ZfsDriver): Promise<World> {
   return startCsimux({ connections: { [driver.connection]: file }, flags: ["--health-interval=0"] });
 }
 
-test.skipIf(!(await hasSanity())).each(zfsDrivers)(
+// The same driver through sudo takes an hour where the processor is made in software; zfs-life has it.
+const drivers = zfsDrivers.filter(({ connection }) => connection !== "sudo");
+
+test.skipIf(!(await hasSanity())).each(drivers)(
   "csi-sanity passes with $title",
   async driver => {
     const { connection } = driver;
