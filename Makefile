@@ -56,7 +56,7 @@ bench: $(STAMP)
 	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
 # GUEST=1: a guest that is up. QUICK=1: fewer of everything. VOLUMES=0: without the pool of thousands of volumes, which takes long.
-# ONLY="CreateVolume": only what is so called; "in the pool" is a listing and a snapshot in a full one.
+# ONLY="CreateVolume nfs": only what is so called; "in the pool" is a listing and a snapshot in a full one.
 bench-lab: $(STAMP)
 	@$(BUN) scripts/bench-lab/main.ts $(if $(GUEST),--guest $(GUEST)) $(if $(VOLUMES),--volumes $(VOLUMES)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
