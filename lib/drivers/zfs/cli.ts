@@ -1,5 +1,6 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
+import { type Destroyer, destroyShared } from "./cli-destroy.ts";
 import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
 import { entries, isNothing, listed, outputOf, states } from "./cli-outputs.ts";
 import { byName } from "./cli-rows.ts";
@@ -15,7 +16,7 @@ import {
   poolStep,
 } from "./cli-steps.ts";
 import { refusal } from "./cli-words.ts";
-import { cachedStep, ExportCache, exportedIn, exportsStep } from "./exports.ts";
+import { ExportCache, exportedIn, exportsStep } from "./exports.ts";
 import { datasetLock, locked } from "./host-lock.ts";
 import {
   type Copy,
@@ -153,13 +154,13 @@ export class ZfsCli implements Zfs {
    * an export of something that is gone. So they take turns, also with those of another csimux and of a login that was lost.
    */
   async destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
-    const { recursive, deferred, exported, shared, snapshots = [] } = how;
+    const { recursive, deferred, shared, snapshots = [] } = how;
     await this.#destroySnapshots(name, snapshots, signal);
     const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
     const argv = this.#zfs("destroy", ...flags, name);
     const step: Step = { name: "destroy", argv: shared ? locked(datasetLock(name), argv) : argv };
     try {
-      const output = await (exported ? this.#unexported(name, exported, step, signal) : this.#attempt(step, signal));
+      const output = await destroyShared(this.#destroyer, { name, how, destroy: step }, signal);
       if (output.exitCode !== 0) throw refusal(output);
     } catch (error) {
       // Also where somebody else destroyed it while it was being unshared.
@@ -212,32 +213,6 @@ export class ZfsCli implements Zfs {
     if (output.exitCode !== 0) throw refusal(output);
   }
 
-  /**
-   * While the kernel's export cache has a file system, it cannot be unmounted, and a failed attempt to destroy it puts it back; so
-   * it is taken out of the exports first. One that no client has used of late is not in the cache and goes at once.
-   */
-  async #unexported(
-    name: string,
-    { mountpoint, sharenfs }: NonNullable<Destruction["exported"]>,
-    destroy: Step,
-    signal: AbortSignal,
-  ): Promise<Output> {
-    const cache = this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged));
-    const cached = cachedStep(mountpoint, this.#words.privileged);
-    cache.changed();
-    const unused = (await this.#run([cached, { ...destroy, unless: cached.name }], signal)).get(destroy.name);
-    if (unused) return unused;
-    await this.set(name, { sharenfs: "off" }, signal);
-    cache.changed();
-    await cache.settled(mountpoint, signal);
-    cache.changed();
-    const output = await this.#attempt(destroy, signal);
-    // Something needs it after all, so it is shared again as it was.
-    if (output.exitCode !== 0 && ["dependents", "held"].includes(refusal(output).failure))
-      await this.set(name, { sharenfs }, signal);
-    return output;
-  }
-
   /** Destroys snapshots of a dataset, some at a time: all of them are one word (execve(2): 128 KiB), and none goes when one may not. */
   async #destroySnapshots(dataset: string, names: readonly string[], signal: AbortSignal): Promise<void> {
     for (let at = 0; at < names.length; at += snapshotsAtOnce) {
@@ -260,6 +235,15 @@ export class ZfsCli implements Zfs {
   /** Runs one step, whatever comes of it. */
   async #attempt(step: Step, signal: AbortSignal): Promise<Output> {
     return outputOf(await this.#run([step], signal), step.name);
+  }
+
+  get #destroyer(): Destroyer {
+    return {
+      words: this.#words,
+      exports: this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged)),
+      run: (steps, signal) => this.#run(steps, signal),
+      set: (name, values, signal) => this.set(name, values, signal),
+    };
   }
 
   #zfs(...words: readonly string[]): Argv {

@@ -94,7 +94,8 @@ async function look(space: Space, id: string, others: readonly string[], call: C
   const { names, zfs, settings } = space;
   const dataset = names.dataset(id);
   const seen = assetLook(settings, names, id);
-  const properties = [...new Set([...seen.properties, ...belowProperties])];
+  const shared = settings.sharing["sharesmb"] === undefined ? [] : ["sharesmb"];
+  const properties = [...new Set([...seen.properties, ...belowProperties, ...shared])];
   const all = await zfs.family(dataset, { names: [...seen.names, ...others], properties }, call.signal);
   const entry = all.get(dataset);
   if (!entry) return { doomed: undefined, beside: all };
@@ -119,6 +120,7 @@ async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Ca
     ...kind,
     shared: mounted && settings.protocol !== "zfs-local",
     ...(exports && { exported: { mountpoint: exports, sharenfs: ownValue(entry, "sharenfs") } }),
+    sharesmb: ownValue(entry, "sharesmb"),
   };
   const origin = shownValue(entry, "origin");
   if (origin !== undefined && isTemporary(origin.slice(origin.indexOf("@") + 1)))

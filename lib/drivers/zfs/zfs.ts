@@ -77,6 +77,8 @@ export interface Destruction {
   readonly shared?: boolean;
   /** A file system that clients may have mounted: where it lies, and how it is shared over NFS of its own. */
   readonly exported?: { readonly mountpoint: string; readonly sharenfs: string | undefined };
+  /** How a file system is shared over SMB of its own: its usershare would outlive it (OpenZFS 2.1, zfs destroy). */
+  readonly sharesmb?: string | undefined;
 }
 
 /** The name of a snapshot, and where others of this name may be. */

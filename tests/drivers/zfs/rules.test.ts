@@ -427,6 +427,26 @@ describe("a deletion", () => {
     expect(await rig.remains()).toEqual([]);
   });
 
+  test("takes an SMB share back first, which outlives its file system otherwise, and gives it again where that is held", async () => {
+    const rig = await open("zfs-generic-smb");
+    await rig.open().create(volumeOf("a"), call);
+    rig.fake.zfs("snapshot", `${dataset("a")}@kept`);
+    rig.fake.zfs("hold", "backup", `${dataset("a")}@kept`);
+    expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+    expect(own(rig, dataset("a"), "sharesmb")).toBe("on");
+    rig.fake.zfs("release", "backup", `${dataset("a")}@kept`);
+    const seen: string[] = [];
+    const script: StorageHost["script"] = (whole, signal) => {
+      seen.push(...whole.steps.map(({ argv }) => argv.join(" ")));
+      return rig.host.script(whole, signal);
+    };
+    await rig.on({ ...rig.host, script }).delete("a", call);
+    const at = (words: string) => seen.findIndex(each => each.endsWith(words));
+    expect(at(`set sharesmb=off ${dataset("a")}`)).toBeGreaterThanOrEqual(0);
+    expect(at(`set sharesmb=off ${dataset("a")}`)).toBeLessThan(at(`destroy ${dataset("a")}`));
+    expect(await rig.remains()).toEqual([]);
+  });
+
   test("of what is held says so", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
