@@ -121,6 +121,9 @@ export async function whileMounted<T>(
 /** Whether csi-sanity is in the guest; the host builds it with Go. */
 export const hasSanity = (): Promise<boolean> => exists(sanityProgram);
 
-/** Runs the CSI conformance suite against a csimux of a lab test. An hour at most: where the processor is made in software, tools of targets take seconds to start. */
+/**
+ * Runs the CSI conformance suite against a csimux of a lab test. An hour at most: where the processor is made in software, tools of
+ * targets take seconds to start.
+ */
 export const sanityAgainst = (world: World, parameters: Readonly<Record<string, string>>): Promise<Tally> =>
   runSanity({ program: sanityProgram, ...world.sandbox, parameters, timeoutMs: 3_600_000 });

@@ -39,8 +39,7 @@ async function unshared(
   signal: AbortSignal,
 ): Promise<Output> {
   const shared = sharesmb !== undefined && sharesmb !== "off";
-  const [zfs, ...prefixed] = by.words.zfs;
-  const unshare: Step = { name: "unshare", argv: [zfs, ...prefixed, "set", "sharesmb=off", name], onFailure: "go-on" };
+  const unshare: Step = { name: "unshare", argv: [...by.words.zfs, "set", "sharesmb=off", name], onFailure: "go-on" };
   const output = outputOf(await by.run([...(shared ? [unshare] : []), destroy], signal), destroy.name);
   if (shared && output.exitCode !== 0 && isNeeded(output)) await by.set(name, { sharesmb }, signal);
   return output;
