@@ -30,45 +30,95 @@ interface Case {
   readonly firing: Readonly<Record<string, Readonly<Record<string, string>> | undefined>>;
 }
 
-const instance = "10.0.0.1:9733";
-const at = (name: string, labels: string): string => `${name}{job="csimux",instance="${instance}",${labels}}`;
-const calls = (code: string): string =>
-  at("csimux_calls_total", `method="CreateVolume",connection="nas",code="${code}"`);
+/** Two replicas of the controller: what both report fires once. */
+const replicas = ["10.0.0.1:9733", "10.0.0.2:9733"] as const;
+const job = "csimux";
+
+const ofEach = (name: string, labels: string, values: string): Record<string, string> =>
+  Object.fromEntries(
+    replicas.map(instance => [
+      `${name}{${[`job="${job}"`, `instance="${instance}"`, labels].filter(Boolean).join(",")}}`,
+      values,
+    ]),
+  );
+const calls = (code: string, values: string): Record<string, string> =>
+  ofEach("csimux_calls_total", `method="CreateVolume",connection="nas",code="${code}"`, values);
+const build = ofEach("csimux_build_info", 'modes="controller"', "1x60");
+const condition = (of: string, reason: string, severity: string, values: string): Record<string, string> =>
+  ofEach(
+    "csimux_health_conditions",
+    `seen_by="controller",of="${of}",connection="nas",storage="",reason="${reason}",severity="${severity}"`,
+    values,
+  );
+const poolFaulted = { seen_by: "controller", of: "storage", connection: "nas", reason: "PoolFaulted", job };
 
 const cases: Readonly<Record<string, Case>> = {
-  "csimux does not answer": {
-    series: { [`up{job="csimux",instance="${instance}"}`]: "0x60" },
-    firing: { CsimuxAbsent: { severity: "critical", job: "csimux", instance } },
+  "a csimux does not answer": {
+    series: { ...build, [`up{job="csimux",instance="${replicas[0]}"}`]: "0x60" },
+    firing: {
+      CsimuxDown: { severity: "critical", job, instance: replicas[0] },
+      CsimuxControllerAbsent: undefined,
+    },
+  },
+  "the controllers have vanished and only nodes are left": {
+    series: { [`csimux_build_info{job="csimux",instance="10.0.0.9:9735",modes="node"}`]: "1x60" },
+    firing: { CsimuxControllerAbsent: { severity: "critical" }, CsimuxDown: undefined },
   },
   "a connection has no usable file": {
-    series: { [at("csimux_connection_state", 'connection="nas",state="bad"')]: "1x60" },
+    series: ofEach("csimux_connection_state", 'connection="nas",state="bad"', "1x60"),
     firing: {
-      CsimuxConnectionOutOfService: { severity: "critical", job: "csimux", instance, connection: "nas", state: "bad" },
+      CsimuxConnectionOutOfService: { severity: "critical", job, connection: "nas", state: "bad" },
       CsimuxConnectionDegraded: undefined,
     },
   },
-  "a connection is served from its last good file": {
-    series: { [at("csimux_connection_state", 'connection="nas",state="degraded"')]: "1x60" },
+  "a connection is served from its last valid file": {
+    series: ofEach("csimux_connection_state", 'connection="nas",state="degraded"', "1x60"),
     firing: {
-      CsimuxConnectionDegraded: { severity: "warning", job: "csimux", instance, connection: "nas", state: "degraded" },
+      CsimuxConnectionDegraded: { severity: "warning", job, connection: "nas", state: "degraded" },
       CsimuxConnectionOutOfService: undefined,
     },
   },
-  "a storage is away": {
-    series: { [at("csimux_connection_unavailable", 'connection="nas"')]: "1x60" },
-    firing: { CsimuxStorageUnavailable: { severity: "critical", job: "csimux", instance, connection: "nas" } },
+  "a storage is unavailable": {
+    series: ofEach("csimux_connection_unavailable", 'connection="nas"', "1x60"),
+    firing: { CsimuxStorageUnavailable: { severity: "critical", job, connection: "nas" } },
+  },
+  "a storage cannot be checked": {
+    series: ofEach("csimux_connection_health_unknown", 'connection="nas"', "1x60"),
+    firing: { CsimuxStorageHealthUnknown: { severity: "critical", job, connection: "nas" } },
+  },
+  "all is well": {
+    series: {
+      ...build,
+      ...ofEach("up", "", "1x60"),
+      ...ofEach("csimux_connection_state", 'connection="nas",state="good"', "1x60"),
+      ...ofEach("csimux_connection_state", 'connection="nas",state="bad"', "0x60"),
+      ...ofEach("csimux_connection_unavailable", 'connection="nas"', "0x60"),
+      ...ofEach("csimux_connection_health_unknown", 'connection="nas"', "0x60"),
+    },
+    firing: {
+      CsimuxControllerAbsent: undefined,
+      CsimuxDown: undefined,
+      CsimuxConnectionOutOfService: undefined,
+      CsimuxConnectionDegraded: undefined,
+      CsimuxStorageUnavailable: undefined,
+      CsimuxStorageHealthUnknown: undefined,
+    },
+  },
+  "a pool has failed": {
+    series: condition("storage", "PoolFaulted", "inaccessible", "1x60"),
+    firing: { CsimuxInaccessible: { severity: "critical", ...poolFaulted }, CsimuxDegraded: undefined },
   },
   "every call about a connection fails": {
-    series: { [calls("unavailable")]: "0+1x60", [calls("ok")]: "5x60" },
-    firing: { CsimuxConnectionFailing: { severity: "critical", instance, connection: "nas" } },
+    series: { ...calls("unavailable", "0+1x60"), ...calls("ok", "5x60") },
+    firing: { CsimuxConnectionFailing: { severity: "critical", job, connection: "nas" } },
   },
   "some calls about a connection fail": {
-    series: { [calls("unavailable")]: "0+1x60", [calls("ok")]: "0+1x60" },
+    series: { ...calls("unavailable", "0+1x60"), ...calls("ok", "0+1x60") },
     firing: { CsimuxConnectionFailing: undefined },
   },
   "csimux is started again and again": {
-    series: { [`csimux_start_timestamp_seconds{job="csimux",instance="${instance}"}`]: "0+300x60" },
-    firing: { CsimuxRestarts: { severity: "warning", job: "csimux", instance } },
+    series: { [`csimux_start_timestamp_seconds{job="csimux",instance="${replicas[0]}"}`]: "0+300x60" },
+    firing: { CsimuxRestarts: { severity: "warning", job, instance: replicas[0] } },
   },
 };
 
@@ -99,15 +149,142 @@ test.skipIf(absent).each(Object.keys(cases))("the alerts are right when %s", nam
   }
 });
 
-test.skipIf(absent)("promtool takes every query of the dashboard", () => {
-  const { panels } = JSON.parse(readFileSync(join(folder, "dashboard.json"), "utf8")) as {
-    panels: { targets?: { expr: string }[] }[];
+interface Panel {
+  readonly title: string;
+  readonly type: string;
+  readonly targets?: readonly { readonly expr: string }[];
+  readonly fieldConfig: {
+    readonly defaults: {
+      readonly thresholds?: { readonly steps: readonly { readonly color: string; readonly value: number | null }[] };
+    };
   };
+}
+
+const { panels } = JSON.parse(readFileSync(join(folder, "dashboard.json"), "utf8")) as { panels: readonly Panel[] };
+/** As Grafana fills its variables in when "All" is chosen. */
+const filled = (expr: string): string =>
+  expr.replaceAll("$__rate_interval", "5m").replaceAll("$instance", ".*").replaceAll("$connection", ".*");
+
+test.skipIf(absent)("promtool takes every query of the dashboard", () => {
   const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
   expect(queries.length).toBeGreaterThan(10);
-  const rules = queries.map((expr, index) => ({
-    record: `query:${index}`,
-    expr: expr.replaceAll("$__rate_interval", "5m"),
-  }));
+  const rules = queries.map((expr, index) => ({ record: `query:${index}`, expr: filled(expr) }));
   expect(promtool(["check", "rules"], "queries.json", { groups: [{ name: "dashboard", rules }] })).toBe("");
+});
+
+/** The colour that a panel shows for a value, by its thresholds. */
+function colour(title: string, value: number): string | undefined {
+  const { steps = [] } = panels.find(panel => panel.title === title)?.fieldConfig.defaults.thresholds ?? {};
+  return steps.findLast(step => (step.value ?? Number.NEGATIVE_INFINITY) <= value)?.color;
+}
+
+const timeline = "State of each connection, worst first";
+const dead = ["nas1", "nas2", "nas3"] as const;
+const ofDead = (name: string, labels: string, values: string): Record<string, string> =>
+  Object.assign({}, ...dead.map(each => ofEach(name, `connection="${each}"${labels}`, values))) as Record<
+    string,
+    string
+  >;
+
+/** Situation, then by panel: its values and the colour that a person sees. */
+const shown: Readonly<
+  Record<
+    string,
+    {
+      readonly series: Record<string, string>;
+      readonly panels: Record<string, readonly [values: readonly number[], string]>;
+    }
+  >
+> = {
+  "all storages are dead and their checks fail": {
+    series: {
+      ...build,
+      ...ofDead("csimux_connection_state", ',state="good"', "1x60"),
+      ...ofDead("csimux_connection_unavailable", "", "1x60"),
+      ...ofDead("csimux_connection_health_unknown", "", "1x60"),
+      ...ofDead(
+        "csimux_health_conditions",
+        ',seen_by="controller",of="connection",storage="",reason="StorageUnavailable",severity="inaccessible"',
+        "1x60",
+      ),
+    },
+    panels: {
+      "Storages unavailable": [[3], "red"],
+      Inaccessible: [[3], "red"],
+      [timeline]: [[3, 3, 3], "red"],
+      Controllers: [[2], "green"],
+    },
+  },
+  "all storages are dead and no call has asked for them": {
+    series: {
+      ...build,
+      ...ofDead("csimux_connection_state", ',state="good"', "1x60"),
+      ...ofDead("csimux_connection_unavailable", "", "0x60"),
+      ...ofDead("csimux_connection_health_unknown", "", "1x60"),
+    },
+    panels: { "Storages unavailable": [[3], "red"], [timeline]: [[2, 2, 2], "orange"] },
+  },
+  "all is well": {
+    series: {
+      ...build,
+      ...ofDead("csimux_connection_state", ',state="good"', "1x60"),
+      ...ofDead("csimux_connection_unavailable", "", "0x60"),
+      ...ofDead("csimux_connection_health_unknown", "", "0x60"),
+      [`csimux_connection_state{job="csimux",instance="10.0.0.9:9735",connection="nas1",state="unknown"}`]: "1x60",
+    },
+    panels: {
+      "Storages unavailable": [[0], "green"],
+      "Connections out of service": [[0], "green"],
+      Inaccessible: [[0], "green"],
+      Degraded: [[0], "green"],
+      [timeline]: [[0, 0, 0], "green"],
+    },
+  },
+  "a node knows a connection that no controller has": {
+    series: {
+      [`csimux_connection_state{job="csimux",instance="10.0.0.9:9735",connection="nas1",state="unknown"}`]: "1x60",
+      [`csimux_connection_state{job="csimux",instance="10.0.0.9:9735",connection="nas1",state="good"}`]: "0x60",
+    },
+    panels: { [timeline]: [[], "green"], Controllers: [[0], "red"] },
+  },
+};
+
+test.skipIf(absent).each(Object.keys(shown))("the dashboard shows the right colours when %s", name => {
+  const { series = {}, panels: wanted = {} } = shown[name] ?? {};
+  const promql_expr_test = Object.entries(wanted).map(([title, [values]]) => {
+    const expr = panels.find(panel => panel.title === title)?.targets?.[0]?.expr ?? "";
+    // Without labels, since only the values have colours.
+    return {
+      expr: `label_replace(count_values("value", ${filled(expr)}), "value", "$1", "value", "(.*)")`,
+      eval_time: "30m",
+      exp_samples: [...new Set(values)].map(value => ({
+        labels: `{value="${value}"}`,
+        value: values.filter(each => each === value).length,
+      })),
+    };
+  });
+  const input_series = Object.entries(series).map(([of, values]) => ({ series: of, values }));
+  const tests = [{ interval: "1m", input_series, promql_expr_test }];
+  expect(promtool(["test", "rules"], "test.json", { rule_files: [], tests })).toBe("");
+  for (const [title, [values, wantedColour]] of Object.entries(wanted))
+    for (const value of values) expect([title, colour(title, value)]).toEqual([title, wantedColour]);
+});
+
+test("each alert links to a section of a page that exists", () => {
+  const { groups } = parse(readFileSync(alerts, "utf8")) as {
+    groups: { rules: { alert: string; annotations: { runbook_url?: string } }[] }[];
+  };
+  const links = groups.flatMap(({ rules }) => rules.map(({ alert, annotations }) => [alert, annotations.runbook_url]));
+  expect(links.length).toBeGreaterThan(10);
+  for (const [alert, link = ""] of links) {
+    const [page = "", anchor] = link.split("#");
+    const text = readFileSync(join(folder, "..", page), "utf8");
+    const anchors = [...text.matchAll(/^#+ (.+)$/gm)].map(([, title = ""]) =>
+      title
+        .toLowerCase()
+        .replaceAll(/[^a-z0-9 -]/g, "")
+        .replaceAll(" ", "-"),
+    );
+    expect([alert, anchor === undefined || anchors.includes(anchor)]).toEqual([alert, true]);
+  }
 });
