@@ -12,6 +12,7 @@ export const sidecars = {
   "csi-provisioner": versions.provisioner,
   "csi-snapshotter": versions.snapshotter,
   "csi-resizer": versions.resizer,
+  "csi-attacher": versions.attacher,
   "snapshot-controller": versions.snapshotter,
 } as const;
 

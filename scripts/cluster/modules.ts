@@ -17,6 +17,7 @@ const required: readonly (readonly [string, string])[] = [
   ["github.com/kubernetes-csi/external-snapshotter/v8", versions.snapshotter],
   ["github.com/kubernetes-csi/external-snapshotter/client/v8", versions.snapshotter],
   ["github.com/kubernetes-csi/external-resizer/v2", versions.resizer],
+  ["github.com/kubernetes-csi/external-attacher/v4", versions.attacher],
   ["github.com/containernetworking/plugins", versions.cni],
 ];
 

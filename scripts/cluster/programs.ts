@@ -35,6 +35,7 @@ const programs: readonly Program[] = [
   sidecar("csi-snapshotter", "external-snapshotter/v8"),
   sidecar("snapshot-controller", "external-snapshotter/v8"),
   sidecar("csi-resizer", "external-resizer/v2"),
+  sidecar("csi-attacher", "external-attacher/v4"),
   // Kubernetes' own tests of drivers, what runs several of them at once, and what they start in pods.
   { ...kubernetes("e2e.test", "k8s.io/kubernetes/test/e2e"), tests: true },
   kubernetes("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"),
