@@ -7,7 +7,7 @@ export const versions = {
   provisioner: "v6.3.0",
   snapshotter: "v8.6.0",
   resizer: "v2.2.0",
-  attacher: "v4.13.0",
+  attacher: "v4.12.0",
   cni: "v1.9.0",
 } as const;
 
