@@ -21,6 +21,10 @@ interface Container {
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
   readonly volumeMounts?: readonly { readonly name: string }[];
   readonly securityContext?: unknown;
+  readonly resources?: {
+    readonly requests?: Readonly<Record<string, string>>;
+    readonly limits?: Readonly<Record<string, string>>;
+  };
 }
 
 interface Manifest {
@@ -28,7 +32,11 @@ interface Manifest {
   readonly metadata: { readonly name: string };
   readonly roleRef?: { readonly kind: string; readonly name: string };
   readonly subjects?: readonly { readonly name: string }[];
-  readonly rules?: readonly { readonly resources: readonly string[]; readonly verbs: readonly string[] }[];
+  readonly rules?: readonly {
+    readonly apiGroups: readonly string[];
+    readonly resources: readonly string[];
+    readonly verbs: readonly string[];
+  }[];
   readonly spec?: {
     readonly replicas?: number;
     readonly template: {
@@ -60,7 +68,8 @@ describe("the manifests", () => {
   test.each(["central", "node-local"])("of %s pass csimux validate --strict with their connections", async name => {
     const compile = await patternCompiler(["."]);
     const outside = { env: () => undefined, file: () => undefined };
-    const own = files.filter(file => file.startsWith(`drivers/${name}/`) || file.startsWith("base/"));
+    const folders = [`drivers/${name}/`, "base/", ...(name === "central" ? ["attach/"] : [])];
+    const own = files.filter(file => folders.some(each => file.startsWith(each)));
     const inputs = own.map((file): Input => {
       const role = file.includes("/connections/") ? "connection" : file.endsWith("proxy.yaml") ? "main" : "given";
       return { file, text: text(file), role };
@@ -101,6 +110,7 @@ describe("the manifests", () => {
     expect(controller?.manifest.spec?.replicas).toBe(2);
     for (const sidecar of ["provisioner", "resizer", "snapshotter"])
       expect(argsOf("drivers/central/controller.yaml", sidecar)).toContain("--leader-election");
+    expect(argsOf("attach/attacher-patch.yaml", "attacher")).toContain("--leader-election");
     for (const sidecar of ["provisioner", "snapshotter"]) {
       const args = argsOf("drivers/node-local/node-patch.yaml", sidecar);
       expect(args).toContain("--node-deployment=true");
@@ -112,9 +122,8 @@ describe("the manifests", () => {
     const containers = (name: string) =>
       workloads.filter(({ file }) => file === name).flatMap(({ manifest }) => podOf(manifest)?.containers ?? []);
     const limited = containers("central-non-root/controller-patch.yaml");
-    expect(limited.map(({ name }) => name)).toEqual(
-      containers("drivers/central/controller.yaml").map(({ name }) => name),
-    );
+    const there = ["drivers/central/controller.yaml", "attach/attacher-patch.yaml"].flatMap(containers);
+    expect(limited.map(({ name }) => name)).toEqual(there.map(({ name }) => name));
     for (const { securityContext } of limited)
       expect(securityContext).toEqual({
         privileged: false,
@@ -138,10 +147,13 @@ describe("the manifests", () => {
     if (!node) throw new Error("base/node.yaml has a DaemonSet");
     const csimux = podOf(node.manifest)?.containers.find(({ name }) => name === "csimux");
     expect(csimux?.env?.map(({ name }) => name)).toContain("CSI_NODE_ID");
+    const whole = workloads.filter(({ file }) => !file.endsWith("-patch.yaml"));
     for (const { file, manifest } of workloads) {
-      // The patch mounts volumes of what it patches, too.
-      const patched = file.startsWith("central") ? [] : [podOf(node.manifest)];
-      const pods = file.endsWith("-patch.yaml") ? [podOf(manifest), ...patched] : [podOf(manifest)];
+      // A patch mounts volumes of what it patches, too.
+      const patched = file.endsWith("-patch.yaml")
+        ? whole.filter(each => each.manifest.kind === manifest.kind).map(each => podOf(each.manifest))
+        : [];
+      const pods = [podOf(manifest), ...patched];
       const there = new Set(pods.flatMap(pod => pod?.volumes ?? []).map(({ name }) => name));
       const mounted = (podOf(manifest)?.containers ?? []).flatMap(each => each.volumeMounts ?? []);
       expect(mounted.filter(({ name }) => !there.has(name))).toEqual([]);
@@ -158,6 +170,49 @@ describe("the manifests", () => {
     expect(port("base/node.yaml")).not.toBe(port("drivers/node-local/node-patch.yaml"));
   });
 
+  test("attach volumes wherever connections may serve disks, and not where volumes stay on their node", () => {
+    const of = <T>(file: string): T => parse(text(file)) as T;
+    const required = (file: string) => of<{ spec: { attachRequired?: boolean } }>(file).spec.attachRequired;
+    const components = (folder: string) => of<{ components?: string[] }>(`${folder}/kustomization.yaml`).components;
+    expect(required("base/csidriver.yaml")).toBe(true);
+    expect(components("drivers/central")).toEqual(["../../attach"]);
+    expect(required("drivers/node-local/csidriver-patch.yaml")).toBe(false);
+    expect(components("drivers/node-local")).toBeUndefined();
+  });
+
+  // With the defaults of csi-attacher (5 requests a second, 10 workers) 1,000 attachments take ten minutes.
+  test("give csi-attacher what 1,000 attachments at once need, and the rights of its own deployment", () => {
+    expect(argsOf("attach/attacher-patch.yaml", "attacher")).toEqual(
+      expect.arrayContaining([
+        ...["--kube-api-qps=50", "--kube-api-burst=100", "--worker-threads=32", "--timeout=60s", "--reconcile-sync=5m"],
+      ]),
+    );
+    const [role] = manifests.filter(({ file, manifest }) => file.startsWith("attach/") && manifest.rules !== undefined);
+    const rights = (role?.manifest.rules ?? []).flatMap(({ apiGroups, resources, verbs }) =>
+      resources.map(resource => `${apiGroups.join()}/${resource}: ${verbs.join(" ")}`),
+    );
+    // deploy/kubernetes/rbac.yaml of external-attacher 4.12.
+    expect(rights).toEqual([
+      "/persistentvolumes: get list watch patch",
+      "storage.k8s.io/csinodes: get list watch",
+      "storage.k8s.io/volumeattachments: get list watch patch",
+      "storage.k8s.io/volumeattachments/status: patch",
+    ]);
+  });
+
+  // 136 MiB were measured under load, and 256 MiB is what a storage that answers without end may add.
+  test("limit the memory of csimux to no less than what it was seen to need", () => {
+    const mebibytes = (size = "") => Number.parseInt(size, 10) * (size.endsWith("Gi") ? 1024 : 1);
+    for (const file of ["drivers/central/controller.yaml", "base/node.yaml"]) {
+      const { manifest } = workloads.find(each => each.file === file) ?? {};
+      const csimux = manifest && podOf(manifest)?.containers.find(({ name }) => name === "csimux");
+      const { requests, limits } = csimux?.resources ?? {};
+      expect(mebibytes(requests?.["memory"])).toBeGreaterThanOrEqual(96);
+      expect(mebibytes(limits?.["memory"])).toBeGreaterThanOrEqual(136 + 256);
+      expect(mebibytes(limits?.["memory"])).toBeLessThanOrEqual(1024);
+    }
+  });
+
   test("let pods describe volumes where disks of nodes are, and nowhere else", () => {
     const modesOf = (file: string) =>
       (parse(text(file)) as { spec: { volumeLifecycleModes: string[] } }).spec.volumeLifecycleModes;
@@ -171,12 +226,13 @@ describe("the manifests", () => {
     for (const file of kustomizations) {
       const {
         resources = [],
+        components = [],
         configMapGenerator = [],
         secretGenerator = [],
         patches = [],
       } = parse(text(file)) as Record<string, never[]>;
       const generated = [...configMapGenerator, ...secretGenerator].flatMap((each: { files: string[] }) => each.files);
-      const named = [...resources, ...generated, ...patches.map((each: { path: string }) => each.path)];
+      const named = [...resources, ...components, ...generated, ...patches.map((each: { path: string }) => each.path)];
       for (const path of named) {
         const target = new URL(path, new URL(file, folder)).pathname.slice(folder.pathname.length);
         expect(files.some(each => each === target || each.startsWith(`${target}/`))).toBe(true);

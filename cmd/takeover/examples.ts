@@ -1,3 +1,5 @@
+import attacher from "../../examples/kubernetes/attach/attacher-patch.yaml" with { type: "text" };
+import attacherRights from "../../examples/kubernetes/attach/attacher-rights.yaml" with { type: "text" };
 import csiDriver from "../../examples/kubernetes/base/csidriver.yaml" with { type: "text" };
 import node from "../../examples/kubernetes/base/node.yaml" with { type: "text" };
 import nodeRights from "../../examples/kubernetes/base/node-rights.yaml" with { type: "text" };
@@ -12,6 +14,8 @@ export const examples: Examples = {
   namespace,
   csiDriver,
   controller,
+  attacher,
+  attacherRights,
   controllerRights,
   networkPolicy,
   node,

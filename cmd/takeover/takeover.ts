@@ -113,7 +113,7 @@ async function planned(
     ["namespace.yaml", make.namespaceObject(examples, names)],
     ["csidrivers.yaml", make.csiDrivers(examples, names, taken)],
     ["classes.yaml", classes],
-    ["rights.yaml", make.rights(examples, names, taken, secrets)],
+    ["rights.yaml", make.rights(examples, names, secrets)],
     ["controller.yaml", make.controller(examples, names, taken)],
     ["network-policy.yaml", make.networkPolicy(examples, names)],
     ["node.yaml", make.node(examples, names, taken, kubelet)],

@@ -4,7 +4,7 @@ import { isConnectionName } from "../core/handle.ts";
 import { type LintSettings, lint, type Problem } from "../lint/lint.ts";
 import { textAt } from "../lint/world.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
-import type { OldDeployment } from "./old.ts";
+import { isOff, type OldDeployment } from "./old.ts";
 
 /** An old deployment as a connection. */
 export interface TakenOver {
@@ -13,6 +13,8 @@ export interface TakenOver {
   readonly connection: string;
   /** The text of its connection file. */
   readonly text: string;
+  /** Whether Kubernetes attaches the volumes: always where they are disks, else as in the old deployment. */
+  readonly attaches: boolean;
   /** What is not as it was, or could be better. */
   readonly words: readonly string[];
 }
@@ -80,10 +82,21 @@ export function connectionsOf(
     old,
     connection: names[index] ?? "",
     text: texts[index] ?? "",
+    attaches: !isOff(old.values, "csiDriver", "attachRequired") || isDisk(old, settings),
     words: said[index] ?? [],
   }));
+  for (const { old, attaches, words } of taken)
+    if (attaches && isOff(old.values, "csiDriver", "attachRequired")) words.push(attachedNow);
   return { main, taken };
 }
+
+const isDisk = ({ config }: OldDeployment, { modules }: LintSettings): boolean =>
+  modules.some(
+    ({ names, facts }) => names.includes(textAt(config, "driver") ?? "") && facts.access.kinds.includes("block"),
+  );
+
+const attachedNow =
+  "the volumes are attached now (attachRequired: true), although the old deployment did not attach them: only then does Kubernetes keep a ReadWriteOnce disk on one node, and two nodes that mount it destroy its file system. A ReadWriteOnce claim that pods on two nodes use gets Multi-Attach errors. Restart kubelet on every node after the change, one by one (pods go on running): until then Kubernetes may detach a volume that is still mounted there";
 
 const mostRounds = 500;
 

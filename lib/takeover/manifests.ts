@@ -10,6 +10,9 @@ export interface Examples {
   readonly namespace: string;
   readonly csiDriver: string;
   readonly controller: string;
+  /** The container of csi-attacher, as a patch of the controller. */
+  readonly attacher: string;
+  readonly attacherRights: string;
   readonly controllerRights: string;
   readonly networkPolicy: string;
   readonly node: string;
@@ -67,7 +70,7 @@ export function namespaceObject({ namespace: text }: Examples, names: Names): Ma
 /** The CSIDriver of the new name, and those of the old ones as the chart made them (templates/driver.yaml). */
 export const csiDrivers = ({ csiDriver }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] => [
   ...objectsOf(csiDriver, names),
-  ...taken.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(({ old }) => oldDriver(old)),
+  ...taken.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(oldDriver),
 ];
 
 const driverKeys = [
@@ -79,7 +82,7 @@ const driverKeys = [
   "seLinuxMount",
 ] as const;
 
-function oldDriver({ name, values }: TakenOver["old"]): Manifest {
+function oldDriver({ old: { name, values }, attaches }: TakenOver): Manifest {
   const given = mappingAt(values, "csiDriver");
   const kept = driverKeys.filter(key => given[key] !== undefined && given[key] !== null && given[key] !== "");
   return {
@@ -87,16 +90,12 @@ function oldDriver({ name, values }: TakenOver["old"]): Manifest {
     kind: "CSIDriver",
     metadata: { name },
     spec: {
-      // Whether volumes are attached cannot be changed while the object is there, and claims of the old driver count on it.
-      attachRequired: attaches(values),
+      attachRequired: attaches,
       podInfoOnMount: given["podInfoOnMount"] ?? true,
       ...Object.fromEntries(kept.map(key => [key, given[key]])),
     },
   };
 }
-
-/** The chart's default is that volumes are attached. */
-const attaches = (values: Mapping): boolean => !isOff(values, "csiDriver", "attachRequired");
 
 type Container = Mapping & { readonly name: string; readonly args: readonly string[] };
 
@@ -119,17 +118,23 @@ const aliasArgs = (taken: readonly TakenOver[]): readonly string[] =>
 export const networkPolicy = ({ networkPolicy: text }: Examples, names: Names): Manifest[] => objectsOf(text, names);
 
 /** The Deployment of the examples, with sidecars for each old name: a sidecar serves one name. */
-export const controller = ({ controller: text }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] =>
-  objectsOf(text, names).map(object => {
+export function controller(
+  { controller: text, attacher }: Examples,
+  names: Names,
+  taken: readonly TakenOver[],
+): Manifest[] {
+  const attachers = objectsOf(attacher, names).flatMap(containersOf);
+  return objectsOf(text, names).map(object => {
     if (object["kind"] !== "Deployment") return object;
-    const containers = containersOf(object).map(each =>
+    const containers = [...containersOf(object), ...attachers].map(each =>
       each.name === "csimux" ? { ...each, args: [...each.args, ...aliasArgs(taken)] } : each,
     );
     return withContainers(object, [...containers, ...taken.flatMap(each => sidecarsFor(each, containers))]);
   });
+}
 
-/** The sidecars of an old name: those that its chart had. */
-function sidecarsFor({ old, connection }: TakenOver, containers: readonly Container[]): readonly Container[] {
+/** The sidecars of an old name: those that its chart had, and the attacher wherever volumes are attached. */
+function sidecarsFor({ old, connection, attaches }: TakenOver, containers: readonly Container[]): readonly Container[] {
   const { values } = old;
   if (isOff(values, "controller", "enabled")) return [];
   const on = (key: string) => !isOff(values, "controller", key, "enabled");
@@ -143,7 +148,7 @@ function sidecarsFor({ old, connection }: TakenOver, containers: readonly Contai
         args: args(each.args.map(arg => aliased(arg, old.name))),
       }));
   return [
-    ...(attaches(values) ? like("resizer", attacherArgs).map(each => attacher(each, connection)) : []),
+    ...(attaches ? like("attacher") : []),
     ...(on("externalProvisioner")
       ? like("provisioner", args =>
           capacity ? args : args.filter(arg => !/^--(?:enable-capacity|capacity-)/.test(arg)),
@@ -162,16 +167,6 @@ const sidecarName = (sidecar: string, connection: string): string =>
 const aliased = (arg: string, name: string): string =>
   arg.replace(/^(--csi-address=.*\/)[^/]*$/, (_, folder: string) => `${folder}${name}.sock`);
 
-const attacherArgs = (args: readonly string[]): readonly string[] =>
-  args.filter(arg => /^--(?:csi-address|leader-election|leader-election-namespace|timeout|v)(?:=|$)/.test(arg));
-
-/** csimux attaches nothing itself; this one only says so to the cluster, which waits for it under the old name. */
-const attacher = (each: Container, connection: string): Container => ({
-  ...each,
-  name: sidecarName("attacher", connection),
-  image: "registry.k8s.io/sig-storage/csi-attacher:v4.13.0",
-});
-
 /** The DaemonSet of the examples, in which csimux makes every name known to kubelet itself. */
 export const node = (
   { node: text }: Examples,
@@ -187,29 +182,17 @@ export const node = (
     return withContainers(object, containers);
   });
 
-/** Rights of controller and nodes; the attachers need some of their own, and classes may read the Secrets that they name. */
-export function rights(
-  { controllerRights, nodeRights }: Examples,
+/** Rights of controller, attachers and nodes; and classes may read the Secrets that they name. */
+export const rights = (
+  { controllerRights, attacherRights, nodeRights }: Examples,
   names: Names,
-  taken: readonly TakenOver[],
   secrets: readonly Manifest[],
-): Manifest[] {
-  const attaching = taken.some(({ old }) => attaches(old.values));
-  const objects = [...objectsOf(controllerRights, names), ...objectsOf(nodeRights, names)];
-  const controllers = objects.map(object =>
-    attaching && object["kind"] === "ClusterRole" && textAt(object, "metadata", "name") === controllerName
-      ? { ...object, rules: [...listAt(object, "rules"), ...attachRules] }
-      : object,
-  );
-  return [...controllers, ...secretRights(names, secrets)];
-}
+): Manifest[] => [
+  ...[controllerRights, attacherRights, nodeRights].flatMap(text => objectsOf(text, names)),
+  ...secretRights(names, secrets),
+];
 
 const controllerName = "csimux-controller";
-
-const attachRules = [
-  { apiGroups: ["storage.k8s.io"], resources: ["volumeattachments"], verbs: ["get", "list", "watch", "patch"] },
-  { apiGroups: ["storage.k8s.io"], resources: ["volumeattachments/status"], verbs: ["patch"] },
-] as const;
 
 /** In each namespace of Secrets that classes name: to read these and no others. */
 function secretRights({ namespace }: Names, secrets: readonly Manifest[]): readonly Manifest[] {

@@ -169,8 +169,10 @@ describe("csimux takeover", () => {
     expect(controllers.find(({ name }) => name === "csimux")?.args).toEqual(expect.arrayContaining(aliases));
     expect(controllers.map(({ name }) => name).filter(name => /nfs|iscsi/.test(name))).toEqual([
       ...["attacher-nfs", "provisioner-nfs", "snapshotter-nfs"],
-      ...["provisioner-iscsi", "resizer-iscsi", "snapshotter-iscsi"],
+      ...["attacher-iscsi", "provisioner-iscsi", "resizer-iscsi", "snapshotter-iscsi"],
     ]);
+    for (const name of ["attacher", "attacher-iscsi"])
+      expect(controllers.find(each => each.name === name)?.args).toContain("--kube-api-qps=50");
     const provisioner = controllers.find(({ name }) => name === "provisioner-nfs")?.args;
     expect(provisioner).toContain("--csi-address=/csi/org.democratic-csi.nfs.sock");
     expect(provisioner).not.toContain("--enable-capacity=true");
@@ -189,10 +191,12 @@ describe("csimux takeover", () => {
       (spec as Manifest)["attachRequired"],
     ]);
     expect(attach).toEqual([
-      ["org.example.storage", false],
+      ["org.example.storage", true],
       ["org.democratic-csi.nfs", true],
-      ["org.democratic-csi.iscsi", false],
+      // A disk, which its values did not attach.
+      ["org.democratic-csi.iscsi", true],
     ]);
+    expect(read("NOTES.md")).toContain("the volumes are attached now (attachRequired: true)");
   }, 60_000);
 
   test("lists every manifest for kubectl apply -k, each in a namespace where its kind has one", async () => {
@@ -210,7 +214,7 @@ describe("csimux takeover", () => {
     await takeover(...both());
     const { resources } = parse(read("kustomization.yaml")) as { resources: string[] };
     const made = resources.flatMap(manifests).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
-    const folders = ["base", "drivers/central"].map(name => join(root, "examples/kubernetes", name));
+    const folders = ["base", "attach", "drivers/central"].map(name => join(root, "examples/kubernetes", name));
     const listed = folders.flatMap(name => {
       const { resources: files } = parse(readFileSync(join(name, "kustomization.yaml"), "utf8")) as {
         resources: string[];
