@@ -62,6 +62,11 @@ export interface Device {
   readonly number: string;
   /** What is the same for the same volume wherever and whenever it is attached: WWID, NGUID, dataset name. */
   readonly identity: string;
+  /**
+   * What the kernel says of it, and of the paths that it is made of, for as long as it is this volume: attributes below /sys and
+   * their texts. A device name and its number are given to another disk once the first one is gone (sysfs(5)).
+   */
+  readonly proof: Readonly<Record<string, string>>;
 }
 
 /** What a volume is on this node once it is attached. */

@@ -25,13 +25,27 @@ export interface Mountable {
 export interface MountedDisk {
   readonly volumeId: string;
   readonly source: string;
+  /** The number of `source` as "major:minor". */
+  readonly number: string;
   readonly fsType: string;
   /** Where it is mounted. */
   readonly at: string;
 }
 
+/** A device that is kept open, so that the kernel gives neither its name nor its number to another disk. */
+export interface HeldDevice {
+  /** Throws "unavailable" where the kernel shows another disk now than the one that was attached. */
+  prove(): Promise<void>;
+  release(): Promise<void>;
+}
+
 /** File systems on devices. Everything may be repeated, and interrupted after any step. */
 export interface Disks {
+  /**
+   * Opens a device and proves that it is the one that was attached. To be released when what is done with its name is done.
+   * Throws "unavailable" where it is gone or another one.
+   */
+  hold(device: Device, call: Call): Promise<HeldDevice>;
   /**
    * Finds or makes the file system of a device that is not mounted for this volume yet, and checks it where that is configured.
    * Makes one only on a device that is provably empty, or provably left so by an own making that was interrupted; what that

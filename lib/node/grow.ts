@@ -28,8 +28,7 @@ export class Growing {
     const bytes = await inTurn(this.#turns, attacher, record.context, call, work);
     const mounted = record.attached?.kind === "device" ? record.attached.mounted : undefined;
     if (!mounted || isReadOnly(record.mode)) return bytes;
-    const { source, fsType } = mounted;
-    await this.#disks.grow({ volumeId: record.volumeId, source, fsType, at }, call);
+    await this.#disks.grow({ volumeId: record.volumeId, ...mounted, at }, call);
     return bytes;
   }
 }

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
@@ -6,6 +7,7 @@ import type { Mount } from "../core/mountinfo.ts";
 import { commandFailure } from "../io/commands.ts";
 import type { Argv, Command, CommandRunner, Output } from "../io/runner.ts";
 import type { MountFailure, MountProgram } from "./attacher.ts";
+import { deviceNumber } from "./disks/block-device.ts";
 import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type Health, healthOf } from "./health.ts";
@@ -20,6 +22,8 @@ export interface Bind {
   readonly at: string;
   /** From bindFlags; "ro" makes the mount read-only. */
   readonly flags: readonly string[];
+  /** The number of the device that the mount must show, where it is one; as in FileSystem. */
+  readonly number?: string;
 }
 
 /** A file system to be mounted at a real place. */
@@ -41,6 +45,8 @@ export interface FileSystem {
   readonly program?: MountProgram;
   /** As in Command. */
   readonly timeoutMs?: number;
+  /** The number ("major:minor") of the device that the mount must be of; absent where it is of none. */
+  readonly number?: string;
 }
 
 /** The ending of the folders in which mounts are prepared. */
@@ -138,7 +144,10 @@ export class Mounts {
     const argv: Argv = ["mount", "-n", "-o", ["bind", ...options].join(","), bind.source, bind.at];
     const output = await this.#run({ argv }, task, signal);
     const after = await this.table();
-    const wrong = misfit(after.top(bind.at), wanted, bind.flags);
+    const shown = bind.number === undefined ? undefined : await numberOf(bind.at);
+    const wrong =
+      misfit(after.top(bind.at), wanted, bind.flags) ??
+      (shown === bind.number ? undefined : `it shows the device ${shown ?? "of no number"} instead of ${bind.number}`);
     if (output.exitCode === 0 && !wrong) return;
     if (after.layers(bind.at) > before.layers(bind.at)) await this.#unmounting.peel(bind.at, after, signal);
     throw exited(output, task, wrong);
@@ -149,7 +158,7 @@ export class Mounts {
    * When mount(8) refuses, its words say which error is thrown.
    */
   async mount(wanted: FileSystem, before: MountTable, signal: AbortSignal): Promise<Identity> {
-    const { source, at, flags, stdin, env, secret, timeoutMs } = wanted;
+    const { source, at, flags, stdin, env, secret, timeoutMs, number } = wanted;
     const task = `mounting ${source} at ${at}`;
     const argv = mountWords(wanted, [...new Set([...flags, ...wanted.options])]);
     const more = {
@@ -161,7 +170,8 @@ export class Mounts {
     const output = await this.#run({ argv, ...more }, task, signal, wanted.onHost ? this.#host : this.#runner);
     const after = await this.table();
     const top = after.top(at);
-    const wrong = misfit(top, top ?? { device: "", root: "" }, flags);
+    const wrong =
+      misfit(top, top ?? { device: "", root: "" }, flags) ?? (top && number && (await otherDevice(top, number)));
     if (output.exitCode === 0 && top && !wrong) return { device: top.device, root: top.root };
     if (after.layers(at) > before.layers(at)) await this.#unmounting.peel(at, after, signal);
     throw exited(output, task, wrong, meaningOf(output, wanted));
@@ -211,6 +221,22 @@ export function misfit(mount: Mount | undefined, wanted: Identity, flags: readon
   if (lacking.length > 0) return `it lacks ${lacking.join(", ")}`;
   return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
 }
+
+/** File systems on several devices, such as btrfs, have a number of their own with this beginning; then their source says the device. */
+const anonymous = /^0:/;
+
+/** What is wrong with a mount that should be of the device with this number, or undefined when nothing is. */
+async function otherDevice({ device, source }: Mount, number: string): Promise<string | undefined> {
+  const shown = anonymous.test(device) ? await numberOf(source) : device;
+  return shown === number ? undefined : `it shows the device ${shown ?? "of no number"} instead of ${number}`;
+}
+
+/** The number of the device behind a device file, or undefined for anything else. */
+const numberOf = (path: string): Promise<string | undefined> =>
+  stat(path).then(
+    stats => (stats.isBlockDevice() || stats.isCharacterDevice() ? deviceNumber(stats.rdev) : undefined),
+    () => undefined,
+  );
 
 const mountWords = ({ program, fsType, source, at }: FileSystem, options: readonly string[]): Argv =>
   program

@@ -88,6 +88,30 @@ export class Multipath {
     return undefined;
   }
 
+  /**
+   * What must stay true of a map for it to be the disk with this identity (Device.proof). `attribute` is where its paths tell who
+   * they are. Throws "failed-precondition" where one of its paths is another disk: what is written to the map may end up there.
+   */
+  async proof(
+    { device, name }: Multimap,
+    attribute: string,
+    identity: string,
+  ): Promise<Readonly<Record<string, string>>> {
+    const paths = await this.#sysfs.names("class/block", device, "slaves");
+    const found = await Promise.all(paths.map(path => this.#sysfs.text("class/block", path, attribute)));
+    const other = paths.find((_, index) => found[index] !== identity);
+    if (other !== undefined)
+      throw new CsiError(
+        "failed-precondition",
+        `the map ${name} of multipathd has the path ${other}, which is another disk than its other paths; remove it (multipathd del path ${other})`,
+      );
+    const uuid = `class/block/${device}/dm/uuid`;
+    return {
+      [uuid]: await this.#sysfs.text(uuid),
+      ...Object.fromEntries(paths.map(path => [`class/block/${path}/${attribute}`, identity])),
+    };
+  }
+
   /** Has the daemon forget the disks that `awaited` told it of, when they are about to go for good. */
   async forget(disks: readonly string[], call: Call): Promise<void> {
     if (!(await this.runs())) return;

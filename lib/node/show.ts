@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import type { Attached, Device, Folder, Share, Wanted } from "./attacher.ts";
-import type { Disks } from "./disks.ts";
+import type { Disks, HeldDevice } from "./disks.ts";
 import { type Draft, isRepeated } from "./draft.ts";
 import { ensureFile, ensureFolder } from "./entries.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
@@ -101,11 +101,23 @@ export class Showing {
       await this.#mounts.unmount(at, table, call);
       return await this.#disk(device, { ...scene, table: await this.#mounts.table() });
     }
-    const mounted = table.top(at) ? await this.#mountedDisk(device, scene) : await this.#mountDisk(device, scene);
-    const { volumeId } = draft.record;
-    // Also when it is mounted already: the call that mounted it may have been interrupted before it was grown.
-    if (!wanted.readonly)
-      await this.#disks.grow({ volumeId, source: mounted.source, fsType: mounted.fsType, at }, call);
+    await this.#whileHeld(device, call, async held => {
+      const mounted = table.top(at)
+        ? await this.#mountedDisk(device, scene)
+        : await this.#mountDisk(device, held, scene);
+      // Also when it is mounted already: the call that mounted it may have been interrupted before it was grown.
+      if (!wanted.readonly) await this.#disks.grow({ volumeId: draft.record.volumeId, ...mounted, at }, call);
+    });
+  }
+
+  /** Its name and number are nobody else's while this runs. */
+  async #whileHeld(device: Device, call: Call, work: (held: HeldDevice) => Promise<void>): Promise<void> {
+    const held = await this.#disks.hold(device, call);
+    try {
+      await work(held);
+    } finally {
+      await held.release();
+    }
   }
 
   /** Whether what is mounted is this volume's, of a disk that the kernel has no more: nothing of it will ever be read or written. */
@@ -116,12 +128,13 @@ export class Showing {
     return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
   }
 
-  async #mountDisk(device: Device, scene: Scene): Promise<Mounted> {
+  async #mountDisk(device: Device, held: HeldDevice, scene: Scene): Promise<Mounted> {
     const { wanted, draft, call } = scene;
     const { volumeId, fsType } = draft.record;
     const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
     const options = [...mountable.options, ...otherFlags(wanted.capability.mountFlags)];
+    await held.prove();
     await this.#mount({ ...mountable, options }, { ...keptDevice(device), mounted }, scene);
     return mounted;
   }
@@ -142,11 +155,20 @@ export class Showing {
   async #file(device: Device, scene: Scene): Promise<void> {
     const { draft, table, call, at } = scene;
     const shows = table.identity(device.path);
-    if (table.top(at)) return await this.#again(shows, keptDevice(device), scene);
-    await draft.save({ shows, attached: keptDevice(device) });
-    await ensureFolder(draft.record.stagingPath, call.signal);
-    await ensureFile(at, call.signal);
-    await this.#mounts.bind({ source: device.path, at, flags: draft.record.flags }, table, call.signal);
+    const { attached } = draft.record;
+    if (table.top(at)) {
+      if (attached?.kind === "device" && attached.identity !== device.identity)
+        throw new CsiError("already-exists", `${at} shows another disk than ${device.path}; unmount it first`);
+      return await this.#again(shows, keptDevice(device), scene);
+    }
+    await this.#whileHeld(device, call, async held => {
+      await draft.save({ shows, attached: keptDevice(device) });
+      await ensureFolder(draft.record.stagingPath, call.signal);
+      await ensureFile(at, call.signal);
+      await held.prove();
+      const { path: source, number } = device;
+      await this.#mounts.bind({ source, at, flags: draft.record.flags, number }, table, call.signal);
+    });
   }
 
   /** A source that does not answer gives way to the next one, if there is one. */

@@ -33,7 +33,7 @@ for (const [what, table] of Object.entries(tables)) {
       try {
         const path = "/dev/mapper/csimux-never";
         const { rdev } = statSync(path);
-        const device = { kind: "device" as const, path, number: deviceNumber(rdev), identity: "never" };
+        const device = { kind: "device" as const, path, number: deviceNumber(rdev), identity: "never", proof: {} };
         const outcome = await codeOf(disk.filesystems().prepare(device, disk.wanted(), callOf()));
         expect(outcome).toBe("unavailable");
       } finally {

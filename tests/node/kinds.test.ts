@@ -65,6 +65,7 @@ const grown: string[] = [];
 const lost = new Set<string>();
 /** Formats what is not formatted, as the real one does with more care. */
 const disks: Disks = {
+  hold: async () => ({ prove: async () => {}, release: async () => {} }),
   async prepare(device) {
     const { stdout } = await local.run({ argv: ["blkid", "-p", "-o", "value", "-s", "TYPE", device.path] }, calm);
     if (stdout.trim() === "") await local.run({ argv: ["mkfs.ext4", "-q", device.path] }, calm);
@@ -87,7 +88,7 @@ async function loopDevice(image = "image"): Promise<Device> {
   const path = stdout.trim();
   loops.push(path);
   const { rdev } = await stat(path);
-  return { kind: "device", path, number: `${rdev >> 8}:${rdev & 0xff}`, identity: "disk one" };
+  return { kind: "device", path, number: `${rdev >> 8}:${rdev & 0xff}`, identity: "disk one", proof: {} };
 }
 
 const context = { node_attach_driver: "toy" };

@@ -71,6 +71,7 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
       path: "/dev/null",
       number: "1:3",
       identity: "13",
+      proof: {},
     });
   });
 

@@ -42,7 +42,7 @@ export class ToyAttacher implements Attacher {
     if (!sessions.has(iqn)) await note({ opened: iqn });
     if (!sessions.has(iqn)) await this.#step(() => sessions.set(iqn, new Set()));
     await this.#step(() => sessions.get(iqn)?.add(lun));
-    return { kind: "device", path: `/dev/toy-${lun}`, number: `8:${lun}`, identity: `${iqn}/${lun}` };
+    return { kind: "device", path: `/dev/toy-${lun}`, number: `8:${lun}`, identity: `${iqn}/${lun}`, proof: {} };
   }
 
   readonly detach = async ({ context }: Attachment, others: readonly Attachment[], _call: Call): Promise<void> => {

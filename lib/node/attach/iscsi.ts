@@ -58,12 +58,14 @@ class Iscsi implements Attacher {
     const map = await this.#multipath.awaited(names, target.portals.length > 1, call);
     await note({ map: map?.name });
     const device = map?.device ?? names[0] ?? "";
-    const identity = units[0] && (await identityOf(units[0], this.#sysfs));
+    const identity = units[0] ? await identityOf(units[0], this.#sysfs) : "";
+    const own = Object.fromEntries(names.map(name => [`class/block/${name}/device/wwid`, identity]));
     return {
       kind: "device",
       path: join(this.#ports.devices, device),
       number: await this.#sysfs.text("class/block", device, "dev"),
       identity: identity || `${target.iqn} LUN ${target.lun}`,
+      proof: { ...own, ...(map && (await this.#multipath.proof(map, "device/wwid", identity))) },
     };
   }
 

@@ -56,11 +56,14 @@ class Nvmeof implements Attacher {
       ? undefined
       : await this.#multipath.awaited(names, wanted.transports.length > 1, call);
     const name = map?.device ?? names[0] ?? "";
+    const identity = await this.#sysfs.text("class/block", names[0] ?? "", "wwid");
+    const own = Object.fromEntries(names.map(each => [`class/block/${each}/wwid`, identity]));
     return {
       kind: "device",
       path: join(this.#ports.devices, name),
       number: await this.#sysfs.text("class/block", name, "dev"),
-      identity: (await this.#sysfs.text("class/block", names[0] ?? "", "wwid")) || `${wanted.nqn} ${wanted.nsid}`,
+      identity: identity || `${wanted.nqn} ${wanted.nsid}`,
+      proof: { ...own, ...(map && (await this.#multipath.proof(map, "wwid", identity))) },
     };
   }
 

@@ -84,5 +84,5 @@ async function volume(name: string, guid: string, devices: string, call: Call): 
   };
   const path = await bounded(realpath(link).catch(absent), `resolving ${link}`, call.signal);
   const { rdev } = await bounded(stat(path), `looking at ${path}`, call.signal);
-  return { kind: "device", path, number: deviceNumber(rdev), identity: guid };
+  return { kind: "device", path, number: deviceNumber(rdev), identity: guid, proof: {} };
 }

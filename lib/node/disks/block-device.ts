@@ -2,6 +2,7 @@ import { access, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { Device } from "../attacher.ts";
 
 /** A disk or a partition of this node. */
 export interface BlockDevice {
@@ -56,6 +57,17 @@ export class BlockDevices {
     return false;
   }
 
+  /** Throws "unavailable" where the device of this path and number is not the volume any more, or never was. */
+  async prove({ path, number, proof }: Device): Promise<void> {
+    const now = (await nodeAt(path)).number;
+    if (now !== number) throw replaced(path, `its number is ${now}, not ${number}`);
+    for (const [file, expected] of Object.entries(proof)) {
+      const found = await text(join(this.#sys, file));
+      if (found !== expected)
+        throw replaced(path, `${file} is ${JSON.stringify(found)}, not ${JSON.stringify(expected)}`);
+    }
+  }
+
   /** The partitions that the kernel found on a disk, in the order of their numbers, as paths beside the disk's own. */
   async partitions(device: BlockDevice): Promise<readonly string[]> {
     const folder = join(this.#sys, "dev/block", device.number);
@@ -99,6 +111,9 @@ export const deviceNumber = (rdev: number): string => {
   const minor = (number & 0xffn) | ((number >> 12n) & 0xffffff00n);
   return `${major}:${minor}`;
 };
+
+const replaced = (path: string, what: string): CsiError =>
+  new CsiError("unavailable", `${path} is another disk than the one that was attached (${what}); retrying`);
 
 const gone =
   (path: string) =>

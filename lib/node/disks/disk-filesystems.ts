@@ -7,6 +7,7 @@ import { type BlockDevice, BlockDevices } from "./block-device.ts";
 import { type Contents, contentsOf } from "./contents.ts";
 import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
 import { type Begun, Formats } from "./formats.ts";
+import { HeldDisk } from "./held-disk.ts";
 import { Making } from "./making.ts";
 import type { DiskSettings } from "./settings.ts";
 import { complaint, failed, run } from "./tool.ts";
@@ -47,23 +48,46 @@ export class DiskFilesystems implements Disks {
     this.#making = new Making(runner, this.#formats, type => settings.format[type] ?? []);
   }
 
+  /** See Disks. */
+  hold(device: Device, call: Call): Promise<HeldDisk> {
+    return HeldDisk.open(this.#devices, device, call.signal);
+  }
+
   /** See Disks. Also throws "invalid-argument" for a type that csimux does not know. */
-  async prepare({ path }: Device, wanted: DiskWanted, call: Call): Promise<Mountable> {
+  async prepare(attached: Device, wanted: DiskWanted, call: Call): Promise<Mountable> {
     const asked = wanted.fsType === undefined ? undefined : filesystemName(wanted.fsType);
     if (wanted.fsType !== undefined && asked === undefined)
       throw new CsiError(
         "invalid-argument",
         `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not known`,
       );
+    const held = await this.hold(attached, call);
+    try {
+      return await this.#prepared(attached.path, held, wanted, asked, call);
+    } finally {
+      await held.release();
+    }
+  }
+
+  async #prepared(
+    path: string,
+    held: HeldDisk,
+    wanted: DiskWanted,
+    asked: string | undefined,
+    call: Call,
+  ): Promise<Mountable> {
     const disk = await this.#devices.at(path);
     const parts = await this.#devices.partitions(disk);
     const device = await this.#devices.at(parts.at(-1) ?? path);
     await this.#refuseHeld(device);
     const begun = await this.#formats.find(wanted.volumeId);
     const found = await contentsOf(device, this.#runner, call.signal);
+    // What was looked at, and is written to next, is still the disk that was attached.
+    await held.prove();
     const type = await this.#settled({ device, begun, found }, asked, { ...wanted, mayMake: parts.length === 0 }, call);
     const filesystem = knownType(type, device.path);
     if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
+    await held.prove();
     const { mountType, flags, readOnlyFlags } = filesystem;
     const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
     return { source: device.path, number: device.number, fsType: mountType, options };
@@ -80,10 +104,16 @@ export class DiskFilesystems implements Disks {
   }
 
   /** See Disks. What cannot grow while it is mounted stays as it is. */
-  async grow({ source, fsType, at }: MountedDisk, call: Call): Promise<void> {
+  async grow({ source, number, fsType, at }: MountedDisk, call: Call): Promise<void> {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
     if (!filesystem?.grow) return;
-    if (filesystem.growsFrom && (await this.#devices.at(source)).bytes < filesystem.growsFrom) return;
+    const disk = await this.#devices.at(source);
+    if (disk.number !== number)
+      throw new CsiError(
+        "unavailable",
+        `${source} is another disk (${disk.number}) than the one that is mounted at ${at} (${number}); its file system is not grown`,
+      );
+    if (filesystem.growsFrom && disk.bytes < filesystem.growsFrom) return;
     const argv = filesystem.grow(source, at);
     const task = `growing the file system on ${source}`;
     const output = await run(this.#runner, { argv }, task, call.signal);

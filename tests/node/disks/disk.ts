@@ -47,7 +47,9 @@ export class Disk {
 
   get device() {
     const { rdev } = statSync(this.path);
-    return { kind: "device" as const, path: this.path, number: deviceNumber(rdev), identity: this.file };
+    const number = deviceNumber(rdev);
+    const proof = { [`dev/block/${number}/loop/backing_file`]: this.file };
+    return { kind: "device" as const, path: this.path, number, identity: this.file, proof };
   }
 
   /** The disk system of a node that keeps its records beside the disk. */

@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { FakeVolume } from "../fake-volume.ts";
 import { codeOf } from "../lab.ts";
@@ -308,7 +310,7 @@ test("a session that was lost is opened again with the credentials of before, an
   host.portals.set(one, { alive: false });
   expect(await volume.restore(host)).toEqual([]);
   host.portals.set(one, { alive: true });
-  expect(await volume.restore(host)).toEqual(["session 2", "sdb"]);
+  expect(await volume.restore(host)).toEqual(["session 2", "sda"]);
   await volume.detach(host);
   expect(left(host)).toEqual(nothing);
 });
@@ -336,4 +338,37 @@ test("a session of the node's own is not opened in its place", async () => {
   host.lose("session1");
   expect(await volume.restore(host)).toEqual([]);
   expect(host.sessions).toEqual([]);
+});
+
+/** What the kernel says now where a proof of a device looks. */
+const saysNow = (host: FakeHost, proof: Readonly<Record<string, string>>) =>
+  Object.fromEntries(
+    Object.keys(proof).map(file => [file, readFileSync(join(host.root, "sys", file), "utf8").trim()] as const),
+  );
+
+for (const multipath of [false, true]) {
+  test(`a disk is proved by what the kernel says of it, not by its name (${multipath ? "with" : "without"} multipath)`, async () => {
+    using host = new FakeHost(one, two);
+    host.multipath = multipath;
+    const { path, number, proof } = await volumeOf("a", both).attach(host);
+    expect(saysNow(host, proof)).toEqual(proof);
+    for (const session of host.sessions) host.lose(session);
+    host.luns.set("0", { wwid: "naa.another", mebibytes: 8 });
+    host.foreignSession(one, "0");
+    host.foreignSession(two, "0");
+    if (!multipath) expect([path, number]).toEqual([`${host.root}/dev/sda`, "8:16"]);
+    expect(host.disks).toContain("sda");
+    expect(saysNow(host, proof)).not.toEqual(proof);
+  });
+}
+
+test("a map of which one path is another disk is not used", async () => {
+  using host = new FakeHost(one, two);
+  host.multipath = true;
+  host.luns.set("1", { wwid: "naa.another", mebibytes: 8 });
+  const volume = volumeOf("a", both);
+  await volume.attach(host);
+  host.foreignSession(one, "1");
+  host.join("sdc", "dm-0");
+  await expect(volume.attach(host)).rejects.toThrow("the path sdc, which is another disk");
 });

@@ -23,6 +23,8 @@ export interface FakePortal {
 
 const done = (exitCode = 0, stderr = "", stdout = ""): Output => ({ exitCode, stderr, stdout });
 
+const nameOf = (index: number): string => `sd${String.fromCharCode(97 + index)}`;
+
 export const iqn = "iqn.2005-10.org.example:one";
 
 /**
@@ -49,7 +51,6 @@ export class FakeHost implements CommandRunner {
   /** Called before a program does anything; may throw in its place. */
   before: (line: string) => void = () => {};
   #next = 1;
-  #disks = 0;
 
   constructor(...addresses: string[]) {
     for (const address of addresses) this.portals.set(address, { alive: true });
@@ -122,6 +123,12 @@ export class FakeHost implements CommandRunner {
     this.#write(`sys/class/block/${disk}/holders/${map}`, "");
   }
 
+  /** multipathd has taken a disk into a map. */
+  join(disk: string, map: string): void {
+    this.#write(`sys/class/block/${disk}/holders/${map}`, "");
+    this.#write(`sys/class/block/${map}/slaves/${disk}`, "");
+  }
+
   /** A session ends by itself, with its disks. */
   lose(session: string): void {
     this.#end(session);
@@ -188,10 +195,11 @@ export class FakeHost implements CommandRunner {
     const known = this.luns.get(lun);
     const scsi = `sys/devices/platform/host${id}/${session}/target${id}:0:0/${id}:0:0:${lun}`;
     if (!known || existsSync(join(this.root, scsi))) return;
-    const name = `sd${String.fromCharCode(97 + this.#disks++)}`;
+    const index = this.#freeIndex();
+    const name = nameOf(index);
     const block = `${scsi}/block/${name}`;
     this.#write(`${block}/size`, `${known.mebibytes * 2048}\n`);
-    this.#write(`${block}/dev`, `8:${this.#disks * 16}\n`);
+    this.#write(`${block}/dev`, `8:${(index + 1) * 16}\n`);
     for (const [attribute, text] of Object.entries({
       state: "running",
       wwid: known.wwid,
@@ -207,6 +215,12 @@ export class FakeHost implements CommandRunner {
     this.#write(`dev/${name}`, "");
   }
 
+  /** The kernel gives a new disk the first name and number that no other disk has (drivers/scsi/sd.c of 6.1, sd_probe: ida_alloc). */
+  #freeIndex(): number {
+    const used = new Set(this.disks);
+    return [...Array(26).keys()].find(index => !used.has(nameOf(index))) ?? 26;
+  }
+
   /** multipathd takes a disk that it knows, once udev is through with it. */
   #added(disk: string): void {
     if (this.known && this.udevBehind-- <= 0) this.#map(disk, this.#read(`sys/block/${disk}/device/wwid`).trim());
@@ -219,7 +233,7 @@ export class FakeHost implements CommandRunner {
     this.#write(`sys/class/block/${map}/dev`, "254:0\n");
     this.#write(`sys/class/block/${map}/size`, this.#read(`sys/class/block/${name}/size`));
     this.#write(`dev/${map}`, "");
-    this.#write(`sys/class/block/${name}/holders/${map}`, "");
+    this.join(name, map);
   }
 
   #multipath(words: readonly string[]): Output {

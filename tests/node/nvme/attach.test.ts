@@ -15,7 +15,9 @@ test("a namespace is attached once, is the same disk when attached again, and le
   using host = new FakeHost(one);
   const a = volume();
   const device = await a.attach(host);
-  expect(device).toEqual({ kind: "device", path: `${host.root}/dev/nvme0n1`, number: "259:1", identity: "uuid.1" });
+  const proof = { "class/block/nvme0n1/wwid": "uuid.1" };
+  const path = `${host.root}/dev/nvme0n1`;
+  expect(device).toEqual({ kind: "device", path, number: "259:1", identity: "uuid.1", proof });
   expect(await a.attach(host)).toEqual(device);
   expect(host.controllers).toEqual(["nvme0"]);
   for (let times = 0; times < 2; times++) await a.detach(host);
