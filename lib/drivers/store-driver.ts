@@ -101,8 +101,9 @@ export class StoreDriver<A extends Asset> implements Driver {
 
   check(call: Call): Promise<void> {
     return guarded(this.#volumes, "use the storage", "", call, async () => {
-      await this.#store.check?.(call);
+      // The share first: on TrueNAS it names every role that the account lacks, the store only the first one it stumbles over.
       await this.#share.check?.(call);
+      await this.#store.check?.(call);
     });
   }
 

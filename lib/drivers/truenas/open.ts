@@ -30,7 +30,16 @@ export interface Way {
 /** A driver whose volumes TrueNAS shares: datasets through its API, or over ssh where the file names a way. Does no I/O. */
 export function openTrueNas(identity: Identity, config: TrueNasConfig, way: Way, ports: Ports): Driver {
   const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
-  const site: Site = { api: lease.api, connection: identity.connection, driver: identity.driver };
+  const site: Site = {
+    api: lease.api,
+    connection: identity.connection,
+    driver: identity.driver,
+    use: {
+      protocol: way.protocol,
+      datasets: config.sshConnection === undefined,
+      permissions: way.volumes.type === "filesystem" && way.volumes.permissions !== undefined,
+    },
+  };
   const api = new ZfsApi(lease.api, way.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
   const zfs = overSsh ? grownByServer(overSsh.zfs, api) : api;

@@ -17,9 +17,12 @@ export interface Session {
   expired: boolean;
 }
 
-/** The roles that a write implies, as TrueNAS builds them. */
-const implies = (role: string, wanted: string): boolean =>
-  role === "FULL_ADMIN" || role === wanted || role.replace(/_(?:WRITE|DELETE)$/, "_READ") === wanted;
+/**
+ * The roles that a role includes, itself among them: a WRITE role includes its READ role, but for SERVICE_WRITE; DELETE roles include
+ * nothing (src/middlewared/middlewared/role.py of 24.10.2.4, 25.04.2.6, 25.10.6 and 26.0.0-BETA.3).
+ */
+const included = (role: string): readonly string[] =>
+  role.endsWith("_WRITE") && role !== "SERVICE_WRITE" ? [role, role.replace(/_WRITE$/, "_READ")] : [role];
 
 export class Accounts {
   readonly #passwords = new Map<string, string>([["csi", "correct horse"]]);
@@ -73,7 +76,13 @@ export class Accounts {
   allow(session: Session | undefined, role: string | undefined): void {
     if (!session) throw new CallError("ENOTAUTHENTICATED", "Not authenticated");
     if (session.expired) throw new CallError("EACCES", "Session is expired");
-    const roles = this.#roles.get(session.user) ?? [];
-    if (role !== undefined && !roles.some(each => implies(each, role))) throw new CallError("EACCES", "Not authorized");
+    const roles = this.rolesOf(session);
+    if (role !== undefined && !roles.includes("FULL_ADMIN") && !roles.includes(role))
+      throw new CallError("EACCES", "Not authorized");
+  }
+
+  /** As auth.me answers them: with the included ones, and FULL_ADMIN alone (plugins/account_/privilege.py, compose_privilege, 25.10.6). */
+  rolesOf(session: Session): readonly string[] {
+    return (this.#roles.get(session.user) ?? []).flatMap(included);
   }
 }

@@ -150,7 +150,10 @@ export class Conversation {
       "core.get_jobs": ([filters, options]) => this.#core.jobs.query(filters, options),
       "core.job_abort": ([id]) => this.#core.jobs.abort(id),
       "core.subscribe": () => "subscription",
-      "auth.me": () => ({ pw_name: this.#session?.user }),
+      "auth.me": () => ({
+        pw_name: this.#session?.user,
+        privilege: { roles: this.#session ? this.#core.accounts.rolesOf(this.#session) : [] },
+      }),
     };
     const mine = loggedIn[method];
     if (!mine) return undefined;

@@ -8,6 +8,7 @@ import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsAsset } from "../../zfs/asset.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";
+import { type ApiUse, checkRoles } from "../roles.ts";
 
 /** What the four ways to share have in common. */
 
@@ -20,6 +21,7 @@ export interface Site {
   readonly connection: string;
   /** The value of `driver:`, for comments. */
   readonly driver: string;
+  readonly use: ApiUse;
 }
 
 /** Notes that stand as ZFS properties of their own, behind "democratic-csi:"; they are as old as that driver. */
@@ -167,8 +169,9 @@ export const taken = (site: Site, what: string, by: string): CsiError =>
     `connection "${site.connection}": ${what} exists already, for ${by}; rename or remove that`,
   );
 
-/** Throws when the service is not running: volumes could be made, and no node could reach them. */
+/** Throws when the account lacks a role, or the service is not running: volumes could be made, and no node could reach them. */
 export async function checkService(site: Site, service: string, call: Call): Promise<void> {
+  await checkRoles(site.api, site.connection, site.use, call);
   const found = (await site.api.call("service.query", [[["service", "=", service]]], call.signal)) as readonly Row[];
   const state = found[0]?.["state"];
   if (state === "RUNNING") return;

@@ -1,0 +1,93 @@
+import { describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { rolesFor } from "../../../lib/drivers/truenas/roles.ts";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { on, openOn, refusal, remainsOf, type Way } from "./rig.ts";
+
+const call = callWith();
+const ways = ["nfs", "smb", "iscsi", "nvmeof"] as const;
+/** Versions whose accounts have roles that auth.me answers, and what each can share. */
+const versions = ["25.04", "25.10", "26.0"] as const;
+const numberOf = (version: string): number => Number(version.replace(".", "").padEnd(4, "0"));
+const cases = versions.flatMap(version =>
+  ways.filter(way => way !== "nvmeof" || numberOf(version) >= 2510).map(way => [version, way] as const),
+);
+const permissions = { datasetPermissionsMode: "0770", datasetPermissionsUser: "1000" };
+const needed = (way: Way, version: string): readonly string[] =>
+  rolesFor({ protocol: way, datasets: true, permissions: way === "nfs" }, numberOf(version));
+const zfs = (way: Way): object => (way === "nfs" ? { zfs: permissions } : {});
+
+describe.each(cases)("on TrueNAS %s, shared over %s", (version, way) => {
+  test("an account with the roles of the page, and no others, leads a volume through its life", async () => {
+    await on({ version }, way, async (_, double) => {
+      double.accounts.addKey("5-least", needed(way, version));
+      const driver = openOn(double, way, { key: "5-least", ...zfs(way) });
+      await driver.check?.(call);
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const snapshots = snapshotsOf(driver);
+      const snapshot = await snapshots.create("s1", id, {}, call);
+      const clone = await driver.create(volumeOf("pvc-2", gib, { kind: "snapshot", id: snapshot.id }), call);
+      await driver.expand?.expand(id, { required: 2n * gib, limit: undefined }, call);
+      await driver.delete(clone.id, call);
+      await snapshots.delete(snapshot.id, call);
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+      await driver.close?.();
+    });
+  });
+
+  test("the check names every role that an account lacks", async () => {
+    await on({ version }, way, async (_, double) => {
+      for (const [index, lacking] of needed(way, version).entries()) {
+        const key = `${index + 10}-weak`;
+        double.accounts.addKey(
+          key,
+          needed(way, version).filter(role => role !== lacking),
+        );
+        const driver = openOn(double, way, { key, ...zfs(way) });
+        expect(await refusal(driver.check?.(call) ?? Promise.resolve())).toMatchObject({
+          code: "permission-denied",
+          message: expect.stringContaining(`lacks the role ${lacking};`),
+        });
+        await driver.close?.();
+      }
+      double.accounts.addKey("40-none", []);
+      const driver = openOn(double, way, { key: "40-none", ...zfs(way) });
+      const { message } = await refusal(driver.check?.(call) ?? Promise.resolve());
+      for (const role of needed(way, version)) expect(message).toContain(role);
+      await driver.close?.();
+    });
+  });
+});
+
+test("SHARING_ADMIN is not enough, since it can delete nothing", async () => {
+  const includes = [
+    "DATASET_WRITE",
+    "SHARING_NFS_WRITE",
+    "FILESYSTEM_ATTRS_WRITE",
+    "SERVICE_READ",
+    "ZFS_RESOURCE_READ",
+  ];
+  await on({ version: "25.10" }, "nfs", async (_, double) => {
+    double.accounts.addKey("6-sharing", includes);
+    const driver = openOn(double, "nfs", { key: "6-sharing" });
+    expect((await refusal(driver.check?.(call) ?? Promise.resolve())).message).toContain(
+      "DATASET_DELETE, SNAPSHOT_WRITE, SNAPSHOT_DELETE",
+    );
+    await driver.close?.();
+  });
+});
+
+test("a version that tells no roles passes the check", async () => {
+  await on({ version: "24.10" }, "nfs", async (_, double) => {
+    double.accounts.addKey("7-any", needed("nfs", "24.10"));
+    const driver = openOn(double, "nfs", { key: "7-any" });
+    expect(await refusal(driver.check?.(call) ?? Promise.resolve())).toMatchObject({ code: "ok" });
+    await driver.close?.();
+  });
+});
+
+test("the page names every role that the check asks for", () => {
+  const page = readFileSync(new URL("../../../examples/truenas.md", import.meta.url), "utf8");
+  for (const [version, way] of cases) for (const role of needed(way, version)) expect(page).toContain(`\`${role}\``);
+});
