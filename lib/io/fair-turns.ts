@@ -10,23 +10,41 @@ interface Waiting {
  */
 export class FairTurns {
   #free: number;
+  readonly #mostBeside: number;
+  #beside = 0;
   readonly #queues = new Map<string, Waiting[]>();
 
-  constructor(atOnce: number) {
+  /** `mostBeside`: how many pieces of work may give up their places before they end; none when absent. */
+  constructor(atOnce: number, mostBeside = 0) {
     this.#free = atOnce;
+    this.#mostBeside = mostBeside;
   }
 
-  /** Throws HttpError "cancelled" when the signal ends the wait. */
-  async run<T>(owner: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  /**
+   * Work that takes too long calls `leave` to hand its place on; false: too many have done so, and it keeps its place.
+   * Throws HttpError "cancelled" when the signal ends the wait.
+   */
+  async run<T>(owner: string, signal: AbortSignal, work: (leave: () => boolean) => Promise<T>): Promise<T> {
     await this.#turn(owner, signal);
-    try {
-      return await work();
-    } finally {
+    let left = false;
+    const leave = (): boolean => {
+      if (left || this.#beside >= this.#mostBeside) return left;
+      left = true;
+      this.#beside++;
       this.#next();
+      return true;
+    };
+    try {
+      return await work(leave);
+    } finally {
+      if (left) this.#beside--;
+      else this.#next();
     }
   }
 
   #turn(owner: string, signal: AbortSignal): Promise<void> {
+    const ended = () => new HttpError(owner, "cancelled", "the call ended while it waited for its turn");
+    if (signal.aborted) return Promise.reject(ended());
     if (this.#free > 0) {
       this.#free--;
       return Promise.resolve();
@@ -38,7 +56,7 @@ export class FairTurns {
         const index = queue.indexOf(waiting);
         if (index >= 0) queue.splice(index, 1);
         if (queue.length === 0 && this.#queues.get(owner) === queue) this.#queues.delete(owner);
-        reject(new HttpError(owner, "cancelled", "the call ended while it waited for its turn"));
+        reject(ended());
       };
       const waiting: Waiting = {
         start: () => {

@@ -1,5 +1,5 @@
 import { type RawData, WebSocket } from "ws";
-import { dial, HttpError, type HttpSettings, placeOf } from "./dial.ts";
+import { dial, HttpError, type HttpFailure, type HttpSettings, placeOf } from "./dial.ts";
 
 /** The server's `error` of one call (JSON-RPC 2.0, 5.1). */
 export class RpcError extends Error {
@@ -18,8 +18,9 @@ export interface RpcSocket {
   /** "wss://nas:443/api/current"; for logs and errors. */
   readonly where: string;
   /**
-   * Throws RpcError, or HttpError: "lost" when the socket ended before the answer, "cancelled", or "refused" when it was not
-   * sent because the socket is closed already or the text is longer than `maxRequest`.
+   * Throws RpcError, or HttpError: "lost" when the socket ended before the answer or the answer did not come within `answerMs`,
+   * "cancelled", or "refused" when it was not sent because the socket is closed already, "too-long" when the text is longer than
+   * `maxRequest`.
    */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /** Resolves with the reason once the socket is closed; never rejects. */
@@ -32,6 +33,8 @@ export interface RpcOptions {
   readonly path: string;
   /** The longest text of a request in bytes that the server takes now. */
   readonly maxRequest: () => number;
+  /** How long a method may stay unanswered, in milliseconds; 60,000 when absent. Pings prove the socket, not the method. */
+  readonly answerMs?: (method: string) => number;
   /** How often an idle socket is tested, in milliseconds; 30,000 when absent. */
   readonly pingMs?: number;
   /** How long a ping may stay unanswered, in milliseconds; 10,000 when absent. */
@@ -42,6 +45,7 @@ export interface RpcOptions {
 const maxAnswer = 256 << 20;
 /** Upgrading the connection, and a ping's answer, in milliseconds. */
 const usualMs = 10_000;
+const usualAnswerMs = 60_000;
 
 interface Pending {
   readonly resolve: (result: unknown) => void;
@@ -111,12 +115,20 @@ class Speaker implements RpcSocket {
     const text = JSON.stringify({ jsonrpc: "2.0", id, method, params });
     const refused = this.#refusal(method, text, signal);
     if (refused) return Promise.reject(refused);
+    const limitMs = this.#options.answerMs?.(method) ?? usualAnswerMs;
     return new Promise((resolve, reject) => {
-      const cancelled = () => {
+      const give = (failure: HttpFailure, reason: string) => {
         this.#pending.delete(id);
-        reject(new HttpError(this.where, "cancelled", `the call ended before ${method} was answered`));
+        settled();
+        reject(new HttpError(this.where, failure, reason));
       };
-      const settled = () => signal.removeEventListener("abort", cancelled);
+      const cancelled = () => give("cancelled", `the call ended before ${method} was answered`);
+      const late = () => give("lost", `${method} was not answered within ${limitMs / 1000} s`);
+      const timer = setTimeout(late, limitMs);
+      const settled = () => {
+        clearTimeout(timer);
+        signal.removeEventListener("abort", cancelled);
+      };
       this.#pending.set(id, {
         resolve: result => {
           settled();
@@ -150,20 +162,39 @@ class Speaker implements RpcSocket {
 
   #received(data: RawData): void {
     const message = parsed(data.toString());
-    const id = message?.["id"];
+    if (!message) {
+      this.#broken("the server sent something other than a JSON object");
+      return;
+    }
+    const { id } = message;
+    // The server could not read a request, and does not know whose answer this is (JSON-RPC 2.0, 5).
+    if (id === null && "error" in message) {
+      this.#broken(rpcError(message["error"]).message);
+      return;
+    }
     const pending = typeof id === "number" ? this.#pending.get(id) : undefined;
-    if (!message || typeof id !== "number" || !pending) return;
+    if (typeof id !== "number" || !pending) return;
     this.#pending.delete(id);
     if ("error" in message) pending.reject(rpcError(message["error"]));
     else pending.resolve(message["result"]);
   }
 
+  /** After a message that cannot be understood it is not known which calls will still be answered: all of them are lost. */
+  #broken(reason: string): void {
+    this.#lose(`${reason}; the connection was closed`);
+    this.#socket.terminate();
+  }
+
   #ended(code: number, reason: string): string {
-    const text = `the server closed the connection (${code}${reason === "" ? "" : `, ${reason}`})`;
-    this.#over = text;
-    for (const { reject } of this.#pending.values()) reject(new HttpError(this.where, "lost", text));
+    return this.#lose(`the server closed the connection (${code}${reason === "" ? "" : `, ${reason}`})`);
+  }
+
+  /** Ends all calls with the first reason that was given. */
+  #lose(reason: string): string {
+    this.#over ??= reason;
+    for (const { reject } of this.#pending.values()) reject(new HttpError(this.where, "lost", this.#over));
     this.#pending.clear();
-    return text;
+    return this.#over;
   }
 
   /** A peer that vanished without a word is noticed by a ping that stays unanswered (RFC 6455, 5.5.2). */
@@ -192,7 +223,8 @@ class Speaker implements RpcSocket {
 function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : undefined;
+    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+    return isObject ? (value as Record<string, unknown>) : undefined;
   } catch {
     return undefined;
   }

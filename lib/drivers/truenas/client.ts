@@ -1,48 +1,64 @@
 import { masked } from "../../core/mask.ts";
-import { pause } from "../../core/pause.ts";
 import { HttpError, placeOf } from "../../io/dial.ts";
 import { FairTurns } from "../../io/fair-turns.ts";
-import { ApiError, errnos, LostJob } from "./api-error.ts";
 import { connected } from "./connect.ts";
+import { JobRunner } from "./job.ts";
+import { changesNothing, type Limits, usualLimits } from "./methods.ts";
 import { Pace } from "./pace.ts";
-import { problemsIn } from "./rpc-transport.ts";
+import { loginMs } from "./rpc-transport.ts";
 import { type Server, secretsOf } from "./server.ts";
 import type { Transport, Version } from "./transport.ts";
 
 /** The server runs 10 calls of a socket at once and refuses the 21st. */
 const callsAtOnce = 8;
 
-/** What happens now and then while a client lives. */
-export interface Events {
-  /** A connection was made: to which version. */
-  connected(where: string, version: string): void;
+/** How many calls may wait for a late answer beside those. */
+const mostLate = 24;
+
+/** A way to the system, and how many calls wait for an answer on it. */
+interface Line {
+  readonly transport: Transport;
+  calls: number;
+}
+
+/** What a client can be given by a test. */
+export interface ClientParts {
+  readonly pace?: Pace;
+  readonly limits?: Limits;
 }
 
 /**
  * One TrueNAS system for all connections that use it with the same credentials. Connects when it is first asked for something,
  * and again when the connection was lost; which protocol is spoken is found out each time, so that a system may be upgraded.
+ * A connection on which an answer is late gets no further calls and is closed when its last call has ended, so that lost answers
+ * hold up nobody else.
  */
 export class Client {
   readonly where: string;
+  readonly jobs: JobRunner;
   readonly #server: Server;
-  readonly #events: Events | undefined;
   readonly #pace: Pace;
-  readonly #turns = new FairTurns(callsAtOnce);
-  #transport: Transport | undefined;
-  #opening: Promise<Transport> | undefined;
+  readonly #limits: Limits;
+  readonly #turns = new FairTurns(callsAtOnce, mostLate);
+  /** What new calls are sent on. */
+  #line: Line | undefined;
+  /** All that are not closed. */
+  readonly #lines = new Set<Line>();
+  #opening: Promise<Line> | undefined;
   #failure: unknown;
   #closed = false;
 
-  constructor(server: Server, events?: Events, pace: Pace = new Pace()) {
+  constructor(server: Server, { pace = new Pace(), limits = usualLimits }: ClientParts = {}) {
     this.where = placeOf(server.http);
     this.#server = server;
-    this.#events = events;
     this.#pace = pace;
+    this.#limits = limits;
+    this.jobs = new JobRunner(this.where, (...asked) => this.call(...asked), limits);
   }
 
   /** The system's version; asks for it when there is no connection. */
   async version(signal: AbortSignal): Promise<Version> {
-    return (await this.#connection(signal)).version;
+    return (await this.#connection(signal)).transport.version;
   }
 
   /**
@@ -51,7 +67,7 @@ export class Client {
    */
   async call(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     try {
-      return await this.#turns.run(owner, signal, () => this.#asked(method, params, signal));
+      return await this.#turns.run(owner, signal, leave => this.#asked(method, params, signal, leave));
     } catch (error) {
       throw this.#clean(error);
     }
@@ -59,36 +75,64 @@ export class Client {
 
   close(): void {
     this.#closed = true;
-    this.#transport?.close();
+    this.#line = undefined;
+    for (const line of this.#lines) this.#end(line);
   }
 
-  async #asked(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
-    const transport = await this.#connection(signal);
+  async #asked(
+    method: string,
+    params: readonly unknown[],
+    signal: AbortSignal,
+    leave: () => boolean,
+  ): Promise<unknown> {
+    const line = await this.#connection(signal);
     try {
-      return await transport.call(method, params, signal);
+      return await this.#answered(line, method, params, signal, leave);
     } catch (error) {
-      if (!(error instanceof HttpError) || signal.aborted) throw error;
-      this.#drop(transport);
+      if (!(error instanceof HttpError) || error.failure === "too-long" || signal.aborted) throw error;
+      this.#retire(line);
       const unsent = error.failure === "refused" || error.failure === "unreachable";
-      if (!unsent && !(error.failure === "lost" && reads.test(method))) throw error;
+      if (!unsent && !(error.failure === "lost" && changesNothing(method))) throw error;
       const again = await this.#connection(signal);
       // Requests are chosen by the version; another one may understand something else by the same words.
-      if (again.version.text !== transport.version.text) throw error;
-      return again.call(method, params, signal);
+      if (again.transport.version.text !== line.transport.version.text) throw error;
+      return this.#answered(again, method, params, signal, leave);
     }
   }
 
-  /** After a failure of the way itself the next call looks again who is there. */
-  #drop(transport: Transport): void {
-    if (this.#transport !== transport) return;
-    this.#transport = undefined;
-    transport.close();
+  async #answered(
+    line: Line,
+    method: string,
+    params: readonly unknown[],
+    signal: AbortSignal,
+    leave: () => boolean,
+  ): Promise<unknown> {
+    line.calls++;
+    const late = setTimeout(() => leave() && this.#retire(line), this.#limits.lateMs);
+    try {
+      return await line.transport.call(method, params, signal);
+    } finally {
+      clearTimeout(late);
+      line.calls--;
+      if (line !== this.#line && line.calls === 0) this.#end(line);
+    }
   }
 
-  async #connection(signal: AbortSignal): Promise<Transport> {
+  /** The next call looks again who is there. Calls that wait for answers on this line keep it. */
+  #retire(line: Line): void {
+    if (this.#line === line) this.#line = undefined;
+    if (line.calls === 0) this.#end(line);
+  }
+
+  #end(line: Line): void {
+    this.#lines.delete(line);
+    line.transport.close();
+  }
+
+  async #connection(signal: AbortSignal): Promise<Line> {
     if (this.#closed) throw new HttpError(this.where, "refused", "this connection is closed");
-    if (this.#transport && !this.#transport.over) return this.#transport;
-    this.#transport = undefined;
+    if (this.#line && !this.#line.transport.over) return this.#line;
+    if (this.#line) this.#retire(this.#line);
     if (!this.#opening) {
       if (this.#pace.wait() > 0)
         throw this.#failure ?? new HttpError(this.where, "unreachable", "lost too often lately");
@@ -100,14 +144,19 @@ export class Client {
   }
 
   /** Nobody's signal: others wait for the same connection. */
-  async #open(): Promise<Transport> {
+  async #open(): Promise<Line> {
     this.#pace.begun();
     try {
-      this.#transport = await connected(this.#server, AbortSignal.timeout(30_000));
+      const transport = await connected(this.#server, this.#limits, AbortSignal.timeout(loginMs));
+      const line: Line = { transport, calls: 0 };
       this.#pace.succeeded();
-      this.#events?.connected(this.where, this.#transport.version.text);
-      if (this.#closed) this.#transport.close();
-      return this.#transport;
+      this.#failure = undefined;
+      if (this.#closed) transport.close();
+      else {
+        this.#line = line;
+        this.#lines.add(line);
+      }
+      return line;
     } catch (error) {
       this.#pace.failed();
       this.#failure = error;
@@ -121,9 +170,6 @@ export class Client {
     return error;
   }
 }
-
-/** Methods that change nothing. */
-const reads = /\.(?:query|config|get_instance|get_jobs|stat|version|version_short|product_type|status|me)$/;
 
 function unlessAborted<T>(work: Promise<T>, where: string, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -142,52 +188,16 @@ export interface Api {
   /** As Client.call. */
   call(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
   /**
-   * Runs a job's method to its end and answers the job's result. A job that is no longer wanted is aborted. Throws what the job
-   * failed with as ApiError, and LostJob when the server has forgotten it: then nobody knows how far it came.
+   * Runs a job's method to its end and answers the job's result. A job that is no longer wanted, or takes longer than its limit, is
+   * aborted. Throws what the job failed with as ApiError, and LostJob when the server has forgotten it: how far it came is unknown.
    */
   job(method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown>;
 }
 
 /** The use of `client` by the connection `owner`. */
-export const apiOf = (client: Client, owner: string): Api => {
-  const call: Api["call"] = (method, params, signal) => client.call(owner, method, params, signal);
-  return {
-    where: client.where,
-    version: signal => client.version(signal),
-    call,
-    async job(method, params, signal) {
-      const id = await call(method, params, signal);
-      try {
-        return await jobEnd(call, method, id, signal);
-      } catch (error) {
-        if (signal.aborted) await call("core.job_abort", [id], AbortSignal.timeout(5000)).catch(() => undefined);
-        throw error;
-      }
-    },
-  };
-};
-
-const firstLookMs = 20;
-const lastLookMs = 2000;
-
-/** Looks at a job, less and less often, until it has ended. */
-async function jobEnd(call: Api["call"], method: string, id: unknown, signal: AbortSignal): Promise<unknown> {
-  for (let wait = firstLookMs; ; wait = Math.min(wait * 2, lastLookMs)) {
-    const [job] = (await call("core.get_jobs", [[["id", "=", id]]], signal)) as readonly Readonly<
-      Record<string, unknown>
-    >[];
-    // Numbers begin anew after a restart, so another job may have this one's.
-    if (!job || job["method"] !== method) throw new LostJob(method);
-    if (job["state"] === "SUCCESS") return job["result"];
-    if (job["state"] === "FAILED" || job["state"] === "ABORTED") throw jobError(method, job);
-    // A call that has ended meanwhile is told so by the next look, with the name of the server.
-    await pause(wait, signal).catch(() => {});
-  }
-}
-
-function jobError(method: string, job: Readonly<Record<string, unknown>>): ApiError {
-  const info = (job["exc_info"] ?? {}) as Readonly<Record<string, unknown>>;
-  const problems = problemsIn(info["extra"]);
-  const errno = typeof info["errno"] === "number" ? info["errno"] : problems.length > 0 ? errnos.invalid : errnos.fault;
-  return new ApiError(method, errno, String(job["error"] ?? job["state"]), problems);
-}
+export const apiOf = (client: Client, owner: string): Api => ({
+  where: client.where,
+  version: signal => client.version(signal),
+  call: (method, params, signal) => client.call(owner, method, params, signal),
+  job: (method, params, signal) => client.jobs.run(owner, method, params, signal),
+});

@@ -1,5 +1,6 @@
 import { HttpError, type HttpSettings, placeOf } from "../../io/dial.ts";
 import { type Http, httpClient } from "../../io/http.ts";
+import type { Limits } from "./methods.ts";
 import { RestTransport } from "./rest-transport.ts";
 import { Redirect, rpcTransport } from "./rpc-transport.ts";
 import type { Server } from "./server.ts";
@@ -14,22 +15,27 @@ export class NotTrueNas extends Error {
  * The way to speak to a server, logged in: JSON-RPC where /api/versions exists (25.04 and newer), else REST. Of a pair of nodes
  * the active one is gone to. Throws HttpError, LoginRefused, NotTrueNas or ApiError.
  */
-export async function connected(server: Server, signal: AbortSignal): Promise<Transport> {
+export async function connected(server: Server, limits: Limits, signal: AbortSignal): Promise<Transport> {
   try {
-    return await connectedTo(server, server.http, signal);
+    return await connectedTo(server, server.http, limits, signal);
   } catch (error) {
     if (!(error instanceof Redirect)) throw error;
-    return followed(server, error.urls, signal);
+    return followed(server, error.urls, limits, signal);
   }
 }
 
-async function connectedTo(server: Server, settings: HttpSettings, signal: AbortSignal): Promise<Transport> {
+async function connectedTo(
+  server: Server,
+  settings: HttpSettings,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<Transport> {
   const http = httpClient(settings);
   try {
     const version = await jsonRpcVersion(http, signal);
-    if (!version) return await overRest(server, http, signal);
+    if (!version) return await overRest(server, http, limits, signal);
     http.close();
-    return await rpcTransport(server, settings, version, signal);
+    return await rpcTransport(server, settings, version, limits, signal);
   } catch (error) {
     http.close();
     throw error;
@@ -57,9 +63,9 @@ function lastOf(body: string): string {
   }
 }
 
-async function overRest(server: Server, http: Http, signal: AbortSignal): Promise<Transport> {
+async function overRest(server: Server, http: Http, { readMs }: Limits, signal: AbortSignal): Promise<Transport> {
   const unknown: Version = { text: "", number: 0 };
-  const text = await new RestTransport(http, server.credentials, unknown)
+  const text = await new RestTransport(http, server.credentials, unknown, readMs)
     .call("system.version", [], signal)
     .catch(error => {
       if (error instanceof Error && /not found/.test(error.message))
@@ -69,17 +75,22 @@ async function overRest(server: Server, http: Http, signal: AbortSignal): Promis
   const version = versionOf(String(text));
   if (!version)
     throw new NotTrueNas(`${http.where} says that it is ${JSON.stringify(text)}, which is no version of TrueNAS`);
-  return new RestTransport(http, server.credentials, version);
+  return new RestTransport(http, server.credentials, version, readMs);
 }
 
 /** The first address of the active node that answers; protocol and certificate rules stay those of the file. */
-async function followed(server: Server, urls: readonly string[], signal: AbortSignal): Promise<Transport> {
+async function followed(
+  server: Server,
+  urls: readonly string[],
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<Transport> {
   let failed: unknown = new NotTrueNas(`${placeOf(server.http)} is the standby node and names no active one`);
   for (const url of urls) {
     const target = addressIn(url, server.http);
     if (!target) continue;
     try {
-      return await connectedTo(server, target, signal);
+      return await connectedTo(server, target, limits, signal);
     } catch (error) {
       failed = error instanceof Redirect ? new NotTrueNas(`${placeOf(target)} is a standby node, too`) : error;
     }

@@ -7,8 +7,6 @@ import type { Transport, Version } from "./transport.ts";
 
 /** REST v2.0 (TrueNAS CORE, and SCALE up to 24.10), spoken to as if it took methods and parameters. */
 
-/** As long as the front end of the server waits for the back end. */
-const timeoutMs = 60_000;
 /** How long a system is taken to have the version that it had. */
 const trustedMs = 300_000;
 
@@ -16,12 +14,15 @@ const trustedMs = 300_000;
 export class RestTransport implements Transport {
   readonly version: Version;
   readonly #since = performance.now();
+  readonly #timeoutMs: number;
   #upgraded = false;
   readonly #http: Http;
   readonly #headers: Readonly<Record<string, string>>;
 
-  constructor(http: Http, credentials: Credentials, version: Version) {
+  /** `timeoutMs` for each request: the front end of the server waits 60 s for the back end, whatever the method. */
+  constructor(http: Http, credentials: Credentials, version: Version, timeoutMs: number) {
     this.version = version;
+    this.#timeoutMs = timeoutMs;
     this.#http = http;
     this.#headers = { Authorization: authorization(credentials), Accept: "application/json" };
   }
@@ -30,7 +31,7 @@ export class RestTransport implements Transport {
     const { body, ...route } = routeOf(method, params);
     const text = body === undefined ? undefined : JSON.stringify(body);
     const headers = text === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
-    const request = { ...route, headers, ...(text === undefined ? {} : { body: text }), timeoutMs };
+    const request = { ...route, headers, ...(text === undefined ? {} : { body: text }), timeoutMs: this.#timeoutMs };
     const answer = await this.#http.send(request, signal);
     if (answer.status === 404 && method !== "system.version") await this.#proveSame(signal);
     const result = resultOf(this.#http.where, method, answer);

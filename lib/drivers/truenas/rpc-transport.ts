@@ -1,6 +1,7 @@
 import { HttpError, type HttpSettings } from "../../io/dial.ts";
 import { openRpc, RpcError, type RpcSocket } from "../../io/rpc.ts";
 import { ApiError, errnos, type Problem } from "./api-error.ts";
+import { answerMs, type Limits } from "./methods.ts";
 import type { Credentials, Server } from "./server.ts";
 import type { Transport, Version } from "./transport.ts";
 
@@ -9,6 +10,9 @@ import type { Transport, Version } from "./transport.ts";
 /** The longest request that the server takes before and after the login; a longer one closes the socket. */
 const beforeLogin = 8192;
 const afterLogin = 65_536;
+
+/** How long a login may take, in milliseconds: the server lets a client wait ten seconds that logs in too often. */
+export const loginMs = 30_000;
 
 /** What a standby node of a pair answers to a login: the addresses of the active one. */
 export class Redirect extends Error {
@@ -35,12 +39,14 @@ export async function rpcTransport(
   server: Server,
   http: HttpSettings,
   version: Version,
+  limits: Limits,
   signal: AbortSignal,
 ): Promise<Transport> {
   const state = { loggedIn: false };
   const path = "/api/current";
   const maxRequest = () => (state.loggedIn ? afterLogin : beforeLogin);
-  const socket = await openRpc(http, { path, maxRequest }, signal);
+  const options = { path, maxRequest, answerMs: (method: string) => answerMs(method, limits) };
+  const socket = await openRpc(http, options, signal);
   try {
     await login(socket, server.credentials, signal);
     state.loggedIn = true;
@@ -77,7 +83,7 @@ class RpcTransport implements Transport {
       return await asked(this.#socket, method, params, signal);
     } catch (error) {
       if (!(await this.#ended(error, signal))) throw error;
-      await this.#again(before, signal);
+      await this.#again(before);
       return asked(this.#socket, method, params, signal);
     }
   }
@@ -97,9 +103,9 @@ class RpcTransport implements Transport {
     );
   }
 
-  /** One login, however many calls found the session over. */
-  async #again(before: Promise<void> | undefined, signal: AbortSignal): Promise<void> {
-    if (this.#login === before) this.#login = login(this.#socket, this.#credentials, signal);
+  /** One login, however many calls found the session over; it outlives the one that began it. */
+  async #again(before: Promise<void> | undefined): Promise<void> {
+    if (this.#login === before) this.#login = login(this.#socket, this.#credentials, AbortSignal.timeout(loginMs));
     const mine = this.#login;
     try {
       await mine;

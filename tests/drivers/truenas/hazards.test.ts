@@ -100,7 +100,7 @@ describe.each(versions)("on TrueNAS %s", version => {
     const { id } = await driver.create(volumeOf("pvc-1"), call);
     expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o755, uid: 0, gid: 3000 });
     const changes = double.requests.filter(({ method }) => method.startsWith("filesystem."));
-    expect(changes.map(({ method }) => method)).toEqual(["filesystem.chown"]);
+    expect(changes.map(({ method }) => method)).toEqual(["filesystem.chown", "filesystem.stat"]);
     await driver.close?.();
     await double.close();
   });

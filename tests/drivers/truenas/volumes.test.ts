@@ -155,7 +155,7 @@ describe.each(versions)("on TrueNAS %s", version => {
         const { id } = await driver.create(volumeOf("pvc-1"), call);
         expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o770, uid: 0, gid: 3000 });
         const changes = double.requests.filter(({ method }) => method.startsWith("filesystem."));
-        expect(changes.map(({ method }) => method)).toEqual(["filesystem.setperm"]);
+        expect(changes.map(({ method }) => method)).toEqual(["filesystem.setperm", "filesystem.stat"]);
         double.accounts.addKey("9-weak", [
           "DATASET_WRITE",
           "DATASET_DELETE",

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { Accounts, Session } from "./accounts.ts";
 import { CallError, Invalid } from "./failure.ts";
 import type { Faults } from "./faults.ts";
-import type { Jobs } from "./jobs.ts";
+import { type Jobs, lockOf } from "./jobs.ts";
 import { methodOf } from "./methods.ts";
 import { modelled } from "./models.ts";
 import type { Nas } from "./state.ts";
@@ -38,7 +38,7 @@ export function invoked(
     return result;
   };
   if (!method.job) return { result: run(), job: undefined };
-  return { result: undefined, job: jobs.begin(name, params, run) };
+  return { result: undefined, job: jobs.begin(name, params, run, lockOf(nas.number, name, params)) };
 }
 
 export const knows = ({ nas }: Core, name: string): boolean => methodOf(nas.number, name) !== undefined;

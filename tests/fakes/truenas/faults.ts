@@ -3,6 +3,12 @@
 /** The connection is cut at one request: before it has an effect, or after it and before the answer. */
 export type When = "before" | "after";
 
+/**
+ * What else happens to one request: it has its effect and is never answered, never ends, is answered
+ * with no JSON, or is answered after 300 ms.
+ */
+export type Silence = "unanswered" | "hung" | "garbled" | "slow";
+
 interface Mortal {
   readonly step: number;
   readonly when: When;
@@ -12,6 +18,7 @@ interface Mortal {
 /** Requests that are lost, by the credential that they were sent with or by their method. */
 export class Faults {
   readonly #mortals = new Map<string, Mortal>();
+  #silent: { readonly method: RegExp; readonly how: Silence; times: number } | undefined;
   #once: { readonly method: RegExp; readonly when: When; skip: number } | undefined;
 
   /** From its n-th request on, counted from 1, everything of this credential is cut off, as with a process that was killed. */
@@ -30,13 +37,22 @@ export class Faults {
     this.#once = { method, when, skip };
   }
 
+  /** The next `times` requests whose method fits are not answered as they should be; the connection stays. */
+  silence(method: RegExp, how: Silence, times: number): void {
+    this.#silent = { method, how, times };
+  }
+
   /** Whether the loss of `loseOnce` is still to come. */
   get pending(): boolean {
     return this.#once !== undefined;
   }
 
   /** What happens to this request. */
-  next(credential: string, method: string): When | undefined {
+  next(credential: string, method: string): When | Silence | undefined {
+    if (this.#silent && this.#silent.times > 0 && this.#silent.method.test(method)) {
+      this.#silent.times--;
+      return this.#silent.how;
+    }
     const mortal = this.#mortals.get(credential);
     if (mortal) {
       mortal.count++;

@@ -7,14 +7,38 @@ export interface Job {
   readonly id: number;
   readonly method: string;
   readonly arguments: readonly unknown[];
-  state: "RUNNING" | "SUCCESS" | "FAILED" | "ABORTED";
+  state: "WAITING" | "RUNNING" | "SUCCESS" | "FAILED" | "ABORTED";
+  /** As the API shows a moment; null while it waits. */
+  time_started: { readonly $date: number } | null;
   result: unknown;
   error: string | null;
   exc_info: object | null;
   readonly done: Promise<void>;
 }
 
+/** What only one job holds at a time. */
+export interface Lock {
+  readonly name: string;
+  /** How many wait for it at most. */
+  readonly queue: number;
+}
+
+/**
+ * The lock of a job. Middleware 24.10 to 25.10 (plugins/filesystem_/acl.py, `@job(lock="perm_change")`): one for the whole system,
+ * lock_queue_size=5 by default (service/decorators.py); up to 24.04 and on CORE the queue has no limit; from 26.0 each path has its own.
+ */
+export function lockOf(version: number, method: string, params: readonly unknown[]): Lock | undefined {
+  if (!/^filesystem\.(?:setperm|chown|setacl)$/.test(method)) return undefined;
+  const { path } = (params[0] ?? {}) as { readonly path?: unknown };
+  return {
+    name: version >= 2600 ? `perm_change:${path}` : "perm_change",
+    queue: version < 2410 ? Number.POSITIVE_INFINITY : 5,
+  };
+}
+
 interface Open extends Job {
+  readonly lock: string | undefined;
+  readonly run: () => void;
   end(state: Job["state"], change: Partial<Job>): void;
 }
 
@@ -23,9 +47,26 @@ export class Jobs {
   ms = 0;
   #jobs: Open[] = [];
 
-  /** Runs `start` now and what it returns, if that is a function, when the job's time is over. */
-  begin(method: string, args: readonly unknown[], start: () => unknown): Job {
-    const job = this.#open(method, args);
+  /**
+   * Runs `start` once the job has its lock, and what it returns, if that is a function, when the job's time is over. A job too many
+   * for the queue of its lock is discarded, and the last one that waits is answered (job.py, JobsQueue.add; 24.10 to 25.10).
+   */
+  begin(method: string, args: readonly unknown[], start: () => unknown, lock?: Lock): Job {
+    const same = this.#jobs.filter(job => lock !== undefined && job.lock === lock.name);
+    const waiting = same.filter(({ state }) => state === "WAITING");
+    const last = waiting.at(-1);
+    if (lock && last && waiting.length >= lock.queue) return last;
+    const job = this.#open(method, args, lock?.name, () => this.#run(job, start));
+    if (!same.some(({ state }) => state === "RUNNING")) job.run();
+    return job;
+  }
+
+  #run(job: Open, start: () => unknown): void {
+    job.state = "RUNNING";
+    job.time_started = { $date: Date.now() };
+    void job.done.then(() => {
+      if (job.lock !== undefined) this.#jobs.find(next => next.lock === job.lock && next.state === "WAITING")?.run();
+    });
     try {
       const rest = start();
       const end = () => this.#finish(job, typeof rest === "function" ? (rest as () => unknown) : () => rest);
@@ -34,10 +75,9 @@ export class Jobs {
     } catch (error) {
       queueMicrotask(() => this.#finish(job, () => Promise.reject(error)));
     }
-    return job;
   }
 
-  #open(method: string, args: readonly unknown[]): Open {
+  #open(method: string, args: readonly unknown[], lock: string | undefined, run: () => void): Open {
     let settle: () => void = () => undefined;
     const done = new Promise<void>(resolve => {
       settle = resolve;
@@ -46,13 +86,16 @@ export class Jobs {
       id: this.#jobs.length + 1,
       method,
       arguments: args,
-      state: "RUNNING",
+      state: "WAITING",
+      time_started: null,
+      lock,
+      run,
       result: null,
       error: null,
       exc_info: null,
       done,
       end(state, change) {
-        if (job.state !== "RUNNING") return;
+        if (job.state !== "RUNNING" && job.state !== "WAITING") return;
         Object.assign(job, change, { state });
         settle();
       },
@@ -75,7 +118,7 @@ export class Jobs {
   }
 
   query(filters: unknown, options: unknown): unknown {
-    const rows = this.#jobs.map(({ done: _, end: __, ...job }) => job);
+    const rows = this.#jobs.map(({ done: _, end: __, run: ___, lock: ____, ...job }) => job);
     return queried(rows, filters, (options ?? {}) as object);
   }
 

@@ -51,6 +51,8 @@ export async function answerRest(
   if (core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, core.latencyMs));
   const [status, body] = outcome(core, session, method, params, item);
   if (fault === "after") return void request.socket.destroy();
+  if (fault === "unanswered" || fault === "hung") return;
+  if (fault === "garbled") return void response.end(JSON.stringify(body).slice(0, -1));
   say(status, body);
 }
 

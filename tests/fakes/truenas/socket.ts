@@ -101,7 +101,7 @@ export class Conversation {
     return undefined;
   }
 
-  /** What is answered; undefined when the connection is lost instead. */
+  /** What is answered; undefined: nothing. */
   async #answered({ method, params }: Request): Promise<object | undefined> {
     const own = this.#own(method);
     if (own) return this.#caught(() => own(params));
@@ -111,6 +111,10 @@ export class Conversation {
     this.#core.record("rpc", method, params);
     if (this.#core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.#core.latencyMs));
     const answer = await this.#caught(() => this.#invoked(method, params));
+    if (fault === "hung") await new Promise(() => undefined);
+    if (fault === "slow") await new Promise(resolve => setTimeout(resolve, 300));
+    if (fault === "garbled") this.#socket.send(JSON.stringify(answer).slice(0, -1));
+    if (fault === "unanswered" || fault === "garbled") return undefined;
     return fault === "after" ? this.#lost() : answer;
   }
 

@@ -30,10 +30,45 @@ export async function permitted(api: Api, path: string, permissions: Permissions
     if (mode !== undefined) await api.job("filesystem.setperm", [bits], signal);
     else if (user !== undefined || group !== undefined)
       await api.job("filesystem.chown", [{ path, ...owner(permissions) }], signal);
+    await prove(api, path, permissions, signal);
     if (changes.length > 0) await listed(api, path, changes, signal);
   } catch (error) {
     throw zfsError(error);
   }
+}
+
+/** A job that ended well proves little: the server may have answered with another one. */
+async function prove(api: Api, path: string, wanted: Permissions, signal: AbortSignal): Promise<void> {
+  const { mode, user, group } = wanted;
+  if (mode === undefined && user === undefined && group === undefined) return;
+  const found = ((await api.call("filesystem.stat", [path], signal)) ?? {}) as Stat;
+  const octal = (bits: number) => (bits & 0o7777).toString(8).padStart(4, "0");
+  const differs = [
+    ...(mode === undefined || octal(Number(found.mode)) === octal(Number.parseInt(mode, 8))
+      ? []
+      : [`mode ${octal(Number(found.mode))} instead of ${mode}`]),
+    ...ownerDiffers("user", user, found.uid, found.user),
+    ...ownerDiffers("group", group, found.gid, found.group),
+  ];
+  if (differs.length > 0)
+    throw new ZfsError("busy", `${path} has ${differs.join(", ")} although the change was answered`);
+}
+
+/** The part of the answer of `filesystem.stat` that is compared; names are absent where the system knows none. */
+interface Stat {
+  readonly mode?: unknown;
+  readonly uid?: unknown;
+  readonly gid?: unknown;
+  readonly user?: unknown;
+  readonly group?: unknown;
+}
+
+function ownerDiffers(what: string, wanted: string | undefined, id: unknown, name: unknown): readonly string[] {
+  if (wanted === undefined) return [];
+  const found = isNumber(wanted) ? id : name;
+  return String(found) === wanted || (!isNumber(wanted) && typeof name !== "string")
+    ? []
+    : [`${what} ${found} instead of ${wanted}`];
 }
 
 /** What `filesystem.getacl` answers. */

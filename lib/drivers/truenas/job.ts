@@ -1,0 +1,149 @@
+import { pause } from "../../core/pause.ts";
+import { HttpError } from "../../io/dial.ts";
+import { FairTurns } from "../../io/fair-turns.ts";
+import { ApiError, errnos, LostJob } from "./api-error.ts";
+import { jobMs, type Limits } from "./methods.ts";
+import { problemsIn } from "./rpc-transport.ts";
+
+/** Asks the system for `owner`; as Client.call. */
+export type Ask = (owner: string, method: string, params: readonly unknown[], signal: AbortSignal) => Promise<unknown>;
+
+type Row = Readonly<Record<string, unknown>>;
+/** What the system says of the job with this number; undefined when it knows none. */
+type RowOf = (id: unknown, signal: AbortSignal) => Promise<Row | undefined>;
+
+/**
+ * Jobs that share one lock of the whole system up to 25.10. One of them runs, and from 24.10 on five wait; a further one is
+ * discarded and answered with the number of the last that waits (middleware 24.10 to 25.10: plugins/filesystem_/acl.py,
+ * job.py, service/decorators.py, lock_queue_size).
+ */
+const oneLock = /^filesystem\.(?:setperm|chown|setacl)$/;
+/** How many of them csimux has on a system at once. Other clients queue there, too, so that this alone proves nothing. */
+const oneLockAtOnce = 4;
+
+/** The fields of a first argument that say what a job is about. */
+const subjects = ["path", "target_dataset"] as const;
+
+const firstLookMs = 20;
+const lastLookMs = 2000;
+const abortMs = 5000;
+
+/** Runs jobs of one system to their ends. */
+export class JobRunner {
+  readonly #where: string;
+  readonly #ask: Ask;
+  readonly #limits: Limits;
+  readonly #oneLock = new FairTurns(oneLockAtOnce);
+
+  constructor(where: string, ask: Ask, limits: Limits) {
+    this.#where = where;
+    this.#ask = ask;
+    this.#limits = limits;
+  }
+
+  /** As Api.job. */
+  run(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const work = () => this.#ended(owner, method, params, signal);
+    return oneLock.test(method) ? this.#oneLock.run(owner, signal, work) : work();
+  }
+
+  async #ended(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
+    const limitMs = jobMs(method, this.#limits);
+    const limit = AbortSignal.timeout(limitMs);
+    const both = AbortSignal.any([signal, limit]);
+    const job = new Following((id, until) => this.#row(owner, id, until), method, params);
+    try {
+      for (let wait = firstLookMs; ; wait = Math.min(wait * 2, lastLookMs)) {
+        const id = await this.#ask(owner, method, params, both);
+        const end = await job.end(id, both);
+        if (end) return end.result;
+        // The number of another's job: this one was discarded. Only what may be done twice is asked for again.
+        if (!oneLock.test(method)) throw new LostJob(method);
+        await pause(wait, both).catch(() => {});
+      }
+    } catch (error) {
+      if (both.aborted) await this.#abort(owner, job);
+      if (!limit.aborted || signal.aborted) throw error;
+      const reason = `${method} did not end within ${limitMs / 1000} s and was aborted`;
+      throw new HttpError(this.#where, "timeout", reason, { cause: error });
+    }
+  }
+
+  async #row(owner: string, id: unknown, signal: AbortSignal): Promise<Row | undefined> {
+    const rows = await this.#ask(owner, "core.get_jobs", [[["id", "=", id]]], signal);
+    const row: unknown = Array.isArray(rows) ? rows[0] : undefined;
+    return typeof row === "object" && row !== null ? (row as Row) : undefined;
+  }
+
+  /** Another's job is never aborted, so it is looked at once more. */
+  async #abort(owner: string, job: Following): Promise<void> {
+    const signal = AbortSignal.timeout(abortMs);
+    try {
+      const id = await job.current(signal);
+      if (id !== undefined) await this.#ask(owner, "core.job_abort", [id], signal);
+    } catch {
+      // It then runs to its end, and whoever asks next looks at what it has done.
+    }
+  }
+}
+
+/** One job from its number to its end. */
+class Following {
+  readonly #row: RowOf;
+  readonly #method: string;
+  readonly #params: readonly unknown[];
+  #id: unknown;
+  #started: string | undefined;
+
+  constructor(row: RowOf, method: string, params: readonly unknown[]) {
+    this.#row = row;
+    this.#method = method;
+    this.#params = params;
+  }
+
+  /** The result; undefined when the number is another's job. Throws ApiError when it failed, LostJob when it was forgotten. */
+  async end(id: unknown, signal: AbortSignal): Promise<{ readonly result: unknown } | undefined> {
+    this.#id = id;
+    this.#started = undefined;
+    for (let wait = firstLookMs; ; wait = Math.min(wait * 2, lastLookMs)) {
+      const row = await this.#row(id, signal);
+      if (!row) throw new LostJob(this.#method);
+      if (!this.#isOurs(row)) return undefined;
+      if (row["state"] === "SUCCESS") return { result: row["result"] };
+      if (row["state"] === "FAILED" || row["state"] === "ABORTED") throw jobError(this.#method, row);
+      // A call that has ended meanwhile is told so by the next look, with the name of the server.
+      await pause(wait, signal).catch(() => {});
+    }
+  }
+
+  /** Its number while it is ours and has not ended. */
+  async current(signal: AbortSignal): Promise<unknown> {
+    const row = this.#id === undefined ? undefined : await this.#row(this.#id, signal);
+    return row && this.#isOurs(row) ? this.#id : undefined;
+  }
+
+  /** Numbers begin again after a restart, so another job may have this one's. Throws LostJob when ours was there before. */
+  #isOurs(row: Row): boolean {
+    const started = row["time_started"] == null ? undefined : JSON.stringify(row["time_started"]);
+    const same = row["method"] === this.#method && isAbout(row["arguments"], this.#params);
+    if (this.#started !== undefined && !(same && started === this.#started)) throw new LostJob(this.#method);
+    if (same) this.#started ??= started;
+    return same;
+  }
+}
+
+const fieldsOf = (args: unknown): Row => {
+  const first: unknown = Array.isArray(args) ? args[0] : undefined;
+  return typeof first === "object" && first !== null ? (first as Row) : {};
+};
+
+/** Whether the arguments of a job name the same subject; the server may have completed the rest. */
+const isAbout = (args: unknown, params: readonly unknown[]): boolean =>
+  subjects.every(name => fieldsOf(args)[name] === fieldsOf(params)[name]);
+
+function jobError(method: string, job: Row): ApiError {
+  const info = (job["exc_info"] ?? {}) as Row;
+  const problems = problemsIn(info["extra"]);
+  const errno = typeof info["errno"] === "number" ? info["errno"] : problems.length > 0 ? errnos.invalid : errnos.fault;
+  return new ApiError(method, errno, String(job["error"] ?? job["state"]), problems);
+}

@@ -1,0 +1,138 @@
+import { describe, expect, test } from "bun:test";
+import { LostJob } from "../../../lib/drivers/truenas/api-error.ts";
+import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
+import { serverOf } from "../../../lib/drivers/truenas/server.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
+import type { Double } from "../../fakes/truenas/double.ts";
+import { type Version, versions } from "../../fakes/truenas/versions.ts";
+import { on, parent, refusal } from "./rig.ts";
+
+const call = callWith();
+const never = new AbortController().signal;
+const limits = { readMs: 5000, changeMs: 400, copyMs: 60_000, lateMs: 5000 };
+
+async function withApi(version: Version, work: (api: Api, double: Double) => Promise<void>): Promise<void> {
+  await withDouble({ version }, async double => {
+    const client = new Client(serverOf(connectionTo(double)), { limits });
+    try {
+      const api = apiOf(client, "c1");
+      for (const name of ["a", "b"])
+        await api.call("pool.dataset.create", [{ name: `tank/${name}`, type: "FILESYSTEM" }], never);
+      await work(api, double);
+    } finally {
+      client.close();
+    }
+  });
+}
+
+const failure = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
+const states = (double: Double) =>
+  (double.jobs.query([], {}) as { method: string; state: string }[]).map(({ state }) => state);
+
+/** As if another client had begun it. */
+const others = (double: Double, path: string) =>
+  double.jobs.begin("filesystem.setperm", [{ path, mode: "0700" }], () => null, { name: "perm_change", queue: 5 });
+
+describe("permissions", () => {
+  const zfs = { datasetPermissionsMode: "0777", datasetPermissionsUser: "1000", datasetPermissionsGroup: "3000" };
+  for (const version of versions)
+    for (const ms of [2, 25, 50]) {
+      test(`of 64 volumes at once are all set when they are answered: ${version}, jobs of ${ms} ms`, async () => {
+        await on(
+          { version },
+          "nfs",
+          async (driver, double) => {
+            double.jobs.ms = ms;
+            const made = Array.from({ length: 64 }, async (_, n) => {
+              const { id } = await driver.create(volumeOf(`pvc-${n}`), call);
+              expect(double.state.datasets[`${parent}/${id}`]).toMatchObject({ mode: 0o777, uid: 1000, gid: 3000 });
+            });
+            await Promise.all(made);
+          },
+          { zfs },
+        );
+      });
+    }
+
+  test("that were answered and are not there are no success", async () => {
+    await on(
+      { version: "25.10" },
+      "nfs",
+      async (driver, double) => {
+        const { jobs } = double;
+        const begin = jobs.begin.bind(jobs);
+        jobs.begin = (method, args, _start, lock) => begin(method, args, () => null, lock);
+        const { code, message } = await refusal(driver.create(volumeOf("pvc-1"), call));
+        expect(code).toBe("aborted");
+        expect(message).toContain("mode 0755 instead of 0777");
+      },
+      { zfs },
+    );
+  });
+});
+
+describe("a job", () => {
+  for (const version of ["24.10", "25.04", "25.10"] as const) {
+    test(`${version}: that the server discarded for another's is asked for again`, async () => {
+      await withApi(version, async (api, double) => {
+        double.jobs.ms = 20;
+        for (let n = 0; n < 6; n++) others(double, "/mnt/tank/b");
+        const begun = (double.jobs.query([], {}) as unknown[]).length;
+        await api.job("filesystem.setperm", [{ path: "/mnt/tank/a", mode: "0777" }], never);
+        expect(begun).toBe(6);
+        expect(double.state.datasets["tank/a"]?.mode).toBe(0o777);
+        const asked = double.requests.filter(({ method }) => method === "filesystem.setperm");
+        expect(asked.length).toBeGreaterThan(1);
+      });
+    });
+  }
+
+  for (const version of versions) {
+    test(`${version}: whose number and method another has after a restart is lost, not done`, async () => {
+      await withApi(version, async (api, double) => {
+        const snapshots = ["13.0", "24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
+        await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);
+        double.jobs.ms = 150;
+        const lost = failure(api.job("replication.run_onetime", [copyOf("tank/a", "tank/copy")], never));
+        while (states(double).length === 0) await pause(5);
+        double.jobs.forget();
+        double.jobs.ms = 0;
+        double.jobs.begin("replication.run_onetime", [copyOf("tank/b", "tank/other")], () => null);
+        expect(await lost).toBeInstanceOf(LostJob);
+      });
+    });
+
+    test(`${version}: that does not end within its limit is aborted; another's never is`, async () => {
+      await withApi(version, async (api, double) => {
+        double.jobs.ms = 60_000;
+        const late = await failure(api.job("filesystem.chown", [{ path: "/mnt/tank/a", uid: 1 }], never));
+        expect(late).toMatchObject({ failure: "timeout", message: expect.stringContaining("was aborted") });
+        expect(states(double)).toEqual(["ABORTED"]);
+        if (version !== "24.10" && version !== "25.04" && version !== "25.10") return;
+        for (let n = 0; n < 6; n++) others(double, "/mnt/tank/b");
+        const discarded = await failure(api.job("filesystem.chown", [{ path: "/mnt/tank/a", uid: 1 }], never));
+        expect(discarded).toMatchObject({ failure: "timeout" });
+        expect(states(double).filter(state => state === "ABORTED")).toHaveLength(1);
+      });
+    });
+  }
+});
+
+const copyOf = (from: string, to: string): object => ({
+  direction: "PUSH",
+  transport: "LOCAL",
+  source_datasets: [from],
+  target_dataset: to,
+  name_regex: "^s$",
+  recursive: false,
+  retention_policy: "NONE",
+  readonly: "IGNORE",
+  properties: false,
+  only_from_scratch: true,
+});

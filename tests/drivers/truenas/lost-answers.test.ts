@@ -1,0 +1,98 @@
+import { describe, expect, test } from "bun:test";
+import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
+import { usualLimits } from "../../../lib/drivers/truenas/methods.ts";
+import { serverOf } from "../../../lib/drivers/truenas/server.ts";
+import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
+import type { Double } from "../../fakes/truenas/double.ts";
+import { type Version, versions } from "../../fakes/truenas/versions.ts";
+
+const never = new AbortController().signal;
+const limits = { readMs: 400, changeMs: 800, copyMs: 800, lateMs: 100 };
+
+async function withApi(version: Version, work: (api: Api, double: Double) => Promise<void>): Promise<void> {
+  await withDouble({ version }, async double => {
+    const client = new Client(serverOf(connectionTo(double)), { limits });
+    try {
+      await work(apiOf(client, "c1"), double);
+    } finally {
+      client.close();
+    }
+  });
+}
+
+const outcome = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "ok",
+    (error: { readonly failure?: string; readonly message: string }) => error.failure ?? error.message,
+  );
+
+const make = (api: Api, name: string) => api.call("pool.dataset.create", [{ name, type: "FILESYSTEM" }], never);
+const list = (api: Api) => api.call("pool.dataset.query", [[], {}], never);
+/** Over REST the limit of one request is that of its front end. */
+const given = (version: Version): string => (version === "13.0" || version === "24.10" ? "timeout" : "lost");
+
+describe("an answer that never comes", () => {
+  for (const version of versions) {
+    test(`${version}: ends its call within the limit, and ten of them leave the connection to others`, async () => {
+      await withApi(version, async (api, double) => {
+        await make(api, "tank/a");
+        double.faults.silence(/pool\.dataset\.create/, "unanswered", 10);
+        const lost = Array.from({ length: 10 }, (_, n) => outcome(make(api, `tank/lost${n}`)));
+        const from = performance.now();
+        await list(api);
+        expect(performance.now() - from).toBeLessThan(limits.readMs + 200);
+        expect(await Promise.all(lost)).toEqual(lost.map(() => given(version)));
+        // They had their effect: whoever asks again finds out.
+        expect(Object.keys(double.state.datasets)).toContain("tank/lost9");
+        await make(api, "tank/b");
+      });
+    });
+
+    test(`${version}: to a question is asked for once more, or is a failure of the way`, async () => {
+      await withApi(version, async (api, double) => {
+        await make(api, "tank/a");
+        double.faults.silence(/pool\.dataset\.query/, "unanswered", 1);
+        expect(await outcome(list(api))).toBe(given(version) === "lost" ? "ok" : "timeout");
+        expect(await outcome(list(api))).toBe("ok");
+      });
+    });
+  }
+
+  for (const version of ["25.04", "25.10", "26.0"] as const) {
+    test(`${version}: of methods that hang on the server leaves other calls a connection that works`, async () => {
+      await withApi(version, async (api, double) => {
+        double.faults.silence(/pool\.dataset\.create/, "hung", 20);
+        const hung = Array.from({ length: 20 }, (_, n) => outcome(make(api, `tank/hung${n}`)));
+        for (let n = 0; n < 3; n++) expect(await outcome(list(api))).toBe("ok");
+        expect(await Promise.all(hung)).toEqual(hung.map(() => "lost"));
+        expect(await outcome(make(api, "tank/b"))).toBe("ok");
+        expect(double.open).toBe(1);
+      });
+    });
+
+    test(`${version}: a call that is only slow is answered, although another connection has taken its place`, async () => {
+      await withApi(version, async (api, double) => {
+        await list(api);
+        double.faults.silence(/pool\.dataset\.create/, "slow", 1);
+        expect(await outcome(make(api, "tank/slow"))).toBe("ok");
+        expect(await outcome(list(api))).toBe("ok");
+        expect(double.sockets).toBe(2);
+        expect(double.open).toBe(1);
+      });
+    });
+
+    test(`${version}: an answer that is no JSON ends the connection with that reason, and the next call works`, async () => {
+      await withApi(version, async (api, double) => {
+        await make(api, "tank/a");
+        double.faults.silence(/pool\.dataset\.create/, "garbled", 1);
+        const said = make(api, "tank/b").catch((error: Error) => error.message);
+        expect(await said).toContain("something other than a JSON object");
+        expect(await outcome(make(api, "tank/c"))).toBe("ok");
+      });
+    });
+  }
+
+  test("a real system is given one minute for a question, ten for a change", () => {
+    expect(usualLimits).toMatchObject({ readMs: 60_000, changeMs: 600_000 });
+  });
+});
