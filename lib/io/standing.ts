@@ -7,7 +7,7 @@ export interface Standing {
   /** Its process id; undefined when it could not be started. */
   readonly pid: number | undefined;
   write(text: string): void;
-  /** Ends it and everything it started, at once. */
+  /** Ends it and everything it started, at once; does nothing once it has ended, when its number may be another's. */
   kill(): void;
   /** Resolves when it has ended and its streams are read: "exit code 255", "SIGKILL", or why it could not start. */
   readonly ended: Promise<string>;
@@ -22,9 +22,13 @@ export interface Listener {
 /** Starts a program in a process group of its own with exactly this environment. Never throws: see `ended`. */
 export function standing(argv: Argv, env: Readonly<Record<string, string>>, listener: Listener): Standing {
   const child = spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio: ["pipe", "pipe", "pipe"] });
+  let over = false;
   const ended = new Promise<string>(resolve => {
     child.on("error", error => resolve(`could not be started: ${error.message}`));
-    child.on("close", (code, signal) => resolve(signal ?? `exit code ${code}`));
+    child.on("close", (code, signal) => {
+      over = true;
+      resolve(signal ?? `exit code ${code}`);
+    });
   });
   child.stdin.on("error", () => {});
   child.stdout.on("data", (chunk: Uint8Array) => listener.stdout(chunk));
@@ -34,7 +38,7 @@ export function standing(argv: Argv, env: Readonly<Record<string, string>>, list
     write: text => void child.stdin.write(text),
     kill() {
       try {
-        if (child.pid !== undefined) kill(-child.pid, "SIGKILL");
+        if (child.pid !== undefined && !over) kill(-child.pid, "SIGKILL");
       } catch {
         // The group is gone already.
       }

@@ -63,22 +63,34 @@ export function scriptText(script: Script, tag: Tag, lastSecond: number): string
   ].join("\n");
 }
 
+/** The longest word that a marker carries, in bytes; an exit code and a length need fewer. */
+const longestWord = 40;
+
+/** The most that one stream of a script may carry, in bytes: the longest listing, and the outputs beside it. */
+const longestStream = 96 << 20;
+
+/** Why a stream is not what a script writes: a part is longer than its step may write, or the stream is out of order. */
+export type Fault = "overflow" | "disorder";
+
 interface Part {
   readonly text: string;
   readonly mark: Mark;
 }
 
-/** Splits one stream of a running script at its markers. */
+/** Splits one stream of a running script at its markers, and keeps no more of it than its steps may write. */
 export class Parts {
   readonly parts: Part[] = [];
   readonly #tag: Buffer;
+  readonly #most: number;
   readonly #collector: (index: number) => Data | Capture;
   #current: Data | Capture;
   #rest: Buffer = Buffer.alloc(0);
+  #bytes = 0;
 
-  /** `collector` gives what collects the n-th part, counted from 0. */
-  constructor(tag: Tag, collector: (index: number) => Data | Capture) {
+  /** `most`: how many parts there are at most. `collector` gives what collects the n-th one, counted from 0. */
+  constructor(tag: Tag, most: number, collector: (index: number) => Data | Capture) {
     this.#tag = Buffer.from(`${tag}:`);
+    this.#most = most;
     this.#collector = collector;
     this.#current = collector(0);
   }
@@ -88,33 +100,38 @@ export class Parts {
     return this.parts.at(-1)?.mark === "end";
   }
 
-  /** Returns false when a part is larger than it may be. */
-  add(chunk: Uint8Array): boolean {
-    this.#rest = Buffer.concat([this.#rest, chunk]);
+  /** Returns what is wrong with the stream, after which it must not be read any further. */
+  add(chunk: Uint8Array): Fault | undefined {
+    this.#bytes += chunk.length;
+    if (this.#bytes > longestStream) return "overflow";
+    this.#rest = this.#rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
     for (;;) {
       const at = this.#rest.indexOf(this.#tag);
       if (at < 0) return this.#keep(Math.max(0, this.#rest.length - this.#tag.length));
-      const line = this.#rest.indexOf("\n", at);
-      if (line < 0) return this.#keep(at);
-      if (!this.#keep(at)) return false;
-      const word = this.#rest.subarray(this.#tag.length, line - at).toString("latin1");
+      if (this.ended || this.parts.length >= this.#most) return "disorder";
+      const end = at + this.#tag.length;
+      const line = this.#rest.subarray(end, end + longestWord).indexOf("\n");
+      if (line < 0) return this.#rest.length - end < longestWord ? this.#keep(at) : "disorder";
+      if (this.#keep(at)) return "overflow";
+      const word = this.#rest.subarray(this.#tag.length, this.#tag.length + line).toString("latin1");
       this.parts.push({ text: this.#current.text(), mark: words.find(each => each === word) ?? Number(word) });
-      this.#rest = this.#rest.subarray(line - at + 1);
+      this.#rest = this.#rest.subarray(this.#tag.length + line + 1);
       this.#current = this.#collector(this.parts.length);
     }
   }
 
   /** Takes the first `bytes` of what has come to the current part. */
-  #keep(bytes: number): boolean {
+  #keep(bytes: number): Fault | undefined {
     const fits = this.#current.add(this.#rest.subarray(0, bytes)) ?? true;
     this.#rest = this.#rest.subarray(bytes);
-    return fits;
+    return fits ? undefined : "overflow";
   }
 }
 
 /** The reader of a script's stdout, which is data. */
 export const dataParts = (tag: Tag, script: Script): Parts =>
-  new Parts(tag, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
+  new Parts(tag, script.steps.length + 1, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
 
 /** The reader of its stderr, which is messages. */
-export const messageParts = (tag: Tag): Parts => new Parts(tag, () => new Capture());
+export const messageParts = (tag: Tag, script: Script): Parts =>
+  new Parts(tag, script.steps.length + 1, () => new Capture());

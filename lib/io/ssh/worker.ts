@@ -17,7 +17,7 @@ const greeting = (tag: Tag): string =>
     "PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin; export PATH",
     "umask 022",
     clockText,
-    `now; printf '\\n${tag}:%s\\n${tag}:end\\n' "$n"`,
+    `now; printf '\\n${tag}:%s\\n${tag}:end\\n' "$n"; printf '${tag}:0\\n${tag}:end\\n' >&2`,
     "",
   ].join("\n");
 
@@ -49,6 +49,7 @@ export class Worker {
     this.#standing = standing;
     this.#ears = ears;
     this.#clock = clock;
+    this.#listen();
     void standing.ended.then(how => this.#fail("lost", `the connection ended (${how}); nobody knows what was done`));
   }
 
@@ -65,14 +66,13 @@ export class Worker {
   static async open(where: string, login: Login, limitMs: number): Promise<Worker> {
     const tag = newTag();
     const greeted = Promise.withResolvers<number>();
-    const hello = dataParts(tag, { steps: [{ name: "noise", argv: ["true"] }] });
-    const ears: Ears = {
-      out: chunk => {
-        if (!hello.add(chunk)) greeted.reject(new Error("the login shell prints without end"));
-        if (hello.ended) greeted.resolve(Number(hello.parts[0]?.mark));
-      },
-      err: () => {},
+    const hello = { steps: [{ name: "noise", argv: ["true"] }] } as const;
+    const [out, err] = [dataParts(tag, hello), messageParts(tag, hello)];
+    const heard = (parts: Parts, chunk: Uint8Array): void => {
+      if (parts.add(chunk)) greeted.reject(new Error("the login shell prints without end, or out of order"));
+      else if (out.ended && err.ended) greeted.resolve(Number(out.parts[0]?.mark));
     };
+    const ears: Ears = { out: chunk => heard(out, chunk), err: chunk => heard(err, chunk) };
     const standing = login({ stdout: chunk => ears.out(chunk), stderr: chunk => ears.err(chunk) });
     const timer = setTimeout(() => greeted.reject(new Error(`no shell answered within ${limitMs} ms`)), limitMs);
     void standing.ended.then(how => greeted.reject(new Error(how)));
@@ -83,6 +83,8 @@ export class Worker {
         throw new Error("the host has neither /proc/uptime nor a date(1) that knows +%s");
       return new Worker(where, standing, ears, seconds - performance.now() / 1000);
     } catch (error) {
+      ears.out = () => {};
+      ears.err = () => {};
       standing.kill();
       throw error;
     } finally {
@@ -97,10 +99,11 @@ export class Worker {
     const tag = newTag();
     const settle = (result: Outputs | CommandError): void => {
       this.#running = undefined;
+      this.#listen();
       if (result instanceof CommandError) reject(result);
       else resolve(result);
     };
-    const running: Running = { script, stdout: dataParts(tag, script), stderr: messageParts(tag), settle };
+    const running: Running = { script, stdout: dataParts(tag, script), stderr: messageParts(tag, script), settle };
     this.#running = running;
     this.#ears.out = chunk => this.#heard(running, running.stdout, chunk);
     this.#ears.err = chunk => this.#heard(running, running.stderr, chunk);
@@ -116,16 +119,25 @@ export class Worker {
     }
   }
 
+  /** While nothing runs, nothing may be written: it would be taken for the output of the next script. */
+  #listen(): void {
+    const unasked = () => this.#fail("lost", "the host wrote something while nothing was run");
+    this.#ears.out = unasked;
+    this.#ears.err = unasked;
+  }
+
   /** Ends the login at once. The host's shell ends at the next marker that it cannot write. */
   close(): void {
     this.#fail("lost", "the connection was closed");
   }
 
   #heard(running: Running, parts: Parts, chunk: Uint8Array): void {
-    if (!parts.add(chunk)) {
+    const fault = this.#dead ? undefined : parts.add(chunk);
+    if (fault === "overflow") {
       const most = running.script.steps[parts.parts.length]?.maxBytes ?? defaultMaxBytes;
       this.#fail("overflow", `wrote more than the ${most} bytes it may`);
     }
+    if (fault === "disorder") this.#fail("lost", "what came back is not in order");
     if (this.#dead || !running.stdout.ended || !running.stderr.ended) return;
     const result = outcome(running, this.#where);
     if (result instanceof CommandError) this.#fail(result.failure, result);
@@ -133,8 +145,10 @@ export class Worker {
   }
 
   #fail(failure: CommandFailure, reason: string | CommandError): void {
+    if (!this.#dead) this.#standing.kill();
     this.#dead = true;
-    this.#standing.kill();
+    this.#ears.out = () => {};
+    this.#ears.err = () => {};
     const running = this.#running;
     if (!running) return;
     const step = running.script.steps[Math.min(running.stdout.parts.length, running.script.steps.length - 1)];

@@ -16,7 +16,7 @@ test("output is found whole however it is cut in pieces", () => {
   const text = Buffer.from(run(`${clockText}\n${scriptText(script, "tag", far)}`));
   for (let size = 1; size <= text.length; size++) {
     const parts = dataParts("tag", script);
-    for (let at = 0; at < text.length; at += size) expect(parts.add(text.subarray(at, at + size))).toBe(true);
+    for (let at = 0; at < text.length; at += size) expect(parts.add(text.subarray(at, at + size))).toBeUndefined();
     expect(parts.ended).toBe(true);
     expect(parts.parts.map(part => [part.text, part.mark])).toEqual([
       ["1", 0],
@@ -27,7 +27,7 @@ test("output is found whole however it is cut in pieces", () => {
 });
 
 test("what looks nearly like a marker is output", () => {
-  const parts = messageParts("tag");
+  const parts = messageParts("tag", script);
   parts.add(Buffer.from("tag ta:tagtag:7\ntag:end\n"));
   expect(parts.parts).toEqual([
     { text: "tag ta:tag", mark: 7 },
@@ -53,4 +53,29 @@ test("a script whose time is over begins no step", () => {
   const parts = dataParts("tag", script);
   parts.add(Buffer.from(run(`${clockText}\n${scriptText(script, "tag", 1)}`)));
   expect(parts.parts.map(part => part.mark)).toEqual(["late", "end"]);
+});
+
+const one: Script = { steps: [{ name: "one", argv: ["true"], maxBytes: 200 << 20 }] };
+
+test("a stream that no script writes is refused before it is kept", () => {
+  const digits = Buffer.from("1".repeat(64));
+  for (const parts of [dataParts("tag", one), messageParts("tag", one)]) {
+    expect(parts.add(Buffer.from("out\ntag:"))).toBeUndefined();
+    expect(parts.add(digits)).toBe("disorder");
+  }
+  for (const parts of [dataParts("tag", one), messageParts("tag", one)]) {
+    expect(parts.add(Buffer.from("tag:0\n"))).toBeUndefined();
+    expect(parts.add(Buffer.from("tag:end\n"))).toBeUndefined();
+    expect(parts.add(Buffer.from("tag:0\n"))).toBe("disorder");
+  }
+  expect(dataParts("tag", one).add(Buffer.from("tag:0\n".repeat(1000)))).toBe("disorder");
+});
+
+test("all parts of a stream together are bounded, however much each may hold", () => {
+  const chunk = Buffer.alloc(1 << 20);
+  for (const parts of [dataParts("tag", one), messageParts("tag", one)]) {
+    let megabytes = 0;
+    while (parts.add(chunk) === undefined && megabytes < 200) megabytes++;
+    expect(megabytes).toBe(96);
+  }
 });
