@@ -3,6 +3,8 @@
  * It reads the tag of markers from what it is given to run, as any host can.
  */
 
+export {};
+
 const form = process.argv[2] ?? "";
 const chunk = Buffer.alloc(1 << 20, "1");
 let seen = "";
