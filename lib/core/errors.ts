@@ -43,3 +43,7 @@ export const isFinal = (error: unknown): boolean => !(error instanceof CsiError 
  */
 export const jointCode = (refusals: readonly CsiError[]): Code =>
   refusals.every(({ code }) => code === "invalid-argument") ? "invalid-argument" : "resource-exhausted";
+
+/** An unexpected failure for the log: the stack where there is one. Never for a client, whom the CsiError alone tells something. */
+export const detailOf = (error: unknown): string =>
+  error instanceof Error ? (error.stack ?? `${error.name}: ${error.message}`) : String(error);

@@ -26,3 +26,16 @@ export class TimeLimit {
     return Promise.race([answer, late]).finally(() => clearTimeout(timer));
   }
 }
+
+/** Whether `work` settles within so many milliseconds. Never rejects; work that takes longer continues on its own. */
+export async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<boolean>(resolve => {
+    timer = setTimeout(() => resolve(false), ms);
+  });
+  const settled = work.then(
+    () => true,
+    () => true,
+  );
+  return Promise.race([settled, late]).finally(() => clearTimeout(timer));
+}
