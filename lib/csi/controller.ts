@@ -1,6 +1,6 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Call } from "../core/call.ts";
-import type { Capacity } from "../mux/capacity.ts";
+import { type Capacity, infiniteBytes } from "../mux/capacity.ts";
 import type { Listing } from "../mux/listing.ts";
 import type { PlacedVolume } from "../mux/placed.ts";
 import type { Snapshots } from "../mux/snapshots.ts";
@@ -10,6 +10,7 @@ import {
   capacityRange,
   contentSource,
   demand,
+  isSize,
   requiredRange,
   wireSnapshot,
   wireVolume,
@@ -62,7 +63,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
       },
       call,
     );
-    return { volume: wireVolume(volume) };
+    return { volume: wireVolume(volume, call.log) };
   },
 
   deleteVolume: async (request, call) => {
@@ -82,7 +83,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
 
   controllerGetVolume: async (request, call) => {
     const volume = await parts.volumes.get(required(request.volumeId, "volume_id"), call);
-    return { volume: wireVolume(volume), status: await statusOf(parts, volume.id, call) };
+    return { volume: wireVolume(volume, call.log), status: await statusOf(parts, volume.id, call) };
   },
 
   controllerModifyVolume: async (request, call) => {
@@ -95,7 +96,9 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
     const range = requiredRange(request.capacityRange);
     const wanted = request.volumeCapability && capability(request.volumeCapability);
     const { bytes, onNode } = await parts.volumes.expand(id, range, wanted, call);
-    return { capacityBytes: bytes, nodeExpansionRequired: onNode };
+    // A volume is at least as large as its driver was asked to make it, whatever the storage says of it.
+    const capacityBytes = isSize(bytes) ? bytes : (range.required ?? 0n);
+    return { capacityBytes, nodeExpansionRequired: onNode };
   },
 
   listVolumes: async (request, call) => {
@@ -103,7 +106,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
     const { items, next } = await parts.listing.volumes(page, call);
     const entry = async (volume: PlacedVolume) => {
       const status = hasVolumeCondition(parts.version) ? await statusOf(parts, volume.id, call) : undefined;
-      return { volume: wireVolume(volume), ...(status && { status }) };
+      return { volume: wireVolume(volume, call.log), ...(status && { status }) };
     };
     return { entries: await Promise.all(items.map(entry)), nextToken: next ?? "" };
   },
@@ -129,7 +132,9 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
       },
       call,
     );
-    return { availableCapacity };
+    // Nothing is lost by one that says too much: it finds out itself what it can take.
+    const most = availableCapacity < 0n ? 0n : infiniteBytes;
+    return { availableCapacity: isSize(availableCapacity) ? availableCapacity : most };
   },
 
   createSnapshot: async (request, call) => {
@@ -142,7 +147,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
       },
       call,
     );
-    return { snapshot: wireSnapshot(snapshot) };
+    return { snapshot: wireSnapshot(snapshot, call.log) };
   },
 
   deleteSnapshot: async (request, call) => {
@@ -151,13 +156,13 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   },
 
   getSnapshot: async (request, call) => ({
-    snapshot: wireSnapshot(await parts.snapshots.get(required(request.snapshotId, "snapshot_id"), call)),
+    snapshot: wireSnapshot(await parts.snapshots.get(required(request.snapshotId, "snapshot_id"), call), call.log),
   }),
 
   listSnapshots: async (request, call) => {
     const page = { max: pageSize(request.maxEntries), token: request.startingToken };
     const filter = { snapshot: request.snapshotId, volume: request.sourceVolumeId };
     const { items, next } = await parts.listing.snapshots(page, filter, call);
-    return { entries: items.map(snapshot => ({ snapshot: wireSnapshot(snapshot) })), nextToken: next ?? "" };
+    return { entries: items.map(snapshot => ({ snapshot: wireSnapshot(snapshot, call.log) })), nextToken: next ?? "" };
   },
 });

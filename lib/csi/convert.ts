@@ -1,8 +1,10 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { AccessMode, Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
+import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { Repeats } from "../core/repeats.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Source } from "../drivers/driver.ts";
 import type { PlacedSnapshot, PlacedVolume } from "../mux/placed.ts";
@@ -82,10 +84,47 @@ export function demand(wire: TopologyRequirement | undefined): {
   return { requisite: terms(wire?.requisite), preferred: terms(wire?.preferred) };
 }
 
+/** The largest size that CSI can tell, in bytes (int64). */
+const mostBytes = 2n ** 63n - 1n;
+
+/** Whether CSI can tell this size. */
+export const isSize = (bytes: bigint): boolean => bytes >= 0n && bytes <= mostBytes;
+
+/** Lines about answers of storages that cannot be true; a listing would repeat each of them every minute. */
+const untrue = new Repeats();
+
+function tellUntrue(what: string, said: string, log: Log): void {
+  const times = untrue.due(`${what} ${said}`);
+  if (times !== undefined)
+    log.warn(`the storage says something impossible of "${what}", which is left out of the answer: ${said}`);
+}
+
+/**
+ * The size of an object as CSI tells it, 0 ("unknown", CSI Volume and Snapshot) for one that cannot be: what a storage says of one
+ * object must not keep the others out of a listing.
+ */
+function sizeOf({ id, bytes }: { readonly id: string; readonly bytes: bigint }, log: Log): bigint {
+  if (isSize(bytes)) return bytes;
+  tellUntrue(id, `a size of ${bytes} bytes`, log);
+  return 0n;
+}
+
+/** Years 1 to 9999 (google.protobuf.Timestamp), in milliseconds. */
+const firstMs = Date.parse("0001-01-01T00:00:00Z");
+const lastMs = Date.parse("9999-12-31T23:59:59Z");
+
+/** When an object was made; 1970 for a time that cannot be, as above. */
+export function timeOf(id: string, createdAt: Date, log: Log): Timestamp {
+  const ms = createdAt.getTime();
+  if (ms >= firstMs && ms <= lastMs) return timestampFromMs(ms);
+  tellUntrue(id, "an impossible time of creation", log);
+  return timestampFromMs(0);
+}
+
 /** A Volume as CSI answers it. */
-export const wireVolume = (volume: PlacedVolume): MessageInitShape<typeof VolumeSchema> => ({
+export const wireVolume = (volume: PlacedVolume, log: Log): MessageInitShape<typeof VolumeSchema> => ({
   volumeId: volume.id,
-  capacityBytes: volume.bytes,
+  capacityBytes: sizeOf(volume, log),
   volumeContext: { ...volume.context },
   ...(volume.source && { contentSource: wireSource(volume.source) }),
   accessibleTopology: volume.places.map(wireTopology),
@@ -99,11 +138,11 @@ const wireSource = ({ kind, id }: Source): MessageInitShape<typeof VolumeContent
     : { type: { case: "volume", value: { volumeId: id } } };
 
 /** A Snapshot as CSI answers it. */
-export const wireSnapshot = (snapshot: PlacedSnapshot): MessageInitShape<typeof SnapshotSchema> => ({
+export const wireSnapshot = (snapshot: PlacedSnapshot, log: Log): MessageInitShape<typeof SnapshotSchema> => ({
   snapshotId: snapshot.id,
   sourceVolumeId: snapshot.volumeId,
-  sizeBytes: snapshot.bytes,
-  creationTime: timestampFromDate(snapshot.createdAt),
+  sizeBytes: sizeOf(snapshot, log),
+  creationTime: timeOf(snapshot.id, snapshot.createdAt, log),
   readyToUse: snapshot.ready,
   groupSnapshotId: snapshot.group ?? "",
   accessibleTopology: snapshot.places.map(wireTopology),

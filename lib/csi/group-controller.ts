@@ -1,8 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { ServiceImpl } from "@connectrpc/connect";
+import type { Log } from "../core/call.ts";
 import type { GroupSnapshots, PlacedGroup } from "../mux/group-snapshots.ts";
-import { wireSnapshot } from "./convert.ts";
+import { timeOf, wireSnapshot } from "./convert.ts";
 import {
   GroupControllerServiceCapability_RPC_Type as G,
   type GroupController,
@@ -18,10 +18,10 @@ export interface GroupControllerParts {
   readonly offered: () => Promise<boolean>;
 }
 
-const wireGroup = (group: PlacedGroup): MessageInitShape<typeof VolumeGroupSnapshotSchema> => ({
+const wireGroup = (group: PlacedGroup, log: Log): MessageInitShape<typeof VolumeGroupSnapshotSchema> => ({
   groupSnapshotId: group.id,
-  snapshots: group.snapshots.map(wireSnapshot),
-  creationTime: timestampFromDate(group.createdAt),
+  snapshots: group.snapshots.map(each => wireSnapshot(each, log)),
+  creationTime: timeOf(group.id, group.createdAt, log),
   readyToUse: group.ready,
 });
 
@@ -39,7 +39,7 @@ export const groupControllerService = ({
   createVolumeGroupSnapshot: async (request, call) => {
     const name = requiredName(request.name);
     const volumes = requiredList(request.sourceVolumeIds, "source_volume_ids");
-    return { groupSnapshot: wireGroup(await groupSnapshots.create(name, volumes, request.parameters, call)) };
+    return { groupSnapshot: wireGroup(await groupSnapshots.create(name, volumes, request.parameters, call), call.log) };
   },
 
   deleteVolumeGroupSnapshot: async (request, call) => {
@@ -50,6 +50,6 @@ export const groupControllerService = ({
 
   getVolumeGroupSnapshot: async (request, call) => {
     const id = required(request.groupSnapshotId, "group_snapshot_id");
-    return { groupSnapshot: wireGroup(await groupSnapshots.get(id, request.snapshotIds, call)) };
+    return { groupSnapshot: wireGroup(await groupSnapshots.get(id, request.snapshotIds, call), call.log) };
   },
 });

@@ -24,11 +24,11 @@ const translated: Interceptor = next => async request => {
 };
 
 /** The Controller service over storages in memory, called through Connect's transport in memory: all but the socket. */
-function world(names: readonly string[]) {
+function world(names: readonly string[], log = testCall().log) {
   const mux = muxWorld(names);
   const ends: (CallBegun & CallEnd)[] = [];
   const calls: CallObserver = begun => end => void ends.push({ ...begun, ...end });
-  const observation = { log: testCall().log, verbose: false, calls };
+  const observation = { log: { ...log, with: () => log }, verbose: false, calls };
   const service = instrument(
     Controller,
     controllerService({ ...mux, version: [1, 13], modifies: async () => true, tellsHealth: async () => true }),
@@ -114,5 +114,59 @@ describe("the Controller service", () => {
     expect(await codeOf(world(["c"]).client.controllerPublishVolume({ volumeId: "v:c/a", nodeId: "n" }))).toBe(
       Code.Unimplemented,
     );
+  });
+
+  test("leaves out of a listing what cannot be true of one object, shows all others and says it once", async () => {
+    const lines: string[] = [];
+    const { mux, client } = world(["c", "d"], { ...testCall().log, warn: line => void lines.push(line) });
+    const volume = (bytes: bigint) => ({ id: "x", bytes, context: {}, source: undefined });
+    const sizes = { fine: 7n, most: 2n ** 63n - 1n, huge: 2n ** 63n, vast: 1n << 80n, negative: -1n };
+    const items = Object.entries(sizes).map(([id, bytes]) => ({ ...volume(bytes), id }));
+    const listed = [
+      { id: "never", volumeId: "v", bytes: 2n ** 63n, createdAt: new Date(Number.NaN), ready: true },
+      { id: "late", volumeId: "v", bytes: 7n, createdAt: new Date(8.64e15), ready: true },
+      { id: "fine", volumeId: "v", bytes: 7n, createdAt: new Date(5_000), ready: true },
+    ];
+    const driver = mux.memory("d").driver();
+    mux.traits.set("d", {
+      driver: {
+        ...driver,
+        inventory: { list: async () => ({ items, next: undefined }) },
+        expand: { expand: async () => ({ bytes: 2n ** 63n, onNode: false }) },
+        capacity: { available: async () => 2n ** 63n },
+        snapshots: driver.snapshots && { ...driver.snapshots, list: async () => ({ items: listed, next: undefined }) },
+      },
+    });
+    await client.createVolume(wanted("v"));
+    for (let round = 0; round < 3; round++) {
+      const { entries } = await client.listVolumes({});
+      expect(entries.map(({ volume: each }) => [each?.volumeId, each?.capacityBytes])).toEqual([
+        ["v:c/v", 1n << 20n],
+        ["v:d/fine", 7n],
+        ["v:d/most", 2n ** 63n - 1n],
+        ["v:d/huge", 0n],
+        ["v:d/vast", 0n],
+        ["v:d/negative", 0n],
+      ]);
+      const { entries: snapshots } = await client.listSnapshots({});
+      expect(
+        snapshots.map(({ snapshot: each }) => [each?.snapshotId, each?.sizeBytes, each?.creationTime?.seconds]),
+      ).toEqual([
+        ["s:d/never", 0n, 0n],
+        ["s:d/late", 7n, 0n],
+        ["s:d/fine", 7n, 5n],
+      ]);
+    }
+    expect(lines.filter(line => line.includes("impossible")).map(line => /"(.*?)"/.exec(line)?.[1])).toEqual([
+      "v:d/huge",
+      "v:d/vast",
+      "v:d/negative",
+      "s:d/never",
+      "s:d/never",
+      "s:d/late",
+    ]);
+    const grown = { volumeId: "v:d/x", capacityRange: { requiredBytes: 3n << 20n } };
+    expect((await client.controllerExpandVolume(grown)).capacityBytes).toBe(3n << 20n);
+    expect((await client.getCapacity({ parameters: { connection: "d" } })).availableCapacity).toBe(2n ** 53n - 1n);
   });
 });
