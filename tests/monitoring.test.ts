@@ -53,6 +53,14 @@ const condition = (of: string, reason: string, severity: string, values: string)
 const poolFaulted = { seen_by: "controller", of: "storage", connection: "nas", reason: "PoolFaulted", job };
 
 const cases: Readonly<Record<string, Case>> = {
+  "a csimux has logged an error": {
+    series: {
+      ...build,
+      [`csimux_log_errors_total{job="csimux",instance="${replicas[0]}"}`]: "0x20 1x40",
+      [`csimux_log_errors_total{job="csimux",instance="${replicas[1]}"}`]: "5x60",
+    },
+    firing: { CsimuxDefect: { severity: "warning", job, instance: replicas[0] } },
+  },
   "a csimux does not answer": {
     series: { ...build, [`up{job="csimux",instance="${replicas[0]}"}`]: "0x60" },
     firing: {

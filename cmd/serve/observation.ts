@@ -29,17 +29,17 @@ export interface Observation {
   close(): void;
 }
 
-/** `observed` is asked at each look, never before `begin` and the first call; `recent` gives the last lines of the log. */
+/** `observed` is asked at each look, never before `begin` and the first call; `recent` gives the last lines of the log, `errors` the number of its errors. */
 export async function openObservation(
   options: ServeOptions,
   observed: () => Observed,
-  recent: () => readonly string[],
+  { recent, errors }: { readonly recent: () => readonly string[]; readonly errors: () => number },
 ): Promise<Observation> {
   const { name, nodeName, metricsAddress, aliases } = options;
   const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
   const ledger = new Ledger();
   const status = () => statusOf(facts, observed().views(), ledger);
-  const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics();
+  const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics(errors);
   const calls = metrics ? both(ledger.observe, metrics.calls) : ledger.observe;
   const closing: (() => void)[] = [];
   let metricsPort: number | undefined;
@@ -61,7 +61,7 @@ export async function openObservation(
       if (!metrics) return;
       const { contentType } = metrics;
       const page = async () => ({ status: 200, contentType, text: await metrics.text(status()) });
-      const { port, close } = await servePages("metrics", metricsAddress, { "/metrics": page });
+      const { port, close } = await servePages("metrics", metricsAddress, { "/metrics": page }, log);
       closing.push(close);
       metricsPort = port;
       log.info("metrics are served", { address: `${metricsAddress.host}:${port}` });
@@ -82,7 +82,7 @@ function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly stri
 /** Volumes are served without it, too: nobody shall go without storage because nobody can look at it. */
 async function beginStatus(path: string, told: () => StatusAnswer, log: Log): Promise<() => void> {
   try {
-    return (await serveStatus(path, told)).close;
+    return (await serveStatus(path, told, log)).close;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     log.warn(`csimux status cannot be asked: ${error.message}`);

@@ -25,7 +25,7 @@ export function openPresence(options: ServeOptions, log: Log): Presence {
       if (options.healthAddress) {
         const pages = healthPages(options, registrations);
         const { host } = options.healthAddress;
-        const served = await servePages("health", options.healthAddress, pages);
+        const served = await servePages("health", options.healthAddress, pages, log);
         close = served.close;
         log.info("health is served", { address: `${host}:${served.port}` });
       }

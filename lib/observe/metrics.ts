@@ -17,13 +17,22 @@ export interface Metrics {
   text(status: Status): Promise<string>;
 }
 
-/** The metrics of one process in the text form of OpenMetrics 1.0. */
-export function openMetrics(): Metrics {
+/** The metrics of one process in the text form of OpenMetrics 1.0. `errors` tells how many errors it has logged. */
+export function openMetrics(errors: () => number): Metrics {
   const registry = new Registry<OpenMetricsContentType>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
   // The metrics of the library are declared for its older text form alone; they are the same for both.
   const registers = [registry as unknown as Registry];
   const { calls, commands } = counted(registers);
+  new Counter({
+    name: "csimux_log_errors",
+    help: "Lines of level error in the log: each tells of a defect.",
+    registers,
+    collect() {
+      this.reset();
+      this.inc(errors());
+    },
+  });
   const show = gauges(registers);
   return {
     calls,

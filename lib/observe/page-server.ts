@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
 
 /** How long one who asks may take to send the request, in milliseconds. */
 const requestMs = 10_000;
@@ -20,15 +21,16 @@ export type Pages = Readonly<Record<string, () => Promise<Page>>>;
 
 /**
  * Serves these pages over HTTP and nothing else; an empty `host` is every address of the machine, IPv6 or not, `port` 0 lets the
- * system choose. Throws "failed-precondition" when the address
+ * system choose. A page that cannot be made is a line of `log` and answered 500. Throws "failed-precondition" when the address
  * cannot be used; `what` says in its message what it was for.
  */
 export async function servePages(
   what: string,
   { host, port }: { readonly host: string; readonly port: number },
   pages: Pages,
+  log: Log,
 ): Promise<{ readonly port: number; readonly close: () => void }> {
-  const server = createServer((request, response) => void answer(pages, request, response));
+  const server = createServer((request, response) => void answer(pages, request, response, log));
   server.requestTimeout = requestMs;
   server.headersTimeout = requestMs;
   await new Promise<void>((resolve, reject) => {
@@ -39,6 +41,8 @@ export async function servePages(
     if (host === "") server.listen(port, () => resolve());
     else server.listen(port, host.replace(/^\[|\]$/g, ""), () => resolve());
   });
+  // A listener reports failed accepts, such as for want of descriptors, as errors at any time.
+  server.on("error", error => log.warn(`a connection for ${what} failed`, { reason: error.message }));
   const address = server.address();
   return {
     port: typeof address === "object" && address !== null ? address.port : port,
@@ -49,19 +53,27 @@ export async function servePages(
   };
 }
 
-async function answer(pages: Pages, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { status, contentType = plain, text } = await pageFor(pages, request);
-  response.writeHead(status, { "Content-Type": contentType }).end(text);
+/** Never rejects: nobody waits for it. */
+async function answer(pages: Pages, request: IncomingMessage, response: ServerResponse, log: Log): Promise<void> {
+  response.on("error", () => response.destroy());
+  try {
+    const { status, contentType = plain, text } = await pageFor(pages, request, log);
+    response.writeHead(status, { "Content-Type": contentType }).end(text);
+  } catch (error) {
+    log.error("a page could not be sent", { reason: detailOf(error) });
+    response.destroy();
+  }
 }
 
-async function pageFor(pages: Pages, { method, url = "" }: IncomingMessage): Promise<Page> {
+async function pageFor(pages: Pages, { method, url = "" }: IncomingMessage, log: Log): Promise<Page> {
   const [path = ""] = url.split("?");
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
   if (method !== "GET" || !page)
     return { status: 404, text: `csimux serves GET ${Object.keys(pages).join(" and ")} here\n` };
   try {
     return await page();
-  } catch {
-    return { status: 500, text: "the page could not be made\n" };
+  } catch (error) {
+    log.error("a page could not be made", { page: path, reason: detailOf(error) });
+    return { status: 500, text: "the page could not be made; the log of csimux says why\n" };
   }
 }

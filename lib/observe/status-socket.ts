@@ -1,6 +1,7 @@
 import { connect, createServer, type Socket } from "node:net";
+import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
 import { placeSocket } from "../csi/socket-file.ts";
 import type { StatusAnswer } from "./status.ts";
 
@@ -17,18 +18,30 @@ const readMs = 10_000;
 export const statusSocketOf = (path: string): string => `${path}.status`;
 
 /**
- * Tells the status to everyone who connects, as one JSON text, and hangs up. Nothing is read from the peer.
+ * Tells the status to everyone who connects, as one JSON text, and hangs up. Nothing is read from the peer, and nothing that a peer
+ * does or that is wrong with the status ends the process: a status that cannot be made is a line of `log`, and the peer gets no text.
  * Throws "failed-precondition" when the socket cannot be placed.
  */
-export async function serveStatus(path: string, status: () => StatusAnswer): Promise<{ readonly close: () => void }> {
+export async function serveStatus(
+  path: string,
+  status: () => StatusAnswer,
+  log: Log,
+): Promise<{ readonly close: () => void }> {
   const peers = new Set<Socket>();
   const server = createServer(peer => {
     peers.add(peer);
     peer.on("close", () => peers.delete(peer));
     peer.on("error", () => peer.destroy());
     peer.setTimeout(readMs, () => peer.destroy());
-    peer.end(`${JSON.stringify(status())}\n`);
+    try {
+      peer.end(`${JSON.stringify(status())}\n`);
+    } catch (error) {
+      log.error("the status could not be made", { reason: detailOf(error) });
+      peer.destroy();
+    }
   });
+  // A listener reports failed accepts, such as for want of descriptors, as errors at any time.
+  server.on("error", error => log.warn("a connection to the status socket failed", { reason: error.message }));
   const file = await placeSocket(
     path,
     mode,
@@ -53,7 +66,8 @@ export async function askStatus(path: string, timeoutMs: number): Promise<Status
   try {
     return JSON.parse(text) as StatusAnswer;
   } catch (cause) {
-    throw new CsiError("unavailable", `${path} told no whole status: is it the status socket of csimux?`, { cause });
+    const why = text === "" ? "gave no status; the log of csimux says why" : "is not the status socket of csimux";
+    throw new CsiError("unavailable", `${path} ${why}`, { cause });
   }
 }
 

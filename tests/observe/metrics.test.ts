@@ -3,7 +3,9 @@ import { Ledger } from "../../lib/observe/ledger.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
 import { statusOf } from "../../lib/observe/status.ts";
+import { testCall } from "../fakes/memory-driver.ts";
 
+const { log } = testCall();
 const facts = {
   name: "c.example",
   version: "1.2.3",
@@ -46,7 +48,7 @@ const samples = (page: string): ReadonlyMap<string, number> =>
   );
 
 test("calls and commands are counted with their durations", async () => {
-  const metrics = openMetrics();
+  const metrics = openMetrics(() => 0);
   const end = { connection: "nas", code: "unavailable", message: "no", seconds: 0.3 } as const;
   for (let i = 0; i < 2; i++) metrics.calls({ method: "DeleteVolume", connection: "nas", object: "v" })(end);
   metrics.commands({ where: "ssh root@nas", program: "zfs", outcome: "ok", seconds: 3 });
@@ -62,7 +64,7 @@ test("calls and commands are counted with their durations", async () => {
 });
 
 test("each connection has its state and figures, and nothing stays behind when it has gone", async () => {
-  const metrics = openMetrics();
+  const metrics = openMetrics(() => 0);
   const found = samples(await metrics.text(status([connection])));
   expect(found.get('csimux_connection_state{connection="nas",state="degraded"}')).toBe(1);
   expect(found.get('csimux_connection_state{connection="nas",state="good"}')).toBe(0);
@@ -83,14 +85,15 @@ test("each connection has its state and figures, and nothing stays behind when i
 
 test("the page is served at /metrics and nothing is served anywhere else", async () => {
   const pages = { "/metrics": async () => ({ status: 200, contentType: "text/x", text: "page\n" }) };
-  const server = await servePages("metrics", { host: "127.0.0.1", port: 0 }, pages);
+  const server = await servePages("metrics", { host: "127.0.0.1", port: 0 }, pages, log);
   try {
     const at = (path: string, init?: RequestInit) => fetch(`http://127.0.0.1:${server.port}${path}`, init);
     const answer = await at("/metrics?x=y");
     expect([answer.status, answer.headers.get("content-type"), await answer.text()]).toEqual([200, "text/x", "page\n"]);
     expect((await at("/")).status).toBe(404);
     expect((await at("/metrics", { method: "POST", body: "x" })).status).toBe(404);
-    await expect(servePages("metrics", { host: "127.0.0.1", port: server.port }, pages)).rejects.toThrow("EADDRINUSE");
+    const again = servePages("metrics", { host: "127.0.0.1", port: server.port }, pages, log);
+    await expect(again).rejects.toThrow("EADDRINUSE");
   } finally {
     server.close();
   }

@@ -9,7 +9,7 @@ const read = (name: string) => readFileSync(new URL(`../../examples/monitoring/$
 
 /** Every metric that csimux serves, as Prometheus calls its series. */
 async function served(): Promise<ReadonlySet<string>> {
-  const metrics = openMetrics();
+  const metrics = openMetrics(() => 0);
   const facts = { name: "c", version: "1", commit: "1", modes: [], node: undefined, started: 0 };
   const page = await metrics.text(statusOf(facts, {}, new Ledger()));
   const names = [...page.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = "", type]) => {

@@ -90,6 +90,58 @@ test("only the user that csimux runs as may ask; a peer that does not read holds
   }
 }, 120_000);
 
+/** Peers that connect and then do what no client should, many at once; what each of them sends. */
+async function abuse(where: { readonly path: string } | { readonly port: number }, text: string): Promise<void> {
+  const peers = Array.from({ length: 40 }, async (_, index) => {
+    const peer = "path" in where ? connect({ path: where.path }) : connect({ host: "127.0.0.1", port: where.port });
+    peer.on("error", () => {});
+    const closed = once(peer, "close");
+    await Promise.race([once(peer, "connect"), closed]);
+    if (index % 2 === 0) peer.write(text);
+    if (index % 4 === 0) peer.end();
+    else if (index % 4 === 1 && "port" in where) peer.resetAndDestroy();
+    else if (index % 4 === 3) peer.once("data", () => peer.destroy());
+    else peer.destroy();
+    setTimeout(() => peer.destroy(), 500).unref();
+    await closed;
+  });
+  await Promise.all(peers);
+}
+
+test("nothing that a client does to the sockets beside the CSI one ends the process", async () => {
+  const world = await started(["--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0"]);
+  try {
+    const port = async (what: string): Promise<number> => {
+      const line = new RegExp(`"${what} (?:is|are) served","address":"127\\.0\\.0\\.1:(\\d+)"`);
+      const limit = Date.now() + 20_000;
+      for (;;) {
+        const found = line.exec(await world.daemon.log())?.[1];
+        if (found !== undefined || Date.now() > limit) return Number(found);
+        await Bun.sleep(20);
+      }
+    };
+    const [metrics, health] = [await port("metrics"), await port("health")];
+    for (const text of [
+      "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+      "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+      "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\nx",
+      "GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\nzz",
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+      "\0".repeat(100_000),
+      `GET /${"x".repeat(100_000)} HTTP/1.1\r\n\r\n`,
+    ]) {
+      for (const each of [metrics, health]) await abuse({ port: each }, text);
+      await abuse({ path: `${world.sandbox.socket}.status` }, text);
+    }
+    expect((await fetch(`http://127.0.0.1:${metrics}/metrics`)).status).toBe(200);
+    expect((await fetch(`http://127.0.0.1:${health}/healthz`)).status).toBe(200);
+    expect((await until(world, () => true)).status.name).toBe("csimux.example");
+    expect(await world.daemon.log()).not.toContain('"level":"error"');
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 120_000);
+
 test("a status socket that cannot be placed is said, and volumes are served all the same", async () => {
   const world = await started(["--status-socket", "/nowhere/at/all/status.sock"]);
   try {

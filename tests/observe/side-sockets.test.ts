@@ -1,0 +1,65 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Log } from "../../lib/core/call.ts";
+import { Ledger } from "../../lib/observe/ledger.ts";
+import { servePages } from "../../lib/observe/page-server.ts";
+import { statusOf } from "../../lib/observe/status.ts";
+import { askStatus, serveStatus } from "../../lib/observe/status-socket.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "csimux-side-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** A log that keeps its errors. */
+function logged() {
+  const errors: string[] = [];
+  const keep = (message: string, fields?: object) => void errors.push(`${message} ${JSON.stringify(fields)}`);
+  const log: Log = { ...testCall().log, error: keep };
+  return { log, errors };
+}
+
+const facts = { name: "c", version: "1", commit: "1", modes: [], node: undefined, started: 0 };
+const details = { config: "/c", state: "/s", metrics: undefined, log: [] };
+
+test("a status that cannot be made is an error in the log; whoever asks is told to look there, and the next one is answered", async () => {
+  const { log, errors } = logged();
+  const path = join(folder, "csi.sock.status");
+  let broken = true;
+  const status = () => {
+    if (broken) throw new TypeError("a defect");
+    return { ...statusOf(facts, {}, new Ledger()), details };
+  };
+  const { close } = await serveStatus(path, status, log);
+  try {
+    const failed = await askStatus(path, 10_000).catch((error: Error) => error.message);
+    expect(failed).toBe(`${path} gave no status; the log of csimux says why`);
+    expect(errors).toEqual([expect.stringContaining("TypeError: a defect")]);
+    broken = false;
+    expect((await askStatus(path, 10_000)).name).toBe("c");
+  } finally {
+    close();
+  }
+});
+
+test("a page that cannot be made is an error in the log and a 500 without its text", async () => {
+  const { log, errors } = logged();
+  const failing = async () => {
+    throw new TypeError("a defect");
+  };
+  const { port, close } = await servePages("metrics", { host: "127.0.0.1", port: 0 }, { "/metrics": failing }, log);
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
+    expect([answer.status, await answer.text()]).toEqual([
+      500,
+      "the page could not be made; the log of csimux says why\n",
+    ]);
+    expect(errors).toEqual([expect.stringContaining("TypeError: a defect")]);
+  } finally {
+    close();
+  }
+});
