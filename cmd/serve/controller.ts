@@ -1,6 +1,7 @@
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
+import { within } from "../../lib/core/time-limit.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
@@ -13,6 +14,9 @@ import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
 import { openPorts } from "../ports.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
+
+/** How long connections may take to close at the end, and then logins and mounts of the controller, in milliseconds each. */
+const closeMs = 2_500;
 
 /** The result of the first call, for all calls. */
 function once<T>(work: () => Promise<T>): () => Promise<T> {
@@ -131,12 +135,14 @@ export function openController(
     inline,
     /** The same for an alias. */
     standingFor: (connection: string) => ({ ...standingFor(connection), ...offered }),
-    async close() {
+    /** Aborts what is running and waits for it, but not longer than `limitMs` milliseconds and then a moment for the clean-up. */
+    async close(limitMs: number) {
       for (const each of watches) each.stop();
       rounds.stop();
-      await stop();
-      await connections.close();
-      await close();
+      const left = await stop(limitMs);
+      if (left.length > 0) log.warn("stopping while operations do not end; repeated calls finish them", { left });
+      if (!(await within(connections.close(), closeMs))) log.warn("not every connection closes in time");
+      if (!(await within(close(), closeMs))) log.warn("not every login and mount of the controller ends in time");
     },
   };
 }

@@ -1,6 +1,7 @@
 import { writeSync } from "node:fs";
 import type { Log } from "../../lib/core/call.ts";
 import { errnoOf } from "../../lib/core/errno.ts";
+import { detailOf } from "../../lib/core/errors.ts";
 import { humanLine, jsonLine, type LogLine, leveledLog } from "../../lib/core/log.ts";
 import type { ServeOptions } from "./options.ts";
 
@@ -14,6 +15,8 @@ export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): 
   readonly flush: () => void;
   /** The last lines, the oldest first. */
   readonly recent: () => readonly string[];
+  /** How many lines of level "error" there were: each tells of a defect. */
+  readonly errors: () => number;
 } {
   const format = (options.logFormat ?? (process.stderr.isTTY ? "text" : "json")) === "json" ? jsonLine : humanLine;
   let waiting: string[] = [];
@@ -24,12 +27,28 @@ export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): 
     writeAll(text);
   };
   const recent: string[] = [];
+  let errors = 0;
   const write = (line: LogLine) => {
     const text = format(line);
+    if (line.level === "error") errors++;
     if (waiting.push(text) === 1) setImmediate(flush);
     if (recent.push(text.slice(0, longestKept)) > mostKept) recent.shift();
   };
-  return { log: leveledLog(options.logLevel, write), flush, recent: () => recent };
+  return { log: leveledLog(options.logLevel, write), flush, recent: () => recent, errors: () => errors };
+}
+
+/**
+ * What becomes of failures that nothing has caught. A promise that nobody waited for has ended its own work and nothing else, so its
+ * failure is logged, counted and survived. An exception in an event handler stops in the middle of work that others rely on, so it
+ * is logged and ends the process with exit code 1: every operation can be interrupted at any step and repeated.
+ */
+export function catchDefects(log: Log, flush: () => void): void {
+  process.on("unhandledRejection", reason => log.error("background work failed", { reason: detailOf(reason) }));
+  process.on("uncaughtException", error => {
+    log.error("stopped by an unexpected failure", { reason: detailOf(error) });
+    flush();
+    process.exit(1);
+  });
 }
 
 /** A log that cannot be written must never stop the service. A full pipe is tried again a few times, then given up. */

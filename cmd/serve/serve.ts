@@ -8,7 +8,7 @@ import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
 import { openDoors } from "./doors.ts";
-import { openLog } from "./logging.ts";
+import { catchDefects, openLog } from "./logging.ts";
 import { openNode } from "./node.ts";
 import { ownNode, sayMissingName } from "./node-info.ts";
 import { type Observed, openObservation } from "./observation.ts";
@@ -18,11 +18,16 @@ import { openPresence } from "./presence.ts";
 /** How long running calls may take after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
 const drainMs = 20_000;
 
+/** How long operations that are aborted after that may take to end at least, in milliseconds. */
+const leastMs = 3_000;
+
 /** Serves until SIGTERM or SIGINT. Returns the exit code: 0 after a drained stop, 1 when it could not start. */
 export async function serve(options: ServeOptions, unknown: readonly string[], host: Host): Promise<number> {
-  const { log, flush, recent } = openLog(options);
+  const output = openLog(options);
+  const { log, flush } = output;
   try {
     for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
+    catchDefects(log, flush);
     surviveReload(log);
     // Before anything listens: a signal that comes while csimux starts stops it like any other one.
     const stopping = stopSignal(() => {
@@ -30,7 +35,7 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
       flush();
       process.exit(1);
     });
-    const running = await start(options, host, log, recent);
+    const running = await start(options, host, output);
     const signal = await stopping;
     log.info("stopping", { signal });
     const { cut } = await running.stop();
@@ -56,14 +61,15 @@ const controllerFolders = ({ stateDir, name }: ServeOptions) => ({
   knownHosts: join(stateDir ?? join("/var/lib/csimux", name), "known-hosts"),
 });
 
-async function start(options: ServeOptions, host: Host, log: Log, recent: () => readonly string[]) {
+async function start(options: ServeOptions, host: Host, output: ReturnType<typeof openLog>) {
   const { modes } = options;
+  const { log } = output;
   const outside = outsideOf(host.env);
   const main = await MainFile.load(options.config, outside, log);
   refuseAliases(options.aliases, options.endpoints, main.config.single);
   sayMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
-  const observation = await openObservation(options, () => observed, recent);
+  const observation = await openObservation(options, () => observed, output);
   const settings = { ...controllerFolders(options), healthMs: options.healthMs };
   const controller = openController(host, main, outside, own.place, settings, observation.commands, log);
   const isController = modes.has("controller");
@@ -82,12 +88,13 @@ async function start(options: ServeOptions, host: Host, log: Log, recent: () => 
   const doors = openDoors(options, { main, node, controller }, observation, log);
   const presence = openPresence(options, log);
   const stop = async () => {
+    const from = performance.now();
     await presence.end();
     const stops = await Promise.all(doors.map(({ server }) => server.stop(drainMs)));
     const cut = stops.reduce((sum, each) => sum + each.cut, 0);
     node.parts.volumes.end();
     observation.close();
-    await controller.close();
+    await controller.close(Math.max(leastMs, drainMs - (performance.now() - from)));
     return { cut };
   };
   try {
