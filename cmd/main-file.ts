@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { type ProxyConfig, type ReadProxy, readProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { errnoOf } from "../lib/core/errno.ts";
@@ -34,6 +35,7 @@ export class MainFile {
   /** Why the file could not be used when it was last looked at; each reason is logged once. */
   #complaint: string | undefined;
   readonly #limit = new TimeLimit(patienceMs);
+  #last: Promise<void> = Promise.resolve();
 
   private constructor(path: string, text: string, config: ProxyConfig, outside: Outside, log: Log) {
     this.#path = path;
@@ -73,8 +75,13 @@ export class MainFile {
     await this.look();
   }
 
-  /** Takes over a changed file. Never throws: what was good stays. */
-  async look(): Promise<void> {
+  /** Takes over a changed file. Never throws: what was good stays. Looks come one after the other, so an old text never follows a new one. */
+  look(): Promise<void> {
+    this.#last = this.#last.then(() => this.#lookNow());
+    return this.#last;
+  }
+
+  async #lookNow(): Promise<void> {
     try {
       await this.#take(await this.#read());
       this.#complaint = undefined;
@@ -124,7 +131,9 @@ export class MainFile {
         "the main file changed in configFolder, cacheTimeoutMinutes, nodeTopology or nodeId: restart to apply it",
       );
     }
-    this.#config = config;
+    // Whoever made something from equal defaults need not make it again.
+    const { defaults } = this.#config;
+    this.#config = isDeepStrictEqual(config.defaults, defaults) ? { ...config, defaults } : config;
     this.#log.info("the main file was read again");
   }
 }

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { MainFile } from "../../cmd/main-file.ts";
+import { outsideOf } from "../../cmd/outside.ts";
+import type { Connection } from "../../lib/mux/connection.ts";
+import { Connections } from "../../lib/mux/connections.ts";
+import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
+
+const { log } = testCall();
+let folder = "";
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "csimux-main-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const text = (more = "", comment = "") =>
+  `${comment}driver: proxy\nproxy:\n  configFolder: ${folder}/connections\n${more}`;
+
+/** A main file, connections that read their defaults from it, and how often each name was opened: each opening is a login. */
+async function world(first: string) {
+  const path = join(folder, "proxy.yaml");
+  await writeFile(path, first);
+  const main = await MainFile.load(path, outsideOf({}), log);
+  const logins: string[] = [];
+  const memories: MemoryDriver[] = [];
+  const open = (name: string): Connection => {
+    logins.push(name);
+    const memory = new MemoryDriver();
+    memories.push(memory);
+    const driver = memory.driver();
+    const plain = { name, driverName: "memory", family: "memory", driver, access: driver.access };
+    return { ...plain, places: [], labels: {}, suspended: false, retain: false };
+  };
+  const names = Array.from({ length: 20 }, (_, index) => `c${index}`);
+  const connections = new Connections(
+    { names: async () => names, read: async () => "driver: memory", labels: async () => undefined },
+    async () => open,
+    () => main.config.defaults,
+    { kind: "forever" },
+    log,
+  );
+  const edit = async (now: string) => {
+    await writeFile(path, now);
+    await main.look();
+    await connections.survey();
+    for (const name of names) await connections.use(name, "retry", async () => {});
+  };
+  await edit(first);
+  return { main, logins, memories, edit };
+}
+
+test("a comment, or a setting that no connection inherits, logs in nowhere again; a default that they inherit does", async () => {
+  const { main, logins, memories, edit } = await world(text());
+  expect(logins).toHaveLength(20);
+  await edit(text("", "# a comment\n"));
+  await edit(text("  listing: partial\n  groups:\n    g: { members: [c0, c1] }\n"));
+  expect(main.config.listing).toBe("partial");
+  expect(main.config.groups.has("g")).toBe(true);
+  expect(logins).toHaveLength(20);
+  expect(memories.every(({ closed }) => closed === 0)).toBe(true);
+  await edit(text("zfs:\n  cli: { sudoEnabled: true }\n"));
+  expect(logins).toHaveLength(40);
+});
+
+test("looks at the main file come one after the other, so that the last one counts", async () => {
+  const { main } = await world(text());
+  const path = join(folder, "proxy.yaml");
+  for (let round = 0; round < 20; round++) {
+    const looks: Promise<void>[] = [];
+    for (const listing of ["partial", "complete"]) {
+      await writeFile(path, text(`  listing: ${listing}\n`));
+      looks.push(main.look());
+    }
+    await Promise.all(looks);
+    expect(main.config.listing).toBe("complete");
+  }
+});
