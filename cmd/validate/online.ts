@@ -1,6 +1,7 @@
 import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
+import { mapLimit } from "../../lib/core/map-limit.ts";
 import type { Problem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, World } from "../../lib/lint/world.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
@@ -30,15 +31,12 @@ export async function online(
   const total = waiting.length;
   const problems: Problem[] = [];
   let done = 0;
-  const worker = async (): Promise<void> => {
-    for (let next = waiting.shift(); next; next = waiting.shift()) {
-      const failed = await checked(next, check, limitMs);
-      if (failed) problems.push(failed);
-      done++;
-      if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(parallel, total) }, worker));
+  await mapLimit(waiting, parallel, async connection => {
+    const failed = await checked(connection, check, limitMs);
+    if (failed) problems.push(failed);
+    done++;
+    if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
+  });
   if (host.colour && total > 0) host.err("\r\x1b[K");
   await close();
   return problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
