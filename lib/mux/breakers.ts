@@ -1,4 +1,4 @@
-import type { Log } from "../core/call.ts";
+import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Finding } from "../health/finding.ts";
 import { Breaker, type Outage } from "./breaker.ts";
@@ -29,15 +29,16 @@ interface Watched {
  * connection whose file has changed since, are asked as ever.
  */
 export class Breakers {
-  readonly #connections: Pick<Connections, "lastGood" | "useInOrder">;
+  readonly #connections: Pick<Connections, "lastGood" | "useInOrder" | "keep">;
   readonly #log: Log;
-  readonly #patience = new Patience(checkMs);
+  readonly #patience: Patience;
   readonly #watched = new Map<string, Watched>();
   readonly #stop = new AbortController();
 
-  constructor(connections: Pick<Connections, "lastGood" | "useInOrder">, log: Log) {
+  constructor(connections: Pick<Connections, "lastGood" | "useInOrder" | "keep">, log: Log) {
     this.#connections = connections;
     this.#log = log;
+    this.#patience = new Patience(checkMs, (connection, work) => connections.keep(connection, work));
   }
 
   /** The answer of a storage to `question`. Throws "unavailable" without asking while it is known to be away. */
@@ -124,7 +125,7 @@ export class Breakers {
   /** Asks the driver's check. What is against the file, or against anything but the way to the storage, is told to the calls themselves. */
   async #check(name: string, watched: Watched): Promise<void> {
     const checked = (connection: Connection): Promise<unknown> =>
-      this.#patience.ask(connection, () => this.#checked(connection)).catch((cause: unknown) => cause);
+      this.#checked(connection).catch((cause: unknown) => cause);
     const error = await this.#connections.useInOrder(name, checked).catch(() => undefined);
     if (this.#stop.signal.aborted || this.#known(name) !== watched) return;
     if (!isAway(error)) return this.#succeeded(name, watched);
@@ -146,9 +147,10 @@ export class Breakers {
     watched.timer.unref();
   }
 
-  async #checked({ name, driver }: Connection): Promise<void> {
-    const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(checkMs)]);
-    await driver.check?.({ id: "check", signal, log: this.#log.with({ connection: name }), secrets: {} });
+  #checked(connection: Connection): Promise<void> {
+    const log = this.#log.with({ connection: connection.name });
+    const call: Call = { id: "check", signal: this.#stop.signal, log, secrets: {} };
+    return this.#patience.ask(connection, call, async own => connection.driver.check?.(own));
   }
 
   #fresh(name: string): Watched {

@@ -1,12 +1,14 @@
 import { type Capability, firstUnmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { mapLimit } from "../core/map-limit.ts";
 import { Repeats } from "../core/repeats.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
 import { type PlacementPolicy, reaches } from "../topology/place.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
+import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
 import type { Unusable } from "./refusals.ts";
 
@@ -15,6 +17,8 @@ export const infiniteBytes = 9007199254740991n;
 
 /** How long the answer over all connections is reused, in milliseconds. */
 const reuseMs = 5_000;
+
+/** How many connections are asked at the same time. */
 const width = 16;
 
 /** Which volume the capacity is asked for (CSI GetCapacity). */
@@ -30,7 +34,8 @@ export class Capacity {
   readonly #common: Common;
   readonly #space: FreeSpace;
   readonly #repeats = new Repeats();
-  #all: { readonly bytes: bigint; readonly at: number } | undefined;
+  /** Answers over all connections by the parameters that they were given for; `at` is a time of performance.now(). */
+  readonly #all = new Map<string, { readonly bytes: bigint; readonly at: number }>();
 
   constructor(common: Common, space: FreeSpace) {
     this.#common = common;
@@ -45,7 +50,7 @@ export class Capacity {
     // One volume lives in one place, so a group can take what its largest member can. The class named the group, so a member
     // whose file is away is no mistake of the class; a class without any capacity would keep all its pods pending.
     const members = await this.#common.groups.members(wanted);
-    const answers = await each(members, member => this.#on(member, request, call, "retry").catch(expected));
+    const answers = await mapLimit(members, width, member => this.#on(member, request, call, "retry").catch(expected));
     const known = answers.filter(answer => typeof answer === "bigint");
     const failure = answers.find(answer => answer instanceof CsiError);
     if (known.length === 0 && failure) throw failure;
@@ -61,8 +66,12 @@ export class Capacity {
   /** No class given: the largest connection that answers in time. Throws "unavailable" when there are some and none answers. */
   async #anywhere(request: CapacityRequest, call: Call): Promise<bigint> {
     const plain = request.segment === undefined && request.capabilities.length === 0;
-    if (plain && this.#all && Date.now() - this.#all.at < reuseMs) return this.#all.bytes;
-    const answers = await each(await this.#common.connections.names(), name =>
+    const key = fingerprint(request.parameters);
+    const now = performance.now();
+    for (const [other, { at }] of this.#all) if (now - at >= reuseMs) this.#all.delete(other);
+    const earlier = plain ? this.#all.get(key) : undefined;
+    if (earlier) return earlier.bytes;
+    const answers = await mapLimit(await this.#common.connections.names(), width, name =>
       this.#on(name, request, call).catch(expected),
     );
     const known = answers.filter(answer => typeof answer === "bigint");
@@ -70,7 +79,7 @@ export class Capacity {
     if (known.length === 0 && failure)
       throw new CsiError("unavailable", `no connection answers; ${failure.message}`, { cause: failure });
     const bytes = known.length === 0 ? infiniteBytes : largest(known);
-    if (plain) this.#all = { bytes, at: Date.now() };
+    if (plain) this.#all.set(key, { bytes, at: performance.now() });
     return bytes;
   }
 
@@ -116,11 +125,3 @@ function expected(error: unknown): CsiError {
 }
 
 const largest = (values: readonly bigint[]): bigint => values.reduce((a, b) => (a > b ? a : b), 0n);
-
-async function each<T>(names: readonly string[], work: (name: string) => Promise<T>): Promise<readonly T[]> {
-  const results: T[] = [];
-  for (let from = 0; from < names.length; from += width) {
-    results.push(...(await Promise.all(names.slice(from, from + width).map(work))));
-  }
-  return results;
-}

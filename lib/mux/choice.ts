@@ -1,7 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Found } from "../drivers/driver.ts";
-import { ability } from "./ability.ts";
 import { type Candidate, candidateOf, nobody, ordered } from "./candidates.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
@@ -18,9 +17,9 @@ interface Look {
   readonly former: boolean;
 }
 
-/** Of a member that is away, and has nothing of the volume. */
-interface Away {
-  readonly kind: "away";
+/** Of a member that was not asked: it is away and has nothing of the volume, or cannot look volumes up. */
+interface Unasked {
+  readonly kind: "away" | "unable";
 }
 
 /**
@@ -56,6 +55,8 @@ export class Choice {
       // The choice may be another one than that of an interrupted call, of which nothing shall stay behind.
       const begunOn = looks.filter((_, index) => found[index]?.kind === "unfinished");
       for (const { member } of begunOn) await this.#clear(member, creation);
+      const unable = members.filter((_, index) => found[index]?.kind === "unable");
+      if (unable.length > 0) throw unfit(named, unable);
       if (source) return make(pinned(named, members, source));
       const here = members.filter(member => !away.includes(member));
       return this.#first(creation, await this.#ranked(here, away, creation), away, make);
@@ -63,14 +64,14 @@ export class Choice {
   }
 
   /** What a member has of the volume. Throws "unavailable" when it cannot say: the volume must not be made on another one then. */
-  async #has(look: Look, creation: Creation): Promise<Found | Away | undefined> {
+  async #has(look: Look, creation: Creation): Promise<Found | Unasked | undefined> {
     const { begun, connections, lookup } = this.#common;
     const { request, call } = creation;
     if (this.#isSpared(look.member, creation)) return { kind: "away" };
     try {
       return await connections.use(look.member, "retry", async connection => {
         try {
-          ability(connection, "names");
+          if (!connection.driver.names && !connection.suspended) return { kind: "unable" };
           const found = await lookup.find(connection, request.name, call);
           if (!found) begun.foundAbsent(request.name, connection.name);
           return found;
@@ -163,6 +164,16 @@ const unsure = ({ member, former }: Look): string =>
   former
     ? `the volume was begun on "${member}", which cannot say whether it has it; mend or suspend it, or restart csimux to go on without it`
     : `member "${member}" of the group cannot say whether it has the volume; mend it, suspend it, or take it out of the group`;
+
+/**
+ * No repeat heals that. What was made on other members for the same name was found before, and a member that cannot look volumes up
+ * was never given one by this group.
+ */
+const unfit = (group: string, members: readonly string[]): CsiError =>
+  new CsiError(
+    "failed-precondition",
+    `members of group "${group}" cannot look volumes up by their names, so a repeated call could make a second volume: take ${members.map(each => `"${each}"`).join(", ")} out of the group`,
+  );
 
 function pinned(group: string, members: readonly string[], source: Handle): string {
   if (members.includes(source.connection)) return source.connection;

@@ -2,6 +2,8 @@ import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
+import { Latest } from "../core/latest.ts";
+import { mapLimit } from "../core/map-limit.ts";
 import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import { type Entry, Pool } from "./pool.ts";
@@ -49,10 +51,12 @@ export class Connections {
   readonly #defaults: () => object;
   readonly #states: States;
   readonly #pool: Pool;
+  readonly #reads = new Latest<string | undefined | CsiError>();
 
   /**
    * `opener` gives the function that opens; it is asked at the first use, so that the drivers need not be loaded before.
    * `defaults` is what that function reads besides the text: another object means that connections are to be opened anew.
+   * `now` gives milliseconds.
    */
   constructor(
     files: ConnectionFiles,
@@ -60,11 +64,12 @@ export class Connections {
     defaults: () => object,
     timeout: CacheTimeout,
     log: Log,
+    now: () => number = () => Date.now(),
   ) {
     this.#files = files;
     this.#opener = opener;
     this.#defaults = defaults;
-    this.#states = new States(log);
+    this.#states = new States(log, now);
     this.#pool = new Pool(timeout, log);
   }
 
@@ -80,7 +85,12 @@ export class Connections {
     });
   }
 
-  /** Every connection that was ever looked at, sorted by name, as it was when it was looked at last. */
+  /** Keeps a connection that is in use open until `work` on it has settled, even when the call that uses it ends before. */
+  keep(connection: Pick<Connection, "driver">, work: Promise<unknown>): void {
+    this.#pool.keep(connection, work);
+  }
+
+  /** Every connection that is known (States.all), sorted by name, as it was when it was looked at last. */
   seen(): readonly Seen[] {
     return this.#states.all().map(each => ({
       ...each,
@@ -105,10 +115,19 @@ export class Connections {
 
   /** Whether a connection that is in order can do this. Throws "unavailable" when the folder cannot be read. */
   async anyCan(name: Ability): Promise<boolean> {
-    for (const connection of await this.names()) {
-      if (await this.useInOrder(connection, async ({ driver }) => driver[name] !== undefined)) return true;
-    }
-    return false;
+    let found = false;
+    const names = await this.names();
+    const failures = await mapLimit(names, width, async connection => {
+      // One is enough, so the others need not be opened for it.
+      if (found) return undefined;
+      const has = this.useInOrder(connection, async ({ driver }) => driver[name] !== undefined);
+      const answer = await has.catch((error: unknown) => ({ error }));
+      if (answer === true) found = true;
+      return typeof answer === "object" ? answer : undefined;
+    });
+    const [failure] = failures.filter(each => each !== undefined);
+    if (!found && failure) throw failure.error;
+    return found;
   }
 
   /**
@@ -119,9 +138,7 @@ export class Connections {
     const names = new Set(await this.names());
     for (const name of this.#states.present()) names.add(name);
     // Many at a time, because each may be on a mount that hangs; not all, because judging one takes its time.
-    const all = [...names];
-    for (let from = 0; from < all.length; from += width)
-      await Promise.all(all.slice(from, from + width).map(name => this.#look(name)));
+    await mapLimit([...names], width, name => this.#look(name));
   }
 
   /**
@@ -173,13 +190,15 @@ export class Connections {
   }
 
   /** The text, undefined when there is no file, or why that cannot be told. */
-  async #read(name: string): Promise<string | undefined | CsiError> {
-    try {
-      return await this.#files.read(name);
-    } catch (error) {
-      if (error instanceof CsiError) return error;
-      throw error;
-    }
+  #read(name: string): Promise<string | undefined | CsiError> {
+    return this.#reads.read(name, async () => {
+      try {
+        return await this.#files.read(name);
+      } catch (error) {
+        if (error instanceof CsiError) return error;
+        throw error;
+      }
+    });
   }
 
   #isNow(seen: { readonly text: string | undefined; readonly defaults: object }, text: string): boolean {

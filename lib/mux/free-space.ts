@@ -25,7 +25,7 @@ export class FreeSpace {
     if (!capacity) return undefined;
     try {
       const bytes = await this.#breakers.ask(connection, () =>
-        this.#patience.ask(connection, () => capacity.available(parameters, call)),
+        this.#patience.ask(connection, call, own => capacity.available(parameters, own)),
       );
       this.#known.free(connection.name, bytes);
       return bytes;

@@ -52,9 +52,14 @@ export class GroupSnapshots {
     if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
     const ids = this.#inside(group, snapshots);
     await this.#common.breakers.refuse(group.connection);
-    await this.#common.jobs.run(`delete ${text}`, fingerprint([ids]), call, own =>
-      this.#common.connections.use(group.connection, "retry", opened =>
-        this.#ask(opened, groups => groups.delete(group.id, ids, own)),
+    const { jobs, connections, locks } = this.#common;
+    const keys = [
+      `group snapshot with the id ${encodeGroup(group)}`,
+      ...new Set(ids.map(id => lockKey({ kind: "snapshot", connection: group.connection, id }))),
+    ];
+    await jobs.run(`delete ${encodeGroup(group)}`, fingerprint([ids]), call, own =>
+      connections.use(group.connection, "retry", opened =>
+        locks.hold(keys, () => this.#ask(opened, groups => groups.delete(group.id, ids, own))),
       ),
     );
   }

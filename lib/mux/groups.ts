@@ -1,7 +1,11 @@
 import { CsiError } from "../core/errors.ts";
 import type { Group } from "../core/group.ts";
+import { mapLimit } from "../core/map-limit.ts";
 import { selects } from "../core/selector.ts";
 import type { Connections } from "./connections.ts";
+
+/** How many files are read at the same time. */
+const width = 64;
 
 /** The groups that are configured now. */
 export type ConfiguredGroups = () => Promise<ReadonlyMap<string, Group>>;
@@ -36,11 +40,9 @@ export class Groups {
   async members(name: string): Promise<readonly string[]> {
     const { from } = await this.#group(name);
     if (from.kind === "members") return from.members;
-    const chosen: string[] = [];
-    for (const connection of await this.#connections.names()) {
-      if (selects(from.selector, await this.#connections.labels(connection))) chosen.push(connection);
-    }
-    return chosen;
+    const names = await this.#connections.names();
+    const labels = await mapLimit(names, width, name => this.#connections.labels(name));
+    return names.filter((_, index) => selects(from.selector, labels[index] ?? {}));
   }
 
   async #group(name: string): Promise<Group> {

@@ -30,13 +30,19 @@ export class Handles {
     throw new CsiError("not-found", `${kind} "${text}" is not one of this driver (${kind[0]}:<connection>/<id>)`);
   }
 
-  /** The id of something that exists, as it is told here. */
+  /**
+   * The id of something that exists, as callers of this driver's name know it. It may be longer than CSI allows: volumes that were
+   * made before csimux came have ids of any length, and must stay visible.
+   */
   of(kind: Handle["kind"], connection: string, id: string): string {
     return connection === this.#single() && id !== "" ? id : encodeHandle({ kind, connection, id });
   }
 
-  /** The id of something new; never longer than CSI allows (drivers are told the room, so "internal" is their defect). */
-  fresh(kind: Handle["kind"], connection: string, id: string): string {
+  /**
+   * The id of something that a driver has just made. Throws "internal" for one that is longer than CSI allows: drivers know how much
+   * room there is, so that is their defect.
+   */
+  ofNew(kind: Handle["kind"], connection: string, id: string): string {
     const text = this.of(kind, connection, id);
     if (Buffer.byteLength(text) <= maxHandleBytes) return text;
     throw new CsiError(

@@ -1,6 +1,7 @@
 import type { Call } from "../core/call.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, detailOf } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
+import { mapLimit } from "../core/map-limit.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Findings } from "../drivers/driver.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
@@ -40,7 +41,6 @@ interface Watched {
   blind: string | undefined;
   /** How many looks in a row have failed. */
   failures: number;
-  running: Promise<void> | undefined;
   example: Context | undefined;
   /** What the last look that ended well has found of volumes. */
   found: VolumeFindings;
@@ -82,8 +82,7 @@ export class Health {
       // Nothing more is heard of what is behind it.
       if (state.kind === "gone" || (state.kind === "bad" && !state.served)) forgetStorage(watched);
     }
-    for (let from = 0; from < names.length; from += width)
-      await Promise.all(names.slice(from, from + width).map(name => this.#survey(name, call)));
+    await mapLimit(names, width, name => this.#survey(name, call));
   }
 
   /** What is wrong with a volume. Throws what keeps its storage from being looked at: that is no condition. */
@@ -130,7 +129,7 @@ export class Health {
     if (!watched) return { conditions: [], volumes: [], blind: undefined };
     const { steady, blind } = watched;
     const volumes = this.ailing(name).map(id => {
-      const volume = this.#common.handles.fresh("volume", name, id);
+      const volume = this.#common.handles.of("volume", name, id);
       return { volume, conditions: steady.of(id) };
     });
     return { conditions: [...steady.of(file), ...steady.of(storage)], volumes, blind };
@@ -152,24 +151,26 @@ export class Health {
       await mend(connection, found, (id, reason) => steady.of(id).some(each => each.reason === reason), call);
     };
     await this.#common.connections.useInOrder(name, work).catch((error: unknown) => {
-      if (!(error instanceof CsiError)) throw error;
+      // Why a storage cannot be looked at is known by now; whatever else fails here is a defect, which must not end the round.
+      if (error instanceof CsiError) return;
+      call.log.error("a look at the health of a storage failed", { connection: name, reason: detailOf(error) });
     });
   }
 
-  /** Looks that are wanted at the same time are one. */
+  /** Looks that are wanted at the same time are one, which lives on when the caller that came first leaves. */
   async #look(connection: Connection, call: Call): Promise<void> {
+    if (!connection.driver.health) return;
     const watched = this.#of(connection.name);
-    watched.running ??= this.#lookNow(connection, watched, call).finally(() => {
-      watched.running = undefined;
-    });
-    await watched.running;
+    await this.#common.jobs.run(`health of ${connection.name}`, "", call, own =>
+      this.#lookNow(connection, watched, own),
+    );
   }
 
   async #lookNow(connection: Connection, watched: Watched, call: Call): Promise<void> {
     const { health } = connection.driver;
     if (!health) return;
     try {
-      const look = () => this.#patience.ask(connection, () => health.look(call));
+      const look = () => this.#patience.ask(connection, call, own => health.look(own));
       const found = await this.#common.breakers.look(connection, look);
       const isFirst = watched.lookedAt === undefined;
       watched.lookedAt = performance.now();
@@ -199,7 +200,6 @@ export class Health {
       lookedAt: undefined,
       blind: undefined,
       failures: 0,
-      running: undefined,
       example: undefined,
       found: new Map(),
     };
@@ -210,7 +210,7 @@ export class Health {
   /** What is said against the file of a connection is not told here: it has its own lines in the log, at once. */
   #tell(connection: string, changes: readonly Change[], call: Call): void {
     for (const { subject, reason, message, came } of changes) {
-      const volume = subject === storage ? {} : { volume: this.#common.handles.fresh("volume", connection, subject) };
+      const volume = subject === storage ? {} : { volume: this.#common.handles.of("volume", connection, subject) };
       const what = subject === storage ? "a storage" : "a volume";
       const fields = { connection, ...volume, reason };
       if (came)

@@ -1,5 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { within } from "../core/time-limit.ts";
 
 interface Job {
   readonly arguments: string;
@@ -18,10 +19,12 @@ export class Jobs {
 
   /**
    * Runs `work` as the job `key`, or joins the equal one. The work's call carries the signal of the process, not of the client.
-   * Throws "deadline-exceeded" when the caller's time is up while the work goes on, "aborted" when a job of this key
-   * with other arguments is running.
+   * When the caller leaves while the work continues, throws the reason of the caller's signal: "deadline-exceeded" when its time is
+   * up, "unavailable" when csimux stops. Throws "aborted" when a job of this key with other arguments is running. A caller that has
+   * left already starts nothing.
    */
   async run<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+    if (call.signal.aborted) throw whyLeft(call.signal, "the call ended before the operation began; repeat the call");
     const running = this.#running.get(key);
     if (running && running.arguments !== args) {
       throw new CsiError("aborted", `another operation on "${key}" is in progress; repeat the call`);
@@ -35,10 +38,11 @@ export class Jobs {
     return [...this.#running].map(([what, { since }]) => ({ what, since }));
   }
 
-  /** Aborts what is running and waits for it to end. */
-  async stop(): Promise<void> {
+  /** Aborts what is running and waits up to `limitMs` milliseconds for it to end. Returns the keys of the jobs that have not. */
+  async stop(limitMs: number): Promise<readonly string[]> {
     this.#stop.abort(new CsiError("unavailable", "csimux is stopping; repeat the call"));
-    await Promise.allSettled([...this.#running.values()].map(job => job.done));
+    await within(Promise.allSettled([...this.#running.values()].map(job => job.done)), limitMs);
+    return [...this.#running.keys()];
   }
 
   #start<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
@@ -60,7 +64,7 @@ export class Jobs {
 async function whileWaiting<T>(done: Promise<T>, signal: AbortSignal, key: string): Promise<T> {
   let leave: (() => void) | undefined;
   const gone = new Promise<never>((_, reject) => {
-    leave = () => reject(new CsiError("deadline-exceeded", `"${key}" is still in progress; repeat the call`));
+    leave = () => reject(whyLeft(signal, `"${key}" is still in progress; repeat the call`));
     if (signal.aborted) leave();
     else signal.addEventListener("abort", leave, { once: true });
   });
@@ -69,4 +73,10 @@ async function whileWaiting<T>(done: Promise<T>, signal: AbortSignal, key: strin
   } finally {
     if (leave) signal.removeEventListener("abort", leave);
   }
+}
+
+/** Why a caller no longer waits; `late` is the message for one whose time is up. */
+function whyLeft({ reason }: AbortSignal, late: string): CsiError {
+  const other = reason instanceof CsiError && reason.code !== "deadline-exceeded";
+  return other ? reason : new CsiError("deadline-exceeded", late);
 }

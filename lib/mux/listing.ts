@@ -1,5 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { mapLimit } from "../core/map-limit.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
@@ -145,26 +146,28 @@ export class Listing {
     const start = request.token === "" ? undefined : tokens.read(request.token);
     const max = pageOf(request.max);
     const names = (await this.#names()).filter(name => !start || name >= start.connection);
-    const items: T[] = [];
-    for (let from = 0; from < names.length; from += width) {
+    // All pages that are there belong to connections before the one that is asked next.
+    let known = 0;
+    let ends = false;
+    const pages = await mapLimit(names, width, async name => {
+      // The page is full, and it is known that more follows. Without this bound, pages would pile up behind a slow connection.
+      if (ends || known > max) return undefined;
+      const token = name === start?.connection ? start.inner : undefined;
       // A full page still has to know whether anything follows.
-      const wanted = Math.max(1, max - items.length);
-      const chunk = names.slice(from, from + width);
-      const pages = await Promise.all(
-        chunk.map(name => {
-          const token = name === start?.connection ? start.inner : undefined;
-          return this.#page(name, { token, max: wanted }, call, kind);
-        }),
-      );
-      for (const [index, name] of chunk.entries()) {
-        const page = pages[index];
-        if (!page) continue;
-        const room = max - items.length;
-        if (page.items.length > room || (room === 0 && page.items.length > 0))
-          return this.#again(name, max, items, call, kind);
-        items.push(...page.items);
-        if (page.next !== undefined) return { items, next: tokens.write({ connection: name, inner: page.next }) };
-      }
+      const page = await this.#page(name, { token, max: Math.max(1, max - known) }, call, kind);
+      known += page?.items.length ?? 0;
+      ends ||= page?.next !== undefined;
+      return page;
+    });
+    const items: T[] = [];
+    for (const [index, name] of names.entries()) {
+      const page = pages[index];
+      if (!page) continue;
+      const room = max - items.length;
+      if (page.items.length > room || (room === 0 && page.items.length > 0))
+        return this.#again(name, max, items, call, kind);
+      items.push(...page.items);
+      if (page.next !== undefined) return { items, next: tokens.write({ connection: name, inner: page.next }) };
     }
     return { items, next: undefined };
   }
@@ -185,7 +188,7 @@ export class Listing {
       // A listing shows the connections that are in order; the log has said which are not.
       return await this.#common.connections.useInOrder(name, connection =>
         this.#common.breakers.ask(connection, () =>
-          this.#patience.ask(connection, () => list(connection, { token, max: page.max }, call)),
+          this.#patience.ask(connection, call, own => list(connection, { token, max: page.max }, own)),
         ),
       );
     } catch (error) {

@@ -17,7 +17,8 @@ export class Lookup {
   /** The volume of this name or what was begun of it; undefined also where the driver cannot look up by name. */
   async find(connection: Connection, name: string, call: Call): Promise<Found | undefined> {
     const { names } = connection.driver;
-    return names && this.#breakers.ask(connection, () => this.#patience.ask(connection, () => names.find(name, call)));
+    if (!names) return undefined;
+    return this.#breakers.ask(connection, () => this.#patience.ask(connection, call, own => names.find(name, own)));
   }
 
   /**

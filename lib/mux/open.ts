@@ -32,16 +32,20 @@ export interface PatienceTimes {
 
 const usual: PatienceTimes = { look: 10_000, capacity: 5_000 };
 
-/** Work under other ids is other work: its answer must not go to who asked under the names of another driver. */
+/**
+ * What a driver's name that stands for one connection shares with the others. Its jobs are its own, and those of its connection:
+ * the same words name other ids under another name, so an answer must not reach a caller who used another one.
+ */
 const alone = (common: Common, connection: string): Common => ({
   ...common,
   handles: new Handles(
     () => connection,
     () => connection,
   ),
-  jobs: { run: (key, ...rest) => common.jobs.run(`${key} (under a name of its own)`, ...rest) },
+  jobs: { run: (key, ...rest) => common.jobs.run(`${key} (as the only connection "${connection}")`, ...rest) },
   settings: () => ({ ...common.settings(), legacyConnection: connection, single: connection }),
 });
+
 /** Where nobody says how often storages are looked at. */
 const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
 
@@ -56,6 +60,7 @@ export function openMux(
 ) {
   const jobs = new Jobs();
   const breakers = new Breakers(connections, log);
+  const patient = (ms: number) => new Patience(ms, (connection, work) => connections.keep(connection, work));
   const common: Common = {
     connections,
     breakers,
@@ -68,16 +73,16 @@ export function openMux(
     jobs,
     known: new Known(),
     begun: new Begun(),
-    lookup: new Lookup(new Patience(look), breakers),
+    lookup: new Lookup(patient(look), breakers),
     settings,
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
-  const space = new FreeSpace(new Patience(capacity), breakers, common.known);
-  const health = new Health(common, new Patience(look), times);
+  const space = new FreeSpace(patient(capacity), breakers, common.known);
+  const health = new Health(common, patient(look), times);
   const parts = (own: Common) => ({
     volumes: new Volumes(own, space, health),
     snapshots: new Snapshots(own),
-    listing: new Listing(own, new Patience(look), health),
+    listing: new Listing(own, patient(look), health),
     capacity: new Capacity(own, space),
     groupSnapshots: new GroupSnapshots(own),
   });
@@ -95,9 +100,10 @@ export function openMux(
     lookAtHealth: (call: Call) => health.survey(call),
     /** What leads a node of a segment to volumes of connections that it reaches, as far as that is known. */
     examples: (segment: Segments) => health.examples(segment),
-    stop: () => {
+    /** Resolves after at most so many milliseconds, with the keys of the jobs that run on. */
+    stop: (limitMs: number) => {
       breakers.close();
-      return jobs.stop();
+      return jobs.stop(limitMs);
     },
   };
 }

@@ -1,14 +1,17 @@
 import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
+import type { Driver } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 
-/** An open connection, what it was opened from, and who uses it. */
+/** An open connection, what it was opened from, and what uses it. */
 export interface Entry {
   readonly connection: Connection;
   readonly text: string;
   readonly defaults: object;
   leases: number;
-  /** Another one has its name, or none; it is closed when its last call has ended. */
+  /** Pieces of work that go on whether or not a call still waits for them. */
+  kept: number;
+  /** Another one has its name, or none; it is closed when nothing uses it any more. */
   retired: boolean;
   /** When its last call ended (Date.now()). */
   idleSince: number;
@@ -19,6 +22,8 @@ export class Pool {
   readonly #timeout: CacheTimeout;
   readonly #log: Log;
   readonly #entries = new Map<string, Entry>();
+  /** Every connection that is open, those that others have replaced included. */
+  readonly #open = new WeakMap<Driver, Entry>();
   readonly #closing = new Set<Promise<void>>();
   #sweep: ReturnType<typeof setTimeout> | undefined;
 
@@ -36,8 +41,9 @@ export class Pool {
   add(connection: Connection, text: string, defaults: object): Entry {
     const old = this.#entries.get(connection.name);
     if (old) this.#retire(old);
-    const entry: Entry = { connection, text, defaults, leases: 0, retired: false, idleSince: 0 };
+    const entry: Entry = { connection, text, defaults, leases: 0, kept: 0, retired: false, idleSince: 0 };
     this.#entries.set(connection.name, entry);
+    this.#open.set(connection.driver, entry);
     return entry;
   }
 
@@ -50,6 +56,18 @@ export class Pool {
       entry.leases--;
       this.#released(entry);
     }
+  }
+
+  /** Keeps a connection open until `work` has settled, which no call may be waiting for by then. */
+  keep(connection: Pick<Connection, "driver">, work: Promise<unknown>): void {
+    const entry = this.#open.get(connection.driver);
+    if (!entry) return;
+    entry.kept++;
+    const settled = () => {
+      entry.kept--;
+      this.#released(entry);
+    };
+    work.then(settled, settled);
   }
 
   /** Lets a name go: its connection is closed as soon as nobody uses it. */
@@ -68,7 +86,7 @@ export class Pool {
   }
 
   #released(entry: Entry): void {
-    if (entry.leases > 0) return;
+    if (isUsed(entry)) return;
     if (entry.retired) this.#close(entry);
     else if (this.#timeout.kind === "none") this.drop(entry.connection.name);
     else if (this.#timeout.kind === "idle") {
@@ -90,7 +108,7 @@ export class Pool {
     const now = Date.now();
     let next = Number.POSITIVE_INFINITY;
     for (const [name, entry] of this.#entries) {
-      if (entry.leases > 0) continue;
+      if (isUsed(entry)) continue;
       const left = entry.idleSince + ms - now;
       if (left <= 0) this.drop(name);
       else next = Math.min(next, left);
@@ -100,7 +118,7 @@ export class Pool {
 
   #retire(entry: Entry): void {
     entry.retired = true;
-    if (entry.leases === 0) this.#close(entry);
+    if (!isUsed(entry)) this.#close(entry);
   }
 
   #close(entry: Entry): void {
@@ -116,3 +134,5 @@ export class Pool {
     void closed.finally(() => this.#closing.delete(closed));
   }
 }
+
+const isUsed = ({ leases, kept }: Entry): boolean => leases > 0 || kept > 0;

@@ -1,6 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Handle } from "../core/handle.ts";
+import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Context, Snapshotting } from "../drivers/driver.ts";
 import { type Demand, place } from "../topology/place.ts";
 import { ability, asked } from "./ability.ts";
@@ -39,7 +39,7 @@ export class Snapshots {
     await this.#refuseOther(parameters["connection"], source);
     await this.#common.breakers.refuse(source.connection);
     const made = await this.#common.jobs.run(`snapshot ${source.connection}/${name}`, fingerprint(request), call, own =>
-      this.#common.locks.hold([`snapshot name ${name}`], () => this.#make(source, request, own), [lockKey(source)]),
+      this.#common.locks.hold(this.#nameLocks(name, source), () => this.#make(source, request, own), [lockKey(source)]),
     );
     return { ...made, volumeId: volume };
   }
@@ -61,13 +61,19 @@ export class Snapshots {
     const handle = this.#common.handles.parse(text, "snapshot");
     if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { snapshot: text });
     await this.#common.breakers.refuse(handle.connection);
-    await this.#common.jobs.run(`delete ${text}`, "", call, own =>
+    await this.#common.jobs.run(`delete ${encodeHandle(handle)}`, "", call, own =>
       this.#common.connections.use(handle.connection, "retry", connection =>
         this.#common.locks.hold([lockKey(handle)], () =>
           this.#ask(connection, snapshots => snapshots.delete(handle.id, own)),
         ),
       ),
     );
+  }
+
+  /** A name belongs to one snapshot of a driver's name, and to one of a connection, under whatever driver's name it is asked for. */
+  #nameLocks(name: string, { connection }: Handle): readonly string[] {
+    const { single = "" } = this.#common.settings();
+    return [`snapshot name ${single}/${name}`, `snapshot name on ${connection}/${name}`];
   }
 
   async #make(source: Handle, request: SnapshotRequest, call: Call): Promise<PlacedSnapshot> {
@@ -82,7 +88,7 @@ export class Snapshots {
       this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
       return {
         ...snapshotOn(this.#common.handles, connection, made),
-        id: this.#common.handles.fresh("snapshot", from, made.id),
+        id: this.#common.handles.ofNew("snapshot", from, made.id),
       };
     });
   }

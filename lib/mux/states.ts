@@ -27,10 +27,15 @@ export class States {
   readonly #states = new Map<string, State>();
   readonly #lastGood = new Map<string, LastGood>();
   readonly #since = new Map<string, number>();
+  /** When a call last asked for a connection whose file is gone. */
+  readonly #missed = new Map<string, number>();
   readonly #log: Log;
+  readonly #now: () => number;
 
-  constructor(log: Log) {
+  /** `now` gives milliseconds. */
+  constructor(log: Log, now: () => number) {
     this.#log = log;
+    this.#now = now;
   }
 
   /** What the file of this name was found to be when it was last looked at. */
@@ -43,8 +48,12 @@ export class States {
     return this.#lastGood.get(name);
   }
 
-  /** Every name of which there was a file once, sorted, and since when (Date.now()) it is as it is. */
+  /**
+   * Every name of which there is a file, or was one that calls have missed lately, sorted, and since when (Date.now()) it is as it
+   * is. A connection that was removed on purpose is not missed, and so stops being reported.
+   */
   all(): readonly { readonly name: string; readonly state: State; readonly since: number }[] {
+    for (const [name, { kind }] of this.#states) if (kind === "gone") this.#forgetUnused(name);
     const all = [...this.#states].map(([name, state]) => ({ name, state, since: this.#since.get(name) ?? 0 }));
     return all.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -60,11 +69,24 @@ export class States {
     // A name that nobody ever had a file for may be anything that a class says.
     if (now.kind === "gone" && before === undefined) return;
     this.#states.set(name, now);
+    if (now.kind === "gone") this.#missed.set(name, this.#now());
+    else this.#missed.delete(name);
     if (now.kind === "good") this.#lastGood.set(name, now);
     if (now.kind === "gone") this.#lastGood.delete(name);
     if (isSame(before, now)) return;
-    if (standing(before) !== standing(now)) this.#since.set(name, Date.now());
+    if (standing(before) !== standing(now)) this.#since.set(name, this.#now());
     this.#tell(name, before, now);
+  }
+
+  #forgetUnused(name: string): void {
+    if (this.#now() - (this.#missed.get(name) ?? 0) < forgetMs) return;
+    for (const map of [this.#states, this.#since, this.#missed]) map.delete(name);
+    this.#log.info(
+      `connection "${name}" is forgotten: its file was removed, and no call has asked for it for an hour`,
+      {
+        connection: name,
+      },
+    );
   }
 
   #tell(name: string, before: State | undefined, now: State): void {
@@ -79,6 +101,9 @@ export class States {
     } else this.#log.warn(`connection "${name}" ${gone}`, fields);
   }
 }
+
+/** A connection without a file is forgotten when no call has asked for it for so long, in milliseconds. */
+const forgetMs = 3_600_000;
 
 const degraded = "is degraded: its file cannot be used, the last good one goes on being served";
 const outOfService =

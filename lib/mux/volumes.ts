@@ -207,7 +207,7 @@ export class Volumes {
         const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand, mutable };
         if (Object.keys(mutable).length > 0) ability(connection, "modify");
         const volume = await this.#begin(connection, creation, own => connection.driver.create(spec, own));
-        return { ...volume, id: handles.fresh("volume", name, volume.id), source: request.source, places };
+        return { ...volume, id: handles.ofNew("volume", name, volume.id), source: request.source, places };
       };
       return locks.hold([volumeLock(connection, request.name)], work, source && [lockKey(source)]);
     });

@@ -57,6 +57,7 @@ export class MemoryDriver {
       snapshots: toy.snapshots,
       clones: toy.clones,
       modify: toy.modify,
+      expand: toy.expand,
       groupSnapshots: toy.groupSnapshots,
       capacity: this.#capacity(),
       inventory: this.#inventory(toy.inventory),

@@ -5,7 +5,7 @@ import { failure, muxWorld, request, snapshotOf } from "./world.ts";
 
 const call = testCall();
 const away = new CsiError("unavailable", "no route to host");
-const stops: (() => Promise<void>)[] = [];
+const stops: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const stop of stops.splice(0)) await stop();
 });
@@ -13,7 +13,7 @@ afterEach(async () => {
 /** A router over storages with a check. `die` lets one fail like a machine that is switched off, until its breaker is open. */
 function world(names: readonly string[], group?: readonly string[]) {
   const mux = muxWorld(names);
-  stops.push(mux.stop);
+  stops.push(() => mux.stop(10));
   for (const name of names) mux.memory(name).check = async () => {};
   if (group) mux.groups.set("g", { from: { kind: "members", members: group }, policy: "ordered" });
   const outage = (name: string) => mux.overview(new Map()).connections.find(each => each.name === name)?.outage;

@@ -62,3 +62,28 @@ test("where it is nothing, the log says once why, and what Kubernetes makes of i
   expect(lines[0]).toContain('"did not have enough free storage"');
   expect(lines[0]).toContain('"t.example/zone":"z2"');
 });
+
+test("an answer over all connections is shared only between calls with the same parameters", async () => {
+  const world = muxWorld(["a"]);
+  const asked: unknown[] = [];
+  const driver = world.memory("a").driver();
+  const available = async (parameters: object) => BigInt(asked.push(parameters));
+  world.traits.set("a", { driver: { ...driver, capacity: { available } } });
+  const ask = (parameters: Record<string, string>) => world.capacity.available({ ...anywhere, parameters }, call);
+  expect([await ask({}), await ask({ pool: "fast" }), await ask({}), await ask({ pool: "fast" })]).toEqual([
+    1n,
+    2n,
+    1n,
+    2n,
+  ]);
+});
+
+test("connections that hang are waited for once, wherever they stand among the others", async () => {
+  const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
+  const limit = 300;
+  const world = muxWorld(names, { look: limit, capacity: limit });
+  for (const name of names.filter((_, index) => index % 50 === 0)) world.memory(name).look = silence;
+  const from = performance.now();
+  await world.capacity.available(anywhere, call);
+  expect(performance.now() - from).toBeLessThan(2 * limit);
+});

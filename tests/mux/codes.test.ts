@@ -72,6 +72,10 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.groups.set("g", { ...pool, from: { kind: "members", members: [] } });
       await create(world, "g");
     },
+    "a member of the group cannot look up names": async world => {
+      world.memory("b").named = false;
+      await create(world, "g");
+    },
     "the size is impossible": world => create(world, "a", { range: { required: 2n, limit: 1n } }),
     "the connection cannot be used as asked": world =>
       create(world, "a", {

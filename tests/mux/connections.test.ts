@@ -8,6 +8,8 @@ import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 /** Files in a Map; a text "bad…" cannot be opened, "unreadable" cannot even be read, a text "family:x…" is of family x. */
 function world(timeout: CacheTimeout = { kind: "forever" }) {
   const files = new Map<string, string>();
+  const clock = { now: 0 };
+  const reads: { gate: Promise<void> } = { gate: Promise.resolve() };
   const hung = new Set<string>();
   const opened: { text: string; memory: MemoryDriver }[] = [];
   const warnings: string[] = [];
@@ -43,6 +45,7 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
     read: async (name: string) => {
       if (hung.has(name)) await new Promise(() => undefined);
       const text = files.get(name);
+      await reads.gate;
       if (text === "unreadable") throw new CsiError("failed-precondition", "EIO");
       return text;
     },
@@ -55,12 +58,16 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
     opened,
     warnings,
     said,
+    clock,
+    /** Reads that have the text already do not end before. */
+    reads,
     connections: new Connections(
       source,
       async () => open,
       () => defaults,
       timeout,
       log,
+      () => clock.now,
     ),
   };
 }
@@ -263,4 +270,45 @@ test("files that hang do not keep a survey from the others", async () => {
   const until = Date.now() + 30_000;
   while (said.length === 0 && Date.now() < until) await Bun.sleep(1);
   expect(said).toEqual(['connection "b" is in order']);
+});
+
+test("a slow read of a file as it was does not replace the connection of the file as it is", async () => {
+  const { files, opened, reads, connections } = world();
+  files.set("c", "old");
+  await connections.use("c", "retry", nameOf);
+  const slow = Promise.withResolvers<void>();
+  reads.gate = slow.promise;
+  const late = connections.use("c", "retry", nameOf);
+  reads.gate = Promise.resolve();
+  files.set("c", "new");
+  await connections.use("c", "retry", nameOf);
+  slow.resolve();
+  await late;
+  expect(opened.map(({ text }) => text)).toEqual(["old", "new"]);
+  expect(opened.map(({ memory }) => memory.closed)).toEqual([1, 0]);
+});
+
+test("a connection that was removed is forgotten an hour after the last call that asked for it, and not before", async () => {
+  const { files, clock, said, connections } = world();
+  files.set("c", "one");
+  await connections.use("c", "retry", nameOf);
+  files.delete("c");
+  const hour = 3_600_000;
+  const seen = () => connections.seen().map(({ name, state }) => `${name} ${state.kind}`);
+  await connections.survey();
+  clock.now = hour - 1;
+  expect(seen()).toEqual(["c gone"]);
+  await connections.use("c", "retry", nameOf).catch(() => {});
+  clock.now = 2 * hour - 2;
+  await connections.survey();
+  expect(seen()).toEqual(["c gone"]);
+  clock.now = 2 * hour - 1;
+  expect(seen()).toEqual([]);
+  expect(said.at(-1)).toContain("is forgotten");
+  // Its volumes may still be there, so what is asked for them stays a call to repeat.
+  await expect(connections.use("c", "retry", nameOf)).rejects.toMatchObject({ code: "unavailable" });
+  expect(seen()).toEqual([]);
+  files.set("c", "one");
+  await connections.use("c", "retry", nameOf);
+  expect(seen()).toEqual(["c good"]);
 });

@@ -71,8 +71,10 @@ test("a member that hangs stops the creation in bounded time, and none at all wh
     message: expect.stringContaining('"a" has not answered'),
   });
   world.traits.set("a", { suspended: true });
+  world.edit("a");
   expect((await world.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
   world.traits.delete("a");
+  world.edit("a");
   resolve();
   expect((await world.volumes.create(request("w", "g"), call)).id).toBe("v:a/w");
 });

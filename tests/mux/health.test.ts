@@ -196,3 +196,72 @@ test("what leads to volumes and has been lost for a while is made anew, and noth
   memory("a").findings = found([]);
   expect(await round()).toEqual([]);
 });
+
+test("a volume whose handle is longer than CSI allows is shown like any other, in looks, views and listings", async () => {
+  const long = `tank/${"x".repeat(140)}`;
+  const mux = world(["a"]);
+  mux.memory("a").volumes.set(long, volume(long));
+  mux.memory("a").findings = found([], { [long]: "QuotaFull", 1: "QuotaFull" });
+  const lines: unknown[] = [];
+  const log = { ...call.log, warn: (_: string, fields?: object) => void lines.push(fields) };
+  for (let round = 0; round < 2; round++) await mux.lookAtHealth({ ...call, log });
+  const view = mux.overview(new Map()).connections[0]?.health;
+  expect(view?.volumes.map(each => each.volume)).toEqual(["v:a/1", `v:a/${long}`]);
+  expect(lines).toContainEqual(expect.objectContaining({ volume: `v:a/${long}`, reason: "QuotaFull" }));
+  expect(await mux.list()).toEqual(["v:a/1 QuotaFull", `v:a/${long} QuotaFull`]);
+});
+
+/** A driver whose look at its health goes on until it is let go, or its own call ends. */
+function slowLook(mux: ReturnType<typeof muxWorld>, name: string) {
+  const gate = Promise.withResolvers<Findings>();
+  const calls: Call[] = [];
+  const look = (own: Call) => {
+    calls.push(own);
+    own.signal.addEventListener("abort", () => gate.reject(own.signal.reason), { once: true });
+    return gate.promise;
+  };
+  mux.traits.set(name, { driver: { ...mux.memory(name).driver(), health: { look } } });
+  return { gate, calls };
+}
+
+test("a look that several wait for does not end with the caller that came first", async () => {
+  const mux = muxWorld(["a"], { look: 60_000, capacity: 60_000 }, { hold: 0, fresh: 0 });
+  mux.memory("a").volumes.set("1", volume("1"));
+  const { gate, calls } = slowLook(mux, "a");
+  const impatient = new AbortController();
+  const first = failure(mux.volumes.health("v:a/1", testCall(impatient.signal)));
+  const second = mux.volumes.health("v:a/1", call);
+  while (calls.length === 0) await new Promise(resolve => setImmediate(resolve));
+  impatient.abort(new CsiError("deadline-exceeded", "the deadline of the call has passed"));
+  expect((await first)?.code).toBe("deadline-exceeded");
+  // Its caller has gone, and nobody else holds the connection but the look itself.
+  expect(mux.memory("a").closed).toBe(0);
+  gate.resolve(found([], { 1: "QuotaFull" }));
+  expect((await second).map(({ reason }) => reason)).toEqual(["QuotaFull"]);
+  expect([calls.length, mux.overview(new Map()).connections[0]?.health.blind]).toEqual([1, undefined]);
+});
+
+test("a defect in a look at one storage is an error in the log, and all others are looked at", async () => {
+  const mux = world(["a", "b", "c"]);
+  const look = async (): Promise<Findings> => {
+    throw new TypeError("not a finding");
+  };
+  mux.traits.set("b", { driver: { ...mux.memory("b").driver(), health: { look } } });
+  const errors: unknown[] = [];
+  const log = { ...call.log, error: (_: string, fields?: object) => void errors.push(fields) };
+  await mux.lookAtHealth({ ...call, log });
+  expect(errors).toEqual([{ connection: "b", reason: expect.stringContaining("TypeError: not a finding") }]);
+  expect(["a", "c"].map(name => mux.memory(name).lookedAt)).toEqual([1, 1]);
+});
+
+test("storages that hang are waited for once in a round, wherever they stand among the others", async () => {
+  const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
+  const limit = 300;
+  const mux = muxWorld(names, { look: limit, capacity: limit });
+  const never = () => new Promise<Findings>(() => undefined);
+  for (const name of names.filter((_, index) => index % 50 === 0))
+    mux.traits.set(name, { driver: { ...mux.memory(name).driver(), health: { look: never } } });
+  const from = performance.now();
+  await mux.lookAtHealth(call);
+  expect(performance.now() - from).toBeLessThan(2 * limit);
+});

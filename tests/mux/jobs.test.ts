@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 
@@ -55,9 +56,39 @@ test("stopping aborts the work and waits for it to end", async () => {
   });
   const outcome = call.catch((error: unknown) => error);
   await begun.promise;
-  await jobs.stop();
+  expect(await jobs.stop(60_000)).toEqual([]);
   expect(ended).toBe(true);
   expect(await outcome).toMatchObject({ code: "unavailable" });
   const late = await jobs.run("k", "", testCall(), async () => 1).catch((error: unknown) => error);
   expect(late).toMatchObject({ code: "unavailable" });
+});
+
+test.each([
+  ["unavailable", "csimux is stopping"],
+  ["aborted", "the client has cancelled the call or gone away"],
+] as const)("a caller that leaves because of %s is told that reason", async (code, message) => {
+  const jobs = new Jobs();
+  const client = new AbortController();
+  const waiting = jobs.run("k", "", testCall(client.signal), () => new Promise(() => undefined));
+  const outcome = waiting.catch((error: unknown) => error);
+  await Promise.resolve();
+  client.abort(new CsiError(code, message));
+  expect(await outcome).toMatchObject({ code, message });
+});
+
+test("a call that has ended already starts nothing", async () => {
+  const jobs = new Jobs();
+  let runs = 0;
+  const gone = AbortSignal.abort(new CsiError("deadline-exceeded", "the deadline of the call has passed"));
+  const call = jobs.run("k", "", testCall(gone), async () => runs++);
+  expect(await call.catch((error: unknown) => error)).toMatchObject({ code: "deadline-exceeded" });
+  await new Promise(resolve => setImmediate(resolve));
+  expect([runs, jobs.running()]).toEqual([0, []]);
+});
+
+test("stopping does not wait for work that ignores its signal, and names it", async () => {
+  const jobs = new Jobs();
+  const call = jobs.run("copy of v", "", testCall(AbortSignal.timeout(1)), () => new Promise(() => undefined));
+  await call.catch(() => {});
+  expect(await jobs.stop(10)).toEqual(["copy of v"]);
 });

@@ -189,3 +189,48 @@ test("equal listings that run at the same time are one, others are not", async (
   await list(0);
   expect(world.memory("a").asked).toBe(3);
 });
+
+test("connections that hang are waited for once, wherever they stand among a thousand others", async () => {
+  const names = Array.from({ length: 1000 }, (_, index) => `c${String(index).padStart(3, "0")}`);
+  const limit = 500;
+  const world = muxWorld(names, { look: limit, capacity: limit });
+  world.settings.listing = "partial";
+  const hung = names.filter((_, index) => index % 250 === 17);
+  for (const name of names) world.memory(name).volumes.set("v", volume("v"));
+  for (const name of hung) world.memory(name).look = new Promise(() => undefined);
+  const from = performance.now();
+  const first = await world.listing.volumes({ max: 0, token: "" }, call);
+  const rest = await world.listing.volumes({ max: 0, token: first.next ?? "" }, call);
+  expect(performance.now() - from).toBeLessThan(2 * limit);
+  const listed = [...first.items, ...rest.items].map(item => item.id);
+  expect(listed).toEqual(names.filter(name => !hung.includes(name)).map(name => `v:${name}/v`));
+});
+
+test("a slow connection does not make the listing gather the volumes of all others meanwhile", async () => {
+  const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
+  const world = muxWorld(names, { look: 60_000, capacity: 60_000 });
+  for (const name of names) for (let n = 0; n < 10; n++) world.memory(name).volumes.set(`v${n}`, volume(`v${n}`));
+  const slow = Promise.withResolvers<void>();
+  world.memory("c000").look = slow.promise;
+  const listing = world.listing.volumes({ max: 20, token: "" }, call);
+  for (let tick = 0; tick < 5_000; tick++) await Promise.resolve();
+  const asked = names.filter(name => world.memory(name).asked > 0).length;
+  expect(asked).toBeGreaterThan(3);
+  expect(asked).toBeLessThan(20);
+  slow.resolve();
+  const { items } = await listing;
+  expect(items.map(item => item.id)).toEqual(
+    ["c000", "c001"].flatMap(name => Array.from({ length: 10 }, (_, n) => `v:${name}/v${n}`)),
+  );
+});
+
+test("the driver of a listing that has been given up stays open until that has ended", async () => {
+  const world = muxWorld(["a"], { look: 20, capacity: 20 });
+  const hung = Promise.withResolvers<void>();
+  world.memory("a").look = hung.promise;
+  expect((await failure(world.listing.volumes({ max: 0, token: "" }, call)))?.code).toBe("unavailable");
+  expect(world.memory("a").closed).toBe(0);
+  hung.resolve();
+  await new Promise(resolve => setImmediate(resolve));
+  expect(world.memory("a").closed).toBe(1);
+});

@@ -60,6 +60,7 @@ test("deleteStrategy retain succeeds and leaves the volume", async () => {
 
 test("an ability that a connection lacks is INVALID_ARGUMENT with its name, and so is a driver's UNIMPLEMENTED", async () => {
   const world = muxWorld(["c"]);
+  world.traits.set("c", { driver: { ...world.memory("c").driver(), expand: undefined } });
   await world.volumes.create(request("v", "c"), call);
   const error = await failure(world.volumes.expand("v:c/v", { required: 2n, limit: undefined }, undefined, call));
   expect(error).toMatchObject({ code: "invalid-argument" });
