@@ -18,6 +18,28 @@ export interface Backup {
   readonly created: Date;
   /** Everything that was to be read is in it. What an interrupted call left is not. */
   readonly complete: boolean;
+  /** Who made it, for messages, where that was somebody else than this connection or the democratic-csi before it; else undefined. */
+  readonly foreign: string | undefined;
+}
+
+/** The tags of a backup that tell who made it. */
+export interface MakerTags {
+  readonly source: string | undefined;
+  readonly connection: string | undefined;
+  /** `instance_id` of democratic-csi. */
+  readonly instance: string | undefined;
+}
+
+/** As Backup.foreign. A democratic-csi without `instance_id` tags nothing that tells it from another one. */
+export function foreignMaker(
+  { connection, instanceId }: Pick<Space, "connection" | "instanceId">,
+  tags: MakerTags,
+): string | undefined {
+  if (tags.source === "csimux")
+    return tags.connection === connection ? undefined : `connection "${(tags.connection ?? "").slice(0, 63)}"`;
+  if (tags.source !== "democratic-csi") return "another program";
+  if (tags.instance === undefined || tags.instance === (instanceId ?? "")) return undefined;
+  return `democratic-csi with instance_id "${tags.instance.slice(0, 63)}"`;
 }
 
 /** What a new backup is to say of itself. */
@@ -32,13 +54,13 @@ export interface BackupTool {
   readonly method: BackupMethod;
   /** The backups of this connection, incomplete ones included, in no particular order; those of one key where it is given. */
   find(key: string | undefined, call: Call): Promise<readonly Backup[]>;
-  /** Also one of democratic-csi; undefined when there is none. `id` may be the beginning of an id. */
+  /** Also one that somebody else made. `id` may be the beginning of an id; throws "failed-precondition" when several begin so. */
   get(id: string, call: Call): Promise<Backup | undefined>;
   /** Reads the folder of a volume, which a pod may change meanwhile, into a new backup that is complete. */
-  take(folder: string, wanted: BackupWanted, call: Call): Promise<Backup>;
+  take(folder: string, wanted: BackupWanted, call: Call): Promise<void>;
   /** Writes a backup into an empty folder. Answers the path at which the volume's folder is then: that folder, or one in it. */
   restore(id: string, folder: string, call: Call): Promise<string>;
-  /** Success when there is none. */
+  /** Removes the backup with this whole id. Success when there is none; throws "unavailable" unless the repository shows that it is gone. */
   forget(id: string, call: Call): Promise<void>;
   /** Gives up what the program needed on this machine. */
   close(): Promise<void>;
@@ -107,18 +129,46 @@ export function backupFailure(
   return new CsiError(code, `connection "${space.connection}": ${what}`, { cause });
 }
 
-/** JSON of a tool. Throws "unavailable" for anything else. */
+/** Those that this connection made, of one key where it is given: what a tool filters is not left to it alone. */
+export const ownOnes = <B extends Backup>(all: readonly B[], key: string | undefined): readonly B[] =>
+  all.filter(backup => backup.foreign === undefined && backup.key !== "" && (key ?? backup.key) === backup.key);
+
+/** The backup whose id begins with `id`, if any. Throws "failed-precondition" when several do: any of them may be meant. */
+export function onlyMatch<B extends Backup>(space: Space, tool: string, all: readonly B[], id: string): B | undefined {
+  const [first, ...more] = all.filter(backup => backup.id.startsWith(id));
+  if (more.length > 0) throw ambiguous(space, tool, id);
+  return first;
+}
+
+/** The error for the beginning of an id that fits several backups. */
+export function ambiguous({ connection }: Space, tool: string, id: string): CsiError {
+  const text = `several snapshots of ${tool} have ids that begin with "${id}"; use the whole id`;
+  return new CsiError("failed-precondition", `connection "${connection}": ${text}`);
+}
+
+/** The mappings in a list that a tool printed as JSON; restic before 0.10 prints an empty one as `null`. Throws "unavailable" for anything else. */
+export function rowsOf(space: Space, tool: string, text: string): readonly Fields[] {
+  const value = parsedOutput(space, tool, text) ?? [];
+  const rows = fieldsIn(value);
+  if (Array.isArray(value) && rows.length === value.length && rows.every(({ id }) => isBackupId(id))) return rows;
+  throw unreadable(space, tool);
+}
+
+/** JSON of a tool. Throws "unavailable" for anything else, nothing at all included: an empty list is written as one. */
 export function parsedOutput(space: Space, tool: string, text: string): unknown {
   try {
-    return JSON.parse(text.trim() || "null");
+    return JSON.parse(text);
   } catch (cause) {
-    throw new CsiError("unavailable", `connection "${space.connection}": the answer of ${tool} is unreadable`, {
-      cause,
-    });
+    throw unreadable(space, tool, cause);
   }
 }
 
+const unreadable = ({ connection }: Space, tool: string, cause?: unknown): CsiError =>
+  new CsiError("unavailable", `connection "${connection}": the answer of ${tool} is unreadable`, { cause });
+
 export type Fields = Readonly<Record<string, unknown>>;
+
+const isBackupId = (id: unknown): boolean => typeof id === "string" && /^[0-9a-f]{32,64}$/.test(id);
 
 /** The mappings in a list; none when it is no list. */
 export const fieldsIn = (value: unknown): readonly Fields[] =>

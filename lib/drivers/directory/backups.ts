@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Snapshot } from "../driver.ts";
 import { stillWanted } from "../failure.ts";
-import type { Backup, BackupTool } from "./backup-tool.ts";
+import type { Backup, BackupTool, BackupWanted } from "./backup-tool.ts";
 import type { Content, Origin } from "./making.ts";
 import { backupId, snapshotKey } from "./snapshot-ids.ts";
 import { begin, type Space } from "./space.ts";
@@ -36,17 +36,42 @@ export class Backups {
     const key = snapshotKey(name, maxIdBytes);
     return await this.#space.locks.hold([`${tool.method} ${key}`], async () => {
       const found = await tool.find(key, call);
-      const [first] = found.filter(({ complete }) => complete).sort(byAge);
-      if (first) return this.#existing(name, volumeId, first);
+      const before = oldest(found);
+      if (before) return this.#existing(name, volumeId, before);
       const { path, bytes } = await this.#parts.volume(volumeId);
       for (const { id } of found) await tool.forget(id, call);
-      return await this.#taken(path, { key, volumeId, bytes }, call);
+      await this.#take(path, { key, volumeId, bytes }, call);
+      const made = oldest(await tool.find(key, call));
+      if (made) return this.#existing(name, volumeId, made);
+      const text = `snapshot "${name}" was removed while it was taken`;
+      throw new CsiError("aborted", `connection "${this.#space.connection}": ${text}`);
     });
   }
 
-  /** As Driver.snapshots.delete. */
-  delete(id: string, call: Call): Promise<void> {
-    return this.#parts.tool.forget(id, call);
+  /**
+   * As Driver.snapshots.delete. Throws "failed-precondition" for a backup that somebody else made: it may be restored, but the
+   * repository is theirs as well. OK would report it as deleted.
+   */
+  async delete(id: string, call: Call): Promise<void> {
+    const { tool } = this.#parts;
+    const backup = await tool.get(id, call);
+    if (!backup) return;
+    if (backup.foreign !== undefined) throw this.#refused(backup.id, backup.foreign);
+    for (const each of [backup.id, ...(await this.#twins(backup, call))]) await tool.forget(each, call);
+  }
+
+  /** What another controller made for the same call: one name means one snapshot, so they go together. */
+  async #twins({ id, key, volumeId }: Backup, call: Call): Promise<readonly string[]> {
+    if (key === "") return [];
+    const all = await this.#parts.tool.find(key, call);
+    return all.filter(other => other.volumeId === volumeId && other.id !== id).map(other => other.id);
+  }
+
+  #refused(id: string, maker: string): CsiError {
+    const { method } = this.#parts.tool;
+    const what = `${method} snapshot "${id}" was made by ${maker} and is left alone`;
+    const fix = `to remove it, use ${method} itself; to remove only the VolumeSnapshotContent, set its deletionPolicy to Retain`;
+    return new CsiError("failed-precondition", `connection "${this.#space.connection}": ${what}; ${fix}`);
   }
 
   /** As Driver.snapshots.get; answers under the id that was asked for. */
@@ -82,10 +107,10 @@ export class Backups {
     stillWanted(this.#space, call);
   }
 
-  async #taken(path: string, wanted: Parameters<BackupTool["take"]>[1], call: Call): Promise<Snapshot> {
+  async #take(path: string, wanted: BackupWanted, call: Call): Promise<void> {
     const { tool } = this.#parts;
     try {
-      return this.#told(await tool.take(path, wanted, call));
+      await tool.take(path, wanted, call);
     } catch (error) {
       await this.#clear(wanted.key, call);
       throw error;
@@ -126,4 +151,8 @@ export class Backups {
   });
 }
 
-const byAge = (a: Backup, b: Backup): number => a.created.getTime() - b.created.getTime();
+/** The first that is complete. Two controllers may have made one each; both answer this one. */
+const oldest = (all: readonly Backup[]): Backup | undefined =>
+  all
+    .filter(({ complete }) => complete)
+    .sort((a, b) => a.created.getTime() - b.created.getTime() || (a.id < b.id ? -1 : 1))[0];

@@ -91,6 +91,7 @@ export function directoryDriver(
   const base = shareBase(kind, identity, settings, layout, serverFiles, ports);
   const space: Space = {
     connection: identity.connection,
+    instanceId: identity.instanceId,
     explain,
     files: serverFiles,
     choose: files === undefined && kind.local ? ownFiles : undefined,

@@ -12,8 +12,11 @@ import {
   bytesIn,
   type Fields,
   fieldsIn,
+  foreignMaker,
   momentOf,
-  parsedOutput,
+  onlyMatch,
+  ownOnes,
+  rowsOf,
   runTool,
   type ToolSettings,
   textOf,
@@ -47,15 +50,14 @@ export class Kopia implements BackupTool {
 
   async find(key: string | undefined, call: Call): Promise<readonly Backup[]> {
     const tags = [...this.#ownTags(), ...(key === undefined ? [] : [`csi_snapshot_name:${key}`])];
-    const found = await this.#list(tags, call);
-    return found.filter(backup => backup.key !== "" && (key === undefined || backup.key === key));
+    return ownOnes(await this.#list(tags, call), key);
   }
 
   async get(id: string, call: Call): Promise<Backup | undefined> {
-    return (await this.#list([], call)).find(backup => backup.id.startsWith(id));
+    return onlyMatch(this.#space, "kopia", await this.#list([], call), id);
   }
 
-  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<Backup> {
+  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
     const output = await this.#space.slots.run(() =>
@@ -64,9 +66,8 @@ export class Kopia implements BackupTool {
       ),
     );
     if (output.exitCode !== 0) throw this.#failure("read a volume", output);
-    const [backup] = fieldsIn([parsedOutput(this.#space, "kopia", output.stdout)]).map(readBackup);
-    if (backup?.id && backup.complete) return { ...backup, key, volumeId, bytes };
-    throw this.#failure("read all of a volume", output);
+    const [backup] = rowsOf(this.#space, "kopia", `[${output.stdout}]`).map(row => readBackup(this.#space, row));
+    if (!backup?.complete) throw this.#failure("read all of a volume", output);
   }
 
   async restore(id: string, folder: string, call: Call): Promise<string> {
@@ -80,10 +81,9 @@ export class Kopia implements BackupTool {
   }
 
   async forget(id: string, call: Call): Promise<void> {
-    const backup = await this.get(id, call);
-    if (!backup) return;
-    const output = await this.#run(["snapshot", "delete"], ["--delete", backup.id], call);
+    const output = await this.#run(["snapshot", "delete"], ["--delete", id], call);
     if (output.exitCode !== 0 && !absent.test(output.stderr)) throw this.#failure("delete a snapshot", output);
+    if (await this.get(id, call)) throw this.#failure("delete a snapshot", output);
   }
 
   async close(): Promise<void> {
@@ -95,7 +95,7 @@ export class Kopia implements BackupTool {
     const filter = tags.flatMap(tag => ["--tags", tag]);
     const output = await this.#run(["snapshot", "list", "--json", "--all"], filter, call);
     if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
-    return fieldsIn(parsedOutput(this.#space, "kopia", output.stdout)).map(readBackup);
+    return rowsOf(this.#space, "kopia", output.stdout).map(row => readBackup(this.#space, row));
   }
 
   #ownTags(): readonly string[] {
@@ -157,11 +157,12 @@ export class Kopia implements BackupTool {
 /** Tags of kopia have a name and a value. */
 const asTag = (tag: string): string => (tag.includes(":") ? tag : `${tag}:true`);
 
-function readBackup(fields: Fields): Backup {
+function readBackup(space: Space, fields: Fields): Backup {
   const mapping = (value: unknown): Fields => fieldsIn([value])[0] ?? {};
   const tags = mapping(fields["tags"]);
   const valued = (name: string) => textOf(tags[`tag:${name}`] ?? tags[name]);
-  const isOwn = valued("source") === "csimux";
+  const source = valued("source");
+  const isOwn = source === "csimux";
   const failed = mapping(mapping(fields["rootEntry"])["summ"])["numFailed"];
   const path = textOf(mapping(fields["source"])["path"]);
   return {
@@ -171,5 +172,10 @@ function readBackup(fields: Fields): Backup {
     bytes: bytesIn(valued("csi_bytes")),
     created: momentOf(fields["startTime"]),
     complete: textOf(fields["incomplete"]) === "" && (failed === undefined || failed === 0),
+    foreign: foreignMaker(space, {
+      source,
+      connection: valued("csi_connection"),
+      instance: valued("csi_instance_id") || undefined,
+    }),
   };
 }

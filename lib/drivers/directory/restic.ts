@@ -5,15 +5,18 @@ import { pause } from "../../core/pause.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
 import { Turns } from "../../io/turns.ts";
 import {
+  ambiguous,
   type Backup,
   type BackupTool,
   type BackupWanted,
   backupFailure,
   bytesIn,
   type Fields,
-  fieldsIn,
+  foreignMaker,
   momentOf,
-  parsedOutput,
+  onlyMatch,
+  ownOnes,
+  rowsOf,
   runTool,
   type ToolSettings,
   textOf,
@@ -65,17 +68,15 @@ export class Restic implements BackupTool {
 
   async find(key: string | undefined, call: Call): Promise<readonly Backup[]> {
     await this.#repository(call);
-    return await this.#list(
-      ["--tag", [...this.#ownTags(), ...(key === undefined ? [] : [nameTag(key)])].join(",")],
-      call,
-    );
+    const tags = [...this.#ownTags(), ...(key === undefined ? [] : [nameTag(key)])];
+    return ownOnes(await this.#list(["--tag", tags.join(",")], call), key);
   }
 
   async get(id: string, call: Call): Promise<Backup | undefined> {
     return await this.#read(id, call);
   }
 
-  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<Backup> {
+  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
     await this.#repository(call);
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
@@ -86,9 +87,6 @@ export class Restic implements BackupTool {
       const marked = await this.#alone("tag", ["--add", completeTag, id], call);
       if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
     });
-    const found = (await this.find(key, call)).find(backup => backup.complete);
-    if (found) return found;
-    throw new CsiError("aborted", `connection "${this.#space.connection}": a snapshot was removed while it was taken`);
   }
 
   async restore(id: string, folder: string, call: Call): Promise<string> {
@@ -103,11 +101,12 @@ export class Restic implements BackupTool {
   }
 
   async forget(id: string, call: Call): Promise<void> {
-    const backup = await this.#read(id, call);
-    if (!backup) return;
-    const words = [...(this.#settings.prune ? ["--prune"] : []), backup.id];
+    await this.#repository(call);
+    const words = [...(this.#settings.prune ? ["--prune"] : []), id];
     const output = await this.#turns.take("", call.signal, () => this.#alone("forget", words, call));
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
+    // Before 0.17 restic ends with 0 also where the storage refused the removal (an append-only server, a locked object).
+    if (await this.#read(id, call)) throw this.#failure("forget a snapshot", output);
   }
 
   async close(): Promise<void> {}
@@ -145,14 +144,16 @@ export class Restic implements BackupTool {
   async #read(id: string, call: Call): Promise<Read | undefined> {
     await this.#repository(call);
     const found = await this.#list([id], call);
-    return found.find(backup => backup.id.startsWith(id));
+    return onlyMatch(this.#space, "restic", found, id);
   }
 
   async #list(filter: readonly string[], call: Call): Promise<readonly Read[]> {
     const output = await this.#run("snapshots", ["--json", "--no-lock", ...filter], call);
     if (output.exitCode !== 0 && /no matching ID/.test(output.stderr)) return [];
     if (output.exitCode !== 0) throw this.#failure("list snapshots", output);
-    return fieldsIn(parsedOutput(this.#space, "restic", output.stdout)).map(readBackup);
+    // restic only complains of an ambiguous id and prints an empty list.
+    if (/multiple IDs/i.test(output.stderr)) throw ambiguous(this.#space, "restic", filter[0] ?? "");
+    return rowsOf(this.#space, "restic", output.stdout).map(row => readBackup(this.#space, row));
   }
 
   #ownTags(): readonly string[] {
@@ -199,11 +200,15 @@ function onlyVanished(stderr: string): boolean {
   return errors.length > 0 && errors.every(line => /"Err":2[,}]|no such file or directory"/.test(line));
 }
 
-function readBackup(fields: Fields): Read {
+/** democratic-csi glues `csi_instance_id=<name>` to the tag of the volume where it has one. */
+const instanceIn = (tags: readonly string[]): string | undefined =>
+  tags.map(tag => /csi_instance_id=(.*)$/.exec(tag)?.[1]).find(name => name !== undefined);
+
+function readBackup(space: Space, fields: Fields): Read {
   const tags = Array.isArray(fields["tags"]) ? fields["tags"].map(textOf) : [];
-  // democratic-csi glues the name of its instance to the volume's where it has one.
   const valued = (name: string) => tags.find(tag => tag.startsWith(`${name}=`))?.slice(name.length + 1);
-  const isOwn = tags.includes("source=csimux");
+  const source = valued("source");
+  const isOwn = source === "csimux";
   const paths = Array.isArray(fields["paths"]) ? fields["paths"].map(textOf) : [];
   return {
     id: textOf(fields["id"]),
@@ -212,6 +217,7 @@ function readBackup(fields: Fields): Read {
     bytes: bytesIn(valued("csi_bytes")),
     created: momentOf(fields["time"]),
     complete: !isOwn || tags.includes(completeTag),
+    foreign: foreignMaker(space, { source, connection: valued("csi_connection"), instance: instanceIn(tags) }),
     paths,
     isOwn,
   };

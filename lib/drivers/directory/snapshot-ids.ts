@@ -54,7 +54,7 @@ export function parseSnapshotId(id: string): SnapshotPlace | undefined {
 /** A snapshot in a repository as an id names it. */
 export interface BackupPlace {
   readonly method: BackupMethod;
-  /** The beginning of its id there. */
+  /** Its id there, or the beginning of it: 32 digits or more. */
   readonly id: string;
 }
 
@@ -74,7 +74,7 @@ export function parseBackupId(text: string): BackupPlace | undefined {
   const method = letters[query ? (query.get("snapshot_driver") ?? "").charAt(0) : letter];
   const id = query?.get("snapshot_id") ?? own;
   const isNamed = query ? query.get("snapshot_driver") === method : text === `${letter}/${own}`;
-  return method && isNamed && /^[0-9a-f]{16,64}$/.test(id) ? { method, id } : undefined;
+  return method && isNamed && /^[0-9a-f]{32,64}$/.test(id) ? { method, id } : undefined;
 }
 
 const uuid = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";

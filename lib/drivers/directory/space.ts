@@ -9,6 +9,8 @@ import { Layout } from "./layout.ts";
 
 /** What all parts of one directory driver share. */
 export interface Space extends Subject {
+  /** `instance_id` of the connection's file. */
+  readonly instanceId: string | undefined;
   /** Chosen at the beginning of each operation where `choose` is there. */
   files: Files;
   /** How the folder at a path is to be worked on. Rejects with an errno error. */

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { KopiaSettings } from "../../../lib/drivers/directory/kopia.ts";
 import type { ResticSettings } from "../../../lib/drivers/directory/restic.ts";
 import type { DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
@@ -30,6 +30,40 @@ export async function kopiaRepository(more: Partial<KopiaSettings> = {}): Promis
   const kopia: KopiaSettings = { token: "good token", flags: [], tags: ["csi"], env, ...more };
   const runner = localRunner({ env: { PATH: `${join(folder, "bin")}:${path}` } });
   return { folder, runner, settings: { snapshotDriver: "kopia", kopia: { ...kopia, env: { ...env, ...more.env } } } };
+}
+
+/** A tool as a person calls it at the repository, with the tags of whoever that is; answers the id of the new backup. */
+export async function backupBy(
+  { folder, runner, settings }: Repository,
+  tool: string,
+  path: string,
+  tags: readonly string[],
+): Promise<string> {
+  const { signal } = new AbortController();
+  const run = async (words: readonly string[], env: Readonly<Record<string, string>> = {}) =>
+    (
+      await runner.run(
+        {
+          argv: ["env", "-C", dirname(path), tool, ...words],
+          env: { ...(settings.restic ?? settings.kopia)?.env, ...env },
+        },
+        signal,
+      )
+    ).stdout;
+  if (tool === "restic") {
+    await run(["init"]);
+    const words = ["--host", "elsewhere", ...tags.flatMap(tag => ["--tag", tag])];
+    // csimux names the folder itself, others its path.
+    const what = tags.includes("source=csimux") ? basename(path) : path;
+    const lines = (await run(["backup", "--json", ...words, what])).trim().split("\n");
+    const { snapshot_id: begin } = JSON.parse(lines.at(-1) ?? "");
+    return JSON.parse(await run(["snapshots", "--json", begin]))[0].id;
+  }
+  const env = { KOPIA_CONFIG_PATH: join(folder, "mine.config") };
+  await mkdir(join(folder, "repository"), { recursive: true });
+  await writeFile(env.KOPIA_CONFIG_PATH, "connected");
+  const pairs = tags.flatMap(tag => ["--tags", tag.replace("=", ":")]);
+  return JSON.parse(await run(["snapshot", "create", "--json", ...pairs, path], env)).id;
 }
 
 /** Whether restic is here; CI has it. */

@@ -9,7 +9,7 @@ import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { backupRig, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
+import { backupBy, backupRig, hasRestic, kopiaRepository, type Repository, resticRepository } from "./backup-rig.ts";
 import { leftOn, openOn, temporaryFolder } from "./directory-rig.ts";
 
 driverContract("local-hostpath with kopia", async () => backupRig(await kopiaRepository()), {
@@ -110,6 +110,92 @@ describe.each(tools)("snapshots by %s", (tool, repositoryOf) => {
     expect(await snapshotIds(driver)).toEqual([snapshot.id]);
     expect(await snapshotsOf(driver).create("s", "a", {}, call)).toEqual(snapshot);
     await driver.close?.();
+  }, 60_000);
+
+  const foreign: readonly (readonly [string, readonly string[]])[] = [
+    ["another program", ["daily"]],
+    [
+      "another connection",
+      ["source=csimux", "csi_connection=c2", "csi_snapshot_name=s", "csi_volume_id=a", "csi_complete"],
+    ],
+    [
+      "a democratic-csi of another instance",
+      ["source=democratic-csi", "csi_volume_id=acsi_instance_id=b", "csi_instance_id=b"],
+    ],
+  ];
+  test.each(foreign)(
+    "that %s made are restored, and never deleted",
+    async (_who, tags) => {
+      const driver = await opened(repositoryOf());
+      const mine = join(driver.repository.folder, "mine");
+      await mkdir(mine);
+      await writeFile(`${mine}/file`, "precious");
+      const id = await backupBy(driver.repository, tool, mine, tags);
+      const handles = [`${tool[0]}/${id.slice(0, 32)}`, `snapshot_driver=${tool}&snapshot_id=${id}`];
+      for (const handle of handles) {
+        const error = await snapshotsOf(driver)
+          .delete(handle, call)
+          .catch((thrown: unknown) => thrown);
+        expect(error).toMatchObject({ code: "failed-precondition" });
+        expect(String(error)).toContain(`"${id}" was made by`);
+      }
+      await driver.create(volumeOf("b", gib, { kind: "snapshot", id: handles[0] ?? "" }), call);
+      expect(await readFile(`${base}/v/b/file`, "utf8")).toBe("precious");
+      expect(await snapshotIds(driver)).toEqual([]);
+    },
+    60_000,
+  );
+
+  test("that the democratic-csi before it made are deleted", async () => {
+    const driver = await opened(repositoryOf());
+    const mine = join(driver.repository.folder, "a");
+    await mkdir(mine);
+    const id = await backupBy(driver.repository, tool, mine, ["source=democratic-csi", "csi_volume_id=a"]);
+    const handle = `snapshot_driver=${tool}&snapshot_id=${id}`;
+    expect(await snapshotsOf(driver).get(handle, call)).toMatchObject({ volumeId: "a" });
+    await snapshotsOf(driver).delete(handle, call);
+    expect(await codeOf(snapshotsOf(driver).get(handle, call))).toBe("not-found");
+  }, 60_000);
+
+  test("that two controllers took of one name are one snapshot, and go together", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    const { repository } = driver;
+    const other = through(repository, (command, signal) => repository.runner.run(command, signal));
+    await driver.create(volumeOf("warm"), call);
+    const first = await snapshotsOf(driver).create("other", "warm", {}, call);
+    const made = await Promise.all([driver, other].map(each => snapshotsOf(each).create("s", "a", {}, call)));
+    const again = await snapshotsOf(other).create("s", "a", {}, call);
+    expect(made.map(({ volumeId }) => volumeId)).toEqual(["a", "a"]);
+    await snapshotsOf(driver).delete(again.id, call);
+    expect(await snapshotIds(other)).toEqual([first.id]);
+  }, 60_000);
+
+  test("that the repository keeps in spite of an order to forget them are not reported as deleted", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
+    const { repository } = driver;
+    const refusing = through(repository, async (command, signal) => {
+      const removes = command.argv.includes("forget") || command.argv.includes("delete");
+      return removes ? { exitCode: 0, stdout: "", stderr: "" } : await repository.runner.run(command, signal);
+    });
+    expect(await codeOf(snapshotsOf(refusing).delete(id, call))).toBe("unavailable");
+    expect(await snapshotIds(driver)).toEqual([id]);
+  }, 60_000);
+
+  test("are not taken for absent when the tool prints nothing", async () => {
+    const driver = await opened(repositoryOf());
+    await driver.create(volumeOf("a"), call);
+    const { id } = await snapshotsOf(driver).create("s", "a", {}, call);
+    const { repository } = driver;
+    const silent = through(repository, async (command, signal) => {
+      const lists = command.argv.includes("snapshots") || command.argv.includes("list");
+      return lists ? { exitCode: 0, stdout: "", stderr: "" } : await repository.runner.run(command, signal);
+    });
+    expect(await codeOf(snapshotsOf(silent).delete(id, call))).toBe("unavailable");
+    expect(await codeOf(snapshotsOf(silent).create("s", "a", {}, call))).toBe("unavailable");
+    expect(await snapshotIds(driver)).toEqual([id]);
   }, 60_000);
 
   test("show no secret in a command line", async () => {

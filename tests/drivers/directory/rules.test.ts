@@ -66,17 +66,26 @@ describe("snapshot ids", () => {
     ["r/0123456789abcdef0123456789abcdef", "restic", "0123456789abcdef0123456789abcdef"],
     ["k/0123456789abcdef0123456789abcdef", "kopia", "0123456789abcdef0123456789abcdef"],
     [`snapshot_driver=restic&snapshot_id=${"a1".repeat(32)}`, "restic", "a1".repeat(32)],
-    ["snapshot_driver=kopia&snapshot_id=0123456789abcdef", "kopia", "0123456789abcdef"],
+    ["snapshot_driver=kopia&snapshot_id=0123456789abcdef0123456789abcdef", "kopia", "0123456789abcdef0123456789abcdef"],
   ] as const)("%p is kept in a repository, and no folder", (text, method, id) => {
     expect(parseBackupId(text)).toEqual({ method, id });
     expect(parseSnapshotId(text)).toBeUndefined();
     expect(backupId({ method, id: id.padEnd(64, "0") }, 60)).toBe(`${method[0]}/${id.padEnd(64, "0").slice(0, 32)}`);
   });
 
-  test.each(["r/", "r/..", "r/xyz", "r/0123", "r/0123456789abcdef/..", "x/0123456789abcdef", "f/0123456789abcdef"])(
-    "%p is in no repository",
-    text => expect(parseBackupId(text)).toBeUndefined(),
-  );
+  const digits = "0123456789abcdef0123456789abcdef";
+  test.each([
+    "r/",
+    "r/..",
+    "r/xyz",
+    "r/0123",
+    // Too few digits to tell it from all others.
+    "r/0123456789abcdef",
+    "snapshot_driver=kopia&snapshot_id=0123456789abcdef",
+    `r/${digits}/..`,
+    `x/${digits}`,
+    `f/${digits}`,
+  ])("%p is in no repository", text => expect(parseBackupId(text)).toBeUndefined());
 
   test("the folder of any snapshot name leads back to its id and is never one of democratic-csi", () => {
     for (const name of ["a", old, "x".repeat(128), "../..", "_x", "ü", "f/a"]) {
