@@ -73,11 +73,6 @@ const perDriver = record(
         ),
       ),
     ),
-    nodeIdType: optional(
-      oneOf(["nodeName", "hostname", "iqn", "nqn"], {
-        description: "which part of the node id this storage knows nodes by",
-      }),
-    ),
     labels: optional(
       mapOf(scalar({ description: "value of the label" }), {
         description: "labels by which groups select connections",
@@ -85,7 +80,10 @@ const perDriver = record(
       }),
     ),
   },
-  { description: "how csimux treats this connection" },
+  {
+    description: "how csimux treats this connection",
+    ignored: { nodeIdType: "the protocol of a volume decides by which name its storage knows a node" },
+  },
 );
 
 const modes = {

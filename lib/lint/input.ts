@@ -5,7 +5,7 @@ import { syntaxErrors } from "../yaml/errors.ts";
 import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
 import { explained } from "./explain.ts";
 import { nameOf } from "./file-name.ts";
-import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
+import { isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
 import { fileLeaf, type Placed } from "./leaf.ts";
 import { addObject, type Gathered } from "./objects.ts";
 
@@ -94,9 +94,11 @@ function isOtherManifest(sources: readonly Source[]): boolean {
   return values.some(isOtherObject) && values.every(value => isOtherObject(value) || kindOf(value) === "secret");
 }
 
-/** A Kubernetes object of a kind that has nothing to do with csimux: a deployment, a role. */
+/** A Kubernetes object that may have nothing to do with csimux: a deployment, a role. */
 const isOtherObject = (value: unknown): boolean =>
-  isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && kindOf(value) === "other";
+  isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && isOther(kindOf(value));
+
+const isOther = (kind: Kind): boolean => kind === "other" || kind === "csi-driver" || kind === "workload";
 
 function addDocument(input: Input, source: Source, found: Gathered): void {
   const { file, text, role, name = nameOf(file) } = input;

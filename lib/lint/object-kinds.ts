@@ -9,6 +9,8 @@ export type ObjectKind =
   | "storage-class"
   | "snapshot-class"
   | "persistent-volume"
+  | "csi-driver"
+  | "workload"
   | "list";
 
 interface Known {
@@ -27,12 +29,20 @@ const objects: ReadonlyMap<string, Known> = new Map<string, Known>([
   ["StorageClass", { kind: "storage-class", apiVersion: storage }],
   ["VolumeSnapshotClass", { kind: "snapshot-class", apiVersion: snapshots }],
   ["PersistentVolume", { kind: "persistent-volume", apiVersion: "v1" }],
+  ["CSIDriver", { kind: "csi-driver", apiVersion: storage }],
+  ["Deployment", { kind: "workload", apiVersion: "apps/v1" }],
+  ["DaemonSet", { kind: "workload", apiVersion: "apps/v1" }],
+  ["StatefulSet", { kind: "workload", apiVersion: "apps/v1" }],
   ["List", { kind: "list", apiVersion: "v1" }],
   ["SecretList", { kind: "list", apiVersion: "v1" }],
   ["ConfigMapList", { kind: "list", apiVersion: "v1" }],
   ["PersistentVolumeList", { kind: "list", apiVersion: "v1" }],
   ["StorageClassList", { kind: "list", apiVersion: storage }],
   ["VolumeSnapshotClassList", { kind: "list", apiVersion: snapshots }],
+  ["CSIDriverList", { kind: "list", apiVersion: storage }],
+  ["DeploymentList", { kind: "list", apiVersion: "apps/v1" }],
+  ["DaemonSetList", { kind: "list", apiVersion: "apps/v1" }],
+  ["StatefulSetList", { kind: "list", apiVersion: "apps/v1" }],
 ]);
 
 /** The `kind:` of an object of ours as it should be written: as it is, or where it is nearly one. */

@@ -9,7 +9,15 @@ import { type HeadFault, headFault } from "./object-kinds.ts";
 import type { Candidate } from "./read.ts";
 import { secretEntries } from "./secret-entries.ts";
 import { type SecretFile, secretFiles, textFiles } from "./secret-files.ts";
-import { type ClassObject, type HelmValues, listAt, mappingAt, textAt, type VolumeObject } from "./world.ts";
+import {
+  type ClassObject,
+  type HelmValues,
+  listAt,
+  type ManifestObject,
+  mappingAt,
+  textAt,
+  type VolumeObject,
+} from "./world.ts";
 
 /** What was found in the inputs so far. */
 export interface Gathered {
@@ -17,6 +25,8 @@ export interface Gathered {
   readonly classes: ClassObject[];
   readonly helm: HelmValues[];
   readonly volumes: VolumeObject[];
+  readonly drivers: ManifestObject[];
+  readonly workloads: ManifestObject[];
   /** Names of connections whose files nobody can read here. */
   readonly sealed: string[];
   readonly reported: Reported[];
@@ -37,6 +47,8 @@ export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, fo
     addFiles(leaf, value, textFiles(leaf.source, leaf.text, value, [...path, "data"]), path, found);
   if (kind === "sealed-secret") addSealed(value, found);
   if (kind === "persistent-volume") found.volumes.push({ leaf, path, value });
+  if (kind === "csi-driver") found.drivers.push({ leaf, path, value });
+  if (kind === "workload") found.workloads.push({ leaf, path, value });
   if (kind === "storage-class" || kind === "snapshot-class") found.classes.push(classObject(leaf, kind, value, path));
   if (kind === "helm") addHelm(leaf, value, found);
 }

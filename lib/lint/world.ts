@@ -44,6 +44,14 @@ export interface VolumeObject {
   readonly value: Mapping;
 }
 
+/** A CSIDriver, or a Deployment, DaemonSet or StatefulSet; of csimux or of anybody else. */
+export interface ManifestObject {
+  readonly leaf: Leaf;
+  /** Where the object stands in its document. */
+  readonly path: Path;
+  readonly value: Mapping;
+}
+
 /** Values of the Helm chart. */
 export interface HelmValues {
   readonly leaf: Leaf;
@@ -57,6 +65,8 @@ export interface World {
   readonly classes: readonly ClassObject[];
   readonly helm: readonly HelmValues[];
   readonly volumes: readonly VolumeObject[];
+  readonly drivers: readonly ManifestObject[];
+  readonly workloads: readonly ManifestObject[];
   /** Connections that exist, but whose files cannot be read here. */
   readonly sealed: readonly string[];
   readonly modules: readonly DriverModule[];

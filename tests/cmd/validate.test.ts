@@ -54,6 +54,21 @@ const nfs = "driver: nfs-client\nnfs:\n  shareHost: a\n  shareBasePath: /a\n  co
 const main = "driver: proxy\nproxy:\n  configFolder: connections\n";
 
 describe("csimux validate", () => {
+  test.each([
+    ["by a relative path", "conns", "driver: proxy\nproxy:\n  configFolder: conns\n"],
+    ["by its name in the container", "/etc/csimux/conns", "driver: proxy\nproxy:\n  configFolder: /etc/csimux/conns\n"],
+    ["and the file names another", "./conns", "driver: proxy\nproxy:\n  configFolder: elsewhere\n"],
+    ["and the file names none", "conns", "driver: proxy\n"],
+  ])(
+    "finds a second proxy among the connections, where the main file names the folder %s",
+    async (_how, name, text) => {
+      const main = `driver: proxy\nproxy:\n  configFolder: ${name}\n`;
+      const folder = folderOf({ "proxy.yaml": main, "conns/nas.yaml": nfs, "conns/p.yaml": text });
+      const { code, out } = await run([join(folder, "proxy.yaml"), join(folder, "conns")]);
+      expect([code, out]).toEqual([1, expect.stringMatching(/conns\/p\.yaml:1:1: error/)]);
+    },
+  );
+
   test("is silent about what is right, but for a summary, and exits 0", async () => {
     const folder = folderOf({ "proxy.yaml": main, "connections/one.yaml": nfs });
     expect(await run(["--config", join(folder, "proxy.yaml")])).toEqual({

@@ -27,15 +27,7 @@ function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> 
       `use at most ${longestForSnapshots} characters`,
     );
   }
-  if (at(raw, "node") !== undefined && !single) {
-    yield warning(
-      "node-block-in-connection",
-      ["node"],
-      "nodes never read connection files, so this has no effect",
-      "move it into the main file",
-      "key",
-    );
-  }
+  if (!single) yield* nodeBlock(raw);
   if (at(raw, "service") !== undefined) {
     yield warning(
       "ignored-key",
@@ -49,6 +41,22 @@ function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> 
     yield* portals(read.tidied, section);
     yield* snapshotMethod(read.tidied, section);
   }
+}
+
+/** Of a connection file's `node:` block the mount flags alone are read (NodeSettings.mountFlags). */
+function* nodeBlock(raw: unknown): Iterable<Finding> {
+  const inside = (key: string, path: readonly string[]): readonly (readonly string[])[] =>
+    Object.keys(mappingAt(raw, ...path))
+      .filter(each => each !== key)
+      .map(each => [...path, each]);
+  for (const path of [...inside("mount", ["node"]), ...inside("mount_flags", ["node", "mount"])])
+    yield warning(
+      "node-block-in-connection",
+      path,
+      'this has no effect: of "node" in a connection file only mount.mount_flags counts',
+      "move it into the main file",
+      "key",
+    );
 }
 
 /** `v:` or `s:`, the name, `/`, and 86 bytes of `pvc-<uuid>@snapshot-<uuid>` in 128. */

@@ -1,13 +1,13 @@
-import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
+import { type Finding, type Path, problem } from "../../schema/finding.ts";
 import { isMapping } from "../../schema/mapping.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
-import { factsOf, isDisk } from "../facts.ts";
+import { factsOf } from "../facts.ts";
 import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
 
 const parts = ["controller", "node"] as const;
 
 /** Rules about values of the chart by themselves: images, volumes, where the main file is, names of keys. */
-export function* helmValues(value: unknown, { connections, main }: World): Iterable<Finding> {
+export function* helmValues(value: unknown, { connections }: World): Iterable<Finding> {
   yield* misspelt(value, [], known);
   yield* mainFile(value);
   for (const part of parts) {
@@ -16,7 +16,6 @@ export function* helmValues(value: unknown, { connections, main }: World): Itera
     yield* volumes(value, part);
   }
   yield* folders(value, connections);
-  yield* attaching(value, connections, main !== undefined);
 }
 
 type Known = { readonly [key: string]: Known | true };
@@ -189,16 +188,3 @@ function* folders(value: unknown, connections: readonly ConnectionFile[]): Itera
 
 const isAtOrAbove = (folder: string | undefined, path: string): boolean =>
   folder !== undefined && folder !== "" && `${path}/`.startsWith(`${folder.replace(/\/+$/, "")}/`);
-
-/** Attaching is a step of its own for each pod that only disks gain from: it keeps a second node away from them. */
-function* attaching(value: unknown, connections: readonly ConnectionFile[], complete: boolean): Iterable<Finding> {
-  if (at(value, "csiDriver", "attachRequired") === false || !complete || connections.length === 0) return;
-  if (connections.some(each => factsOf(each) === undefined || isDisk(each))) return;
-  yield warning(
-    "helm-attach",
-    ["csiDriver", "attachRequired"],
-    "Kubernetes attaches every volume before it is mounted, though none of these connections needs that",
-    'write "attachRequired: false" and switch controller.externalAttacher off',
-    "key",
-  );
-}

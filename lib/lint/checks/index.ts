@@ -1,6 +1,8 @@
 import type { Check } from "../world.ts";
+import { attach } from "./attach.ts";
 import { classes } from "./classes.ts";
 import { connections } from "./connections.ts";
+import { exports } from "./exports.ts";
 import { groups } from "./groups.ts";
 import { helm } from "./helm.ts";
 import { mainFile } from "./main-file.ts";
@@ -17,7 +19,9 @@ export const checks: readonly Check[] = [
   groups,
   storage,
   transport,
+  exports,
   classes,
   volumes,
   helm,
+  attach,
 ];

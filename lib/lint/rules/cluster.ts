@@ -1,6 +1,7 @@
 import {
   hostpath,
   inZone,
+  iscsi,
   main,
   nfs,
   type Rule,
@@ -31,8 +32,31 @@ const login =
 const secret = (body: string): string =>
   `apiVersion: v1\nkind: Secret\nmetadata: { name: connections }\n${body}${nfs().replace(/^(?=.)/gm, "    ")}`;
 
+const csiDriver = (spec: string): string =>
+  `apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: { name: org.example.csimux }\nspec: ${spec}\n`;
+const controller = (sidecars: string): string =>
+  `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: csimux-controller }\nspec:\n  template:\n    spec:\n      containers:\n        - name: csimux\n          image: registry.example.org/csimux\n          args: [serve, --name=org.example.csimux, --mode=controller]\n${sidecars}`;
+const attacher = "        - { name: attacher, image: registry.k8s.io/sig-storage/csi-attacher:v4.12.0 }\n";
+const disk = iscsi("[nas.example.org]");
+
 /** Rules about Kubernetes objects. */
 export const cluster: readonly Rule[] = [
+  {
+    id: "attach-required",
+    severity: "error",
+    title: "Disks are attached",
+    why: "Kubernetes keeps a ReadWriteOnce volume on one node only where its driver has `attachRequired: true`, in the CSIDriver or in Helm values. Otherwise a pod that is replaced while its node is away, or during a rolling update, mounts the disk on a second node, and both destroy its file system.",
+    bad: { "c1.yaml": disk, "driver.yaml": csiDriver("{ attachRequired: false }") },
+    good: { "c1.yaml": disk, "driver.yaml": csiDriver("{ attachRequired: true }") },
+  },
+  {
+    id: "attacher-missing",
+    severity: "warning",
+    title: "Whoever requires attaching runs csi-attacher",
+    why: "Without csi-attacher nothing confirms that a volume is attached, and pods wait for it forever. `attachRequired` is true where it is left out.",
+    bad: { "c1.yaml": disk, "driver.yaml": `${csiDriver("{ attachRequired: true }")}---\n${controller("")}` },
+    good: { "c1.yaml": disk, "driver.yaml": `${csiDriver("{ attachRequired: true }")}---\n${controller(attacher)}` },
+  },
   {
     id: "secret-entry",
     severity: "error",

@@ -2,6 +2,9 @@ import { hostpath, inZone, iscsi, main, nfs, type Rule, smb, truenas, zfs, zones
 
 const rule = (text: string): string => `  nodeTopology:\n    type: zone\n    fromRegexp:\n${text}`;
 
+const hostKey =
+  "  hostKey: nas.example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R\n";
+
 /** Rules about connections, and about what they and the main file must agree on. */
 export const deployment: readonly Rule[] = [
   {
@@ -50,9 +53,20 @@ export const deployment: readonly Rule[] = [
     id: "node-block-in-connection",
     severity: "warning",
     title: "Node settings stand in the main file",
-    why: "Nodes never read connection files: credentials stay off them.",
-    bad: { "c1.yaml": nfs("node: { mount: { mount_flags: noatime } }\n") },
-    good: { "c1.yaml": nfs(), "proxy.yaml": `${main()}node: { mount: { mount_flags: noatime } }\n` },
+    why: "Of the `node:` block in a connection file `mount.mount_flags` alone counts: for the controller, and for nodes that have the file. Nodes take everything else from the main file.",
+    bad: { "c1.yaml": nfs("node: { format: { ext4: { customOptions: [-m0] } } }\n") },
+    good: {
+      "c1.yaml": nfs("node: { mount: { mount_flags: noatime } }\n"),
+      "proxy.yaml": `${main()}node: { format: { ext4: { customOptions: [-m0] } } }\n`,
+    },
+  },
+  {
+    id: "export-to-everybody",
+    severity: "warning",
+    title: "Exports with the rights of root name the nodes",
+    why: "An NFS server believes what a host says of its users. With `no_root_squash`, `maproot=root` or `shareMaprootUser: root`, and without hosts or networks, every device and every pod that reaches the server is root on all volumes.",
+    bad: { "c1.yaml": zfs(hostKey).replace('"on"', "'rw,no_root_squash'") },
+    good: { "c1.yaml": zfs(hostKey).replace('"on"', "'rw=@10.0.0.0/24,no_root_squash'") },
   },
   {
     id: "extra-collides",
@@ -216,9 +230,7 @@ export const deployment: readonly Rule[] = [
     why: "Without hostKey or knownHosts the first key that the server shows is remembered and trusted from then on; with hostKeyPolicy: off none is ever checked.",
     bad: { "c1.yaml": zfs("") },
     good: {
-      "c1.yaml": zfs(
-        "  hostKey: nas.example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R\n",
-      ),
+      "c1.yaml": zfs(hostKey),
     },
   },
 ];

@@ -1,4 +1,4 @@
-import { hostpath, main, nfs, type Rule, values, zones } from "./rule.ts";
+import { hostpath, main, type Rule, values, zones } from "./rule.ts";
 
 const gate = '  externalProvisioner:\n    extraArgs: ["--feature-gates=Topology=true"]\n';
 const localArgs = '"--feature-gates=Topology=true", "--strict-topology=true"';
@@ -122,13 +122,5 @@ export const helm: readonly Rule[] = [
     why: "Pods are shown an empty folder otherwise, or none.",
     bad: local(localValues.replace(propagated, "")),
     good: local(localValues),
-  },
-  {
-    id: "helm-attach",
-    severity: "warning",
-    title: "Nothing is attached that needs no attaching",
-    why: "Every start of a pod waits for a step that does nothing. Disks do gain from it: it keeps a second node away.",
-    bad: { "proxy.yaml": main(), "c1.yaml": nfs(), "values.yaml": values("").replace("  attachRequired: false\n", "") },
-    good: { "proxy.yaml": main(), "c1.yaml": nfs(), "values.yaml": values("") },
   },
 ];

@@ -1,0 +1,128 @@
+import { type Protocol, protocols } from "../../core/protocols.ts";
+import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
+import { factsOf, isDisk, isLocal } from "../facts.ts";
+import type { Reported } from "../leaf.ts";
+import { at, type ConnectionFile, listAt, type ManifestObject, textAt, type World } from "../world.ts";
+import { ownProvisioners } from "./class-target.ts";
+
+/**
+ * Rules about attaching. kube-controller-manager keeps a ReadWriteOnce volume on one node only where the CSIDriver says
+ * `attachRequired: true` (the API's default), and waits then for an attachment that external-attacher confirms.
+ */
+export function* attach(world: World): Iterable<Reported> {
+  const names = servedNames(world);
+  for (const { leaf, path, value } of world.drivers) {
+    const name = textAt(value, "metadata", "name") ?? "";
+    const connections = servedBy(name, names, world);
+    if (!connections) continue;
+    const place = [...path, "spec", "attachRequired"];
+    if (at(value, "spec", "attachRequired") === false) {
+      const disks = diskOf(name, connections, world);
+      if (disks !== undefined) yield { leaf, finding: required(place, disks) };
+    } else if (lacksAttacher(name, world)) yield { leaf, finding: attacherMissing(place) };
+  }
+  for (const { leaf, value } of world.helm) {
+    const place = ["csiDriver", "attachRequired"];
+    const disks = diskOf(textAt(value, "csiDriver", "name") ?? "", world.connections, world);
+    if (at(value, ...place) !== false) {
+      const enabled = ["controller", "externalAttacher", "enabled"];
+      if (at(value, ...enabled) === false) yield { leaf, finding: attacherMissing(enabled) };
+    } else if (disks !== undefined) yield { leaf, finding: required(place, disks) };
+  }
+}
+
+const required = (path: Path, disks: string): Finding =>
+  problem(
+    "attach-required",
+    path,
+    `${disks} serves disks, which Kubernetes then lets two nodes mount at once: that destroys their file systems`,
+    'write "attachRequired: true" and run csi-attacher beside the controller; Kubernetes takes this change only with a new object: delete the CSIDriver first',
+  );
+
+const attacherMissing = (path: Path): Finding =>
+  warning(
+    "attacher-missing",
+    path,
+    "volumes must be attached, but no external-attacher is there to confirm it: pods wait for their volumes forever",
+    "run csi-attacher beside the controller",
+    "key",
+  );
+
+/** Names under which csimux answers, each with the one connection that it leads to, or with undefined for all of them. */
+type Names = ReadonlyMap<string, string | undefined>;
+
+function servedNames(world: World): Names {
+  const names = new Map<string, string | undefined>([...ownProvisioners(world)].map(name => [name, undefined]));
+  for (const container of world.workloads.flatMap(containersOf)) {
+    const args = argsOf(container);
+    if (!args.includes("serve")) continue;
+    for (const name of valuesOf(args, "--name")) names.set(name, undefined);
+    for (const [name = "", connection] of valuesOf(args, "--alias").map(text => text.split("=")))
+      names.set(name, connection);
+  }
+  return names;
+}
+
+/** The connections behind a CSIDriver; undefined for one of another driver. */
+function servedBy(name: string, names: Names, { connections, drivers }: World): readonly ConnectionFile[] | undefined {
+  const [only] = drivers.map(({ value }) => textAt(value, "metadata", "name"));
+  const isOnly = drivers.every(({ value }) => textAt(value, "metadata", "name") === only);
+  if (!names.has(name) && (names.size > 0 || !isOnly)) return undefined;
+  const connection = names.get(name);
+  return connection === undefined ? connections : connections.filter(each => each.name === connection);
+}
+
+/** What serves disks that several nodes can reach, for a message; undefined where nothing is known to do so. */
+function diskOf(name: string, connections: readonly ConnectionFile[], { volumes }: World): string | undefined {
+  const connection = connections.find(each => factsOf(each)?.protocol !== undefined && isDisk(each) && !isLocal(each));
+  if (connection) return `connection "${connection.name}" (${connection.driver})`;
+  const volume = volumes.find(
+    ({ value }) =>
+      textAt(value, "spec", "csi", "driver") === name &&
+      isSharedDisk(textAt(value, "spec", "csi", "volumeAttributes", "node_attach_driver")),
+  );
+  return volume && `PersistentVolume "${textAt(volume.value, "metadata", "name") ?? ""}"`;
+}
+
+const isSharedDisk = (protocol: string | undefined): boolean => {
+  const access = protocol !== undefined && Object.hasOwn(protocols, protocol) && protocols[protocol as Protocol];
+  return access !== false && access.kinds.some(kind => kind === "block") && !access.sharedWriters;
+};
+
+/** Whether the controller of csimux is among the files and no csi-attacher is, for a driver that no file exempts from attaching. */
+function lacksAttacher(name: string, { drivers, workloads }: World): boolean {
+  const exempt = drivers.some(
+    ({ value }) => textAt(value, "metadata", "name") === name && at(value, "spec", "attachRequired") === false,
+  );
+  const containers = workloads.flatMap(containersOf);
+  const isAttacher = (container: unknown): boolean =>
+    /\b(?:csi|external)-attacher\b/.test(textAt(container, "image") ?? "") ||
+    /^attacher\b/.test(textAt(container, "name") ?? "");
+  return !exempt && containers.some(isController) && !containers.some(isAttacher);
+}
+
+function isController(container: unknown): boolean {
+  const args = argsOf(container);
+  const modes = valuesOf(args, "--mode");
+  return args.includes("serve") && (modes.length === 0 || modes.some(mode => mode.includes("controller")));
+}
+
+const containersOf = ({ value }: ManifestObject): readonly unknown[] =>
+  listAt(value, "spec", "template", "spec", "containers");
+
+/** Arguments of a container, with the variables that its `env` gives as text ("$(NAME)", Kubernetes' own expansion). */
+function argsOf(container: unknown): readonly string[] {
+  const variables = new Map(
+    listAt(container, "env").map(each => [textAt(each, "name") ?? "", textAt(each, "value")] as const),
+  );
+  const expanded = (text: string): string =>
+    text.replace(/\$\(([^)]*)\)/g, (whole, name: string) => variables.get(name) ?? whole);
+  return listAt(container, "args").map(each => expanded(String(each)));
+}
+
+/** The values of an option, as `--option=value` or in the next argument. */
+const valuesOf = (args: readonly string[], option: string): readonly string[] =>
+  args.flatMap((arg, index) => {
+    if (arg.startsWith(`${option}=`)) return [arg.slice(option.length + 1)];
+    return arg === option ? [args[index + 1] ?? ""] : [];
+  });
