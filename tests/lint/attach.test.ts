@@ -63,6 +63,11 @@ describe("a CSIDriver that does not attach", () => {
     expect(found({ ...files, "driver.yaml": alias("c2") })).toEqual([required]);
   });
 
+  test("is an error in a patch of kustomize, whatever name that has", () => {
+    const files = { "c1.yaml": disk, "controller.yaml": all(driver(""), controller(attacher)) };
+    expect(found({ ...files, "driver.yaml": driver(off, "any") })).toEqual([required]);
+  });
+
   test("is an error where a PersistentVolume that people wrote is a disk", () => {
     const files = (protocol: string) => ({
       "c1.yaml": "driver: node-manual\n",
@@ -93,7 +98,7 @@ describe("a CSIDriver that attaches", () => {
     const nodes = controller("", `--name=${name}, --mode=node`);
     expect(found({ "c1.yaml": disk, "driver.yaml": all(driver(""), nodes) })).toEqual([]);
     expect(
-      found({ "c1.yaml": nfs(), "driver.yaml": all(driver(""), controller()), "patch.yaml": driver(off) }),
+      found({ "c1.yaml": nfs(), "driver.yaml": all(driver(""), controller()), "patch.yaml": driver(off, "any") }),
     ).toEqual([]);
   });
 });

@@ -63,11 +63,14 @@ function servedNames(world: World): Names {
   return names;
 }
 
+/** Names of drivers are domains in reverse order; a patch of kustomize may be called anything else. */
+const isPatch = (name: string): boolean => !name.includes(".");
+
 /** The connections behind a CSIDriver; undefined for one of another driver. */
 function servedBy(name: string, names: Names, { connections, drivers }: World): readonly ConnectionFile[] | undefined {
-  const [only] = drivers.map(({ value }) => textAt(value, "metadata", "name"));
-  const isOnly = drivers.every(({ value }) => textAt(value, "metadata", "name") === only);
-  if (!names.has(name) && (names.size > 0 || !isOnly)) return undefined;
+  const others = drivers.map(({ value }) => textAt(value, "metadata", "name")).filter(other => other !== name);
+  const isOurs = names.has(name) || isPatch(name) || (names.size === 0 && others.length === 0);
+  if (!isOurs) return undefined;
   const connection = names.get(name);
   return connection === undefined ? connections : connections.filter(each => each.name === connection);
 }
@@ -91,9 +94,10 @@ const isSharedDisk = (protocol: string | undefined): boolean => {
 
 /** Whether the controller of csimux is among the files and no csi-attacher is, for a driver that no file exempts from attaching. */
 function lacksAttacher(name: string, { drivers, workloads }: World): boolean {
-  const exempt = drivers.some(
-    ({ value }) => textAt(value, "metadata", "name") === name && at(value, "spec", "attachRequired") === false,
-  );
+  const exempt = drivers.some(({ value }) => {
+    const other = textAt(value, "metadata", "name") ?? "";
+    return (other === name || isPatch(other)) && at(value, "spec", "attachRequired") === false;
+  });
   const containers = workloads.flatMap(containersOf);
   const isAttacher = (container: unknown): boolean =>
     /\b(?:csi|external)-attacher\b/.test(textAt(container, "image") ?? "") ||
