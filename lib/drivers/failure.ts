@@ -41,6 +41,18 @@ export function failure(error: unknown, subject: Subject, doing: string): CsiErr
   return new CsiError("internal", `${head}: unexpected failure; see the log`, { cause: error });
 }
 
+/**
+ * The refusal to delete what nodes still use (CSI DeleteVolume, "Volume in use"); nothing of it has been changed. `by`: the nodes
+ * as the storage names them.
+ */
+export const inUse = (what: string, by: readonly string[]): CsiError => {
+  const nodes = by.slice(0, 5).join(", ").slice(0, 400) || "a node";
+  return new CsiError(
+    "failed-precondition",
+    `${what} is in use: ${nodes} is still connected; end the pods that use the volume, and it will be deleted then`,
+  );
+};
+
 /** The failure of a call of which something is or may be there: never a final one, from which the caller would conclude the opposite. */
 export function unfinished(error: unknown, subject: Subject, doing: string): CsiError {
   const failed = failure(error, subject, doing);

@@ -29,6 +29,8 @@ class Refusal extends Error {
 export class FakeSpdk {
   readonly bdevs = new Map<string, Bdev>();
   readonly subsystems = new Map<string, Subsystem>();
+  /** Who is connected to a subsystem, by its name. */
+  readonly controllers = new Map<string, readonly { readonly cntlid: number; readonly hostnqn: string }[]>();
   /** Methods that are refused. */
   readonly refused = new Set<string>();
   /** Methods that were called, in their order. */
@@ -108,6 +110,8 @@ export class FakeSpdk {
       return true;
     }
     if (!found) throw new Refusal(-19, "No such device");
+    // SPDK 24.01, lib/nvmf/nvmf_rpc.c, rpc_nvmf_subsystem_get_controllers: a list of them, perhaps empty.
+    if (method === "nvmf_subsystem_get_controllers") return this.controllers.get(nqn) ?? [];
     if (method === "nvmf_delete_subsystem") return this.subsystems.delete(nqn);
     if (method === "nvmf_subsystem_add_ns") {
       const namespace = params["namespace"] as { nsid: number; bdev_name: string };

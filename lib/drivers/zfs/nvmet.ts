@@ -2,21 +2,22 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../io/script.ts";
+import { closeStep, inspectStep, markerStep, type NvmetPlaces, subsystemsStep, wholeSubsystem } from "./nvmet-state.ts";
+import { makeText, nvmetcliStep, removeText, saveStep } from "./nvmetcli.ts";
 import {
-  inspectStep,
-  makeText,
-  markerStep,
-  nvmetcliStep,
-  removeText,
-  saveStep,
-  subsystemsStep,
-  wholeSubsystem,
-} from "./nvmetcli.ts";
-import { isForeign, linesOf, refuseForeign, refuseLacking, type Target, type Targets } from "./target-share.ts";
-import { deviceStep, refuseAbsent } from "./target-steps.ts";
+  isForeign,
+  linesOf,
+  refuseForeign,
+  refuseLacking,
+  refuseSessions,
+  refuseUnproved,
+  type Target,
+  type Targets,
+} from "./target-share.ts";
+import { awaitDevice } from "./target-steps.ts";
 
 /** How the NVMe target of a kernel is used. */
-export interface NvmetHost {
+export interface NvmetHost extends NvmetPlaces {
   /** How nvmetcli is called. */
   readonly nvmetcli: Argv;
   /** Where it saves its configuration; undefined: where it does by itself. */
@@ -26,8 +27,6 @@ export interface NvmetHost {
   readonly attributes: Readonly<Record<string, string>>;
   /** Ports that were made beforehand. */
   readonly ports: readonly string[];
-  /** Where the kernel shows its subsystems; /sys/kernel/config/nvmet but in tests. */
-  readonly configfs: string;
 }
 
 /** Subsystems of the kernel's NVMe target, made through nvmetcli and proved by what the kernel shows. */
@@ -40,8 +39,9 @@ export class NvmetTargets implements Targets {
     this.#settings = settings;
   }
 
-  make(target: Target, standing: boolean, call: Call): Promise<void> {
-    return this.#host.exclusive("nvmetcli", call.signal, () => this.#make(target, standing, call));
+  async make(target: Target, standing: boolean, call: Call): Promise<void> {
+    await awaitDevice(this.#host, target, call);
+    await this.#host.exclusive("nvmetcli", call.signal, () => this.#make(target, standing, call));
   }
 
   remove(target: Target, call: Call): Promise<void> {
@@ -49,22 +49,21 @@ export class NvmetTargets implements Targets {
   }
 
   async standing(call: Call): Promise<ReadonlySet<string>> {
-    return linesOf(await this.#look([subsystemsStep(this.#settings.configfs)], call), "subsystems");
+    return linesOf(await this.#look([subsystemsStep(this.#settings)], call), "subsystems");
   }
 
   async #make(target: Target, standing: boolean, call: Call): Promise<void> {
-    const { nvmetcli, attributes, ports, configfs } = this.#settings;
-    const looked = await this.#look([deviceStep(target.device), inspectStep("before", target, configfs)], call);
-    refuseAbsent(looked, target);
-    const before = linesOf(looked, "before");
+    const { nvmetcli, attributes, ports } = this.#settings;
+    const before = linesOf(await this.#look([inspectStep("before", target, this.#settings)], call), "before");
     refuseForeign(target, before);
     const whole = wholeSubsystem(ports);
     if (standing && whole.every(each => before.has(each))) return;
+    if (before.has("subsystem")) refuseUnproved(target, standing || before.has("namespace"));
     const outputs = await this.#host.script(
       {
         steps: [
           nvmetcliStep("make", makeText(target, attributes, ports), nvmetcli),
-          inspectStep("after", target, configfs),
+          inspectStep("after", target, this.#settings),
           saveStep(nvmetcli, this.#settings.configPath),
         ],
       },
@@ -77,24 +76,26 @@ export class NvmetTargets implements Targets {
   }
 
   async #remove(target: Target, call: Call): Promise<void> {
-    const { nvmetcli, configfs, configPath } = this.#settings;
-    const before = linesOf(await this.#look([inspectStep("before", target, configfs)], call), "before");
+    const { nvmetcli, configPath } = this.#settings;
+    const before = linesOf(await this.#look([inspectStep("before", target, this.#settings)], call), "before");
     // Perhaps an earlier call has removed it and could not save that; where nvmetcli was never at work, nothing has to be saved.
     if (!before.has("subsystem"))
       return void (await this.#host.script({ steps: [saveStep(nvmetcli, configPath)] }, call.signal));
     if (isForeign(before, "namespace")) return;
     refuseForeign(target, before);
-    const ports = [...before].flatMap(line => (line.startsWith("port ") ? [line.slice(5)] : []));
+    refuseUnproved(target, before.has("namespace"));
     const outputs = await this.#host.script(
       {
         steps: [
-          nvmetcliStep("remove", removeText(target, ports), nvmetcli),
-          inspectStep("after", target, configfs),
+          closeStep(target, this.#settings),
+          nvmetcliStep("remove", removeText(target), nvmetcli),
+          inspectStep("after", target, this.#settings),
           saveStep(nvmetcli, configPath),
         ],
       },
       call.signal,
     );
+    refuseSessions(target, outputs, "close");
     if (linesOf(outputs, "after").has("subsystem"))
       throw new CsiError("aborted", `nvmetcli did not remove the subsystem ${target.whole}; repeat the call`);
     refuseUnsaved(outputs);

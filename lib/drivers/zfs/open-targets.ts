@@ -9,10 +9,14 @@ import { SpdkTargets } from "./spdk.ts";
 import { iscsiNames, nvmeNames } from "./target-names.ts";
 import { type TargetSettings, TargetShare, type Targets } from "./target-share.ts";
 
-/** Where the kernel shows its targets (LIO) and subsystems, and udev the zvols. */
+/** Where the kernel shows its targets (LIO), subsystems and who is connected, where rtslib saves the targets, where udev shows zvols. */
 const usual = {
   lio: "/sys/kernel/config/target",
+  // Upstream, and Debian.
+  lioSaved: ["/etc/target/saveconfig.json", "/etc/rtslib-fb-target/saveconfig.json"],
   nvmet: "/sys/kernel/config/nvmet",
+  controllers: "/sys/kernel/debug/nvmet",
+  connections: ["/proc/net/tcp", "/proc/net/tcp6"],
   devices: "/dev/zvol",
 };
 
@@ -36,6 +40,7 @@ export function openIscsi(identity: Identity, config: IscsiConfig, ports: Ports,
     targetcli: behind(sudo, "targetcli"),
     privileged: lio.sudoEnabled ? sudo : cli.words.privileged,
     configfs: places.lio,
+    saved: places.lioSaved,
   });
   const { targetPortal, targetPortals } = iscsi;
   const reach = { portal: targetPortal, portals: targetPortals.join(","), interface: iscsi.interface, lun: "0" };
@@ -49,7 +54,7 @@ export function openIscsi(identity: Identity, config: IscsiConfig, ports: Ports,
 export function openNvmeof(identity: Identity, config: NvmeofConfig, ports: Ports, places = usual): Driver {
   const { zfs: section, nvmeof } = config;
   const cli = cliOf(section, config.sshConnection, ports);
-  const { targets, basename } = subsystems(config, cli.host, places.nvmet);
+  const { targets, basename } = subsystems(config, cli.host, places);
   const { transport, transports } = nvmeof;
   const reach = { transport, transports: transports.join(","), nsid: "1" };
   const naming = { ...nvmeof, basename, fits: nvmeNames };
@@ -61,16 +66,20 @@ export function openNvmeof(identity: Identity, config: NvmeofConfig, ports: Port
 type Cli = ReturnType<typeof cliOf>;
 
 /** What makes the subsystems: the schema has seen to it that the block of the strategy is there. */
-function subsystems({ zfs: section, nvmeof }: NvmeofConfig, host: Cli["host"], configfs: string) {
+function subsystems({ zfs: section, nvmeof }: NvmeofConfig, host: Cli["host"], places: typeof usual) {
   const { shareStrategyNvmetCli: nvmet, shareStrategySpdkCli: spdk } = nvmeof;
   if (nvmeof.shareStrategy === "nvmetCli" && nvmet) {
+    const privileged = nvmet.sudoEnabled ? sudoOf(section) : [];
     const targets = new NvmetTargets(host, {
-      nvmetcli: behind(nvmet.sudoEnabled ? sudoOf(section) : [], nvmet.nvmetcliPath),
+      nvmetcli: behind(privileged, nvmet.nvmetcliPath),
+      privileged,
       configPath: nvmet.configPath,
       marker: nvmet.configIsImportedFilePath,
       attributes: texts(nvmet.subsystem?.attributes),
       ports: nvmet.ports.map(String),
-      configfs,
+      configfs: places.nvmet,
+      controllers: places.controllers,
+      connections: places.connections,
     });
     return { targets, basename: nvmet.basename };
   }

@@ -9,6 +9,8 @@ export interface RpcCall {
   readonly params?: Readonly<Record<string, unknown>>;
   /** Of a list of objects, only those whose member `key` is this travel back. */
   readonly only?: readonly [key: string, value: string];
+  /** Its answer is a list; unless that is empty, no further call is made. */
+  readonly empty?: true;
 }
 
 /** What a call came to. */
@@ -45,7 +47,7 @@ for each in ask["calls"]:
         key, value = each["only"]
         answer["result"] = [one for one in answer["result"] if one.get(key) == value]
     answers.append(answer)
-    if "error" in answer: break
+    if "error" in answer or (each.get("empty") and answer["result"]): break
 else:
     if ask.get("save"):
         names = [one["subsystem"] for one in call("framework_get_subsystems")["result"]]

@@ -20,6 +20,20 @@ export const lookCalls = ({ whole }: Target): readonly RpcCall[] => [
   { method: "nvmf_get_subsystems", only: ["nqn", whole] },
 ];
 
+/**
+ * Asks which hosts are connected to a subsystem, and ends the calls where one is. SPDK has the method since 20.10
+ * (lib/nvmf/nvmf_rpc.c).
+ */
+export const controllersCall = ({ whole }: Target): RpcCall => ({
+  method: "nvmf_subsystem_get_controllers",
+  params: { nqn: whole },
+  empty: true,
+});
+
+/** The hosts that its answer names. */
+export const hostsOf = (answer: RpcAnswer | undefined): readonly string[] =>
+  objects(result(answer)).map(({ hostnqn }) => String(hostnqn));
+
 /** The objects in a list; nothing for what is absent. Throws "internal" for anything else. */
 function objects(value: unknown): readonly Fields[] {
   const list = value ?? [];

@@ -1,10 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { StorageHost } from "../../io/script.ts";
+import { inUse } from "../failure.ts";
 import { type RpcAnswer, type RpcCall, rpcAnswers, rpcStep, type SpdkPlace } from "./spdk-rpc.ts";
-import { type Found, foundOf, lookCalls } from "./spdk-state.ts";
-import { isForeign, refuseForeign, type Target, type Targets } from "./target-share.ts";
-import { deviceStep, refuseAbsent } from "./target-steps.ts";
+import { controllersCall, type Found, foundOf, hostsOf, lookCalls } from "./spdk-state.ts";
+import { isForeign, refuseForeign, refuseUnproved, type Target, type Targets } from "./target-share.ts";
+import { awaitDevice } from "./target-steps.ts";
 
 /** How SPDK is used on a host. */
 export interface SpdkHost extends SpdkPlace {
@@ -37,10 +38,12 @@ export class SpdkTargets implements Targets {
     this.#settings = settings;
   }
 
-  make(target: Target, standing: boolean, call: Call): Promise<void> {
-    return this.#host.exclusive("spdk", call.signal, async () => {
+  async make(target: Target, standing: boolean, call: Call): Promise<void> {
+    await awaitDevice(this.#host, target, call);
+    await this.#host.exclusive("spdk", call.signal, async () => {
       const before = await this.#look(target, call);
       refuseForeign(target, before.words);
+      if (before.words.has("subsystem")) refuseUnproved(target, standing || before.words.has("namespace"));
       const missing = this.#missing(target, before);
       if (missing.length > 0 || !standing) await this.#do(target, missing, call);
     });
@@ -48,11 +51,14 @@ export class SpdkTargets implements Targets {
 
   remove(target: Target, call: Call): Promise<void> {
     return this.#host.exclusive("spdk", call.signal, async () => {
-      const { words } = await this.#look(target, call, false);
+      const { words } = await this.#look(target, call);
       if (isForeign(words, "device")) return;
       refuseForeign(target, words);
       const gone: RpcCall[] = [];
-      if (words.has("subsystem")) gone.push({ method: "nvmf_delete_subsystem", params: { nqn: target.whole } });
+      if (words.has("subsystem")) {
+        refuseUnproved(target, words.has("namespace"));
+        gone.push(controllersCall(target), { method: "nvmf_delete_subsystem", params: { nqn: target.whole } });
+      }
       if (words.has("device"))
         gone.push({ method: `bdev_${this.#settings.bdev.type}_delete`, params: { name: target.whole } });
       if (gone.length > 0) await this.#do(target, gone, call);
@@ -89,19 +95,19 @@ export class SpdkTargets implements Targets {
     return calls;
   }
 
-  async #look(target: Target, call: Call, withDevice = true): Promise<Found> {
-    const { bdev: _, ...place } = this.#settings;
-    const look = rpcStep("look", place, lookCalls(target));
-    const steps = withDevice ? ([deviceStep(target.device), look] as const) : ([look] as const);
-    const outputs = await this.#host.script({ steps }, call.signal);
-    if (withDevice) refuseAbsent(outputs, target);
-    return foundOf(target, rpcAnswers(outputs, "look"));
+  async #look(target: Target, call: Call): Promise<Found> {
+    return foundOf(target, await this.#ask(lookCalls(target), call));
   }
 
-  /** Throws "unavailable" with what SPDK says when it refuses one of them. */
+  /**
+   * Throws "unavailable" with what SPDK says when it refuses one of them, "failed-precondition" when a call ended them because a
+   * host is connected.
+   */
   async #do(target: Target, calls: readonly RpcCall[], call: Call): Promise<void> {
     const answers = await this.#ask(calls, call, this.#settings.configPath);
     const said = messageOf(answers);
+    const ended = calls[answers.length - 1];
+    if (said === "" && ended?.empty) throw inUse(`the subsystem ${target.whole}`, hostsOf(answers.at(-1)));
     if (said === "") return;
     const method = calls[answers.length - 1]?.method;
     throw new CsiError("unavailable", `SPDK refused ${method} for ${target.whole}: ${said}; repeat the call`);

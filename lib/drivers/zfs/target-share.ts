@@ -6,9 +6,10 @@ import { type Finding, findingsOf, type VolumeFindings } from "../../health/find
 import type { Output } from "../../io/runner.ts";
 import type { Outputs } from "../../io/script.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
+import { inUse } from "../failure.ts";
 import type { Notes, Share } from "../store.ts";
 import type { ZfsAsset } from "./asset.ts";
-import { checkedName, type Naming, plainName, type TargetName, targetName } from "./target-names.ts";
+import { bearsTag, checkedName, type Naming, plainName, type TargetName, targetName } from "./target-names.ts";
 
 /** A target, or subsystem, with one device. */
 export interface Target {
@@ -29,7 +30,10 @@ export interface Targets {
    * is there. Throws "failed-precondition" when the name is that of another device, "unavailable" when it does not get whole.
    */
   make(target: Target, standing: boolean, call: Call): Promise<void>;
-  /** Removes a target with its device; success when there is none. Throws as `make`, and "aborted" when it stays. */
+  /**
+   * Removes a target with its device; success when there is none. Throws as `make`, "failed-precondition" while a node has a
+   * session of it, with nothing changed, and "aborted" when it stays.
+   */
   remove(target: Target, call: Call): Promise<void>;
   /** The whole names of all targets that nodes can reach, in one round. Absent where that takes more. */
   standing?(call: Call): Promise<ReadonlySet<string>>;
@@ -84,7 +88,7 @@ export class TargetShare implements Share<ZfsAsset> {
     }
     const { naming, note, key, reach } = this.#settings;
     const noted = asset.notes[note];
-    const name = noted === undefined ? targetName(naming, asset.id, spec) : checkedName(naming, noted);
+    const name = noted === undefined ? targetName(naming, asset, spec) : checkedName(naming, noted);
     if (noted === undefined) await keep({ [note]: name.asset });
     await this.#targets.make(this.#target(asset, name), false, call);
     return { ...reach, [key]: name.whole };
@@ -166,6 +170,31 @@ export function refuseForeign({ asset, whole, device }: Target, seen: ReadonlySe
     `"${asset}" (${whole}) is the name of another device, ${foreign.slice(8)}, not of ${device}; see namePrefix and nameSuffix`,
   );
 }
+
+/**
+ * Throws "failed-precondition" for a target of this name that nothing proves to be the volume's: neither its device nor a name that
+ * only this volume can have.
+ */
+export function refuseUnproved({ asset, whole, device, guid }: Target, proved: boolean): void {
+  if (proved || bearsTag(asset, guid)) return;
+  throw new CsiError(
+    "failed-precondition",
+    `the host has ${whole} already, which does not lead to ${device}: csimux did not finish it or did not make it; remove it on the host if it is not needed`,
+  );
+}
+
+/** Throws "failed-precondition" when a step that looks for sessions has found some; "unavailable" when it could not look. */
+export function refuseSessions(target: Target, outputs: Outputs, step: string): void {
+  const output = outputs.get(step);
+  if (output?.exitCode === sessionsFound) {
+    const hosts = output.stdout.split("\n").filter(line => line !== "");
+    throw inUse(`the target ${target.whole}`, [...new Set(hosts)]);
+  }
+  linesOf(outputs, step);
+}
+
+/** The exit code of a step that found sessions and has left everything as it was. */
+export const sessionsFound = 3;
 
 /** Throws "unavailable" for a target that lacks something, with the line in which its tool says why, if it does. */
 export function refuseLacking(target: Target, lacking: readonly string[], said: Output | undefined): void {

@@ -1,6 +1,7 @@
+import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../../io/runner.ts";
-import type { Outputs, Step } from "../../io/script.ts";
+import type { Step, StorageHost } from "../../io/script.ts";
 import { locked } from "./host-lock.ts";
 import type { Target } from "./target-share.ts";
 
@@ -17,8 +18,9 @@ export const deviceStep = (device: string): Step =>
     device,
   ]);
 
-/** Throws "unavailable" when `deviceStep` did not find it. */
-export function refuseAbsent(outputs: Outputs, { device }: Target): void {
+/** Waits for the device of a target, before the lock of its tool is taken. Throws "unavailable" when it does not appear. */
+export async function awaitDevice(host: StorageHost, { device }: Target, call: Call): Promise<void> {
+  const outputs = await host.script({ steps: [deviceStep(device)] }, call.signal);
   if (outputs.get("device")?.exitCode === 0) return;
   throw new CsiError("unavailable", `the device ${device} does not appear; repeat the call`);
 }

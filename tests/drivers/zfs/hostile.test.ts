@@ -7,15 +7,21 @@ import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../l
 import { cachedStep } from "../../../lib/drivers/zfs/exports.ts";
 import { locked } from "../../../lib/drivers/zfs/host-lock.ts";
 import {
+  closeStep as closeLio,
+  inspectStep as inspectLio,
+  restoredStep,
+  targetsStep,
+} from "../../../lib/drivers/zfs/lio-state.ts";
+import {
+  closeStep as closeNvmet,
   inspectStep as inspectNvmet,
   markerStep,
-  nvmetcliStep,
-  saveStep,
   subsystemsStep,
-} from "../../../lib/drivers/zfs/nvmetcli.ts";
+} from "../../../lib/drivers/zfs/nvmet-state.ts";
+import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/nvmetcli.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
 import { deviceStep } from "../../../lib/drivers/zfs/target-steps.ts";
-import { inspectStep as inspectLio, targetcliStep, targetsStep } from "../../../lib/drivers/zfs/targetcli.ts";
+import { targetcliStep } from "../../../lib/drivers/zfs/targetcli.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 
@@ -88,6 +94,8 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 
 describe.each(words)("the word %j", word => {
   const target = { whole: word, asset: word, device: word, guid: word };
+  const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [] };
+  const lio = { configfs: folder, privileged: [], saved: [] };
 
   test("is one word of zfs, as name, as property and as text of a property", () => {
     const step = { name: "make", argv: ["zfs", "create", ...options({ [word]: word }), word] } as const;
@@ -112,9 +120,9 @@ describe.each(words)("the word %j", word => {
     const calls = called(
       poolStep(words, [word]),
       poolStep({ ...words, zpool: word }, [word]),
-      look(targetsStep(word, [])),
-      look(targetsStep(folder, ["sudo", "-n", word])),
-      look(subsystemsStep(word)),
+      look(targetsStep({ configfs: word, privileged: [], saved: [] })),
+      look(targetsStep({ configfs: folder, privileged: ["sudo", "-n", word], saved: [] })),
+      look(subsystemsStep({ ...nvmet, configfs: word })),
       { name: "destroy", argv: ["zfs", "destroy", word] },
       look({ name: "alone", argv: ["env", ...locked(`/no/${word}`, ["zfs", "destroy", word])] }),
     );
@@ -149,8 +157,11 @@ describe.each(words)("the word %j", word => {
     const calls = called(
       look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
       cachedStep(word, ["sudo", "-n"]),
-      look(inspectLio("lio", target, folder, [])),
-      look(inspectNvmet("nvmet", target, folder)),
+      look(inspectLio("lio", target, lio)),
+      look(closeLio(target, lio)),
+      look(restoredStep(target, { ...lio, saved: [word] })),
+      look(inspectNvmet("nvmet", target, nvmet)),
+      look(closeNvmet(target, { ...nvmet, controllers: word, connections: [word] })),
       look(markerStep(word)),
       look(targetcliStep("targetcli", word, ["targetcli"], [])),
       look(nvmetcliStep("nvmetcli", word, ["nvmetcli"])),

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { uuidOf } from "../../../lib/drivers/zfs/nvmetcli.ts";
+import { tagOf, uuidOf } from "../../../lib/drivers/zfs/target-names.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -23,17 +23,23 @@ const at = (rig: ZfsRig, path: string): string => join(rig.fake.folder, "nvmet",
 const text = (rig: ZfsRig, path: string): string => readFileSync(at(rig, path), "utf8").trim();
 const note = (rig: ZfsRig, id: string) =>
   rig.fake.find(`tank/k/v/${id}`)?.own["democratic-csi:nvmeof_assets_name"]?.value;
+/** The name of the subsystem of a volume that is there. */
+const nqnOf = (rig: ZfsRig, id: string): string =>
+  `${base}:${id.toLowerCase()}-${tagOf(rig.fake.find(`tank/k/v/${id}`)?.guid ?? "")}`;
+/** As if the creation of a volume had been interrupted after its name was kept. */
+const unfinish = (rig: ZfsRig, id: string): void =>
+  rig.fake.with(pools => void delete pools.find(`tank/k/v/${id}`)?.own["democratic-csi:provision_success"]);
 const fault = (rig: ZfsRig, name: string) => writeFileSync(join(rig.fake.folder, "nvmet-fault"), name);
 
 test("a volume is a subsystem with one namespace, named and described as democratic-csi does, and saved", async () => {
   const rig = await open({ programs: true });
   const volume = await rig.open().create(volumeOf("PVC_1"), call);
-  const nqn = `${base}:pvc_1`;
+  const nqn = nqnOf(rig, "PVC_1");
   expect(volume.context).toEqual({
     ...{ node_attach_driver: "nvmeof", provisioner_driver: "zfs-generic-nvmeof" },
     ...{ transport: "", transports: "tcp://nas:4420,tcp://nas2:4420", nqn, nsid: "1" },
   });
-  expect(note(rig, "PVC_1")).toBe("pvc_1");
+  expect(`${base}:${note(rig, "PVC_1")}`).toBe(nqn);
   const own = rig.fake.find("tank/k/v/PVC_1")?.own["democratic-csi:csi_share_volume_context"]?.value ?? "";
   expect(JSON.parse(own)).toMatchObject({ node_attach_driver: "nvmeof", nsid: 1 });
   expect(text(rig, `subsystems/${nqn}/attr_allow_any_host`)).toBe("1");
@@ -54,7 +60,7 @@ test.each(["nolink", "noenable", "nosave"])(
     expect(await codeOf(getVolume(rig.open(), "a"))).toBe("not-found");
     fault(rig, "");
     expect((await rig.open().create(volumeOf("a"), call)).bytes).toBe(gib);
-    expect(readFileSync(join(rig.fake.folder, "saved.json"), "utf8")).toContain(`${base}:a`);
+    expect(readFileSync(join(rig.fake.folder, "saved.json"), "utf8")).toContain(nqnOf(rig, "a"));
   },
 );
 
@@ -68,7 +74,7 @@ test("nothing is made or removed before the host has restored its subsystems: sa
     await rig.open().create(volumeOf("a"), call);
     rmSync(marker);
     expect(await codeOf(rig.open().delete("a", call))).toBe("unavailable");
-    expect(existsSync(at(rig, `subsystems/${base}:a`))).toBe(true);
+    expect(existsSync(at(rig, `subsystems/${nqnOf(rig, "a")}`))).toBe(true);
   } finally {
     rmSync(marker, { force: true });
   }
@@ -76,27 +82,28 @@ test("nothing is made or removed before the host has restored its subsystems: sa
 
 test("a subsystem of this name for another device is neither taken over nor removed", async () => {
   const rig = await open();
-  const theirs = at(rig, `subsystems/${base}:a/namespaces/1`);
-  mkdirSync(theirs, { recursive: true });
+  await rig.open().create(volumeOf("a"), call);
+  const theirs = at(rig, `subsystems/${nqnOf(rig, "a")}/namespaces/1`);
   writeFileSync(join(theirs, "device_path"), "/dev/zvol/other/a\n");
+  unfinish(rig, "a");
   expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
   await rig.open().delete("a", call);
   expect(readFileSync(join(theirs, "device_path"), "utf8")).toBe("/dev/zvol/other/a\n");
-  expect(existsSync(at(rig, `subsystems/${base}:a`))).toBe(true);
 });
 
 test("a subsystem that its host has lost is made again as it was when the volume is asked for again", async () => {
   const rig = await open();
   await rig.open().create(volumeOf("a"), call);
-  const folder = `subsystems/${base}:a`;
+  const nqn = nqnOf(rig, "a");
+  const folder = `subsystems/${nqn}`;
   const uuid = text(rig, `${folder}/namespaces/1/device_uuid`);
   expect(uuid).toBe(uuidOf(rig.fake.find("tank/k/v/a")?.guid ?? ""));
   rmSync(at(rig, folder), { recursive: true });
-  for (const port of [1, 2]) rmSync(at(rig, `ports/${port}/subsystems/${base}:a`));
+  for (const port of [1, 2]) rmSync(at(rig, `ports/${port}/subsystems/${nqn}`));
   await rig.open().create(volumeOf("a"), call);
   expect(text(rig, `${folder}/namespaces/1/device_uuid`)).toBe(uuid);
   expect(text(rig, `${folder}/namespaces/1/enable`)).toBe("1");
-  expect(existsSync(at(rig, `ports/2/subsystems/${base}:a`))).toBe(true);
+  expect(existsSync(at(rig, `ports/2/subsystems/${nqn}`))).toBe(true);
 });
 
 test("a namespace has a UUID of its own", () => {
@@ -106,16 +113,15 @@ test("a namespace has a UUID of its own", () => {
 });
 
 test("links of ports that the file names no more go with the subsystem", async () => {
-  const rig = await open();
-  await rig.open().create(volumeOf("a"), call);
   const other = await zfsRig({ driver: "zfs-generic-nvmeof", strategy: { ports: ["2"] } });
   rigs.push(other);
   mkdirSync(at(other, "ports/3/subsystems"), { recursive: true });
   await other.open().create(volumeOf("a"), call);
-  writeFileSync(at(other, `ports/3/subsystems/${base}:a`), "");
+  const link = at(other, `ports/3/subsystems/${nqnOf(other, "a")}`);
+  writeFileSync(link, "");
   await other.open().delete("a", call);
   expect(await other.remains()).toEqual([]);
-  expect(existsSync(at(other, `ports/3/subsystems/${base}:a`))).toBe(false);
+  expect(existsSync(link)).toBe(false);
 });
 
 test("the name of a subsystem is kept before it is made", async () => {
@@ -123,7 +129,7 @@ test("the name of a subsystem is kept before it is made", async () => {
   for (let step = 1; ; step++) {
     const { driver, dead } = rig.dying(step, "after");
     await driver.create(volumeOf("a"), call).catch(() => {});
-    if (existsSync(at(rig, `subsystems/${base}:a`))) expect([step, note(rig, "a")]).toEqual([step, "a"]);
+    if (rig.fake.targets().length > 0) expect([step, `${base}:${note(rig, "a")}`]).toEqual([step, nqnOf(rig, "a")]);
     await rig.open().delete("a", call);
     expect([step, await rig.remains()]).toEqual([step, []]);
     if (!dead()) break;

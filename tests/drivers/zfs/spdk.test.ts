@@ -1,13 +1,16 @@
 import { afterEach, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { tagOf } from "../../../lib/drivers/zfs/target-names.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
 
 const call = callWith();
-const nqn = "nqn.2024-01.org.example:storage:a";
+/** The name of the subsystem of volume "a", which is there. */
+const nqnOf = (rig: ZfsRig): string =>
+  `nqn.2024-01.org.example:storage:a-${tagOf(rig.fake.find("tank/k/v/a")?.guid ?? "")}`;
 const rigs: ZfsRig[] = [];
 afterEach(async () => {
   for (const rig of rigs.splice(0)) await rig.close();
@@ -30,6 +33,7 @@ test("every attribute of a device and of a subsystem reaches SPDK as its own arg
     ],
   });
   const volume = await rig.open().create(volumeOf("a"), call);
+  const nqn = nqnOf(rig);
   expect(volume.context).toMatchObject({ nqn, nsid: "1", transports: "tcp://nas:4420,tcp://nas2:4420" });
   expect(spdk.bdevs.get(nqn)).toMatchObject({ block_size: 4096, num_blocks: Number(gib) / 4096 });
   expect(spdk.subsystems.get(nqn)).toMatchObject({
@@ -46,6 +50,7 @@ test("every attribute of a device and of a subsystem reaches SPDK as its own arg
 test("SPDK is told that a volume grew, and asked whether it sees that", async () => {
   const { rig, spdk } = await open();
   await rig.open().create(volumeOf("a"), call);
+  const nqn = nqnOf(rig);
   await rig.open().expand?.expand("a", { required: 2n * gib, limit: undefined }, call);
   expect(spdk.bdevs.get(nqn)?.num_blocks).toBe((2 * Number(gib)) / 512);
   spdk.refused.add("bdev_aio_rescan");
@@ -62,6 +67,7 @@ test.each(["bdev_aio_create", "nvmf_subsystem_add_ns", "nvmf_subsystem_add_liste
     expect(await codeOf(getVolume(rig.open(), "a"))).toBe("not-found");
     spdk.refused.clear();
     await rig.open().create(volumeOf("a"), call);
+    const nqn = nqnOf(rig);
     expect(spdk.subsystems.get(nqn)?.listen_addresses.length).toBe(1);
   },
 );
@@ -69,6 +75,7 @@ test.each(["bdev_aio_create", "nvmf_subsystem_add_ns", "nvmf_subsystem_add_liste
 test("what SPDK forgot, because it started anew, is made again when the volume is asked for again", async () => {
   const { rig, spdk } = await open();
   await rig.open().create(volumeOf("a"), call);
+  const nqn = nqnOf(rig);
   spdk.bdevs.clear();
   spdk.subsystems.clear();
   await rig.open().create(volumeOf("a"), call);
@@ -77,10 +84,32 @@ test("what SPDK forgot, because it started anew, is made again when the volume i
 
 test("a device of this name that is another file is neither taken over nor removed", async () => {
   const { rig, spdk } = await open();
+  await rig.open().create(volumeOf("a"), call);
+  const nqn = nqnOf(rig);
+  spdk.subsystems.clear();
   spdk.bdevs.set(nqn, { name: nqn, filename: "/dev/zvol/other/a", block_size: 512, num_blocks: 1 });
+  rig.fake.with(pools => void delete pools.find("tank/k/v/a")?.own["democratic-csi:provision_success"]);
   expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("failed-precondition");
   await rig.open().delete("a", call);
   expect(spdk.bdevs.get(nqn)?.filename).toBe("/dev/zvol/other/a");
+});
+
+test("a subsystem that a host is connected to is not removed, nor its volume, until the host has left", async () => {
+  const { rig, spdk } = await open();
+  await rig.open().create(volumeOf("a"), call);
+  const nqn = nqnOf(rig);
+  spdk.controllers.set(nqn, [{ cntlid: 1, hostnqn: "nqn.2014-08.org.nvmexpress:uuid:node-1" }]);
+  spdk.log.splice(0);
+  const refused = await rig
+    .open()
+    .delete("a", call)
+    .catch((error: unknown) => error);
+  expect(refused).toMatchObject({ code: "failed-precondition", message: expect.stringContaining("uuid:node-1") });
+  expect(spdk.log.filter(method => /delete|remove/.test(method))).toEqual([]);
+  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+  spdk.controllers.clear();
+  await rig.open().delete("a", call);
+  expect(await rig.remains()).toEqual([]);
 });
 
 test("while SPDK does not run, nothing is reported as made or gone", async () => {
@@ -98,6 +127,7 @@ test("what is interrupted anywhere is finished by its repeat, and given up by a 
     const making = rig.dying(step, "after");
     await making.driver.create(volumeOf("a"), call).catch(() => {});
     await rig.open().create(volumeOf("a"), call);
+    const nqn = nqnOf(rig);
     expect([step, spdk.subsystems.get(nqn)?.namespaces.length]).toEqual([step, 1]);
     const removing = rig.dying(step, "after");
     await removing.driver.delete("a", call).catch(() => {});

@@ -21,6 +21,8 @@ export interface ZfsOptions {
   readonly spdk?: boolean;
   /** More of the block of its strategy. */
   readonly strategy?: object;
+  /** More of the block `iscsi`. */
+  readonly section?: object;
   readonly zfs?: object;
   readonly instanceId?: string;
   readonly maxIdBytes?: number;
@@ -73,6 +75,12 @@ const sections: Readonly<Record<string, object>> = {
   },
 };
 
+/** The block of what shares volumes. */
+function sectionOf({ driver, section }: ZfsOptions): object | undefined {
+  const block = sections[driver];
+  return section && block && "iscsi" in block ? { iscsi: { ...(block.iscsi as object), ...section } } : block;
+}
+
 const basename = "nqn.2024-01.org.example:storage";
 
 /** The block `nvmeof:` on the model of a host in `folder`. */
@@ -97,8 +105,7 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   const module = zfs.find(({ names }) => names.includes(options.driver));
   const quotas = /nfs|smb|dataset/.test(options.driver) ? { datasetEnableQuotas: true } : {};
   const { folder = "" } = options;
-  const shared =
-    options.driver === "zfs-generic-nvmeof" ? { nvmeof: nvmeof(options, folder) } : sections[options.driver];
+  const shared = options.driver === "zfs-generic-nvmeof" ? { nvmeof: nvmeof(options, folder) } : sectionOf(options);
   const config = { ...shared, zfs: { ...parentsOf(options.driver), ...quotas, ...options.zfs } };
   if (!module?.open) throw new Error(`${options.driver} cannot be opened`);
   const parsed = safeParse(module.schema, config);
@@ -110,7 +117,14 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
     maxIdBytes: options.maxIdBytes ?? 123,
   };
   const ports = localPorts(host.runner, host);
-  const places = { lio: join(folder, "lio"), nvmet: join(folder, "nvmet"), devices: join(folder, "dev") };
+  const places = {
+    lio: join(folder, "lio"),
+    lioSaved: [join(folder, "lio-saveconfig.json")],
+    nvmet: join(folder, "nvmet"),
+    controllers: join(folder, "controllers"),
+    connections: [join(folder, "tcp")],
+    devices: join(folder, "dev"),
+  };
   if (options.driver === "zfs-generic-iscsi") return openIscsi(identity, parsed.output as never, ports, places);
   if (options.driver === "zfs-generic-nvmeof") return openNvmeof(identity, parsed.output as never, ports, places);
   return module.open(identity, parsed.output as never, ports);

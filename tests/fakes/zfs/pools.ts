@@ -48,6 +48,11 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
   chmodSync(join(bin, "targetcli"), 0o755);
   for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"])
     mkdirSync(join(folder, "nvmet", each), { recursive: true });
+  for (const port of [1, 2]) {
+    writeFileSync(join(folder, `nvmet/ports/${port}/addr_trtype`), "tcp\n");
+    writeFileSync(join(folder, `nvmet/ports/${port}/addr_trsvcid`), "4420\n");
+  }
+  writeFileSync(join(folder, "tcp"), "");
   const nvmetcliPath = join(import.meta.dir, "../nvmetcli.ts");
   const nvmet = `NVMET_ROOT='${folder}/nvmet' NVMET_SAVED='${folder}/saved.json' NVMET_FAULT=$(cat '${folder}/nvmet-fault' 2>/dev/null)`;
   writeFileSync(join(bin, "nvmetcli"), `#!/bin/sh\n${nvmet} exec '${process.execPath}' '${nvmetcliPath}' "$@"\n`);

@@ -1,0 +1,277 @@
+import { afterEach, expect, test } from "bun:test";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { tagOf, uuidOf } from "../../../lib/drivers/zfs/target-names.ts";
+import type { Script } from "../../../lib/io/script.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, volumeOf } from "../../contract/rig.ts";
+import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+// What the kernel and rtslib do with targets that are in use, that are not restored, or that somebody else has made.
+
+const call = callWith();
+const base = "iqn.2024-01.org.example:storage";
+const node = "iqn.1994-05.com.example:node-1";
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+/** A host with the volume "a". */
+async function open(): Promise<ZfsRig> {
+  const rig = await zfsRig({ driver: "zfs-generic-iscsi" });
+  rigs.push(rig);
+  await rig.open().create(volumeOf("a"), call);
+  return rig;
+}
+
+const nameOf = (rig: ZfsRig, id = "a"): string => `${id}-${tagOf(rig.fake.find(`tank/k/v/${id}`)?.guid ?? "")}`;
+const lio = (rig: ZfsRig, ...parts: readonly string[]): string => join(rig.fake.folder, "lio", ...parts);
+const group = (rig: ZfsRig, id = "a"): string => lio(rig, "iscsi", `${base}:${nameOf(rig, id)}`, "tpgt_1");
+const savedPath = (rig: ZfsRig): string => join(rig.fake.folder, "lio-saveconfig.json");
+const backstore = (rig: ZfsRig, id = "a"): string => {
+  const name = nameOf(rig, id);
+  const hba = readdirSync(lio(rig, "core")).find(each => existsSync(lio(rig, "core", each, name))) ?? "";
+  return lio(rig, "core", hba, name);
+};
+
+/** An initiator without an ACL logs in, or all leave. */
+const loggedIn = (rig: ZfsRig, name: string | undefined): void =>
+  writeFileSync(join(group(rig), "dynamic_sessions"), name === undefined ? "" : `${name}\n\0`);
+
+/** All that stands in the model of the kernel, and what is saved of it. */
+const all = (rig: ZfsRig): readonly string[] => [
+  ...(readdirSync(lio(rig), { recursive: true }) as string[]).toSorted(),
+  readFileSync(savedPath(rig), "utf8"),
+];
+
+const without = async (rig: ZfsRig): Promise<unknown> =>
+  rig
+    .open()
+    .delete("a", call)
+    .catch((error: unknown) => error);
+
+test("a target that a node is logged in to is not removed, nor its volume, until the node has left", async () => {
+  const rig = await open();
+  loggedIn(rig, node);
+  const before = all(rig);
+  expect(await without(rig)).toMatchObject({
+    code: "failed-precondition",
+    message: expect.stringContaining(node),
+  });
+  expect(all(rig)).toEqual(before);
+  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+  loggedIn(rig, undefined);
+  await rig.open().delete("a", call);
+  expect(await rig.remains()).toEqual([]);
+});
+
+test("a session of an initiator with an ACL counts, and an ACL without a session does not", async () => {
+  const rig = await open();
+  const acl = join(group(rig), "acls", node);
+  mkdirSync(acl);
+  // Linux 6.1, iscsi_target_configfs.c, lio_target_nacl_info_show.
+  writeFileSync(join(acl, "info"), `InitiatorName: ${node}\nInitiatorAlias: \nLIO Session ID: 1\n`);
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+  writeFileSync(join(acl, "info"), `No active iSCSI Session for Initiator Endpoint: ${node}\n`);
+  await rig.open().delete("a", call);
+  expect(await rig.remains()).toEqual([]);
+});
+
+test("a session that appears while the target is being closed is found, and the portal is back", async () => {
+  const rig = await open();
+  // The last moment at which the kernel lets somebody in: when the portal goes.
+  const rmdir = join(rig.fake.bin, "rmdir");
+  writeFileSync(rmdir, `#!/bin/sh\nprintf '${node}\\n\\0' >tpgt_1/dynamic_sessions\nexec /bin/rmdir "$@"\n`);
+  chmodSync(rmdir, 0o755);
+  const before = all(rig);
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+  expect(all(rig)).toEqual(before);
+  expect(readdirSync(join(group(rig), "np"))).toEqual(["0.0.0.0:3260"]);
+});
+
+test("a deletion interrupted after any step, with a node that logs in where it still can, never destroys a disk in use", async () => {
+  const rig = await open();
+  for (let step = 1; ; step++) {
+    const { driver, dead } = rig.dying(step, "after");
+    await driver.delete("a", call).catch(() => {});
+    const open = rig.fake.find("tank/k/v/a") && existsSync(join(group(rig), "np", "0.0.0.0:3260"));
+    if (open) {
+      loggedIn(rig, node);
+      expect([step, await codeOf(rig.open().delete("a", call))]).toEqual([step, "failed-precondition"]);
+      loggedIn(rig, undefined);
+    }
+    await rig.open().delete("a", call);
+    expect([step, await rig.remains()]).toEqual([step, []]);
+    if (!dead()) break;
+    await rig.open().create(volumeOf("a"), call);
+  }
+});
+
+test("a volume made again under the name of a deleted one has a target that sessions of the old one do not know", async () => {
+  const rig = await open();
+  const old = nameOf(rig);
+  await rig.open().delete("a", call);
+  const volume = await rig.open().create(volumeOf("a"), call);
+  expect(volume.context["iqn"]).toBe(`${base}:${nameOf(rig)}`);
+  expect(nameOf(rig)).not.toBe(old);
+  expect((await rig.open().create(volumeOf("a"), call)).context).toEqual(volume.context);
+});
+
+test("a volume from before targets had tags keeps its target, and goes with it", async () => {
+  const rig = await open();
+  rig.fake.with(pools => {
+    const thing = pools.find("tank/k/v/a");
+    if (!thing) throw new Error("gone");
+    const context = JSON.parse(thing.own["democratic-csi:csi_share_volume_context"]?.value ?? "{}") as object;
+    thing.own["democratic-csi:csi_share_volume_context"] = {
+      value: JSON.stringify({ ...context, iqn: `${base}:a` }),
+      source: "local",
+    };
+    thing.own["democratic-csi:iscsi_assets_name"] = { value: "a", source: "local" };
+  });
+  rmSync(lio(rig), { recursive: true });
+  rmSync(savedPath(rig));
+  const volume = await rig.open().create(volumeOf("a"), call);
+  expect(volume.context["iqn"]).toBe(`${base}:a`);
+  expect(readdirSync(lio(rig, "iscsi"))).toEqual([`${base}:a`]);
+  await rig.open().delete("a", call);
+  expect(await rig.remains()).toEqual([]);
+});
+
+test("a name that is too long with its tag is cut, one that is too long without is refused as before", async () => {
+  const room = 223 - base.length - 1;
+  const parameters = { n: "y".repeat(room) };
+  const driver = await zfsRig({ driver: "zfs-generic-iscsi", section: { nameTemplate: "{{ parameters.n }}" } });
+  rigs.push(driver);
+  const volume = await driver.open().create({ ...volumeOf("b"), parameters }, call);
+  expect(volume.context["iqn"]).toHaveLength(223);
+  expect(volume.context["iqn"]).toEndWith(`-${tagOf(driver.fake.find("tank/k/v/b")?.guid ?? "")}`);
+  const longer = driver.open().create({ ...volumeOf("c"), parameters: { n: "y".repeat(room + 1) } }, call);
+  expect(await codeOf(longer)).toBe("invalid-argument");
+});
+
+test("the serial of a disk follows from its zvol, so that a target made again is the same disk", async () => {
+  const rig = await open();
+  const serial = () => readFileSync(join(backstore(rig), "wwn/vpd_unit_serial"), "utf8");
+  const first = serial();
+  expect(first).toContain(uuidOf(rig.fake.find("tank/k/v/a")?.guid ?? ""));
+  rmSync(lio(rig), { recursive: true });
+  await rig.open().create(volumeOf("a"), call);
+  expect(serial()).toBe(first);
+});
+
+test("nothing is changed while the host has not restored its targets: saving then would lose them", async () => {
+  const rig = await open();
+  await rig.open().create(volumeOf("b"), call);
+  const foreign = { fabric: "iscsi", wwn: "iqn.2003-01.org.other:x", tpgs: [{ tag: 1, luns: [{ index: 0 }] }] };
+  const saved = JSON.parse(readFileSync(savedPath(rig), "utf8"));
+  const text = JSON.stringify({
+    storage_objects: [...saved.storage_objects, { plugin: "fileio", name: "theirs", dev: "/srv/disk" }],
+    targets: [...saved.targets, foreign],
+  });
+  writeFileSync(savedPath(rig), text);
+  const message = expect.stringContaining("fileio/theirs, iqn.2003-01.org.other:x;");
+  expect(await without(rig)).toMatchObject({ code: "unavailable", message });
+  expect(await codeOf(rig.open().create(volumeOf("c"), call))).toBe("unavailable");
+  // A volume whose target is whole needs no change.
+  await rig.open().create(volumeOf("b"), call);
+  expect(readFileSync(savedPath(rig), "utf8")).toBe(text);
+  mkdirSync(lio(rig, "core/fileio_3/theirs"), { recursive: true });
+  writeFileSync(lio(rig, "core/fileio_3/theirs/udev_path"), "/srv/disk\n");
+  mkdirSync(lio(rig, "iscsi/iqn.2003-01.org.other:x/tpgt_1/lun"), { recursive: true });
+  // The target is there, and not yet the LUN whose disk the host still waits for.
+  expect(await codeOf(rig.open().create(volumeOf("c"), call))).toBe("unavailable");
+  mkdirSync(lio(rig, "iscsi/iqn.2003-01.org.other:x/tpgt_1/lun/lun_0"));
+  await rig.open().create(volumeOf("c"), call);
+});
+
+test("a saved configuration that cannot be read is not replaced", async () => {
+  const rig = await open();
+  writeFileSync(savedPath(rig), '{"storage_objects": [');
+  expect(await codeOf(rig.open().create(volumeOf("b"), call))).toBe("unavailable");
+  expect(await codeOf(rig.open().delete("a", call))).toBe("unavailable");
+  expect(readFileSync(savedPath(rig), "utf8")).toBe('{"storage_objects": [');
+});
+
+test("a target that was removed and whose removal was not saved is forgotten by the repeat", async () => {
+  const rig = await open();
+  const name = nameOf(rig);
+  rmSync(lio(rig), { recursive: true });
+  expect(readFileSync(savedPath(rig), "utf8")).toContain(name);
+  await rig.open().delete("a", call);
+  expect(readFileSync(savedPath(rig), "utf8")).not.toContain(name);
+});
+
+test("a target that somebody made by hand under the recorded name is neither finished nor removed", async () => {
+  const rig = await open();
+  rig.fake.with(pools => {
+    const own = pools.find("tank/k/v/a")?.own;
+    if (!own) throw new Error("gone");
+    delete own["democratic-csi:provision_success"];
+    delete own["democratic-csi:csi_share_volume_context"];
+    own["democratic-csi:iscsi_assets_name"] = { value: "plain", source: "local" };
+  });
+  rmSync(lio(rig), { recursive: true });
+  rmSync(savedPath(rig));
+  const theirs = lio(rig, "iscsi", `${base}:plain`, "tpgt_1");
+  mkdirSync(join(theirs, "np"), { recursive: true });
+  expect(await codeOf(rig.open().create(volumeOf("a"), call))).not.toBe("ok");
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+  expect(readdirSync(theirs)).toEqual(["np"]);
+});
+
+test("a backstore that another target leads to as well is not removed", async () => {
+  const rig = await open();
+  const other = lio(rig, "iscsi/iqn.2003-01.org.other:y/tpgt_1/lun/lun_5");
+  mkdirSync(other, { recursive: true });
+  symlinkSync(backstore(rig), join(other, "link"));
+  writeFileSync(
+    join(backstore(rig), "alua/default_tg_pt_gp/members"),
+    `iSCSI/${base}:${nameOf(rig)}/tpgt_1/lun_0\niSCSI/iqn.2003-01.org.other:y/tpgt_1/lun_5\n\0`,
+  );
+  expect(await without(rig)).toMatchObject({
+    code: "failed-precondition",
+    message: expect.stringContaining("iqn.2003-01.org.other:y/tpgt_1/lun_5"),
+  });
+  expect(existsSync(join(other, "link"))).toBe(true);
+});
+
+test("a target that has lost its portal gets one again", async () => {
+  const rig = await open();
+  rmSync(join(group(rig), "np/0.0.0.0:3260"), { recursive: true });
+  await rig.open().create(volumeOf("a"), call);
+  expect(readdirSync(join(group(rig), "np"))).toEqual(["0.0.0.0:3260"]);
+});
+
+test("a device is waited for before the lock of targetcli is taken", async () => {
+  const rig = await open();
+  let locked = false;
+  const waits: boolean[] = [];
+  const host = {
+    ...rig.host,
+    async exclusive<T>(name: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+      return rig.host.exclusive(name, signal, async () => {
+        locked = true;
+        return work().finally(() => {
+          locked = false;
+        });
+      });
+    },
+    async script(whole: Script, signal: AbortSignal) {
+      if (whole.steps.some(({ name }) => name === "device")) waits.push(locked);
+      return rig.host.script(whole, signal);
+    },
+  };
+  await rig.on(host).create(volumeOf("b", gib), call);
+  expect(waits).toEqual([false]);
+});
