@@ -1,14 +1,15 @@
 import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
 import type { BlockDevice } from "./block-device.ts";
+import { dataOn } from "./extents.ts";
 import { complaint, failed, run } from "./tool.ts";
 
 /** What is on a disk. Only "blank" allows a file system to be made without further proof. */
 export type Contents =
-  /** No known signature, no partition table, and nothing but zeros in the first and the last MiB. */
+  /** No known signature, no partition table, and nothing but zeros in the first and the last MiB and in all extents that are looked at. */
   | { readonly kind: "blank" }
-  /** No known signature, but data. */
-  | { readonly kind: "unsigned" }
+  /** No known signature, but data, the first of which was found in the block at this byte. */
+  | { readonly kind: "unsigned"; readonly at: bigint }
   /** What blkid(8) calls a file system, be it one that csimux knows or not. */
   | { readonly kind: "filesystem"; readonly type: string; readonly uuid: string }
   /** A partition table, a part of an array, an encrypted disk, or several at once. */
@@ -32,8 +33,10 @@ export async function contentsOf(device: BlockDevice, runner: CommandRunner, sig
   await flush(path, runner, signal);
   const edge = bytes < edgeBytes ? bytes : edgeBytes;
   for (const from of [0n, bytes - edge]) {
-    if (!(await isZero(path, from, edge, runner, signal))) return { kind: "unsigned" };
+    if (!(await isZero(path, from, edge, runner, signal))) return { kind: "unsigned", at: from };
   }
+  const at = await dataOn(device, signal);
+  if (at !== undefined) return { kind: "unsigned", at };
   return (await signatureOf(path, runner, signal)) ?? { kind: "blank" };
 }
 

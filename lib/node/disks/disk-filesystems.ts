@@ -210,16 +210,20 @@ function refuseMaking(
     );
 }
 
-const mismatch = (path: string, found: string, asked: string): CsiError =>
-  new CsiError(
-    "failed-precondition",
-    `${path} holds ${found}, but ${asked} was asked for; ask for ${found}, or empty the disk by hand if its data may go`,
-  );
+function mismatch(path: string, found: string, asked: string): CsiError {
+  const advice = Object.hasOwn(filesystems, found)
+    ? `ask for ${found}, or erase the disk (blkdiscard -z ${path}) if its data may go`
+    : `csimux does not mount ${found}, and does not format the disk; if its data may go, erase it (blkdiscard -z ${path})`;
+  return new CsiError("failed-precondition", `${path} holds ${found}, but ${asked} was asked for; ${advice}`);
+}
 
 function refused(path: string, found: Contents): CsiError {
-  const what = found.kind === "foreign" ? found.what : "data, but no file system that blkid knows";
+  const what =
+    found.kind === "foreign"
+      ? found.what
+      : `data, but no file system that blkid knows${found.kind === "unsigned" ? ` (near byte ${found.at})` : ""}`;
   return new CsiError(
     "failed-precondition",
-    `${path} holds ${what}; it is not formatted. If the data may go, empty the disk by hand (wipefs, blkdiscard)`,
+    `${path} holds ${what}; it is not formatted. If its data may go, erase all of it on a node that has the disk: blkdiscard -z ${path}`,
   );
 }

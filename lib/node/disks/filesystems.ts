@@ -13,13 +13,13 @@ export interface Filesystem {
   readonly young?: readonly (readonly [option: string, feature: string])[];
   /** More arguments that make the tool overwrite what a proven, interrupted run of itself left. */
   readonly overwrite: readonly string[];
-  /**
-   * How an interrupted making is recognised as csimux's own. "mark": by a note near the end of the disk, which the tool does not
-   * touch. "uuid": by its UUID at this byte, while `unfinished` (if present) still holds this value.
-   */
-  readonly trace:
-    | { readonly by: "mark" }
-    | { readonly by: "uuid"; readonly at: bigint; readonly unfinished?: { readonly at: bigint; readonly is: number } };
+  /** How an interrupted making is recognised as csimux's own; one of both is enough. */
+  readonly trace: {
+    /** By a note so many bytes before the end of the disk, where the tool does not write. */
+    readonly mark?: bigint;
+    /** By its UUID at this byte, while `unfinished` (if present) still holds this value. */
+    readonly uuid?: { readonly at: bigint; readonly unfinished?: { readonly at: bigint; readonly is: number } };
+  };
   /** Whether the tool writes last what makes the disk recognisable, so that a recognised file system is a whole one. */
   readonly signedLast: boolean;
   /** Flags of every mount. */
@@ -39,6 +39,9 @@ export interface Filesystem {
   readonly growsFrom?: bigint;
 }
 
+/** Out of reach of what the tools clear at the end of a disk. */
+const withinLastMebibyte = 512n << 10n;
+
 /**
  * ext3 and ext4. Nothing is kept back for root (-m 0), and nothing discarded: the disk is known to be empty. mke2fs writes the
  * superblock last, so that a disk that shows one is finished.
@@ -48,7 +51,7 @@ const ext = (type: "ext3" | "ext4"): Filesystem => ({
   mountType: type,
   make: uuid => [`mkfs.${type}`, "-q", "-m", "0", "-E", "nodiscard", "-U", uuid],
   overwrite: ["-F"],
-  trace: { by: "mark" },
+  trace: { mark: withinLastMebibyte },
   signedLast: true,
   flags: [],
   readOnlyFlags: ["ro", "noload"],
@@ -71,7 +74,7 @@ const xfs: Filesystem = {
     ["-i", "nrext64"],
   ],
   overwrite: ["-f"],
-  trace: { by: "uuid", at: 32n, unfinished: { at: 126n, is: 1 } },
+  trace: { uuid: { at: 32n, unfinished: { at: 126n, is: 1 } } },
   signedLast: true,
   flags: ["nouuid"],
   readOnlyFlags: ["ro", "norecovery"],
@@ -80,12 +83,16 @@ const xfs: Filesystem = {
   grow: (_device, mountedAt) => ["xfs_growfs", mountedAt],
 };
 
-/** mkfs.btrfs writes the right magic number last; until then its superblock at 64 KiB shows the UUID without being recognised. */
+/**
+ * mkfs.btrfs writes the right magic number last; until then its superblock at 64 KiB shows the UUID without being recognised. Before
+ * that it writes trees, which the mark tells from other data. It clears the first and the last 2 MiB (common/device-utils.c,
+ * ZERO_DEV_BYTES), so the mark stands in front of those.
+ */
 const btrfs: Filesystem = {
   mountType: "btrfs",
   make: uuid => ["mkfs.btrfs", "-q", "-K", "-U", uuid],
   overwrite: ["-f"],
-  trace: { by: "uuid", at: 65_568n },
+  trace: { mark: 3n << 20n, uuid: { at: 65_568n } },
   signedLast: true,
   flags: [],
   readOnlyFlags: ["ro", "rescue=nologreplay"],
@@ -98,7 +105,7 @@ const btrfs: Filesystem = {
 /** File systems of other worlds. Their tools write the boot sector first, by which they are recognised. */
 const foreign = {
   overwrite: [],
-  trace: { by: "mark" },
+  trace: { mark: withinLastMebibyte },
   signedLast: false,
   flags: [],
   readOnlyFlags: ["ro"],

@@ -1,10 +1,9 @@
-import { constants } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import type { FileHandle } from "node:fs/promises";
 import { CsiError } from "../../core/errors.ts";
 import type { Device } from "../attacher.ts";
 import type { HeldDevice } from "../disks.ts";
-import { bounded } from "../files.ts";
 import { type BlockDevices, deviceNumber } from "./block-device.ts";
+import { openDisk } from "./open-disk.ts";
 
 /**
  * A disk that is open for reading. While it is, the kernel keeps the name and the number of a disk that goes away from all others
@@ -27,14 +26,7 @@ export class HeldDisk implements HeldDevice {
     const { path } = device;
     // Opening what is no disk can have effects of its own.
     await devices.prove(device);
-    const opening = open(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    const file = await bounded(opening, `opening ${path}`, signal).catch((cause: unknown) => {
-      opening.then(
-        late => late.close(),
-        () => {},
-      );
-      throw new CsiError("unavailable", `the disk ${path} cannot be opened`, { cause });
-    });
+    const file = await openDisk(path, signal);
     const disk = new HeldDisk(devices, device, file);
     try {
       // From here on nothing can take its place; what was proved before it was opened counts for nothing.

@@ -43,11 +43,16 @@ export class Making {
 
   /** Whether what was found on a disk is what an interrupted making of csimux left, by its record and by the disk itself. */
   async isUnfinished(device: BlockDevice, begun: Begun, found: Contents, signal: AbortSignal): Promise<boolean> {
-    const { trace } = known(begun.type);
+    const { mark, uuid } = known(begun.type).trace;
     if (begun.identity !== device.identity || begun.bytes !== String(device.bytes)) return false;
-    if (trace.by === "mark")
-      return found.kind === "unsigned" && (await hasMark(device, begun.uuid, this.#runner, signal));
-    const { at, unfinished } = trace;
+    if (
+      mark !== undefined &&
+      found.kind === "unsigned" &&
+      (await hasMark(device, mark, begun.uuid, this.#runner, signal))
+    )
+      return true;
+    if (!uuid) return false;
+    const { at, unfinished } = uuid;
     if (unfinished ? found.kind !== "filesystem" || found.type !== begun.type : found.kind !== "unsigned") return false;
     if (unfinished && (await this.#read(device, unfinished.at, 1, signal)) !== hex(unfinished.is)) return false;
     return (await this.#read(device, at, 16, signal)) === begun.uuid.replaceAll("-", "");
@@ -60,7 +65,8 @@ export class Making {
 
   /** A making that turned out to be finished: its record goes, and its mark if it is still there. */
   async settle(device: BlockDevice, begun: Begun, signal: AbortSignal): Promise<void> {
-    if (known(begun.type).trace.by === "mark") await clearMark(device, begun.uuid, this.#runner, signal);
+    const { mark } = known(begun.type).trace;
+    if (mark !== undefined) await clearMark(device, mark, begun.uuid, this.#runner, signal);
     await this.#formats.end(begun.volumeId);
   }
 
@@ -69,7 +75,8 @@ export class Making {
     const filesystem = known(begun.type);
     const task = `making ${begun.type} on ${path}`;
     call.log.info("making a file system", { volumeId: begun.volumeId, device: path, type: begun.type, isRepeated });
-    if (filesystem.trace.by === "mark") await writeMark(device, begun.uuid, this.#runner, call.signal);
+    const { mark } = filesystem.trace;
+    if (mark !== undefined) await writeMark(device, mark, begun.uuid, this.#runner, call.signal);
     const argv = await this.#argv(filesystem, begun, path, isRepeated, call);
     const output = await run(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
     if (output.exitCode !== 0) throw failed(output, task);

@@ -5,13 +5,10 @@ import { failed, run } from "./tool.ts";
 
 const blockBytes = 4096n;
 
-/** From the end of the disk: within the last MiB, which is known to be empty then, and out of reach of what tools clear there. */
-const fromEnd = 512n * 1024n;
-
 const words = "csimux is making a file system here, mark ";
 
-/** Where the mark of a disk of this size stands. */
-const blockOf = (bytes: bigint): bigint => (bytes - fromEnd) / blockBytes;
+/** The block in which a mark stands that is so many bytes before the end of a disk. */
+const blockOf = (bytes: bigint, fromEnd: bigint): bigint => (bytes - fromEnd) / blockBytes;
 
 /**
  * A note on the disk itself that csimux is making a file system with this UUID on it. It stands where the tool does not write,
@@ -19,44 +16,49 @@ const blockOf = (bytes: bigint): bigint => (bytes - fromEnd) / blockBytes;
  */
 export async function writeMark(
   device: BlockDevice,
+  fromEnd: bigint,
   uuid: string,
   runner: CommandRunner,
   signal: AbortSignal,
 ): Promise<void> {
-  await put(device, { stdin: `${words}${uuid}\n`.padEnd(Number(blockBytes)) }, runner, signal);
+  await put(device, fromEnd, { stdin: `${words}${uuid}\n`.padEnd(Number(blockBytes)) }, runner, signal);
 }
 
 /** Removes the mark where it is still whole: what the tool or somebody else wrote there since stays. */
 export async function clearMark(
   device: BlockDevice,
+  fromEnd: bigint,
   uuid: string,
   runner: CommandRunner,
   signal: AbortSignal,
 ): Promise<void> {
-  if (await hasMark(device, uuid, runner, signal)) await put(device, { from: "/dev/zero" }, runner, signal);
+  if (await hasMark(device, fromEnd, uuid, runner, signal))
+    await put(device, fromEnd, { from: "/dev/zero" }, runner, signal);
 }
 
 /** Whether the mark with this UUID stands on the disk. */
 export async function hasMark(
   device: BlockDevice,
+  fromEnd: bigint,
   uuid: string,
   runner: CommandRunner,
   signal: AbortSignal,
 ): Promise<boolean> {
   const mark = `${words}${uuid}\n`;
-  const found = await bytesAt(device.path, blockOf(device.bytes) * blockBytes, mark.length, runner, signal);
+  const found = await bytesAt(device.path, blockOf(device.bytes, fromEnd) * blockBytes, mark.length, runner, signal);
   return found.toString("latin1") === mark;
 }
 
 async function put(
   { path, bytes }: BlockDevice,
+  fromEnd: bigint,
   content: { readonly stdin: string } | { readonly from: string },
   runner: CommandRunner,
   signal: AbortSignal,
 ): Promise<void> {
   const task = `writing a mark to ${path}`;
   const input = "from" in content ? [`if=${content.from}`] : [];
-  const place = [`bs=${blockBytes}`, `seek=${blockOf(bytes)}`, "count=1", "iflag=fullblock"];
+  const place = [`bs=${blockBytes}`, `seek=${blockOf(bytes, fromEnd)}`, "count=1", "iflag=fullblock"];
   const argv = ["dd", ...input, `of=${path}`, ...place, "conv=notrunc,nocreat,fsync", "status=none"] as const;
   const output = await run(runner, { argv, ...("stdin" in content && { stdin: content.stdin }) }, task, signal);
   if (output.exitCode !== 0) throw failed(output, task);

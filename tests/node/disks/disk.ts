@@ -41,7 +41,7 @@ export class Disk {
     this.folder = mkdtempSync(join(above, "csimux-disk-"));
     this.file = join(this.folder, "image");
     writeFileSync(this.file, "");
-    truncateSync(this.file, mebibytes << 20);
+    truncateSync(this.file, mebibytes * 2 ** 20);
     this.path = sh('losetup -f --show "$@"', ...(partitions ? ["-P"] : []), this.file).trim();
   }
 
@@ -68,7 +68,7 @@ export class Disk {
   }
 
   grow(mebibytes: number): void {
-    truncateSync(this.file, mebibytes << 20);
+    truncateSync(this.file, mebibytes * 2 ** 20);
     sh('losetup -c "$1"', this.path);
   }
 

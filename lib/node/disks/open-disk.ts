@@ -1,0 +1,20 @@
+import { constants } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { bounded } from "../files.ts";
+
+/**
+ * Opens a disk for reading. Throws "unavailable" when it cannot be opened or the call ends first: a disk whose paths are all gone
+ * may let its opener wait for minutes.
+ */
+export async function openDisk(path: string, signal: AbortSignal): Promise<FileHandle> {
+  const opening = open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return await bounded(opening, `opening ${path}`, signal);
+  } catch (error) {
+    opening.then(
+      late => late.close(),
+      () => {},
+    );
+    throw error;
+  }
+}
