@@ -1,4 +1,5 @@
 import type { Log } from "./call.ts";
+import { shown, withoutKnownSecrets } from "./known-secrets.ts";
 
 /** From the least important to the most. */
 export const levels = ["debug", "info", "warn", "error"] as const;
@@ -50,7 +51,12 @@ class LeveledLog implements Log {
   }
 
   #line(level: Level, message: string, fields: object | undefined): void {
-    this.#write({ time: new Date().toISOString(), level, message, fields: { ...this.#common, ...fields } });
+    this.#write({
+      time: new Date().toISOString(),
+      level,
+      message: withoutKnownSecrets(message),
+      fields: shown({ ...this.#common, ...fields }) as LogLine["fields"],
+    });
   }
 }
 

@@ -4,6 +4,7 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { parseHandle } from "../core/handle.ts";
+import { withoutKnownSecrets } from "../core/known-secrets.ts";
 import { masked } from "../core/mask.ts";
 import type { CallBegun, CallEnd, CallObserver } from "../core/observer.ts";
 import { Repeats } from "../core/repeats.ts";
@@ -98,7 +99,8 @@ function failed(call: RequestCall, error: unknown): CsiError {
     const more = { ...(shownAs[call.method] && { means: shownAs[call.method] }), ...(times && { times }) };
     if (times !== undefined) call.log.warn("failed", { ...line, ...more });
   }
-  return error;
+  const told = withoutKnownSecrets(error.message);
+  return told === error.message ? error : new CsiError(error.code, told, { cause: error });
 }
 
 const boot = randomBytes(3).toString("hex");

@@ -9,7 +9,14 @@ const sensitive: ReadonlySet<string> = new Set([
   "parameters",
   "mutable_parameters",
 ]);
-const harmless = /^(?:connection|node_attach_driver|provisioner_driver|path|share|server|csi\.storage\.k8s\.io\/.*)$/;
+const harmless = /^(?:connection|node_attach_driver|provisioner_driver|path|share|server)$/;
+
+/**
+ * What Kubernetes and its sidecars add that is a name (kubelet, podInfoOnMount; external-provisioner and external-snapshotter,
+ * --extra-create-metadata; the names of secrets in classes). Any other key of theirs is hidden: `serviceAccount.tokens` are keys.
+ */
+const ofKubernetes =
+  /^csi\.storage\.k8s\.io\/(?:fstype|ephemeral|pod\.(?:name|namespace|uid)|serviceAccount\.name|(?:pvc|pv|volumesnapshot|volumesnapshotcontent|volumegroupsnapshot|volumegroupsnapshotcontent)\/(?:name|namespace)|(?:[a-z-]+-)?secret-(?:name|namespace))$/;
 
 const hidden = "***";
 
@@ -50,6 +57,9 @@ const showMessage = (type: DescMessage, value: unknown): unknown =>
 function showMap(field: DescField, map: Readonly<Record<string, unknown>>): object {
   const all = !sensitive.has(field.name);
   return Object.fromEntries(
-    Object.entries(map).map(([key, value]) => [key, all || harmless.test(key) ? value : hidden]),
+    Object.entries(map).map(([key, value]) => [
+      key,
+      all || harmless.test(key) || ofKubernetes.test(key) ? value : hidden,
+    ]),
   );
 }

@@ -2,6 +2,7 @@ import { connect, createServer, type Socket } from "node:net";
 import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
+import { withoutKnownSecrets } from "../core/known-secrets.ts";
 import { placeSocket } from "../csi/socket-file.ts";
 import type { StatusAnswer } from "./status.ts";
 
@@ -34,7 +35,7 @@ export async function serveStatus(
     peer.on("error", () => peer.destroy());
     peer.setTimeout(readMs, () => peer.destroy());
     try {
-      peer.end(`${JSON.stringify(status())}\n`);
+      peer.end(`${withoutKnownSecrets(JSON.stringify(status()))}\n`);
     } catch (error) {
       log.error("the status could not be made", { reason: detailOf(error) });
       peer.destroy();

@@ -40,4 +40,14 @@ describe("a request in the log", () => {
       secrets: "***",
     });
   });
+
+  test("shows of what Kubernetes adds the names alone: tokens of service accounts, and keys to come, are hidden", () => {
+    const k8s = "csi.storage.k8s.io/";
+    const names = ["pod.name", "pod.namespace", "pod.uid", "serviceAccount.name", "ephemeral", "fstype", "pv/name"];
+    const hidden = ["serviceAccount.tokens", "serviceaccount.tokens", "pod.key", "tokens/name/x", "secret-token"];
+    const volumeContext = Object.fromEntries([...names, ...hidden].map(key => [`${k8s}${key}`, "hunter2"]));
+    const seen = shown(NodeStageVolumeRequestSchema, { volumeContext }) as { volume_context: Record<string, string> };
+    for (const key of names) expect([key, seen.volume_context[`${k8s}${key}`]]).toEqual([key, "hunter2"]);
+    for (const key of hidden) expect([key, seen.volume_context[`${k8s}${key}`]]).toEqual([key, "***"]);
+  });
 });

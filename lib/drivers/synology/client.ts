@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { keepSecret } from "../../core/known-secrets.ts";
 import { HttpError, type HttpSettings, placeOf } from "../../io/dial.ts";
 import type { FairTurns } from "../../io/fair-turns.ts";
 import { type Http, httpClient } from "../../io/http.ts";
@@ -54,6 +55,7 @@ export class DsmClient {
   readonly #turns: FairTurns;
   readonly #one = new Turns();
   readonly #now: () => number;
+  readonly #shown: () => void;
   #session: Session | undefined;
   #opening: Promise<Session> | undefined;
   #refused: { readonly error: unknown; readonly until: number } | undefined;
@@ -65,6 +67,7 @@ export class DsmClient {
     this.#http = httpClient(server.http);
     this.#turns = turns;
     this.#now = now;
+    this.#shown = keepSecret([server.password]);
   }
 
   /**
@@ -85,6 +88,7 @@ export class DsmClient {
       await this.#posted("auth.cgi", logout, session, AbortSignal.timeout(logoutMs)).catch(() => undefined);
     }
     this.#http.close();
+    this.#shown();
   }
 
   async #asked(what: DsmCall, signal: AbortSignal): Promise<unknown> {

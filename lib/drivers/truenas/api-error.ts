@@ -35,6 +35,14 @@ export class ApiError extends Error {
     this.errno = errno;
     this.problems = problems;
   }
+
+  /** The same error, its problems with other texts. */
+  rewritten(change: (text: string) => string): ApiError {
+    const problems = this.problems.map(({ attribute, message, errno }) => {
+      return { attribute: attribute === undefined ? undefined : change(attribute), message: change(message), errno };
+    });
+    return new ApiError(this.method, this.errno, this.message.slice(`${this.method}: `.length), problems);
+  }
 }
 
 /** A job that was started and of which nothing is known any more: the server has begun anew, or was not to be reached. */

@@ -1,6 +1,8 @@
+import { keepSecret } from "../../core/known-secrets.ts";
 import { masked } from "../../core/mask.ts";
 import { HttpError, placeOf } from "../../io/dial.ts";
 import { FairTurns } from "../../io/fair-turns.ts";
+import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
 import { JobRunner } from "./job.ts";
 import { changesNothing, type Limits, usualLimits } from "./methods.ts";
@@ -45,6 +47,7 @@ export class Client {
   /** All that are not closed. */
   readonly #lines = new Set<Line>();
   #opening: Promise<Line> | undefined;
+  readonly #shown: () => void;
   #failure: unknown;
   #closed = false;
 
@@ -53,6 +56,7 @@ export class Client {
     this.#server = server;
     this.#pace = pace;
     this.#limits = limits;
+    this.#shown = keepSecret(secretsOf(server));
     this.jobs = new JobRunner(this.where, (...asked) => this.call(...asked), limits);
   }
 
@@ -77,6 +81,7 @@ export class Client {
     this.#closed = true;
     this.#line = undefined;
     for (const line of this.#lines) this.#end(line);
+    this.#shown();
   }
 
   async #asked(
@@ -166,8 +171,10 @@ export class Client {
 
   /** The server may repeat what it was sent. */
   #clean(error: unknown): unknown {
-    if (error instanceof Error) error.message = masked(error.message, secretsOf(this.#server));
-    return error;
+    if (!(error instanceof Error)) return error;
+    const clean = (text: string) => masked(text, secretsOf(this.#server));
+    error.message = clean(error.message);
+    return error instanceof ApiError ? error.rewritten(clean) : error;
   }
 }
 

@@ -78,19 +78,28 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
   return new RestTransport(http, server.credentials, version, readMs);
 }
 
-/** The first address of the active node that answers; protocol and certificate rules stay those of the file. */
+/**
+ * The first address of the active node that answers. Only hosts that the file names are gone to, over the protocol and the port of
+ * the file: whoever answers a login could send the credentials anywhere.
+ */
 async function followed(
   server: Server,
   urls: readonly string[],
   limits: Limits,
   signal: AbortSignal,
 ): Promise<Transport> {
-  let failed: unknown = new NotTrueNas(`${placeOf(server.http)} is the standby node and names no active one`);
+  const standby = `${placeOf(server.http)} is the standby node`;
+  let failed: unknown = new NotTrueNas(`${standby} and names no active one`);
   for (const url of urls) {
-    const target = addressIn(url, server.http);
-    if (!target) continue;
+    const host = hostIn(url, server);
+    if (host === undefined) {
+      const advice = "give the address that both nodes share as host, or list the nodes as failoverHosts";
+      failed = new NotTrueNas(`${standby} and names ${shortOf(url)}, which the connection does not allow; ${advice}`);
+      continue;
+    }
+    const target = { ...server.http, host };
     try {
-      return await connectedTo(server, target, limits, signal);
+      return await activeNode(server, target, limits, signal);
     } catch (error) {
       failed = error instanceof Redirect ? new NotTrueNas(`${placeOf(target)} is a standby node, too`) : error;
     }
@@ -98,9 +107,32 @@ async function followed(
   throw failed;
 }
 
-function addressIn(url: string, settings: HttpSettings): HttpSettings | undefined {
-  const text = url.includes("://") ? url : `${settings.protocol}://${url}`;
+/** A pair speaks JSON-RPC: the credentials are never tried over anything else. */
+async function activeNode(
+  server: Server,
+  target: HttpSettings,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<Transport> {
+  const http = httpClient(target);
+  try {
+    const version = await jsonRpcVersion(http, signal);
+    if (!version) throw new NotTrueNas(`${http.where} does not answer as TrueNAS does`);
+    return await rpcTransport(server, target, version, limits, signal);
+  } finally {
+    http.close();
+  }
+}
+
+const shortOf = (url: string): string => JSON.stringify(url.slice(0, 200));
+
+/** The host of an address that the file allows; undefined for any other address, port or a protocol less safe than the file's. */
+function hostIn(url: string, { http, failoverHosts }: Server): string | undefined {
+  const text = url.includes("://") ? url : `${http.protocol}://${url}`;
   if (!URL.canParse(text)) return undefined;
-  const { hostname, port } = new URL(text);
-  return { ...settings, host: hostname, port: port === "" ? settings.port : Number(port) };
+  const { protocol, hostname, port } = new URL(text);
+  if (http.protocol === "https" && !/^(?:https|wss):$/.test(protocol)) return undefined;
+  if (port !== "" && Number(port) !== http.port) return undefined;
+  const bare = (host: string) => host.replace(/^\[|\]$/g, "").toLowerCase();
+  return [http.host, ...failoverHosts].find(host => bare(host) === bare(hostname));
 }

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { httpAddress, sshConnection } from "../../schema/connecting.ts";
-import { consistent, isPlaceholder, optional, record, text } from "../../schema/parts.ts";
+import { consistent, host, isPlaceholder, list, optional, record, text } from "../../schema/parts.ts";
 import { numericOwner } from "../../schema/storage.ts";
 import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
 import { iscsi, nfs, nvmeof, smb } from "./sections.ts";
@@ -16,6 +16,13 @@ const http = consistent(
       ),
       username: optional(text({ description: "account that may manage datasets and shares", example: "csi" })),
       password: optional(text({ description: "password of the account", secret: true })),
+      failoverHosts: optional(
+        list(host({ description: "name or address of a controller", example: "nas-b.example.org" }), {
+          description:
+            "the controllers of a pair (High Availability) that may be logged in to when the standby one names them; leave it out where host is the address that they share",
+          absent: "no other host than `host` is logged in to",
+        }),
+      ),
       apiVersion: optional(
         v.pipe(
           v.picklist([1, 2], "must be 1 or 2"),

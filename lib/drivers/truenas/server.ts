@@ -13,6 +13,7 @@ export interface HttpConnection {
   readonly apiKey?: string | undefined;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
+  readonly failoverHosts?: readonly string[] | undefined;
 }
 
 /** Who logs in. */
@@ -24,6 +25,8 @@ export type Credentials =
 export interface Server {
   readonly http: HttpSettings;
   readonly credentials: Credentials;
+  /** Other hosts that may be given the credentials, when the standby controller of a pair names one as the active one. */
+  readonly failoverHosts: readonly string[];
 }
 
 /** Without `protocol` the port says it: "80" in it means http, then "443" https, else http, as ever. */
@@ -50,7 +53,7 @@ export function keyInTheOpen(
 export function serverOf(connection: HttpConnection): Server {
   const refused = keyInTheOpen(connection);
   if (refused !== undefined) throw new CsiError("failed-precondition", refused);
-  const { host, port, ca, fingerprint, allowInsecure, apiKey, username, password } = connection;
+  const { host, port, ca, fingerprint, allowInsecure, apiKey, username, password, failoverHosts = [] } = connection;
   const protocol = protocolOf(connection);
   const http: HttpSettings = {
     protocol,
@@ -60,8 +63,8 @@ export function serverOf(connection: HttpConnection): Server {
     fingerprint: fingerprint || undefined,
     allowInsecure,
   };
-  if (apiKey) return { http, credentials: { kind: "key", key: apiKey, user: username || undefined } };
-  return { http, credentials: { kind: "password", user: username ?? "", password: password ?? "" } };
+  if (apiKey) return { http, failoverHosts, credentials: { kind: "key", key: apiKey, user: username || undefined } };
+  return { http, failoverHosts, credentials: { kind: "password", user: username ?? "", password: password ?? "" } };
 }
 
 /** Equal for servers that can share a connection; tells nothing of the credentials. */

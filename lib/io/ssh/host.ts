@@ -1,4 +1,5 @@
 import type { Log } from "../../core/call.ts";
+import { keepSecret } from "../../core/known-secrets.ts";
 import type { Closable } from "../lease.ts";
 import { CommandError, type CommandFailure } from "../runner.ts";
 import type { Outputs, Script } from "../script.ts";
@@ -7,7 +8,7 @@ import { LoginFolder } from "./login-folder.ts";
 import { loginArgv, policyOf, trustsFirst } from "./options.ts";
 import { FairQueue } from "./queue.ts";
 import { refusal } from "./refusal.ts";
-import { type SshSettings, whereOf } from "./settings.ts";
+import { type SshSettings, secretsOf, whereOf } from "./settings.ts";
 import { Worker } from "./worker.ts";
 
 /** How many shells stand on a host at most. Each is a connection of its own, so sshd's MaxSessions does not count them together. */
@@ -41,6 +42,7 @@ export class SshHost implements Closable {
   readonly where: string;
   readonly #settings: SshSettings;
   readonly #parts: SshParts;
+  readonly #shown: () => void;
   readonly #queue = new FairQueue<object, Job>();
   readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
   #folder: Promise<LoginFolder> | undefined;
@@ -54,6 +56,7 @@ export class SshHost implements Closable {
     this.where = whereOf(settings);
     this.#settings = settings;
     this.#parts = parts;
+    this.#shown = keepSecret(secretsOf(settings));
   }
 
   /** As StorageHost.script; jobs of each member are done in their order, and the members take turns. */
@@ -89,6 +92,7 @@ export class SshHost implements Closable {
     this.#workers.clear();
     const folder = await this.#folder?.catch(() => undefined);
     await folder?.remove();
+    this.#shown();
   }
 
   #pump(): void {

@@ -5,7 +5,7 @@ import { explainApi } from "../../../lib/drivers/truenas/meaning.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { HttpError } from "../../../lib/io/dial.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
-import type { Double } from "../../fakes/truenas/double.ts";
+import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { type Version, versions } from "../../fakes/truenas/versions.ts";
 
 const never = new AbortController().signal;
@@ -250,19 +250,66 @@ describe("the login", () => {
     });
   });
 
-  test("of the standby node of a pair leads to the active one", async () => {
-    await withDouble({ version: "25.10" }, async active => {
-      await withApi(
-        "25.10",
-        async (api, standby) => {
-          standby.redirect = [`https://127.0.0.1:${active.port}`];
+  test("of the standby node of a pair leads to the active one, where the file names it", async () => {
+    await withApi(
+      "25.10",
+      async (api, standby) => {
+        const active = await startDouble({ version: "25.10", address: "127.0.0.2", port: standby.port });
+        try {
+          standby.redirect = [`https://127.0.0.2:${standby.port}`];
           await make(api, "tank/a");
           expect(Object.keys(active.state.datasets)).toContain("tank/a");
           expect(Object.keys(standby.state.datasets)).not.toContain("tank/a");
+        } finally {
+          await active.close();
+        }
+      },
+      { username: "csi", failoverHosts: ["127.0.0.2"] },
+    );
+  });
+
+  for (const [why, failoverHosts, urlOf] of [
+    ["a host that the file does not name", [], (port: number) => `http://127.0.0.2:${port}`],
+    ["another port of a host that it names", ["127.0.0.2"], () => "http://127.0.0.2:1"],
+    ["no address", ["127.0.0.2"], () => "http://"],
+  ] as const)
+    test(`of a server that names ${why} goes nowhere`, async () => {
+      await withApi(
+        "25.10",
+        async (api, standby) => {
+          const stranger = await startDouble({ version: "25.10", address: "127.0.0.2", port: standby.port });
+          try {
+            standby.redirect = [urlOf(standby.port)];
+            const error = await errorOf(api.call("system.version", [], never));
+            expect(explainApi(error)).toMatchObject({
+              code: "failed-precondition",
+              text: expect.stringContaining("failoverHosts"),
+            });
+            expect(stranger.accounts.logins + stranger.accounts.restLogins + stranger.sockets).toBe(0);
+          } finally {
+            await stranger.close();
+          }
         },
-        { username: "csi" },
+        { username: "csi", failoverHosts },
       );
     });
+
+  test("of a server that names another is never repeated over REST or without TLS", async () => {
+    await withApi(
+      "25.10",
+      async (api, standby) => {
+        const old = await startDouble({ version: "24.10", address: "127.0.0.2", port: standby.port });
+        try {
+          standby.redirect = [`http://127.0.0.2:${standby.port}`];
+          const error = await errorOf(api.call("system.version", [], never));
+          expect(explainApi(error)?.text).toContain("does not answer as TrueNAS does");
+          expect(old.accounts.restLogins).toBe(0);
+        } finally {
+          await old.close();
+        }
+      },
+      { username: "csi", failoverHosts: ["127.0.0.2"] },
+    );
   });
 
   test("of somebody who lacks a role names the role", async () => {
@@ -278,6 +325,15 @@ describe("the login", () => {
       });
       expect(double.accounts.logins).toBe(1);
       client.close();
+    });
+  });
+
+  test("that a server repeats in what it refuses is hidden in every part of the error", async () => {
+    await withApi("25.10", async api => {
+      const field = { name: "tank/1-secret/x", "1-secret": "red" };
+      const error = (await errorOf(api.call("pool.dataset.create", [field], never))) as ApiError;
+      expect(error.problems[0]?.attribute).toContain("***");
+      expect(`${JSON.stringify(error)} ${error.message} ${error.stack}`).not.toContain("1-secret");
     });
   });
 
