@@ -37,7 +37,16 @@ export class OfsCli {
     this.#settings = settings;
   }
 
-  /** The names of the pool's file systems, without the pool. The program lists every bucket that the keys can see. */
+  /**
+   * The names of the pool's file systems, without the pool, that at least one of two listings shows. A listing says nowhere how long it
+   * is, so a program that lost lines of it would otherwise make a volume look deleted.
+   */
+  async all(signal: AbortSignal): Promise<readonly string[]> {
+    const [one, other] = await Promise.all([this.list(signal), this.list(signal)]);
+    return [...new Set([...one, ...other])];
+  }
+
+  /** The same of one listing, where a name that is missing does not count. The program lists every bucket that the keys can see. */
   async list(signal: AbortSignal): Promise<readonly string[]> {
     const argv = ["list"];
     const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes }, signal));
@@ -98,14 +107,15 @@ export class OfsCli {
   }
 }
 
-/** The rows of a listing by their headings. Throws OfsError for an output that is none: what cannot be read is not empty. */
+/** The rows of a listing by their headings. Throws OfsError for an output that is none or is cut: what cannot be read is not empty. */
 function table(text: string): readonly Readonly<Record<string, string>>[] {
   const lines = text.split("\n").filter(line => line.trim() !== "");
   const cells = lines.map(line => line.split("\t").map(cell => cell.trim()));
-  const [head, ...rows] = cells;
-  if (!head) return [];
+  const [head = [], ...rows] = cells;
   if (!head.includes("NAME") || !head.includes("KIND"))
     throw new OfsError(0, "its listing has no columns NAME and KIND");
+  if (!text.endsWith("\n") || rows.some(row => row.length !== head.length))
+    throw new OfsError(0, "its listing ends in the middle of a line");
   return rows.map(row => Object.fromEntries(head.map((name, index) => [name, row[index] ?? ""])));
 }
 

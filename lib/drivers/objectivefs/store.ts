@@ -85,7 +85,7 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
 
   async list(page: PageRequest, call: Call): Promise<Page<FsAsset>> {
     const byId = new Map<string, FsAsset>();
-    for (const filesystem of [...(await this.#cli.list(call.signal))].sort().reverse()) {
+    for (const filesystem of [...(await this.#cli.all(call.signal))].sort().reverse()) {
       const id = this.#names.parse(filesystem)?.id ?? (isOfClaim(filesystem) ? filesystem : undefined);
       if (id !== undefined) byId.set(id, this.#asset(id, filesystem));
     }
@@ -98,8 +98,11 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
 
   /** Of several marked ones, which only two processes at once can make, the first by name counts. */
   async #standing(id: string, call: Call): Promise<Standing> {
-    const all = [...(await this.#cli.list(call.signal))].sort();
-    const marked = all.find(each => this.#names.parse(each)?.id === id);
+    const isMarked = (each: string): boolean => this.#names.parse(each)?.id === id;
+    const listed = await this.#cli.list(call.signal);
+    // That there is none, or none with the mark, is believed of two listings alone.
+    const all = [...(listed.some(isMarked) ? listed : [...listed, ...(await this.#cli.list(call.signal))])].sort();
+    const marked = all.find(isMarked);
     const bare = all.find(each => each === id && !this.#names.parse(each));
     return {
       marked: marked === undefined ? undefined : this.#asset(id, marked),
@@ -112,7 +115,7 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
     try {
       await this.#cli.create(filesystem, call.signal);
     } catch (error) {
-      const undo = async () => !(await this.#cli.list(call.signal)).includes(filesystem);
+      const undo = async () => !(await this.#cli.all(call.signal)).includes(filesystem);
       throw await afterFailure(error, undo, this, `create volume "${name.slice(0, 160)}"`, call);
     }
   }

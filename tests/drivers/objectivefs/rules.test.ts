@@ -166,6 +166,7 @@ describe("destroying", () => {
     const lines = (await Bun.file(log).text()).split("\n").filter(line => line.startsWith("-n"));
     expect(lines.map(line => line.split(" ").slice(2, 4).join(" "))).toEqual([
       "mount.objectivefs list",
+      "mount.objectivefs list",
       "mount.objectivefs create",
       "mount.objectivefs list",
       "mount.objectivefs destroy",
@@ -254,7 +255,7 @@ describe("a failure", () => {
   });
 
   test("after a file system was made all the same is not final", async () => {
-    const { env } = rig.fake.dying(2, "after");
+    const { env } = rig.fake.dying(3, "after");
     const dying = localRunner({ env: { PATH: `${rig.fake.bin}:/usr/bin:/bin`, ...env } });
     await expect(rig.open({ runner: dying }).create(volumeOf("a"), call)).rejects.toMatchObject({
       code: "unavailable",
