@@ -13,10 +13,15 @@ const mark = "property.";
 /** What the kubelet adds to the attributes of a pod (pkg/volume/csi, "podInfoOnMount"). */
 const ofKubelet = "csi.storage.k8s.io/";
 
-/** Native properties that would give a pod more than space; the file may still allow them. */
-const guarded = new Set(["devices", "exec", "setuid"]);
+/**
+ * Native properties that would give a pod more than space, or cost the whole node: a table of deduplicated blocks in its memory,
+ * several copies of everything, keys, room on devices that are kept for metadata. The file may still allow them.
+ */
+const guarded = new Set([
+  ...["devices", "exec", "setuid", "dedup", "copies", "encryption", "special_small_blocks", "volblocksize", "volmode"],
+]);
 
-const mayChoose = new Set([...choosable.filter(name => !guarded.has(name) && name !== "volblocksize"), "refquota"]);
+const mayChoose = new Set([...choosable.filter(name => !guarded.has(name)), "refquota"]);
 
 const units: Readonly<Record<string, bigint>> = {
   "": 1n,
@@ -52,7 +57,7 @@ function wanted(properties: InlineProperties, attributes: Context): NewValues {
         "invalid-argument",
         `the attribute "${key.slice(0, 80)}" is not known; there are connection, size and property.<name>`,
       );
-    if (properties[name] === undefined && !mayChoose.has(name))
+    if (!Object.hasOwn(properties, name) && !mayChoose.has(name))
       throw new CsiError("invalid-argument", `a pod cannot choose the ZFS property "${name.slice(0, 80)}"`);
     values[name] = value;
   }
@@ -70,7 +75,7 @@ export function inlineValues(
   id: string,
 ): NewValues {
   const asked = wanted(properties, attributes);
-  const given = Object.entries(properties).filter(([name, each]) => !each.allowOverride || asked[name] === undefined);
+  const given = Object.entries(properties).filter(([name, each]) => !each.allowOverride || !Object.hasOwn(asked, name));
   const values: NewValues = {
     ...asked,
     ...Object.fromEntries(given.map(([name, { value }]) => [name, String(value)])),

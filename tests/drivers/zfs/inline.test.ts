@@ -55,10 +55,24 @@ test("what the file fixes wins over the pod, what it only proposes does not", as
   expect(own(rig)).toMatchObject({ refquota: "10485760", atime: "off", "org.example:team": "b" });
 });
 
+test("what costs the whole node is a pod's choice only where the file says so", async () => {
+  const { rig, inline } = await open({ copies: { value: "1", allowOverride: true } });
+  await inline.make(id, { "property.copies": "2" }, begin, call);
+  expect(own(rig)).toMatchObject({ copies: "2" });
+});
+
 test.each([
   { "property.mountpoint": "/etc" },
   { "property.sharenfs": "rw" },
   { "property.setuid": "on" },
+  { "property.dedup": "on" },
+  { "property.copies": "3" },
+  { "property.encryption": "on" },
+  { "property.special_small_blocks": "1M" },
+  { "property.toString": "x" },
+  { "property.hasOwnProperty": "x" },
+  { "property.__proto__": "x" },
+  { "property.constructor": "x" },
   { "property.democratic-csi:managed_resource": "false" },
   { "property.refreservation": "1T" },
   { "property.compression": "lz4\nx" },
