@@ -1,9 +1,17 @@
-/** What changes which code a program runs, not how it works (ld.so(8), and the shells that a program may start). */
-const ofLoader = /^(?:LD_.*|PATH|GCONV_PATH|BASH_ENV|ENV|IFS|SHELLOPTS|NODE_OPTIONS|PYTHON.*|PERL.*)$/;
+/**
+ * What ObjectiveFS documents for its mounts (user guide, "Environment Variables"), but for what names a file, a folder or a proxy:
+ * everything else in the environment of a program may change which code it runs or whom it trusts (ld.so(8), openssl(1),
+ * libcurl-env(3)).
+ */
+const ofObjectivefs: ReadonlySet<string> = new Set([
+  ...["OBJECTSTORE", "ENDPOINT", "REGION", "ACCESS_KEY", "SECRET_KEY", "SESSION_TOKEN"],
+  ...["OBJECTIVEFS_LICENSE", "OBJECTIVEFS_PASSPHRASE", "CACHESIZE", "DISKCACHE_SIZE", "IDMAP"],
+  ...["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SECURITY_TOKEN", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION"],
+  ...["AWS_SERVER_SIDE_ENCRYPTION", "AWS_TRANSFER_ACCELERATION"],
+]);
 
-/** Whether a class or a volume may set an environment variable of this name for the program that mounts it. */
-export const isVariable = (name: string): boolean =>
-  /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name) && !ofLoader.test(name);
+/** Whether a class, a volume or a secret may set an environment variable of this name for mount.objectivefs. */
+export const isVariable = (name: string): boolean => ofObjectivefs.has(name);
 
 /** Whether the value of an environment variable of this name is a secret, as far as its name tells. */
 export const isSecretVariable = (name: string): boolean =>

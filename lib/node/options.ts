@@ -1,6 +1,7 @@
 import type { Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { flagWords } from "./flags.ts";
+import { refuseFlags } from "./refused-flags.ts";
 import type { Context } from "./requests.ts";
 import { ownSecrets } from "./secrets.ts";
 
@@ -9,9 +10,11 @@ const secretKey = "mount_flags";
 
 /**
  * The capability with every flag that a staged mount gets, in the order of democratic-csi: those of the class, those that the
- * node's settings give to all volumes, those of the secret. Where two of them say different things, the later one counts.
+ * node's settings give to all volumes, those of the secret. Where two of them say different things, the later one counts. Throws as
+ * refuseFlags does.
  */
 export function withAllFlags(
+  volumeId: string,
   capability: Capability,
   ofNode: readonly string[],
   context: Context,
@@ -19,6 +22,7 @@ export function withAllFlags(
 ): Capability {
   if (capability.kind === "block") return capability;
   const secret = ownSecrets(call.secrets, context)[secretKey];
+  refuseFlags(volumeId, [...capability.mountFlags, ...(secret ? [secret] : [])], ofNode);
   return { ...capability, mountFlags: flagWords([...capability.mountFlags, ...ofNode, ...(secret ? [secret] : [])]) };
 }
 

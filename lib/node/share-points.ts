@@ -10,6 +10,7 @@ import { bounded } from "./files.ts";
 import { type Identity, type MountTable, sameFolder } from "./mount-table.ts";
 import type { Mounts } from "./mounts.ts";
 import { realPlace } from "./paths.ts";
+import { refuseFlags } from "./refused-flags.ts";
 
 /** How long mounting or unmounting a share may take, in milliseconds, whoever waits for it. */
 const mountMs = 40_000;
@@ -116,6 +117,7 @@ class Point implements SharePoint {
       mode: "multi-node-multi-writer",
     } as const;
     const volumeId = `base folder ${context["share"]}`;
+    refuseFlags(volumeId, [], mountFlags);
     const wanted: Wanted = { volumeId, context, publishContext: {}, capability, readonly: false, notes: {}, table };
     const call = { id: "", signal: AbortSignal.timeout(mountMs), log: this.#parts.log, secrets: {} };
     const attached = await attacherOf(this.#parts.attachers, protocol, volumeId).attach(wanted, async () => {}, call);

@@ -112,7 +112,7 @@ export class Staging {
   /** `stagingPath` is a checked path. The record is written before anything is done, so that a crash can be undone. */
   async stage(asked: StageRequest, call: Call): Promise<void> {
     const { volumeId, context } = asked;
-    const capability = withAllFlags(asked.capability, await this.#mountFlags(volumeId), context, call);
+    const capability = withAllFlags(volumeId, asked.capability, await this.#mountFlags(volumeId), context, call);
     const request = { ...asked, capability };
     const protocol = context[protocolKey] ?? "";
     const attacher = attacherOf(this.#attachers, protocol, volumeId);

@@ -191,7 +191,42 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     ["a name of one", { ...ofs, filesystem: "-o x" }, storeKeys, "invalid-argument", "no bucket"],
     ["one that is below the pool", { ...ofs, filesystem: "csi/../etc" }, storeKeys, "invalid-argument", "no bucket"],
     ["one store", { ...ofs, filesystem: "s3://csi/a" }, storeKeys, "invalid-argument", "is not in minio://"],
-    ["harmless variables", { ...ofs, "env.LD_PRELOAD": "/x.so" }, storeKeys, "invalid-argument", "LD_PRELOAD"],
+    ...[
+      ...[
+        "LD_PRELOAD",
+        "PATH",
+        "OPENSSL_CONF",
+        "OPENSSL_MODULES",
+        "GLIBC_TUNABLES",
+        "LOCPATH",
+        "HTTPS_PROXY",
+        "http_proxy",
+      ],
+      ...[
+        "SSL_CERT_FILE",
+        "CURL_CA_BUNDLE",
+        "HOSTALIASES",
+        "AWS_CONFIG_FILE",
+        "DISKCACHE_PATH",
+        "toString",
+        "__proto__",
+      ],
+    ].flatMap((name): [string, Record<string, string>, Record<string, string>, string, string][] => [
+      [
+        `a harmless variable ${name} of the volume`,
+        { ...ofs, [`env.${name}`]: "/x" },
+        storeKeys,
+        "invalid-argument",
+        name,
+      ],
+      [
+        `a harmless variable ${name} of the secret`,
+        ofs,
+        { ...storeKeys, [`env.${name}`]: "/x" },
+        "invalid-argument",
+        name,
+      ],
+    ]),
   ])("that lacks %s is refused, and leaves nothing", async (_lacks, context, secrets, code, part) => {
     await expect(stage(context, secrets)).rejects.toMatchObject({ code, message: expect.stringContaining(part) });
     expect(await lab.mounted()).toEqual([]);
@@ -269,6 +304,12 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
     ["an option for the id of a space", { ...one, space_ids: "a,-u" }, []],
     ["a token among its flags", one, ["-t", "secret"]],
     ["a token in a flag", one, ["--token=secret"]],
+    ["a shortened option for a token", one, ["--tok=secret"]],
+    ["a file of the node", one, ["--config=/etc/shadow"]],
+    ["a file of the node, behind a number", one, ["--no-buffer", "-c", "/etc/shadow"]],
+    ["a folder of the node", one, ["--log-dir=/etc"]],
+    ["another server", one, ["-H", "attacker.example.org"]],
+    ["a path for a number", one, ["--provider-timeout=/etc/shadow"]],
   ])("with %s is refused before anything is run", async (_what, context, mountFlags) => {
     expect(await codeOf(stage(context, { token }, { mountFlags }))).toBe("invalid-argument");
     expect(await onedata.calls()).toEqual([]);

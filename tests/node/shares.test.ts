@@ -216,3 +216,52 @@ test("of secrets under several prefixes the narrowest counts, whatever their ord
   }
   expect(ownSecrets({ password: "bare" }, context)).toEqual({ password: "bare" });
 });
+
+/** Every protocol whose volumes are mounted with flags, with a context that is fine. */
+const kinds: Readonly<Record<string, Record<string, string>>> = {
+  nfs,
+  smb,
+  lustre: { node_attach_driver: "lustre", server: "10.0.0.1@tcp", share: "/fs" },
+  objectivefs: { node_attach_driver: "objectivefs", filesystem: "csi/a", "env.OBJECTSTORE": "minio://" },
+  oneclient: { node_attach_driver: "oneclient", server: "nas" },
+  "zfs-local": { node_attach_driver: "zfs-local", zfs_asset_name: "tank/a" },
+  hostpath: { node_attach_driver: "hostpath", path: "/tmp" },
+  iscsi: { node_attach_driver: "iscsi", iqn: "iqn.2005-10.org.example:a", lun: "0", portal: "10.0.0.1" },
+};
+
+const strange = [
+  ...["bind", "rbind", "move", "remount", "loop", "loop=/dev/loop0", "offset=512", "BIND", "ro,bind", " rbind "],
+  ...["shared", "slave", "private", "unbindable", "rshared", "rslave", "rprivate", "runbindable", "make-rshared"],
+  ...["X-mount.mkdir", "x-mount.subdir=/etc", "X-mount.idmap=/proc/1/ns/user", "uhelper=x", "helper=x"],
+  ...["logdev=/dev/sda", "rtdev=/dev/sda", "journal_path=/dev/sda", "journal_dev=0x801", "device=/dev/sda"],
+];
+
+describe.skipIf(!isRoot)("a mount option that makes another mount of a volume's", () => {
+  for (const [kind, context] of Object.entries(kinds)) {
+    test(`is refused by name before anything is done (${kind})`, async () => {
+      for (const flag of strange) {
+        const name = flag.replace(/^ro,/, "").split("=")[0]?.trim().toLowerCase() ?? "";
+        const refusal = { code: "invalid-argument", message: expect.stringContaining(`"${name}"`) };
+        await expect(stage(context, { mountFlags: ["noatime", flag] })).rejects.toMatchObject(refusal);
+        await expect(stage(context, {}, withSecrets({ mount_flags: flag }))).rejects.toMatchObject(refusal);
+        node = nodeWith([flag]);
+        await expect(stage(context)).rejects.toMatchObject(refusal);
+        node = nodeWith([]);
+      }
+      expect(await mount.calls()).toEqual([]);
+      expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
+    });
+  }
+});
+
+test.skipIf(!isRoot)("a class or a secret names no file of the node, and the node's own settings may", async () => {
+  for (const flag of ["credentials=/etc/shadow", "cred=/etc/shadow", "Credentials=/etc/shadow"]) {
+    const refusal = { code: "invalid-argument", message: expect.stringContaining("names a file of the node") };
+    await expect(stage(smb, { mountFlags: [flag] })).rejects.toMatchObject(refusal);
+    await expect(stage(smb, {}, withSecrets({ mount_flags: flag }))).rejects.toMatchObject(refusal);
+  }
+  expect(await mount.calls()).toEqual([]);
+  node = nodeWith(["credentials=/etc/smb.key"]);
+  await stage(smb);
+  expect(await mount.calls()).toEqual([`-n -t cifs -o credentials=/etc/smb.key //nas/data/v/a ${at()}`]);
+});

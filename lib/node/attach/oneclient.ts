@@ -33,15 +33,41 @@ function spaces({ volumeId, context }: Wanted): readonly string[] {
   return [...names.flatMap(name => ["--space", name]), ...ids.flatMap(id => ["--space-id", id])];
 }
 
-/** Flags of the class and the node as oneclient(1) has them. One with a token would show it to everybody on the node. */
+/**
+ * Options that say how oneclient works, with numbers for values (onedata/oneclient, src/options/options.cc). Others name files and
+ * folders of the node (--config, --log-dir), other servers, or a token that everybody on the node would see. Names must be whole:
+ * the program takes any beginning of one.
+ */
+const tuning: ReadonlySet<string> = new Set([
+  ...["-i", "--insecure", "-P", "--port", "--force-proxy-io", "--force-direct-io", "--no-buffer", "--provider-timeout"],
+  ...["--storage-timeout", "--disable-read-events", "--no-fullblock-read", "--buffer-scheduler-thread-count"],
+  ...["--communicator-pool-size", "--communicator-thread-count", "--scheduler-thread-count"],
+  ...["--storage-helper-thread-count", "--read-buffer-min-size", "--read-buffer-max-size"],
+  ...["--read-buffer-prefetch-duration", "--write-buffer-min-size", "--write-buffer-max-size"],
+  ...["--read-buffers-total-size", "--write-buffers-total-size", "--write-buffer-flush-delay"],
+  ...["--min-block-prefetch-size", "--seqrd-prefetch-threshold", "--rndrd-prefetch-threshold"],
+  ...["--rndrd-prefetch-eval-frequency", "--rndrd-prefetch-block-threshold", "--rndrd-prefetch-cluster-window"],
+  ...["--rndrd-prefetch-cluster-block-threshold", "--rndrd-prefetch-cluster-window-grow-factor"],
+  ...["--metadata-cache-size", "--readdir-prefetch-size", "--dir-cache-drop-after", "--max-metadata-cache-size"],
+  ...["--only-full-replicas", "--hard-link-count", "--show-space-ids", "--emulate-available-space"],
+]);
+
+const number = /^[0-9]{1,18}(?:\.[0-9]{1,9})?$/;
+
+const isTuning = (flag: string): boolean => {
+  const [name = "", ...values] = flag.split("=");
+  return number.test(flag) || (tuning.has(name) && values.every(value => number.test(value)));
+};
+
+/** Flags of the class and the node as oneclient(1) has them. */
 function flagsOf({ volumeId, capability }: Wanted): readonly string[] {
   const flags = otherFlags(capability.mountFlags);
-  const bad = flags.find(flag => /^(?:-t|--token|-u|--unmount)/.test(flag) || holdsControl(flag));
+  const bad = flags.find(flag => !isTuning(flag));
   if (bad === undefined) return flags;
-  const advice = "a token goes into the node-stage secret, key token";
+  const name = holdsControl(bad) ? "with a control character" : (bad.split("=")[0] ?? "").slice(0, 60);
   throw new CsiError(
     "invalid-argument",
-    `volume "${volumeId}": a mount flag ${bad.slice(0, 9)} is not taken; ${advice}`,
+    `volume "${volumeId}": the mount option ${name} is not allowed for oneclient; a token goes into the node-stage secret, key token`,
   );
 }
 

@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { CsiError } from "../../core/errors.ts";
 import { bounded } from "../files.ts";
 
 /**
@@ -10,11 +11,11 @@ export async function openDisk(path: string, signal: AbortSignal): Promise<FileH
   const opening = open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     return await bounded(opening, `opening ${path}`, signal);
-  } catch (error) {
+  } catch (cause) {
     opening.then(
       late => late.close(),
       () => {},
     );
-    throw error;
+    throw new CsiError("unavailable", `the disk ${path} cannot be opened; retrying`, { cause });
   }
 }

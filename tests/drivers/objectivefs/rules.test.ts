@@ -211,10 +211,13 @@ describe("a class", () => {
     },
   );
 
-  test.each(["LD_PRELOAD", "PATH", "BASH_ENV", "A-B", ""])("cannot choose what the node runs with %j", async name => {
-    const made = driver.create(withParameters({ [`env.${name}`]: "x" }), call);
-    await expect(made).rejects.toMatchObject({ code: "invalid-argument" });
-  });
+  test.each(["LD_PRELOAD", "PATH", "BASH_ENV", "OPENSSL_CONF", "https_proxy", "DISKCACHE_PATH", "A-B", ""])(
+    "cannot choose what the node runs with %j",
+    async name => {
+      const made = driver.create(withParameters({ [`env.${name}`]: "x" }), call);
+      await expect(made).rejects.toMatchObject({ code: "invalid-argument" });
+    },
+  );
 });
 
 test("neither snapshots nor clones are offered: the program takes the ones only where it has mounted, and makes no others", () => {
