@@ -1,3 +1,5 @@
+import { CsiError } from "./errors.ts";
+
 /**
  * How many calls to the file systems of one server or device run at once. A call to one that does not answer holds its thread until
  * it does; without a bound the first such one would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
@@ -20,9 +22,10 @@ export class Slots {
     return this.#free === this.#count;
   }
 
-  async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>(resolve => this.#waiting.push(resolve));
+  /** Throws the signal's reason, or "deadline-exceeded", when that ends the wait; work that has begun ends by itself. */
+  async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    if (this.#free > 0 && !signal?.aborted) this.#free--;
+    else await this.#turn(signal);
     try {
       return await work();
     } finally {
@@ -32,7 +35,30 @@ export class Slots {
       else this.#free++;
     }
   }
+
+  #turn(signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted) return Promise.reject(ended(signal));
+    return new Promise((resolve, reject) => {
+      const begin = (): void => {
+        signal?.removeEventListener("abort", leave);
+        resolve();
+      };
+      const leave = (): void => {
+        const at = this.#waiting.indexOf(begin);
+        if (at < 0) return;
+        this.#waiting.splice(at, 1);
+        reject(signal && ended(signal));
+      };
+      signal?.addEventListener("abort", leave, { once: true });
+      this.#waiting.push(begin);
+    });
+  }
 }
+
+const ended = ({ reason }: AbortSignal): CsiError =>
+  reason instanceof CsiError
+    ? reason
+    : new CsiError("deadline-exceeded", "the call ended while it waited for others of its storage; repeat it");
 
 /** How many names are known before those that nobody uses are forgotten: devices and servers come and go. */
 const manyNames = 256;

@@ -1,3 +1,4 @@
+import { CsiError } from "../core/errors.ts";
 import { Slots } from "../core/slots.ts";
 import { commons } from "./commons.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "./runner.ts";
@@ -14,7 +15,14 @@ export function localHost(runner: CommandRunner): StorageHost {
   const turns = new Turns();
   return {
     runner,
-    script: (script, signal) => (script.long ? long : slots).run(() => runSteps(runner, script, signal)),
+    script: (script, signal) =>
+      (script.long ? long : slots)
+        .run(() => runSteps(runner, script, signal), signal)
+        .catch((cause: unknown) => {
+          if (!(cause instanceof CsiError)) throw cause;
+          const reason = "not started, because the call has ended";
+          throw new CommandError(runner.where, script.steps[0].argv[0], "cancelled", reason, { cause });
+        }),
     exclusive: (tool, signal, work) => turns.take(tool, signal, work),
     shared: commons(),
   };

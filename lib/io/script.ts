@@ -16,6 +16,11 @@ export interface Step {
   readonly secret?: readonly string[];
   /** As Command.maxBytes. */
   readonly maxBytes?: number;
+  /**
+   * It changes nothing. A script of such steps alone does not wait behind changes: a host that is slow with them would seem not to
+   * answer at all.
+   */
+  readonly reads?: true;
   /** After an exit code other than 0 the rest of the script is left out, unless this says otherwise. */
   readonly onFailure?: "go-on";
   /** An earlier step without whose exit code 0 this one is left out. */

@@ -57,5 +57,5 @@ export function boundedOn<T>(
   signal: AbortSignal,
 ): Promise<T> {
   const slots = fileThreads.onDevice(table.covering(path)?.device ?? "");
-  return bounded(slots.run(work), task, signal);
+  return bounded(slots.run(work, signal), task, signal);
 }

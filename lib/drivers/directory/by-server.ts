@@ -31,12 +31,16 @@ export function withSlots(files: Files, slotsOf: (path: string) => Slots): Files
 }
 
 const servers = new Map<string, Files>();
+/** How many servers are known before the first one is forgotten, whose files then are merely made again. */
+const manyServers = 256;
 
 /** The files of connections whose base folder is a share of `server`; all connections to one server have the same. */
 export function filesOn(server: string): Files {
   const known = servers.get(server);
   if (known) return known;
   const files = withSharedSync(withSlots(pooledFiles, () => fileThreads.onServer(server)));
+  const [oldest] = servers.keys();
+  if (servers.size >= manyServers && oldest !== undefined) servers.delete(oldest);
   servers.set(server, files);
   return files;
 }

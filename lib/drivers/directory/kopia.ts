@@ -60,11 +60,11 @@ export class Kopia implements BackupTool {
   async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
-    const output = await this.#space.slots.run(() =>
+    const work = () =>
       sealed(this.#space, folder, call, ({ source, runner }) =>
         this.#run(["snapshot", "create", "--json", ...tags], [source], call, { runner, timeoutMs: unlimitedMs }),
-      ),
-    );
+      );
+    const output = await this.#space.slots.run(work, call.signal);
     if (output.exitCode !== 0) throw this.#failure("read a volume", output);
     const [backup] = rowsOf(this.#space, "kopia", `[${output.stdout}]`).map(row => readBackup(this.#space, row));
     if (!backup?.complete) throw this.#failure("read all of a volume", output);
@@ -72,9 +72,8 @@ export class Kopia implements BackupTool {
 
   async restore(id: string, folder: string, call: Call): Promise<string> {
     const words = ["--write-sparse-files", id, folder];
-    const output = await this.#space.slots.run(() =>
-      this.#run(["snapshot", "restore"], words, call, { timeoutMs: unlimitedMs }),
-    );
+    const work = () => this.#run(["snapshot", "restore"], words, call, { timeoutMs: unlimitedMs });
+    const output = await this.#space.slots.run(work, call.signal);
     if (output.exitCode === 0) return folder;
     if (!absent.test(output.stderr)) throw this.#failure("restore a snapshot", output);
     throw new CsiError("not-found", `connection "${this.#space.connection}": kopia has no snapshot "${id}"`);

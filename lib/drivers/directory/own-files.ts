@@ -22,6 +22,8 @@ export async function ownFiles(base: string): Promise<Files> {
   if (known && performance.now() - known.at < believedMs) return known.files;
   const facts = await unless(carefulFiles.statfs(base), "ENOENT", "ENOTDIR");
   const files = facts && isLocalMagic(facts.type) ? localFiles : carefulFiles;
-  seen.set(base, { files, at: performance.now() });
+  const now = performance.now();
+  for (const [other, { at }] of seen) if (now - at >= believedMs) seen.delete(other);
+  seen.set(base, { files, at: now });
   return files;
 }

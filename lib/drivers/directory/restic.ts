@@ -81,9 +81,9 @@ export class Restic implements BackupTool {
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
     await this.#turns.take("", call.signal, async () => {
-      const id = await this.#space.slots.run(() =>
-        sealed(this.#space, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call)),
-      );
+      const work = () =>
+        sealed(this.#space, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call));
+      const id = await this.#space.slots.run(work, call.signal);
       const marked = await this.#alone("tag", ["--add", completeTag, id], call);
       if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
     });
@@ -93,9 +93,8 @@ export class Restic implements BackupTool {
     const backup = await this.#read(id, call);
     const path = normalize(backup?.paths[0] ?? "");
     if (!backup || !path.startsWith("/") || path === "/") throw this.#gone(id);
-    const output = await this.#space.slots.run(() =>
-      this.#run("restore", [backup.id, "--target", folder], call, unlimitedMs),
-    );
+    const work = () => this.#run("restore", [backup.id, "--target", folder], call, unlimitedMs);
+    const output = await this.#space.slots.run(work, call.signal);
     if (output.exitCode !== 0) throw this.#failure("restore a snapshot", output);
     return join(folder, backup.isOwn ? basename(path) : path);
   }

@@ -5,13 +5,13 @@ import { toolFailure } from "./failures.ts";
 import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
 import type { Space } from "./space.ts";
 
-/** The longest that a timer can run (setTimeout holds 31 bits): large trees end with the request, not by a clock of ours. */
-const unlimitedMs = 2_147_483_647;
+/** How long a tool may work on one tree, in milliseconds. On a server that is gone it would hold its place for ever. */
+const treeMs = 24 * 60 * 60_000;
 
 /** Runs a tool whose time depends on the size of a tree; undefined when it is not installed. */
 async function run(runner: CommandRunner, argv: Argv, call: Call): Promise<Output | undefined> {
   try {
-    return await runner.run({ argv, timeoutMs: unlimitedMs }, call.signal);
+    return await runner.run({ argv, timeoutMs: treeMs }, call.signal);
   } catch (error) {
     if (error instanceof CommandError && error.failure === "missing") return undefined;
     throw error;
@@ -49,13 +49,13 @@ const isCopied = (output: Output, source: string): boolean =>
  * tools take for an error, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
  */
 export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
-  await space.slots.run(() => sealed(space, source, call, tree => copySealed(space, tree, target, call)));
+  await space.slots.run(() => sealed(space, source, call, tree => copySealed(space, tree, target, call)), call.signal);
   await copied(space, target, call);
 }
 
 /** Puts a new tree on stable storage. Throws as copyTree does. */
 export async function copied(space: Space, target: string, call: Call): Promise<void> {
-  const flushed = await space.slots.run(() => run(space.runner, ["sync", "-f", "--", target], call));
+  const flushed = await space.slots.run(() => run(space.runner, ["sync", "-f", "--", target], call), call.signal);
   if (flushed === undefined) throw missing(space, absent("sync"));
   if (flushed.exitCode !== 0) throw toolFailure(space.connection, "put the copy on disk", "sync", flushed);
 }
@@ -89,7 +89,7 @@ const removals = 4;
 export async function removeTree(space: Space, path: string, call: Call): Promise<void> {
   for (let attempt = 1; attempt <= removals; attempt++) {
     const argv: Argv = ["rm", "-rf", "--one-file-system", "--", path];
-    const output = await space.slots.run(() => run(space.runner, argv, call));
+    const output = await space.slots.run(() => run(space.runner, argv, call), call.signal);
     if (output === undefined || unknownOption.test(output.stderr)) throw missing(space, absent("rm"));
     if (output.exitCode === 0) return;
     const failed = toolFailure(space.connection, `remove ${path}`, "rm", output);

@@ -49,7 +49,7 @@ export class OfsCli {
   /** The same of one listing, where a name that is missing does not count. The program lists every bucket that the keys can see. */
   async list(signal: AbortSignal): Promise<readonly string[]> {
     const argv = ["list"];
-    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes }, signal));
+    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: listMs, maxBytes }, signal), signal);
     if (output.exitCode !== 0) throw refusal(output);
     return table(output.stdout)
       .filter(row => row["KIND"] === "ofs")
@@ -59,7 +59,7 @@ export class OfsCli {
   /** Makes a file system; success when there is one of this name. */
   async create(filesystem: string, signal: AbortSignal): Promise<void> {
     const argv = ["create", "-f", this.#path(filesystem)];
-    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: createMs }, signal));
+    const output = await this.#short.run(() => this.#run({ argv, timeoutMs: createMs }, signal), signal);
     if (output.exitCode === 0) return;
     if (output.exitCode === 1 && /filesystem already exists/i.test(output.stderr)) return;
     throw refusal(output);
@@ -68,9 +68,8 @@ export class OfsCli {
   /** Destroys a file system with all that is in it; success when there is none of this name. It asks, and gets its answer on stdin. */
   async destroy(filesystem: string, signal: AbortSignal): Promise<void> {
     const argv = ["destroy", this.#path(filesystem)];
-    const output = await this.#long.run(() =>
-      this.#run({ argv, stdin: "y\n", timeoutMs: destroyMs, maxBytes }, signal),
-    );
+    const command = { argv, stdin: "y\n", timeoutMs: destroyMs, maxBytes };
+    const output = await this.#long.run(() => this.#run(command, signal), signal);
     if (output.exitCode === 0) return;
     const said = `${output.stdout}\n${output.stderr}`;
     if (output.exitCode === 68 && /does not look like an ObjectiveFS filesystem/i.test(said)) return;

@@ -12,6 +12,7 @@ const datasets = "filesystem,volume";
 const named = (words: CliWords, part: string, below: string, kinds: string): Step => ({
   name: `below ${below}`,
   argv: namedArgv(words, part, below, kinds),
+  reads: true,
   maxBytes: listingBytes,
 });
 

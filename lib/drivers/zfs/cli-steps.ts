@@ -48,6 +48,7 @@ const columns = "name,property,value,source";
 export const lookStep = ({ zfs }: CliWords, { names, properties }: Look): Step => ({
   name: "look",
   argv: [...zfs, "get", "-Hp", "-o", columns, properties.join(","), ...names],
+  reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
 });
@@ -62,7 +63,7 @@ export function listStep(
 ): Step {
   const which = ["-d", String(depth), "-t", kinds.join(",")];
   const argv: Argv = [...zfs, "get", "-Hp", ...which, "-o", columns, properties.join(","), ...parents];
-  return { name: "list", argv, onFailure: "go-on", maxBytes: listingBytes };
+  return { name: "list", argv, reads: true, onFailure: "go-on", maxBytes: listingBytes };
 }
 
 /** Lists what is in a file system. Needs a step "look" before it that reads `placeProperties`; ends badly when it is not mounted. */
@@ -100,6 +101,7 @@ const poolsText = 'PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; "$@" 2>/dev/null 
 export const poolStep = ({ zpool }: CliWords, names: readonly string[]): Step => ({
   name: "pools",
   argv: ["sh", "-c", poolsText, "sh", zpool, "list", "-H", "-o", "name,health", ...names],
+  reads: true,
 });
 
 /** Properties as options of zfs create and its like. */

@@ -6,7 +6,12 @@ import { ZfsError } from "./zfs.ts";
 const table = "/proc/net/rpc/nfsd.export/content";
 
 /** Reads what the NFS server of Linux exports (exportfs(8), /var/lib/nfs/etab). */
-export const exportsStep: Step = { name: "exports", argv: ["cat", "/var/lib/nfs/etab"], maxBytes: 64 << 20 };
+export const exportsStep: Step = {
+  name: "exports",
+  argv: ["cat", "/var/lib/nfs/etab"],
+  reads: true,
+  maxBytes: 64 << 20,
+};
 
 /** The folders in that list: a blank is written as its number in octal (exports(5)). */
 export const exportedIn = (text: string): ReadonlySet<string> =>

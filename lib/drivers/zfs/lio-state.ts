@@ -61,7 +61,7 @@ exit 0`;
 
 /** See targetsText. A kernel that has not loaded its targets, which targetcli has it do, has no folder for them. */
 export const targetsStep = ({ configfs, privileged }: LioPlaces): Step =>
-  step("targets", [...privileged, "sh", "-c", targetsText, "sh", configfs]);
+  step("targets", [...privileged, "sh", "-c", targetsText, "sh", configfs], { reads: true });
 
 /**
  * Sessions of initiators without an ACL stand in dynamic_sessions, each name behind a NUL (Linux, target_core_tpg.c,

@@ -25,7 +25,7 @@ exit 0`;
 
 /** See subsystemsText. */
 export const subsystemsStep = ({ configfs }: NvmetPlaces): Step =>
-  step("subsystems", ["sh", "-c", subsystemsText, "sh", configfs]);
+  step("subsystems", ["sh", "-c", subsystemsText, "sh", configfs], { reads: true });
 
 const inspectText = `root=$1 nqn=$2 device=$3
 subsystem=$root/subsystems/$nqn
@@ -65,7 +65,7 @@ export const inspectStep = (name: string, { whole, device }: Target, { configfs 
 
 /** Ends badly while the host has not restored its configuration: what is saved before would replace it. */
 export const markerStep = (path: string | undefined): Step =>
-  path === undefined ? step("marker", ["true"]) : step("marker", ["test", "-e", path]);
+  step("marker", path === undefined ? ["true"] : ["test", "-e", path], { reads: true });
 
 /**
  * The door is closed first: a host that is on no list cannot connect, and one that is connected notices nothing (Linux,

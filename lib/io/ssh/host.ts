@@ -11,8 +11,12 @@ import { refusal } from "./refusal.ts";
 import { type SshSettings, secretsOf, whereOf } from "./settings.ts";
 import { Worker } from "./worker.ts";
 
-/** How many shells stand on a host at most. Each is a connection of its own, so sshd's MaxSessions does not count them together. */
-const mostWorkers = 4;
+/**
+ * How many scripts change something on a host at once, and how many others may read beside them. Each runs in a shell of its own on
+ * a connection of its own, so sshd's MaxSessions does not count them together.
+ */
+const mostChanges = 4;
+const mostBeside = 2;
 
 /** The pause after a failed login in milliseconds: it doubles with each further one, up to the second figure. */
 const backOffMs = { first: 500, most: 30_000 } as const;
@@ -43,7 +47,10 @@ export class SshHost implements Closable {
   readonly #settings: SshSettings;
   readonly #parts: SshParts;
   readonly #shown: () => void;
-  readonly #queue = new FairQueue<object, Job>();
+  readonly #changes = new FairQueue<object, Job>();
+  readonly #reads = new FairQueue<object, Job>();
+  /** How many scripts that may change something run now. */
+  #changing = 0;
   readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
   #folder: Promise<LoginFolder> | undefined;
   #connecting = false;
@@ -65,9 +72,10 @@ export class SshHost implements Closable {
       new CommandError(this.where, script.steps[0].argv[0], failure, reason);
     if (signal.aborted) throw fail("cancelled", "not started, because the call has ended");
     if (this.#closed) throw fail("unreachable", "the connection is closed");
+    const queue = script.steps.every(({ reads }) => reads) ? this.#reads : this.#changes;
     const { promise, resolve } = Promise.withResolvers<Outputs>();
     const cancel = (): void => {
-      this.#queue.remove(member, job);
+      queue.remove(member, job);
       resolve(Promise.reject(fail("cancelled", "not started, because the call has ended")));
     };
     const settle = (work: Promise<Outputs>): void => {
@@ -77,7 +85,7 @@ export class SshHost implements Closable {
     };
     const job: Job = { script, signal, settle };
     signal.addEventListener("abort", cancel, { once: true });
-    this.#queue.add(member, job);
+    queue.add(member, job);
     this.#pump();
     return promise;
   }
@@ -101,22 +109,38 @@ export class SshHost implements Closable {
         clearTimeout(timer);
         this.#workers.delete(worker);
       } else if (worker.usable) {
-        const job = this.#queue.take();
-        if (!job) return;
-        this.#start(worker, job);
+        if (!this.#begin(worker)) return;
       }
     }
-    if (this.#queue.size === 0 || this.#connecting || this.#closed || this.#workers.size >= mostWorkers) return;
+    if (this.#connecting || this.#closed || !this.#needsWorker()) return;
     if (!this.#pause || performance.now() >= this.#pause.until) void this.#connect();
     else if (this.#workers.size === 0) this.#reject(this.#pause.error);
   }
 
-  #start(worker: Worker, job: Job): void {
+  /** Gives the worker the next script that may run; false when there is none. Changes come first, and never take all places. */
+  #begin(worker: Worker): boolean {
+    const change = this.#changing < mostChanges ? this.#changes.take() : undefined;
+    const job = change ?? this.#reads.take();
+    if (!job) return false;
+    if (change) this.#changing++;
+    this.#start(worker, job, change !== undefined);
+    return true;
+  }
+
+  /** Whether something waits that another shell could run. */
+  #needsWorker(): boolean {
+    const count = this.#workers.size;
+    const changes = this.#changes.size > 0 && this.#changing < mostChanges;
+    return (changes || this.#reads.size > 0) && count < mostChanges + (this.#reads.size > 0 ? mostBeside : 0);
+  }
+
+  #start(worker: Worker, job: Job, changes: boolean): void {
     clearTimeout(this.#workers.get(worker));
     this.#workers.set(worker, undefined);
     const work = worker.run(job.script, job.signal);
     job.settle(work);
     const after = (): void => {
+      if (changes) this.#changing--;
       if (this.#workers.has(worker)) this.#workers.set(worker, this.#rest(worker));
       this.#pump();
     };
@@ -191,6 +215,7 @@ export class SshHost implements Closable {
   }
 
   #reject(error: CommandError): void {
-    for (const job of this.#queue.drain()) job.settle(Promise.reject(error));
+    for (const queue of [this.#changes, this.#reads])
+      for (const job of queue.drain()) job.settle(Promise.reject(error));
   }
 }

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { commons } from "../commons.ts";
-import { type Lease, Sharing } from "../lease.ts";
+import { type Closable, type Lease, Sharing } from "../lease.ts";
 import type { StorageHost } from "../script.ts";
 import { Turns } from "../turns.ts";
 import { SshHost, type SshParts } from "./host.ts";
@@ -9,12 +9,16 @@ import type { SshSettings } from "./settings.ts";
 /** How long the shells of a host outlive the last connection that used it, in milliseconds. */
 const lingerMs = 60_000;
 
+interface Commons extends Closable {
+  readonly shared: StorageHost["shared"];
+}
+
 /** All storage hosts behind ssh. Connections with the same settings share the shells; nothing is connected before its first use. */
 export class SshHosts {
   readonly #sharing = new Sharing<SshHost>(lingerMs);
   readonly #turns = new Turns();
-  /** By machine, whoever logs in. */
-  readonly #commons = new Map<string, ReturnType<typeof commons>>();
+  /** By machine, whoever logs in; there as long as the shells of one of them. */
+  readonly #commons = new Sharing<Commons>(lingerMs);
   readonly #parts: SshParts;
 
   constructor(parts: SshParts) {
@@ -25,25 +29,24 @@ export class SshHosts {
     const key = createHash("sha256").update(JSON.stringify(settings)).digest("hex");
     const { value, release } = this.#sharing.lease(key, () => new SshHost(settings, this.#parts));
     const long = this.#sharing.lease(`${key} long`, () => new SshHost(settings, this.#parts));
+    const machine = `${settings.host}:${settings.port}`;
+    const common = this.#commons.lease(machine, () => ({ shared: commons(), close: async () => {} }));
     return {
-      value: this.#member(settings, value, long.value),
+      value: this.#member(machine, value, long.value, common.value.shared),
       release: async () => {
-        await Promise.all([release(), long.release()]);
+        await Promise.all([release(), long.release(), common.release()]);
       },
     };
   }
 
   /** Ends all logins. */
-  close(): Promise<void> {
-    return this.#sharing.close();
+  async close(): Promise<void> {
+    await Promise.all([this.#sharing.close(), this.#commons.close()]);
   }
 
   /** One connection's part of a host: what it asks waits in its own line. `long`: the same host for long scripts. */
-  #member(settings: SshSettings, host: SshHost, long: SshHost): StorageHost {
+  #member(machine: string, host: SshHost, long: SshHost, shared: StorageHost["shared"]): StorageHost {
     const member = {};
-    const machine = `${settings.host}:${settings.port}`;
-    const shared = this.#commons.get(machine) ?? commons();
-    this.#commons.set(machine, shared);
     return {
       runner: {
         where: host.where,

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
-import { ask, calm, failed, hosts } from "./rig.ts";
+import { ask, calm, failed, hosts, until } from "./rig.ts";
 import { type Sshd, startSshd } from "./sshd.ts";
 
 const opened = hosts();
@@ -187,3 +187,27 @@ test("scripts that wait take turns by connection", async () => {
   expect(done).toBeLessThan(20);
   await Promise.all(many);
 });
+
+test("questions are answered while changes of four connections hold all of their places, and changes beside each other", async () => {
+  const sshd = await startSshd();
+  const { hosts: opened } = hosts();
+  const gate = join(sshd.folder, "gate");
+  try {
+    const members = Array.from({ length: 4 }, () => opened.lease(sshd.settings()).value);
+    const wait = 'echo >>"$1.begun"; while [ ! -e "$1" ]; do sleep 0.02; done';
+    const changes = members.flatMap(member => [1, 2, 3].map(() => ask(member, ["sh", "-c", wait, "sh", gate])));
+    const begun = async () => (await readFile(`${gate}.begun`, "utf8").catch(() => "")).length;
+    await until("four changes run", async () => (await begun()) === 4);
+    const steps = [{ name: "look", argv: ["echo", "here"], reads: true }] as const;
+    const answers = await Promise.all(members.map(member => member.script({ steps }, calm)));
+    expect(answers.map(outputs => outputs.get("look")?.stdout)).toEqual(members.map(() => "here\n"));
+    expect(await begun()).toBe(4);
+    await writeFile(gate, "");
+    await Promise.all(changes);
+    expect(await begun()).toBe(12);
+  } finally {
+    await writeFile(gate, "");
+    await opened.close();
+    await sshd.stop();
+  }
+}, 30_000);
