@@ -112,6 +112,11 @@ export interface Attacher {
    * while they are attached, detached or grown. Absent, or undefined, where volumes share nothing.
    */
   readonly lockOf?: (context: Context) => string | undefined;
+  /**
+   * Throws "invalid-argument" for a context that `attach` and `detach` cannot use; asks nobody. Absent where nothing has to be
+   * detached: a record is written only of what can be.
+   */
+  readonly check?: (context: Context, volumeId: string) => void;
   /** Throws "invalid-argument" for an incomplete context and "not-found" for a volume that is not there. */
   attach(wanted: Wanted, note: Note, call: Call): Promise<Attached>;
   /**

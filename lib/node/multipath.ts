@@ -59,13 +59,15 @@ export class Multipath {
   /**
    * The map of these disks, waited for where the daemon runs; undefined where it does not, or wants none of them. Where several
    * ways are `expected`, the daemon is told that the disk is one of its own, because by default (find_multipaths strict) it
-   * takes none that it does not know; a way that is alone now may get company then. Throws "unavailable" for disks that it
+   * takes none that it does not know; a way that is alone now may get company then. Where one is expected, the daemon is waited for
+   * only if it claims the disk. Throws "unavailable" for disks that it
    * claims without making a map: it may take them at any moment.
    */
   async awaited(disks: readonly string[], expected: boolean, call: Call): Promise<Multimap | undefined> {
     if (!(await this.runs())) return await this.mapOf(disks);
     const task = `waiting for a map of ${disks.join(", ")}`;
     if (expected) for (const disk of disks) await this.#run(["multipath", "-a", `/dev/${disk}`], task, call);
+    else if (!(await this.#claims(disks, call))) return await this.mapOf(disks);
     let next = 0;
     const ask = async () => {
       const maps = await Promise.all(disks.map(disk => this.mapOf([disk])));
@@ -80,12 +82,19 @@ export class Multipath {
     };
     const map = (await within(expected ? mapMs : loneMs, ask, task, call.signal)) ?? (await this.mapOf(disks));
     if (map) return map;
-    for (const disk of disks) {
-      const { exitCode } = await this.#run(["multipath", "-c", `/dev/${disk}`], `asking about ${disk}`, call);
-      if (exitCode === 0) throw new CsiError("unavailable", `multipathd claims /dev/${disk} but makes no map of it`);
-    }
+    if (await this.#claims(disks, call))
+      throw new CsiError("unavailable", `multipathd claims one of ${disks.join(", ")} but makes no map of it`);
     if (expected) call.log.warn("multipathd makes no map of a disk, so one way to it is used alone", { disks });
     return undefined;
+  }
+
+  /** Whether the daemon would take one of these disks, by its configuration (multipath(8), -c). */
+  async #claims(disks: readonly string[], call: Call): Promise<boolean> {
+    for (const disk of disks) {
+      const { exitCode } = await this.#run(["multipath", "-c", `/dev/${disk}`], `asking about ${disk}`, call);
+      if (exitCode === 0) return true;
+    }
+    return false;
   }
 
   /**

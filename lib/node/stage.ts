@@ -117,6 +117,7 @@ export class Staging {
     const protocol = context[protocolKey] ?? "";
     const attacher = attacherOf(this.#attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
+    attacher.check?.(context, volumeId);
     const table = await this.#mounts.table();
     const place = await realPlace(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
@@ -169,7 +170,8 @@ export class Staging {
   async #detach(record: StageRecord, call: Call): Promise<void> {
     const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
     await inTurn(this.#turns, attacher, record.context, call, async () => {
-      if (attacher.detach) await attacher.detach(record, await this.#others(record), call);
+      if (attacher.detach && !wasNeverAttached(attacher, record))
+        await attacher.detach(record, await this.#others(record), call);
       await this.#records.remove(record.volumeId);
     });
   }
@@ -198,6 +200,17 @@ export class Staging {
       const left = `what the call had begun could not be undone (${messageOf(error)}); unstage the volume`;
       throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
     }
+  }
+}
+
+/** Whether a record is of a context that its attacher cannot use, so that nothing was done with it: older versions wrote such records. */
+function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: StageRecord): boolean {
+  if (attached) return false;
+  try {
+    attacher.check?.(context, volumeId);
+    return false;
+  } catch {
+    return true;
   }
 }
 

@@ -52,9 +52,12 @@ export function usageOf(counts: Counts): readonly Usage[] {
 /** The usage of a raw device: nobody knows what of it is used. */
 export const sizeOnly = (bytes: bigint): readonly Usage[] => [{ unit: "bytes", total: carried(bytes) }];
 
+/** How long measuring may take, in milliseconds, whoever waits for it: two questions of a program. */
+const measureMs = 2 * lookMs + 1_000;
+
 const again = /Resource temporarily unavailable/;
 
-/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer. */
+/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer, and none ends it for the others. */
 export class Usages {
   readonly #runner: CommandRunner;
   readonly #running = new Map<string, Promise<readonly Usage[]>>();
@@ -65,16 +68,16 @@ export class Usages {
 
   /** The file system mounted at a real place. Throws "deadline-exceeded" or "unavailable" when it does not answer. */
   async measure(volumeId: string, place: string, table: MountTable, signal: AbortSignal): Promise<readonly Usage[]> {
-    const running = this.#running.get(volumeId);
-    if (running) return await running;
+    const answer = this.#running.get(volumeId) ?? this.#begin(volumeId, place, table);
+    return await bounded(answer, `measuring ${place}`, signal);
+  }
+
+  #begin(volumeId: string, place: string, table: MountTable): Promise<readonly Usage[]> {
+    const signal = AbortSignal.timeout(measureMs);
     const work = isLocal(place, table) ? ask(place, signal) : this.#askProgram(place, signal);
-    const answer = work.then(usageOf);
+    const answer = work.then(usageOf).finally(() => this.#running.delete(volumeId));
     this.#running.set(volumeId, answer);
-    try {
-      return await answer;
-    } finally {
-      this.#running.delete(volumeId);
-    }
+    return answer;
   }
 
   /** The first question to a new mount of SMB may be answered with "try again" (EAGAIN), which says nothing about the volume. */

@@ -126,3 +126,48 @@ describe.skipIf(!isRoot)("what is refused", () => {
     expect(await codeOf(node.stats({ volumeId: "a", path: lab.at("staging", "a") }, callOf()))).toBe("ok");
   });
 });
+
+describe.skipIf(!isRoot)("a volume that cannot be attached by its context", () => {
+  const iscsi = { node_attach_driver: "iscsi", iqn: "iqn.2005-10.org.example:a", lun: "0", portal: "10.0.0.1" };
+  const nvmeof = {
+    node_attach_driver: "nvmeof",
+    nqn: "nqn.2005-10.org.example:a",
+    nsid: "1",
+    transport: "tcp://10.0.0.1",
+  };
+  const wrong = [
+    { ...iscsi, iqn: "../etc" },
+    { ...iscsi, lun: "-1" },
+    { ...iscsi, portal: "" },
+    { ...nvmeof, nqn: "../etc" },
+    { ...nvmeof, nsid: "0" },
+    { ...nvmeof, transport: "" },
+  ];
+  const unstage = () => lab.node().unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  const records = () => readdir(lab.at("records")).catch(() => []);
+
+  test.each(wrong)("leaves no record of its staging, and is unstaged: %j", async context => {
+    expect(await codeOf(lab.node().stage(lab.stage("a", { context }), callOf()))).toBe("invalid-argument");
+    expect(await records()).toEqual([]);
+    expect(await codeOf(unstage())).toBe("ok");
+  });
+
+  test.each(wrong)("is unstaged with the record that an older version left of it: %j", async context => {
+    await lab
+      .node()
+      .stage(lab.stage("a", { context: { node_attach_driver: "hostpath", path: await lab.source("a") } }), callOf());
+    const [file = ""] = await records();
+    await unstage();
+    const { node_attach_driver: protocol, ...rest } = context;
+    const old = { version: 1, volumeId: "a", stagingPath: lab.at("staging", "a"), protocol, kind: "mount", flags: [] };
+    const more = {
+      context: { node_attach_driver: protocol, ...rest },
+      mode: "single-node-writer",
+      notes: {},
+      published: [],
+    };
+    await writeFile(lab.at("records", file), JSON.stringify({ ...old, ...more }));
+    for (let times = 0; times < 2; times++) expect(await codeOf(unstage())).toBe("ok");
+    expect(await records()).toEqual([]);
+  });
+});

@@ -47,6 +47,8 @@ class Iscsi implements Attacher {
   /** Volumes of one target share its sessions. */
   readonly lockOf = (context: Wanted["context"]): string | undefined => context["iqn"];
 
+  readonly check = (context: Wanted["context"], volumeId: string): void => void targetOf(context, volumeId);
+
   /** See Attacher. Also throws "unauthenticated" for refused credentials and "unavailable" when no portal answers. */
   async attach({ volumeId, context }: Wanted, note: Note, call: Call): Promise<Device> {
     const target = targetOf(context, volumeId);

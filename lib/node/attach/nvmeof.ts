@@ -46,6 +46,8 @@ class Nvmeof implements Attacher {
   /** Volumes of one subsystem share its connections. */
   readonly lockOf = (context: Wanted["context"]): string | undefined => context["nqn"];
 
+  readonly check = (context: Wanted["context"], volumeId: string): void => void namespaceOf(context, volumeId);
+
   /** See Attacher. Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no way leads to it. */
   async attach({ volumeId, context }: Wanted, note: Note, call: Call): Promise<Device> {
     const wanted = namespaceOf(context, volumeId);

@@ -340,6 +340,18 @@ test("a session of the node's own is not opened in its place", async () => {
   expect(host.sessions).toEqual([]);
 });
 
+test("a disk with one portal waits for multipathd only where multipathd claims it", async () => {
+  using host = new FakeHost(one);
+  host.multipath = true;
+  const volume = volumeOf("a");
+  expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/sda` });
+  expect(host.ran.filter(line => line.startsWith("multipath"))).toEqual(["multipath -c /dev/sda"]);
+  await volume.detach(host);
+  host.greedy = true;
+  host.udevBehind = 1;
+  expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/dm-0` });
+});
+
 /** What the kernel says now where a proof of a device looks. */
 const saysNow = (host: FakeHost, proof: Readonly<Record<string, string>>) =>
   Object.fromEntries(

@@ -42,6 +42,8 @@ export class FakeHost implements CommandRunner {
   /** Whether multipathd runs and makes maps. */
   multipath = false;
   mapBusy = 0;
+  /** Whether multipathd takes every disk, as with find_multipaths "no" (multipath.conf(5)); `multipath -c` ends with 0 then (multipath(8)). */
+  greedy = false;
   /** Whether multipathd knows the disk, and how often it is asked before udev is through with one. */
   known = false;
   udevBehind = 0;
@@ -223,7 +225,8 @@ export class FakeHost implements CommandRunner {
 
   /** multipathd takes a disk that it knows, once udev is through with it. */
   #added(disk: string): void {
-    if (this.known && this.udevBehind-- <= 0) this.#map(disk, this.#read(`sys/block/${disk}/device/wwid`).trim());
+    if ((this.known || this.greedy) && this.udevBehind-- <= 0)
+      this.#map(disk, this.#read(`sys/block/${disk}/device/wwid`).trim());
   }
 
   #map(name: string, wwid: string): void {
@@ -237,6 +240,7 @@ export class FakeHost implements CommandRunner {
   }
 
   #multipath(words: readonly string[]): Output {
+    if (words[0] === "-c") return done(this.greedy || this.known ? 0 : 1);
     if (words[0] === "-a" || words[0] === "-w") this.known = words[0] === "-a";
     if (words[0] !== "-f") return done(1);
     if (this.mapBusy-- > 0) return done(1, "map in use");
