@@ -1,5 +1,6 @@
 import type { Call } from "../core/call.ts";
 import type { Device } from "./attacher.ts";
+import type { MountWords } from "./mount-words.ts";
 
 /** How a device is to be made mountable. */
 export interface DiskWanted {
@@ -19,6 +20,8 @@ export interface Mountable {
   readonly fsType: string;
   /** Options that this file system needs besides those of the volume, such as "nouuid", or "norecovery" when only read. */
   readonly options: readonly string[];
+  /** What mount(8) complains about with this file system, besides what it does with all. */
+  readonly words?: MountWords;
 }
 
 /** A mounted file system of a device. */

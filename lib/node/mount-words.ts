@@ -1,7 +1,7 @@
 import type { Code } from "../core/errors.ts";
 
-/** What a complaint of mount(8) or one of its helpers means for the caller. */
-export type MountWords = readonly (readonly [RegExp, Code])[];
+/** What a complaint of mount(8) or one of its helpers means for the caller, and what is to be done where the words do not say. */
+export type MountWords = readonly (readonly [words: RegExp, code: Code, advice?: string])[];
 
 /** What mount(8) itself and the resolver say, whatever is mounted. */
 const common: MountWords = [
@@ -18,3 +18,9 @@ const common: MountWords = [
 /** The code for a mount that was refused; "internal" for words that nobody knows. */
 export const mountCode = (complaint: string, own: MountWords = []): Code =>
   [...own, ...common].find(([words]) => words.test(complaint))?.[1] ?? "internal";
+
+/** What to do about a complaint, with a separator in front; empty where its words say enough. */
+export function mountAdvice(complaint: string, own: MountWords = []): string {
+  const advice = own.find(([words]) => words.test(complaint))?.[2];
+  return advice === undefined ? "" : `; ${advice}`;
+}

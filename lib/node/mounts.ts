@@ -12,7 +12,7 @@ import { ensureFolder, removeEntry } from "./entries.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type Health, healthOf } from "./health.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
-import { type MountWords, mountCode } from "./mount-words.ts";
+import { type MountWords, mountAdvice, mountCode } from "./mount-words.ts";
 import { realPlace } from "./paths.ts";
 import { complaintOf, Unmounting } from "./unmounting.ts";
 
@@ -247,7 +247,7 @@ const mountWords = ({ program, fsType, source, at }: FileSystem, options: readon
 function meaningOf(output: Output, { program, words }: FileSystem): MountFailure {
   const complaint = complaintOf(output);
   const known = program?.exits[output.exitCode];
-  if (!known) return { code: mountCode(complaint, words), text: complaint };
+  if (!known) return { code: mountCode(complaint, words), text: `${complaint}${mountAdvice(complaint, words)}` };
   return { code: known.code, text: complaint === "" ? known.text : `${known.text} (${complaint})` };
 }
 

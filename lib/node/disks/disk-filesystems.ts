@@ -88,9 +88,9 @@ export class DiskFilesystems implements Disks {
     const filesystem = knownType(type, device.path);
     if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
     await held.prove();
-    const { mountType, flags, readOnlyFlags } = filesystem;
+    const { mountType, flags, readOnlyFlags, words } = filesystem;
     const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
-    return { source: device.path, number: device.number, fsType: mountType, options };
+    return { source: device.path, number: device.number, fsType: mountType, options, ...(words && { words }) };
   }
 
   /** See Disks. */

@@ -1,4 +1,5 @@
 import type { Argv } from "../../io/runner.ts";
+import type { MountWords } from "../mount-words.ts";
 
 /** A file system that csimux can put on a disk. Arguments are complete but for the device, which always comes last. */
 export interface Filesystem {
@@ -26,6 +27,8 @@ export interface Filesystem {
   readonly flags: readonly string[];
   /** Flags of a mount that must not write a byte: not even the journal is replayed (ext4(5), xfs(5), btrfs(5)). */
   readonly readOnlyFlags: readonly string[];
+  /** What mount(8) complains about. */
+  readonly words?: MountWords;
   /** Whether all files get one group by the flag gid=. */
   readonly groupFlag: boolean;
   /**
@@ -96,6 +99,14 @@ const btrfs: Filesystem = {
   signedLast: true,
   flags: [],
   readOnlyFlags: ["ro", "rescue=nologreplay"],
+  // Up to kernel 6.6 one node mounts one disk of a file system id, and a copy has that of its source (fs/btrfs/volumes.c, device_list_add).
+  words: [
+    [
+      /File exists/,
+      "failed-precondition",
+      "another disk with the same btrfs id is mounted on this node, the source of a clone or another copy of it; unstage that one first, or use this volume on another node or on a kernel from 6.7 on",
+    ],
+  ],
   groupFlag: false,
   check: { argv: ["btrfs", "check", "--readonly"], fixed: [0] },
   grow: (_device, mountedAt) => ["btrfs", "filesystem", "resize", "max", mountedAt],

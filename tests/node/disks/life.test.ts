@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attacher.ts";
 import { callOf, codeOf, Lab, local, mountinfo, writer } from "../lab.ts";
 import { Disk, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
@@ -119,5 +120,47 @@ test.skipIf(!hasLoops)(
     await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
     expect(disk.hash()).toBe(before);
     writes(disk.path);
+  },
+);
+
+test.skipIf(!hasLoops || !hasProgram("mkfs.btrfs"))(
+  "a copy of a btrfs that the node has mounted is refused with what to do, and nothing of it stays",
+  async () => {
+    using disk = new Disk(leastFor("btrfs"));
+    sh('mkfs.btrfs -q "$1"', disk.path);
+    // What a kernel up to 6.6 answers (EEXIST) and mount(8) of util-linux 2.38 makes of it.
+    const olderKernel: CommandRunner = {
+      where: "local",
+      run: async (command, signal) =>
+        command.argv[0] === "mount"
+          ? { stdout: "", stderr: "mount: /x: mount(2) system call failed: File exists.\n", exitCode: 32 }
+          : await local.run(command, signal),
+    };
+    const node = lab.node(olderKernel, mountinfo, { attachers: new Map([["disk", attacher(disk)]]) });
+    const staging = node.stage(lab.stage("a", { context }), callOf());
+    await expect(staging).rejects.toMatchObject({
+      code: "failed-precondition",
+      message: expect.stringContaining("another disk with the same btrfs id"),
+    });
+    expect(await lab.mounted()).toEqual([]);
+    expect(existsSync(lab.at("records")) ? readdirSync(lab.at("records")) : []).toEqual([]);
+  },
+);
+
+test.skipIf(!hasLoops)(
+  "a disk with a file system that csimux does not mount is refused without advice to ask for it",
+  async () => {
+    using disk = new Disk();
+    for (let at = 131_072; at < 262_144; at += 1024)
+      sh(
+        'printf "\\x0c\\xb1\\xba\\0\\0\\0\\0\\0" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none',
+        disk.path,
+        `${at}`,
+      );
+    const asked = disk.filesystems().prepare(disk.device, disk.wanted({ fsType: "ext4" }), callOf());
+    const error = await asked.catch((cause: Error) => cause);
+    const message = "message" in error ? error.message : "";
+    expect(message).toContain("csimux does not mount zfs_member");
+    expect(message).not.toContain("ask for");
   },
 );
