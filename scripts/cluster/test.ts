@@ -3,6 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root, spawned, tool } from "../spawned.ts";
 import { junitTally, nothing, plus, type Tally, tallyLine } from "../tally.ts";
+import { keepLogs } from "./logs.ts";
+import { cache, state } from "./place.ts";
+import { say } from "./say.ts";
 
 const folder = `${root}/tests/cluster`;
 const suffix = ".cluster.ts";
@@ -22,8 +25,13 @@ async function runOne(name: string): Promise<Tally> {
     const report = join(work, "report.xml");
     const flags = ["--timeout=900000", "--reporter=junit", `--reporter-outfile=${report}`];
     const argv = [tool("bun"), "test", `${folder}/${name}${suffix}`, ...flags] as const;
+    const kept = join(cache, "failed", name);
+    const end = await keepLogs(join(state, "log"), kept);
     const { code } = await spawned(argv, { show: true, timeoutMs: fileMs });
-    return junitTally(await readFile(report, "utf8").catch(() => ""), code);
+    const tally = junitTally(await readFile(report, "utf8").catch(() => ""), code);
+    await end(tally.failed > 0);
+    if (tally.failed > 0) say(`the logs of csimux, its sidecars and the machine are in ${kept}`);
+    return tally;
   } finally {
     await rm(work, { recursive: true, force: true });
   }

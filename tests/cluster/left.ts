@@ -37,7 +37,7 @@ async function records(): Promise<readonly string[]> {
 
 /** Everything of volumes that is anywhere: in the cluster, on the storages, mounted on the machine, in the records of csimux. */
 export async function left(): Promise<readonly string[]> {
-  const objects = await list("pv,volumesnapshotcontent");
+  const objects = await list("pv,volumesnapshotcontent,volumeattachment");
   const named = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`);
   return [...named, ...(await onStorages()), ...(await mounted()), ...(await records())];
 }

@@ -36,7 +36,7 @@ const snapshotClass = {
 
 /** Helm values of the old deployment. Its storage stands in for one on the network, which this machine does not have. */
 const values = {
-  csiDriver: { name: old, attachRequired: false, fsGroupPolicy: "File" },
+  csiDriver: { name: old, fsGroupPolicy: "File" },
   storageClasses: [{ name: "old", ...classOptions, secrets: { "node-stage-secret": null } }],
   volumeSnapshotClasses: [{ name: "old-snapshots" }],
   driver: {
