@@ -1,7 +1,20 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "bun:test";
 import { nodeName } from "../../scripts/cluster/place.ts";
 import { deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
-import { apply, bound, eventually, find, inPod, kube, list, type Resource, remove, running, warnings } from "./kube.ts";
+import {
+  apply,
+  bound,
+  eventually,
+  find,
+  home,
+  inPod,
+  kube,
+  list,
+  type Resource,
+  remove,
+  running,
+  warnings,
+} from "./kube.ts";
 import { tidy } from "./left.ts";
 import { claim, pod, storageClass } from "./objects.ts";
 
@@ -34,17 +47,8 @@ beforeAll(async () => {
   await apply(storageClass("fast", drivers.central, "fast"), ...otherNode);
 });
 afterEach(async () => {
-  // No kubelet of that node confirms that the pods have ended.
-  await kube(
-    "delete",
-    "pod",
-    "-n",
-    "default",
-    "--all",
-    "--force",
-    "--grace-period=0",
-    `--field-selector=spec.nodeName=${other}`,
-  );
+  // No kubelet of that node confirms that its pod has ended.
+  await kube("delete", "pod", "away", "-n", home, "--ignore-not-found", "--force", "--grace-period=0");
   await tidy();
 });
 afterAll(async () => {
@@ -85,7 +89,7 @@ test("a ReadWriteOnce volume in use on one node is not given to another before t
   await refused("again");
   expect((await find("pod", "again"))?.status.phase).toBe("Pending");
   expect(await nodesOf(volume)).toEqual([`${other}: true`]);
-  await kube("delete", "pod", "away", "-n", "default", "--force", "--grace-period=0");
+  await kube("delete", "pod", "away", "-n", home, "--force", "--grace-period=0");
   await running("again");
   expect(await nodesOf(volume)).toEqual([`${nodeName}: true`]);
   expect(await inPod("again", "cat /data/f")).toBe("mine\n");
