@@ -1,24 +1,29 @@
-import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "./build.ts";
+import { bunTest, countSkipped } from "./bun-test.ts";
+import { installMissing, missingPackages, onPath, widenPath } from "./packages.ts";
 import { portable } from "./portable.ts";
 import { unmountBelow } from "./sandbox.ts";
 import { sanity } from "./sanity.ts";
 import { spawned, tool } from "./spawned.ts";
-import { junitTally, nothing, plus, type Tally, tallyLine } from "./tally.ts";
+import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
+import { filesWithout, testPackages, testPrograms } from "./test-programs.ts";
 
-/** `bun test` on tests/, with the executable already built. */
+/** `bun test` on tests/ without the files that need what is missing here; those count as skipped. The executable is built. */
 async function unit(): Promise<Tally> {
-  const folder = await mkdtemp(join(tmpdir(), "csimux-report-"));
-  const report = join(folder, "junit.xml");
-  const { code } = await spawned(
-    [tool("bun"), "test", "--timeout=60000", "--reporter=junit", `--reporter-outfile=${report}`],
-    { show: true, timeoutMs: 2_400_000 },
+  const missing = Object.keys(testPrograms).filter(program => !onPath(program));
+  const without = filesWithout(onPath);
+  if (missing.length > 0)
+    console.log(
+      `Missing here, so what needs it is skipped: ${missing.join(", ")}. Debian: apt-get install ${missingPackages(testPackages).join(" ")}`,
+    );
+  const tally = await bunTest(
+    without.map(file => `--path-ignore-patterns=${file}`),
+    true,
   );
-  const xml = await readFile(report, "utf8").catch(() => "");
-  await rm(folder, { recursive: true, force: true });
-  return junitTally(xml, code);
+  return without.length === 0 ? tally : plus(tally, await countSkipped(without));
 }
 
 const parts: Readonly<Record<string, (executable: string) => Promise<Tally>>> = { unit, sanity, portable };
@@ -52,6 +57,7 @@ async function main(wanted: readonly string[]): Promise<number> {
     console.error(`"${unknown}" is no part of the tests; the parts are ${Object.keys(parts).join(", ")}`);
     return 2;
   }
+  await installMissing(testPackages);
   const executable = await build();
   const folder = await mkdtemp(join(temporary(), "csimux-test-"));
   // Some tests serve as an ordinary user, who may pass but not look.
@@ -80,4 +86,5 @@ async function asRoot(wanted: readonly string[]): Promise<number> {
   return (await spawned(again, { show: true, timeoutMs: 5_400_000 })).code;
 }
 
+widenPath();
 process.exitCode = await asRoot(process.argv.slice(2));

@@ -8,7 +8,7 @@ import { parse } from "yaml";
 const folder = new URL("../examples/monitoring/", import.meta.url).pathname;
 const alerts = join(folder, "alerts.yaml");
 
-/** Debian's package prometheus has it; .ci/run installs it. */
+/** Debian's package prometheus has it; make test installs it. */
 const absent = !(process.env["PATH"] ?? "").split(delimiter).some(path => existsSync(join(path, "promtool")));
 
 /** Runs promtool on a file of its own making; answers what it complains about. */

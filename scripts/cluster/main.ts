@@ -4,6 +4,7 @@ import { Command } from "commander";
 import { exists } from "../exists.ts";
 import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
+import { widenPath } from "../packages.ts";
 import { buildImages } from "./images.ts";
 import { importImages, inMachine, kubectl, machinePid, nodeReady, startMachine, stopMachine } from "./machine.ts";
 import { built } from "./place.ts";
@@ -12,8 +13,7 @@ import { missing } from "./requirements.ts";
 import { say } from "./say.ts";
 import { runClusterTests } from "./test.ts";
 
-// The usual place of Go, where the PATH of a user does not look; and of Debian's administrative programs.
-process.env["PATH"] += ":/usr/sbin:/sbin:/usr/local/go/bin";
+widenPath();
 
 async function build(): Promise<void> {
   const lacks = await missing(!(await exists(built.crds)));

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { delimiter, join } from "node:path";
+import { missingPackages, onPath } from "../packages.ts";
 
 /** Programs of the host, and the Debian package that has each. */
 const programs = {
@@ -17,9 +17,6 @@ const programs = {
   tar: "tar",
 } as const;
 
-const onPath = (program: string): boolean =>
-  (process.env["PATH"] ?? "").split(delimiter).some(folder => existsSync(join(folder, program)));
-
 async function kernelLacks(): Promise<readonly string[]> {
   const filesystems = await readFile("/proc/filesystems", "utf8");
   const lacks = [];
@@ -34,8 +31,8 @@ export async function missing(building: boolean): Promise<readonly string[]> {
   if (process.platform !== "linux") return [`the cluster runs on Linux, and this is ${process.platform}`];
   const lacks = [];
   if (process.getuid?.() !== 0) lacks.push("root: the cluster makes namespaces, mounts and containers");
-  const packages = Object.entries(programs).flatMap(([program, name]) => (onPath(program) ? [] : [name]));
-  if (packages.length > 0) lacks.push(`Debian packages: ${[...new Set(packages)].join(" ")}`);
+  const packages = missingPackages(programs);
+  if (packages.length > 0) lacks.push(`Debian packages: ${packages.join(" ")}`);
   if (building && !onPath("go")) lacks.push("Go 1.26 or newer, on PATH");
   const kernel = await kernelLacks();
   if (kernel.length > 0) lacks.push(`of the kernel: ${kernel.join(", ")}`);

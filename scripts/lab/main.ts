@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
 import { exists } from "../exists.ts";
+import { widenPath } from "../packages.ts";
 import { tallyLine } from "../tally.ts";
 import { buildImage } from "./build.ts";
 import { down, sshToRunning, up } from "./guest.ts";
@@ -11,8 +12,7 @@ import { wantedImage } from "./place.ts";
 import { put } from "./put.ts";
 import { runLabTests } from "./test.ts";
 
-// Debian keeps debootstrap and mke2fs where the PATH of a user does not look.
-process.env["PATH"] += ":/usr/sbin:/sbin";
+widenPath();
 
 function guestNumber(text: string): number {
   const number = guestNumbers.find(known => String(known) === text);

@@ -1,5 +1,4 @@
-import { access, constants } from "node:fs/promises";
-import { join } from "node:path";
+import { installMissing, missingPackages, type Packages } from "../packages.ts";
 
 /** Programs of the host and the Debian package that has each. */
 const running = {
@@ -18,23 +17,13 @@ const building = {
   unshare: "util-linux",
 } as const;
 
-async function onPath(program: string): Promise<boolean> {
-  for (const folder of (process.env["PATH"] ?? "").split(":"))
-    if (
-      await access(join(folder, program), constants.X_OK).then(
-        () => true,
-        () => false,
-      )
-    )
-      return true;
-  return false;
+function missing(programs: Packages): string | undefined {
+  const packages = missingPackages(programs);
+  return packages.length === 0 ? undefined : `missing here: ${packages.join(" ")} (Debian packages)`;
 }
 
-async function missing(programs: Readonly<Record<string, string>>): Promise<string | undefined> {
-  const packages = new Set<string>();
-  for (const [program, name] of Object.entries(programs)) if (!(await onPath(program))) packages.add(name);
-  return packages.size === 0 ? undefined : `missing here: ${[...packages].join(" ")} (Debian packages)`;
-}
+/** Installs what a guest needs, and with `image` what the making of its image needs, where this process is root and has apt. */
+export const installRequirements = (image: boolean): Promise<void> => installMissing(image ? building : running);
 
 /** Why no guest can be started on this machine; undefined when it can. */
 export const whyNotRun = async (): Promise<string | undefined> =>

@@ -12,7 +12,7 @@ import { buildImage } from "./build.ts";
 import { guestHome, type LabTest, labTests, putTest, putTraces } from "./equipment.ts";
 import type { Guest } from "./guest.ts";
 import { wantedImage } from "./place.ts";
-import { whyNotBuild, whyNotRun } from "./requirements.ts";
+import { installRequirements, whyNotBuild, whyNotRun } from "./requirements.ts";
 import { say } from "./say.ts";
 
 /** What of the lab's tests runs, and for how long. */
@@ -38,9 +38,11 @@ const oneFailure: Tally = { ...nothing, failed: 1 };
 
 /** Why the lab's tests cannot run on this machine; undefined when they can. */
 async function obstacle(): Promise<string | undefined> {
-  const running = await whyNotRun();
-  if (running !== undefined) return running;
-  return (await exists((await wantedImage()).finished)) ? undefined : whyNotBuild();
+  // Which image is wanted depends on the version of QEMU.
+  await installRequirements(false);
+  const built = await exists((await wantedImage()).finished);
+  if (!built) await installRequirements(true);
+  return (await whyNotRun()) ?? (built ? undefined : await whyNotBuild());
 }
 
 /** A bundled test that runs in a guest. */

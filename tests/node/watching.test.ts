@@ -9,7 +9,7 @@ import { Storages } from "../../lib/node/storages.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { Watching } from "../../lib/node/watching.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
-import { Disk, hasLoops, leastFor, sh } from "./disks/disk.ts";
+import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disks/disk.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 
 let lab: Lab;
@@ -186,7 +186,7 @@ test.skipIf(!hasLoops)("errors that ext4 has found are told until the disk was c
   await node.unstage(stagedA(), callOf());
 });
 
-test.skipIf(!hasLoops)(
+test.skipIf(!hasLoops || !hasProgram("mkfs.xfs"))(
   "a file system that the kernel has shut down answers with errors, until it is mounted anew",
   async () => {
     const node = lab.node();
@@ -204,29 +204,32 @@ test.skipIf(!hasLoops)(
   },
 );
 
-test.skipIf(!hasLoops)("a file system that turns itself read-only is told until it is mounted anew", async () => {
-  const node = lab.node();
-  // A disk that cannot keep what is written to it: its file is on a file system that is full.
-  const full = lab.at("full");
-  sh('mkdir "$1"; mount -t tmpfs -o size=48m csimux-test "$1"', full);
-  using disk = new Disk(160, { above: full });
-  sh('mkfs.btrfs -q "$1"', disk.path);
-  const place = await stageOn(node, disk, "btrfs");
-  sh('sync -f "$1"', place);
-  expect(await health(node)).toEqual([]);
-  await writeFile(join(full, "filler"), Buffer.alloc(48 << 20)).catch(() => {});
-  for (let at = 0; at < 20 && (await health(node)).length === 0; at++) {
-    await writeFile(join(place, "a", `file-${at}`), Buffer.alloc(8 << 20, at + 1)).catch(() => {});
-    await local.run({ argv: ["sync", "-f", place] }, calm);
-  }
-  expect(await health(node)).toEqual(["ReadOnlyFileSystem"]);
-  await unlink(join(full, "filler"));
-  await node.unstage(stagedA(), callOf());
-  sh('umount "$1"', place);
-  await stageOn(node, disk, "btrfs");
-  expect(await health(node)).toEqual([]);
-  await node.unstage(stagedA(), callOf());
-});
+test.skipIf(!hasLoops || !hasProgram("mkfs.btrfs"))(
+  "a file system that turns itself read-only is told until it is mounted anew",
+  async () => {
+    const node = lab.node();
+    // A disk that cannot keep what is written to it: its file is on a file system that is full.
+    const full = lab.at("full");
+    sh('mkdir "$1"; mount -t tmpfs -o size=48m csimux-test "$1"', full);
+    using disk = new Disk(160, { above: full });
+    sh('mkfs.btrfs -q "$1"', disk.path);
+    const place = await stageOn(node, disk, "btrfs");
+    sh('sync -f "$1"', place);
+    expect(await health(node)).toEqual([]);
+    await writeFile(join(full, "filler"), Buffer.alloc(48 << 20)).catch(() => {});
+    for (let at = 0; at < 20 && (await health(node)).length === 0; at++) {
+      await writeFile(join(place, "a", `file-${at}`), Buffer.alloc(8 << 20, at + 1)).catch(() => {});
+      await local.run({ argv: ["sync", "-f", place] }, calm);
+    }
+    expect(await health(node)).toEqual(["ReadOnlyFileSystem"]);
+    await unlink(join(full, "filler"));
+    await node.unstage(stagedA(), callOf());
+    sh('umount "$1"', place);
+    await stageOn(node, disk, "btrfs");
+    expect(await health(node)).toEqual([]);
+    await node.unstage(stagedA(), callOf());
+  },
+);
 
 test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
   const { runner } = mount;

@@ -25,8 +25,8 @@ const disks: Readonly<Record<string, { readonly script: string; readonly needs?:
   "of an array (superblock at its beginning)": { script: "put 4096 '\\xfc\\x4e\\x2b\\xa9\\1\\0\\0\\0'" },
   "of an array (superblock at its end)": { script: "put $((size - 65536)) '\\xfc\\x4e\\x2b\\xa9\\0\\0\\0\\0'" },
   "with swap": { script: 'mkswap "$1"' },
-  "with a GPT without partitions": { script: 'echo label: gpt | sfdisk -q "$1"' },
-  "with an MBR": { script: 'echo ,100M | sfdisk -q --label dos "$1"' },
+  "with a GPT without partitions": { script: 'echo label: gpt | sfdisk -q "$1"', needs: "sfdisk" },
+  "with an MBR": { script: 'echo ,100M | sfdisk -q --label dos "$1"', needs: "sfdisk" },
   "with two file systems at once": {
     script: 'mkfs.ext4 -q "$1"; put 82944 "_BHRfS_M"; put 510 "\\x55\\xaa"; mkswap -f "$1"',
   },
@@ -138,7 +138,7 @@ test.skipIf(!hasLoops)("a disk that is gone, or is none, is not formatted", asyn
   expect(spy.ran).toEqual([]);
 });
 
-test.skipIf(!hasLoops)(
+test.skipIf(!hasLoops || !hasProgram("sfdisk"))(
   "the file system in the last partition is used, and an empty partition is not formatted",
   async () => {
     using disk = new Disk(64, { partitions: true });
@@ -154,16 +154,19 @@ test.skipIf(!hasLoops)(
   },
 );
 
-test.skipIf(!hasLoops)("the last of eleven partitions is the eleventh, not the ninth", async () => {
-  using disk = new Disk(64, { partitions: true });
-  const script = 'yes size=4M | head -11 | sfdisk -q --label gpt "$1" 2>&1; partx -u "$1" || partx -a "$1"';
-  sh(script, disk.path);
-  using _ = nodesOf(disk.path, 11);
-  for (const part of ["9", "11"]) sh('mkfs.ext4 -q -L "part$2" "$1p$2"', disk.path, part);
-  const found = await disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
-  expect(found).toMatchObject({ source: `${disk.path}p11`, fsType: "ext4" });
-  expect(found.number).not.toBe(disk.device.number);
-});
+test.skipIf(!hasLoops || !hasProgram("sfdisk"))(
+  "the last of eleven partitions is the eleventh, not the ninth",
+  async () => {
+    using disk = new Disk(64, { partitions: true });
+    const script = 'yes size=4M | head -11 | sfdisk -q --label gpt "$1" 2>&1; partx -u "$1" || partx -a "$1"';
+    sh(script, disk.path);
+    using _ = nodesOf(disk.path, 11);
+    for (const part of ["9", "11"]) sh('mkfs.ext4 -q -L "part$2" "$1p$2"', disk.path, part);
+    const found = await disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
+    expect(found).toMatchObject({ source: `${disk.path}p11`, fsType: "ext4" });
+    expect(found.number).not.toBe(disk.device.number);
+  },
+);
 
 /** The device files of so many partitions, where nobody made them. */
 function nodesOf(path: string, count: number): Disposable {

@@ -1,0 +1,58 @@
+import type { Packages } from "./packages.ts";
+
+/** A program that tests call. */
+interface TestProgram {
+  /** The Debian package that has it. */
+  readonly package: string;
+  /** Files of tests that need it for everything they do. They are skipped without it. */
+  readonly files?: readonly string[];
+  /** Files of tests of which some cases need it. Those cases skip themselves. */
+  readonly cases?: readonly string[];
+}
+
+const disks = ["filesystems", "life", "interrupted", "never"].map(name => `tests/node/disks/${name}.test.ts`);
+const ssh = ["tests/io/ssh/faults.test.ts", "tests/io/ssh/script.test.ts", "tests/serve/zfs.test.ts"];
+const watching = "tests/node/watching.test.ts";
+const certificates = [
+  ...[
+    "tests/io/kube.test.ts",
+    "tests/io/rpc.test.ts",
+    "tests/io/http.test.ts",
+    "tests/drivers/truenas/abilities.test.ts",
+  ],
+  ...["tests/topology/cluster.test.ts", "tests/cmd/topology-kubeconfig.test.ts"],
+];
+
+/** The programs that tests call beyond Debian's essential ones, Node, npm, git and make; what the lab needs is in lab/requirements.ts. */
+export const testPrograms: Readonly<Record<string, TestProgram>> = {
+  ps: { package: "procps", files: ssh },
+  ssh: { package: "openssh-client", files: ssh },
+  "ssh-keygen": { package: "openssh-client", files: ssh },
+  sshd: { package: "openssh-server", files: ssh },
+  openssl: { package: "openssl", files: certificates },
+  rsync: { package: "rsync", cases: ["tests/drivers/directory/attacked.test.ts"] },
+  restic: { package: "restic", cases: ["tests/drivers/directory/backups.test.ts"] },
+  bindfs: { package: "bindfs", cases: ["tests/node/object-stores.test.ts"] },
+  "mkfs.ext4": { package: "e2fsprogs", files: [...disks, watching] },
+  "mkfs.xfs": { package: "xfsprogs", cases: [...disks, watching] },
+  "mkfs.btrfs": { package: "btrfs-progs", cases: [...disks, watching] },
+  "mkfs.vfat": { package: "dosfstools", cases: disks },
+  "mkfs.exfat": { package: "exfatprogs", cases: disks },
+  "mkfs.ntfs": { package: "ntfs-3g", cases: disks },
+  cryptsetup: { package: "cryptsetup-bin", cases: disks },
+  sfdisk: { package: "fdisk", cases: disks },
+  strace: { package: "strace", cases: disks },
+  promtool: { package: "prometheus", cases: ["tests/monitoring.test.ts"] },
+  tcsh: { package: "tcsh", files: ["tests/io/ssh/script.test.ts"] },
+  python3: { package: "python3", cases: ["tests/drivers/zfs/hostile.test.ts"] },
+};
+
+/** The programs with the packages alone. */
+export const testPackages: Packages = Object.fromEntries(
+  Object.entries(testPrograms).map(([program, each]) => [program, each.package]),
+);
+
+/** The files of tests that cannot do anything without the programs that `has` does not find, each once. */
+export const filesWithout = (has: (program: string) => boolean): readonly string[] => [
+  ...new Set(Object.entries(testPrograms).flatMap(([program, { files = [] }]) => (has(program) ? [] : files))),
+];
