@@ -13,6 +13,8 @@ export interface Subject {
   readonly connection: string;
   /** Undefined for a failure that this storage does not know. */
   explain(error: unknown): Meaning | undefined;
+  /** A folder of csimux's machine that answers do not show, because everybody who sees the events of a claim reads them. */
+  hidden?(): string | undefined;
 }
 
 const commandCodes: Readonly<Record<CommandFailure, Code>> = {
@@ -100,6 +102,18 @@ export async function guarded<T>(
     stillWanted(subject, call);
     return await work();
   } catch (error) {
-    throw failure(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`);
+    throw shown(failure(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`), subject);
   }
+}
+
+/** What comes after a path in a text; a longer name that begins alike is another path. */
+const pathEnd = "(?![A-Za-z0-9_.-])";
+
+/** The failure as a client may read it, with words in place of the folder that is hidden; the log has the original as its cause. */
+function shown(error: CsiError, subject: Subject): CsiError {
+  const path = subject.hidden?.();
+  if (!path || !error.message.includes(path)) return error;
+  const pattern = new RegExp(path.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&") + pathEnd, "g");
+  const original = new Error(error.message, { cause: error.cause });
+  return new CsiError(error.code, error.message.replace(pattern, "<base folder>"), { cause: original });
 }

@@ -32,6 +32,11 @@ export class StoreVolumes<A extends Asset> implements Subject {
     return this.#store.explain(error) ?? this.#share.explain?.(error);
   }
 
+  /** As Subject. */
+  hidden(): string | undefined {
+    return this.#store.hidden?.();
+  }
+
   /** As Driver.create. */
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
     return this.#alone(this.#store.idOf(spec.name), async () => {

@@ -58,6 +58,8 @@ export interface VolumeStore<A extends Asset> {
   destroy(id: string, call: Call, asset?: A): Promise<void>;
   /** The words of the storage, in ours. */
   explain(error: unknown): Meaning | undefined;
+  /** As Subject.hidden. */
+  hidden?(): string | undefined;
   /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */
   sameSource?(a: Source, b: Source): boolean;
   /** Grows an asset to `bytes`, never less than it has. */

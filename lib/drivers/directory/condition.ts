@@ -29,15 +29,14 @@ export async function lookAtBase(space: Space): Promise<BaseLook> {
   const there = new Set(volumes);
   for (const id of keysOf(records, "v")) {
     if (there.has(id) || isBegun("v", id) || (await files.entry(layout.tree("v", id), "next"))) continue;
-    findings.set(id, [volumeMissing(layout.tree("v", id))]);
+    findings.set(id, [volumeMissing(`v/${id}`)]);
   }
   const kept = new Set(snapshots);
   for (const key of keysOf(records, "s")) {
     const { tree } = placeOfKey(key);
     if (kept.has(tree) || isBegun("s", tree)) continue;
     const record = await snapshotRecords(space).read(key);
-    if (record && there.has(record.volumeId))
-      findings.set(record.volumeId, [snapshotLost(record.name, layout.tree("s", tree))]);
+    if (record && there.has(record.volumeId)) findings.set(record.volumeId, [snapshotLost(record.name, `s/${tree}`)]);
   }
   return { storage, volumes, findings };
 }
@@ -47,10 +46,12 @@ async function storageFindings({ files, layout: { base } }: Space): Promise<read
     await files.usable(base);
   } catch (error) {
     if (errnoOf(error) !== "EROFS") throw error;
-    return [{ reason: "StorageReadOnly", message: `the file system of ${base} is read-only` }];
+    return [{ reason: "StorageReadOnly", message: "the file system of the base folder is read-only" }];
   }
   const { availableBytes } = await files.statfs(base);
-  return availableBytes > 0 ? [] : [{ reason: "StorageFull", message: `the file system of ${base} has no space left` }];
+  return availableBytes > 0
+    ? []
+    : [{ reason: "StorageFull", message: "the file system of the base folder has no space left" }];
 }
 
 /** The keys of the records of one sort. */
@@ -62,10 +63,10 @@ function keysOf(names: readonly string[], sort: Sort): readonly string[] {
 
 const volumeMissing = (folder: string): Finding => ({
   reason: "VolumeMissing",
-  message: `the folder ${folder} is not there any more, and nobody deleted the volume`,
+  message: `the folder ${folder} below the base folder has disappeared; csimux did not delete the volume`,
 });
 
 const snapshotLost = (name: string, folder: string): Finding => ({
   reason: "SnapshotLost",
-  message: `snapshot "${name.slice(0, 128)}": the folder ${folder} is not there any more, and nobody deleted the snapshot`,
+  message: `snapshot "${name.slice(0, 128)}": the folder ${folder} below the base folder has disappeared; csimux did not delete the snapshot`,
 });

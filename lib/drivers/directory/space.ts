@@ -50,7 +50,7 @@ export async function present({ connection, files, layout, mountTypes }: Space, 
   if (entry === undefined) {
     throw new CsiError(
       "unavailable",
-      `connection "${connection}": the base folder ${layout.base} does not exist; mount or create it`,
+      `connection "${connection}": ${layout.base} does not exist; mount or create the folder that controllerBasePath names`,
     );
   }
   if (mountTypes === undefined) return;

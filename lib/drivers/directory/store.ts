@@ -87,6 +87,10 @@ export class FolderStore implements VolumeStore<Folder> {
     return this.#space.explain(error);
   }
 
+  hidden(): string {
+    return this.#space.layout.base;
+  }
+
   sameSource(a: Source, b: Source): boolean {
     return a.kind === b.kind && (a.kind === "volume" ? a.id === b.id : sameSnapshot(a.id, b.id));
   }

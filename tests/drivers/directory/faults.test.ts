@@ -57,6 +57,26 @@ describe("while the base folder is away", () => {
     expect(await below(base)).toEqual([]);
   });
 
+  test.each(names)("the answer of %s does not show where the base folder is, and the log does", async name => {
+    const driver = openOn(base);
+    await driver.create(volumeOf("a"), call);
+    await rename(base, `${base}-away`);
+    try {
+      const work = operations(driver)[name]?.() ?? Promise.resolve();
+      const failed = await work.then(
+        () => undefined,
+        (error: Error) => error,
+      );
+      expect(failed?.message).toContain(
+        "<base folder> does not exist; mount or create the folder that controllerBasePath names",
+      );
+      expect(failed?.message).not.toContain(base);
+      expect(String(failed?.cause)).toContain(base);
+    } finally {
+      await rename(`${base}-away`, base);
+    }
+  });
+
   test("a file in place of the base folder is no base folder", async () => {
     await writeFile(`${base}/file`, "");
     expect(await codeOf(openOn(`${base}/file`).create(volumeOf("a"), call))).toBe("unavailable");
