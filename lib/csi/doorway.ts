@@ -139,7 +139,8 @@ export class Doorway {
   /** Listens on the path; rejects with the error of the system. */
   listen(path: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#listener.once("error", reject);
+      // Node reports a failed accept as an error at any later time; it concerns that client alone.
+      this.#listener.on("error", reject);
       this.#listener.listen({ path }, resolve);
     });
   }

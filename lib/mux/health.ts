@@ -76,6 +76,8 @@ export class Health {
     const { breakers, connections } = this.#common;
     const names = await connections.names().catch(() => []);
     const all = connections.seen();
+    const known = new Set(all.map(({ name }) => name));
+    for (const name of this.#watched.keys()) if (!known.has(name)) this.#watched.delete(name);
     for (const { name, state } of all) {
       const watched = this.#of(name);
       watched.steady.see(file, [...fileFindings(state), ...breakers.findings(name)]);
