@@ -1,49 +1,47 @@
 import type { Outputs, Step } from "../../io/script.ts";
+import { namesDownTo, outputOf } from "./cli-outputs.ts";
 import { type CliWords, listingBytes, namedArgv } from "./cli-steps.ts";
-import { refusal } from "./cli-words.ts";
-import type { Namesakes, SnapshotName } from "./zfs.ts";
+import type { Kind, Namesakes, SnapshotName } from "./zfs.ts";
 
 // Names alone are listed, which zfs does without reading anything else of a snapshot.
 
 /** The kinds that a copy of a snapshot can be. */
-const datasets = "filesystem,volume";
+const datasets = ["filesystem", "volume"] as const;
 
 /** Lists what has a name with `part` in it. The step is called after the dataset that it looks below. */
-const named = (words: CliWords, part: string, below: string, kinds: string): Step => ({
+const named = (words: CliWords, part: string, below: string, kinds: readonly Kind[]): Step => ({
   name: `below ${below}`,
   argv: namedArgv(words, part, below, kinds),
   reads: true,
+  onFailure: "go-on",
   maxBytes: listingBytes,
 });
 
 /** Lists all snapshots of what lies directly below `parent`, and all that lies below `copies`. */
 export const allNames = (words: CliWords, parent: string, copies: string): readonly Step[] => [
-  named(words, "@", parent, "snapshot"),
+  named(words, "@", parent, ["snapshot"]),
   named(words, "/", copies, datasets),
 ];
 
 /** Lists what has the name of a snapshot, and a little more. */
 export const sameNames = (words: CliWords, { name, parent, copies }: SnapshotName): readonly Step[] => [
-  named(words, `@${name}`, parent, "snapshot"),
+  named(words, `@${name}`, parent, ["snapshot"]),
   ...(copies === undefined ? [] : [named(words, `/${name}`, copies, datasets)]),
 ];
 
 /** What was listed below a dataset; nothing when it is not there. */
-function lines(outputs: Outputs, below: string): readonly string[] {
-  const output = outputs.get(`below ${below}`);
-  if (output && output.exitCode !== 0) throw refusal(output);
-  return (output?.stdout ?? "").split("\n").filter(line => line !== "");
-}
+const namesBelow = (outputs: Outputs, below: string): readonly string[] =>
+  namesDownTo(below, outputOf(outputs, `below ${below}`))?.slice(0, -1) ?? [];
 
 /** The last parts of the names below a dataset: of snapshots, what comes after "@". */
 export const lastParts = (outputs: Outputs, below: string): readonly string[] =>
-  lines(outputs, below).map(line => line.slice(line.search(/[^@/]*$/)));
+  namesBelow(outputs, below).map(line => line.slice(line.search(/[^@/]*$/)));
 
 /** Of what `sameNames` listed, what has the very name. */
 export function namesakesIn(outputs: Outputs, { name, parent, copies }: SnapshotName): Omit<Namesakes, "entries"> {
-  const holders = lines(outputs, parent).filter(line => line.endsWith(`@${name}`));
+  const holders = namesBelow(outputs, parent).filter(line => line.endsWith(`@${name}`));
   return {
     holders: holders.map(line => line.slice(0, -name.length - 1)),
-    copies: copies === undefined ? [] : lines(outputs, copies).filter(line => line.endsWith(`/${name}`)),
+    copies: copies === undefined ? [] : namesBelow(outputs, copies).filter(line => line.endsWith(`/${name}`)),
   };
 }

@@ -1,7 +1,8 @@
 import type { Output } from "../../io/runner.ts";
 import type { Outputs } from "../../io/script.ts";
-import { byName, entriesOf } from "./cli-rows.ts";
-import { onlyAbsent, refusal } from "./cli-words.ts";
+import { byName, entriesOf, incomplete, linesOf } from "./cli-rows.ts";
+import { asked } from "./cli-steps.ts";
+import { absentIn } from "./cli-words.ts";
 import { type Entries, type Entry, type Look, ZfsError } from "./zfs.ts";
 
 /** The output of a step of a script. Throws ZfsError when it was left out. */
@@ -11,17 +12,44 @@ export function outputOf(outputs: Outputs, name: string): Output {
   return output;
 }
 
-/** Whether "files" listed nothing, and is sure of it. */
-export const isNothing = (outputs: Outputs): boolean => {
-  const files = outputs.get("files");
-  return files?.exitCode === 0 && files.stdout === "";
-};
+/**
+ * What zfs get said of these names and of what lies below `roots`. Throws ZfsError: what zfs refused, or "incomplete" where it neither
+ * showed a name nor said that this does not exist.
+ */
+function answered(output: Output, { names, properties }: Look, roots: readonly string[]): readonly Entry[] {
+  const absent = absentIn(output);
+  const found = entriesOf(output.stdout, asked(properties));
+  const seen = new Set(found.map(({ name }) => name));
+  const untold = names.find(name => !seen.has(name) && !absent.has(name));
+  if (untold !== undefined) throw incomplete(`it says nothing of ${untold}`);
+  const wanted = new Set(names);
+  const isWanted = (name: string) => wanted.has(name) || roots.some(root => isBelow(name, root));
+  const strange = found.find(({ name }) => !isWanted(name));
+  if (strange) throw incomplete(`it tells of ${strange.name}, which was not asked for`);
+  return found;
+}
 
-/** What "list" found; nothing when its dataset is not there. */
-export function listed(outputs: Outputs): readonly Entry[] {
-  const output = outputOf(outputs, "list");
-  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
-  return entriesOf(output.stdout);
+const isBelow = (name: string, parent: string): boolean =>
+  name.startsWith(parent) && /^[/@]/.test(name.slice(parent.length));
+
+/** What "list" found below `roots`, and of the names of `look`. Throws as `entries`. */
+export const listed = (outputs: Outputs, look: Look, roots: readonly string[]): readonly Entry[] =>
+  answered(outputOf(outputs, "list"), look, roots);
+
+/**
+ * The names of a dataset and of what lies below it, from the last in their order to the dataset itself, which so proves that nothing is
+ * cut off. Undefined when the dataset does not exist. Throws ZfsError.
+ */
+export function namesDownTo(parent: string, output: Output): readonly string[] | undefined {
+  if (absentIn(output).has(parent)) return undefined;
+  const names: string[] = [];
+  for (const name of linesOf(output.stdout)) {
+    const last = names.at(-1);
+    if (last !== undefined && name >= last) throw incomplete(`${name} is where it should not be`);
+    names.push(name);
+  }
+  if (names.at(-1) !== parent) throw incomplete(`the names below ${parent} are cut`);
+  return names;
 }
 
 /** The states of pools by their names, from lines of two words each. */
@@ -35,9 +63,7 @@ export const states = ({ stdout }: Output): ReadonlyMap<string, string> =>
 
 /** What "look" found. A pool that is not there was not imported: nothing is known of what is in it. */
 export function entries(outputs: Outputs, look: Look): Entries {
-  const output = outputOf(outputs, "look");
-  if (output.exitCode !== 0 && !onlyAbsent(output)) throw refusal(output);
-  const found = byName(entriesOf(output.stdout));
+  const found = byName(answered(outputOf(outputs, "look"), look, []));
   const pool = look.names.find(name => !/[/@]/.test(name) && !found.has(name));
   if (pool !== undefined) throw new ZfsError("pool-absent", `the pool "${pool}" is not there or not imported`);
   return found;

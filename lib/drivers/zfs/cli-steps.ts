@@ -44,10 +44,13 @@ ${commands.map(each => `${each} "$place"`).join(" && ")}`;
 
 const columns = "name,property,value,source";
 
+/** Properties in the order in which they are asked for, each once. */
+export const asked = (properties: readonly string[]): readonly string[] => [...new Set(properties)];
+
 /** Reads properties of some datasets and snapshots; what is not there is complained of. */
 export const lookStep = ({ zfs }: CliWords, { names, properties }: Look): Step => ({
   name: "look",
-  argv: [...zfs, "get", "-Hp", "-o", columns, properties.join(","), ...names],
+  argv: [...zfs, "get", "-Hp", "-o", columns, asked(properties).join(","), ...new Set(names)],
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
@@ -62,36 +65,58 @@ export function listStep(
   depth: 1 | 2,
 ): Step {
   const which = ["-d", String(depth), "-t", kinds.join(",")];
-  const argv: Argv = [...zfs, "get", "-Hp", ...which, "-o", columns, properties.join(","), ...parents];
+  const argv: Argv = [...zfs, "get", "-Hp", ...which, "-o", columns, asked(properties).join(","), ...parents];
   return { name: "list", argv, reads: true, onFailure: "go-on", maxBytes: listingBytes };
 }
-
-/** Lists what is in a file system. Needs a step "look" before it that reads `placeProperties`; ends badly when it is not mounted. */
-export const filesStep = ({ privileged }: CliWords, name: string): Step =>
-  onMountpoint("files", name, [[...privileged, "ls", "-A"]]);
 
 /** Properties that tell permission steps where a file system is mounted. */
 export const placeProperties = ["mounted", "mountpoint"] as const;
 
-/** What of the kinds $3 has a name that contains $1, up to two levels below $2: by names alone, which zfs lists without reading more. */
-const namedText = `part=$1 parent=$2 kinds=$3
-shift 3
-all=$("$@" list -H -o name -s name -t "$kinds" -d 2 "$parent" 2>&1) || case $all in
-  *"does not exist"*) exit 0;;
-  *) printf '%s\\n' "$all" >&2; exit 1;;
-esac
-printf '%s\\n' "$all" | grep -F -e "$part" || :`;
+const datasets = ["filesystem", "volume"] as const;
 
-/** Lists what of these kinds, up to two levels below a dataset, has a name that contains `part`, one line each. */
-export const namedArgv = ({ zfs }: CliWords, part: string, parent: string, kinds: string): Argv => [
+/** The kinds with those that a dataset above others can have, so that it is shown with them. */
+export const withParent = (kinds: readonly Kind[]): readonly Kind[] => [...new Set([...kinds, ...datasets])];
+
+/**
+ * The words of `zfs list` for the names of a dataset and of what of these kinds lies below it, which zfs knows without reading more.
+ * They are sorted backwards, so that the dataset itself is the last one and proves that nothing is cut off.
+ */
+const namesWords = (kinds: readonly Kind[], depth: 1 | 2): readonly string[] => [
+  ...["list", "-H", "-o", "name", "-S", "name", "-t", withParent(kinds).join(","), "-d", String(depth)],
+];
+
+/** Lists the names of a dataset and of what of these kinds lies below it, backwards. */
+export const namesStep = ({ zfs }: CliWords, parent: string, kinds: readonly Kind[], depth: 1 | 2): Step => ({
+  name: "names",
+  argv: [...zfs, ...namesWords(kinds, depth), parent],
+  reads: true,
+  onFailure: "go-on",
+  maxBytes: listingBytes,
+});
+
+/** Of the names that a program prints those that contain $1, and the last one, which must be $2. */
+const namedText = `part=$1 parent=$2
+shift 2
+all=$("$@" "$parent") || exit
+case "
+$all" in
+  *"
+$parent") ;;
+  *) echo "the names below $parent are cut" >&2; exit 1;;
+esac
+printf %s "\${all%"$parent"}" | grep -F -e "$part" || :
+printf '%s\\n' "$parent"`;
+
+/** Lists what of these kinds, up to two levels below a dataset, has a name that contains `part`, and the dataset, one line each. */
+export const namedArgv = ({ zfs }: CliWords, part: string, parent: string, kinds: readonly Kind[]): Argv => [
   "sh",
   "-c",
   namedText,
   "sh",
   part,
   parent,
-  kinds,
   ...zfs,
+  ...namesWords(kinds, 2),
 ];
 
 /** Ends well where there is no such program, too. Non-interactive logins often have no /sbin on their PATH. */

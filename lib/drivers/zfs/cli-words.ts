@@ -4,6 +4,7 @@ import { ZfsError, type ZfsFailure } from "./zfs.ts";
 /** What zfs writes to stderr (locale C, OpenZFS 2.1 to 2.3), in the order in which it is looked for. */
 const words: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/pool I\/O is currently suspended/, "suspended"],
+  [/^the names below .* are cut$/m, "incomplete"],
   [/no such pool/, "pool-absent"],
   // Two first exports of a host at once: OpenZFS makes the folder for them, and takes it amiss when somebody else has (os/linux/nfs.c).
   [/failed to create \/etc\/exports\.d: File exists/, "busy"],
@@ -32,9 +33,25 @@ const firstLine = (text: string): string => (text.split("\n").find(line => line.
 export const refusal = ({ stderr, exitCode }: Output): ZfsError =>
   new ZfsError(failureOf(stderr), firstLine(stderr) || `zfs ended with ${exitCode} and said nothing`);
 
-/** Whether everything that a command complained of is that something does not exist: the rest of its answer is whole then. */
-export const onlyAbsent = ({ stderr }: Output): boolean =>
-  stderr
+/** The complaint that a name does not exist (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zfs_standard_error). */
+const absence = /^cannot open '([^']*)': dataset does not exist$/;
+
+/**
+ * The names that a reading command said do not exist; the rest of its answer is whole. Throws ZfsError when it complained of anything
+ * else, and "incomplete" when it ended badly without a word.
+ */
+export function absentIn(output: Output): ReadonlySet<string> {
+  if (output.exitCode === 0) return new Set();
+  const names = output.stderr
     .split("\n")
     .filter(line => line.trim() !== "")
-    .every(line => /^cannot open '[^']*': dataset does not exist$/.test(line));
+    .map(line => absence.exec(line)?.[1]);
+  if (names.length === 0)
+    throw new ZfsError("incomplete", `zfs ended with ${output.exitCode} and said nothing; its answer does not count`);
+  return new Set(
+    names.map(name => {
+      if (name === undefined) throw refusal(output);
+      return name;
+    }),
+  );
+}

@@ -1,13 +1,13 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
 import { type Destroyer, destroyShared } from "./cli-destroy.ts";
+import { listedBelow } from "./cli-listing.ts";
 import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
-import { entries, isNothing, listed, outputOf, states } from "./cli-outputs.ts";
-import { byName } from "./cli-rows.ts";
+import { entries, listed, outputOf, states } from "./cli-outputs.ts";
+import { byName, incomplete } from "./cli-rows.ts";
 import {
   type CliWords,
   copyStep,
-  filesStep,
   listStep,
   lookStep,
   options,
@@ -131,21 +131,23 @@ export class ZfsCli implements Zfs {
     depth: 1 | 2,
     signal: AbortSignal,
   ): Promise<readonly Entry[]> {
-    const [pool = ""] = parent.split("/");
-    const look = { names: [pool], properties: ["type"] };
-    const outputs = await this.#run(
-      [listStep(this.#words, [parent], kinds, properties, depth), lookStep(this.#words, look)],
-      signal,
-    );
-    entries(outputs, look);
-    return listed(outputs);
+    const cli = {
+      words: this.#words,
+      run: (steps: readonly Step[]) => this.#run(steps, signal),
+      read: (look: Look) => this.read(look, signal),
+    };
+    return listedBelow(cli, parent, kinds, properties, depth);
   }
 
-  /** What lies above a dataset that is there needs no look of its own; only where it is not, the pool may be what is missing. */
+  /**
+   * What lies above a dataset that is there needs no look of its own; only where it is not, the pool may be what is missing. Names below
+   * it that are cut off whole do no harm: zfs does not destroy a dataset with something below it.
+   */
   async family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
     const beside = look.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`));
-    const list = listStep(this.#words, [dataset, ...beside], ["filesystem", "volume", "snapshot"], look.properties, 1);
-    const found = byName(listed(await this.#run([list], signal)));
+    const names = [dataset, ...beside];
+    const list = listStep(this.#words, names, ["filesystem", "volume", "snapshot"], look.properties, 1);
+    const found = byName(listed(await this.#run([list], signal), { ...look, names }, names));
     return found.has(dataset) ? found : this.read(look, signal);
   }
 
@@ -165,6 +167,7 @@ export class ZfsCli implements Zfs {
     } catch (error) {
       // Also where somebody else destroyed it while it was being unshared.
       if (!(error instanceof ZfsError) || error.failure !== "absent") throw error;
+      await this.#proveAbsent(name, signal);
     }
   }
 
@@ -179,11 +182,6 @@ export class ZfsCli implements Zfs {
 
   mount(name: string, signal: AbortSignal): Promise<void> {
     return this.#once("mount", name, signal);
-  }
-
-  async empty(name: string, signal: AbortSignal): Promise<boolean> {
-    const look = lookStep(this.#words, { names: [name], properties: placeProperties });
-    return isNothing(await this.#run([look, filesStep(this.#words, name)], signal));
   }
 
   async exported(signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
@@ -211,6 +209,8 @@ export class ZfsCli implements Zfs {
     const outputs = await this.#script({ steps, timeoutMs: copyMs, long: true }, signal);
     const output = outputOf(outputs, "copy");
     if (output.exitCode !== 0) throw refusal(output);
+    if (!(await this.read({ names: [end], properties: ["type"] }, signal)).has(end))
+      throw incomplete(`the copy to ${to} has ended, and ${end} is not there`);
   }
 
   /** Destroys snapshots of a dataset, some at a time: all of them are one word (execve(2): 128 KiB), and none goes when one may not. */
@@ -225,6 +225,12 @@ export class ZfsCli implements Zfs {
       const error = refusal(output);
       if (error.failure !== "absent") throw error;
     }
+  }
+
+  /** Of several commands only one may have complained, and of something else: that nothing is there any more is looked at. */
+  async #proveAbsent(name: string, signal: AbortSignal): Promise<void> {
+    const found = await this.read({ names: [name], properties: ["type"] }, signal);
+    if (found.has(name)) throw incomplete(`${name} is there, and zfs destroy said that it is not`);
   }
 
   async #once(verb: "mount" | "share", name: string, signal: AbortSignal): Promise<void> {
@@ -265,7 +271,7 @@ export class ZfsCli implements Zfs {
     }
     const refused = make.exitCode === 0 ? undefined : refusal(make);
     if (refused && refused.failure !== "exists") throw refused;
-    return { made: refused === undefined, entries: entries(outputs, look) };
+    return { made: refused === undefined, entries: entries(outputs, { ...look, properties }) };
   }
 
   async #done(steps: readonly Step[], signal: AbortSignal): Promise<void> {

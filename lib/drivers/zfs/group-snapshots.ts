@@ -7,7 +7,7 @@ import { isSnapshot, snapshotProperties } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
-import type { Entry } from "./zfs.ts";
+import { type Entry, untrue } from "./zfs.ts";
 
 /** Snapshots of several volumes at one moment: `zfs snapshot a@x b@x` is done for all of them or for none. */
 export class DatasetGroupSnapshots implements GroupSnapshotting {
@@ -71,6 +71,7 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
   }
 
   #existing(name: string, own: string, volumes: readonly ZfsAsset[], members: readonly Entry[]): GroupSnapshot {
+    if (members.length === 0) throw untrue(`taken the snapshots @${own}`);
     const wanted = new Set(volumes.map(({ dataset }) => `${dataset}@${own}`));
     const equal = members.length === wanted.size && members.every(each => wanted.has(each.name));
     if (equal && members.every(each => ownValue(each, property.group) === own)) return this.#group(own, members);

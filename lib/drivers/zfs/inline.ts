@@ -9,7 +9,7 @@ import { type InlineProperties, inlineValues } from "./inline-values.ts";
 import { zfsMeaning } from "./meanings.ts";
 import { isVolumeId, longestName } from "./names.ts";
 import { property } from "./user-properties.ts";
-import type { Entry, Zfs } from "./zfs.ts";
+import { type Entry, untrue, type Zfs } from "./zfs.ts";
 
 /** Where inline volumes are made, and how. */
 export interface InlineSettings {
@@ -74,6 +74,7 @@ export class InlineDriver implements Driver, Inlining, Subject {
       const look = { names: [this.#pool, name], properties: looked };
       const made = await this.#zfs.create(dataset, true, look, call.signal);
       const entry = this.#own(id, made.entries.get(name));
+      if (!entry) throw untrue(`made ${name}`);
       return { fsType: "zfs", source: name, identity: shownValue(entry, "guid") ?? "" };
     });
   }
@@ -91,13 +92,16 @@ export class InlineDriver implements Driver, Inlining, Subject {
           "failed-precondition",
           `${name} is not the dataset that was made for volume "${id}"; it stays`,
         );
-      const below = [...family.keys()].find(each => each.startsWith(`${name}/`));
+      const all = [...family.keys()];
+      const below = all.find(each => each.startsWith(`${name}/`));
       if (below !== undefined)
         throw this.#error(
           "failed-precondition",
           `${below} lies in volume "${id}" and is not csimux's; remove it first`,
         );
-      await this.#zfs.destroy(name, { recursive: true }, call.signal);
+      // Named one by one: nothing goes that was not seen.
+      const snapshots = all.filter(each => each.startsWith(`${name}@`)).map(each => each.slice(name.length + 1));
+      await this.#zfs.destroy(name, { snapshots }, call.signal);
     });
   }
 

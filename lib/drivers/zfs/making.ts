@@ -1,13 +1,14 @@
 import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/pause.ts";
 import type { VolumeSpec } from "../driver.ts";
 import { sizeFrom } from "../sizes.ts";
-import { assetLook, assetOf, type ZfsAsset } from "./asset.ts";
+import { assetLook, assetOf, shownValue, type ZfsAsset } from "./asset.ts";
 import { switched } from "./parameters.ts";
 import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
-import { markedNow } from "./unmarked.ts";
+import { property } from "./user-properties.ts";
 import {
   blockBytes,
   blockSizeOf,
@@ -17,7 +18,7 @@ import {
   volumeValues,
   wholeBlocks,
 } from "./values.ts";
-import { type Made, type NewDataset, ZfsError } from "./zfs.ts";
+import { type Entry, type Made, type NewDataset, untrue, ZfsError } from "./zfs.ts";
 
 /** When a dataset without a mark is looked at again, in milliseconds. */
 const markPausesMs = [200, 500, 1000];
@@ -143,22 +144,27 @@ async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin
 }
 
 /**
- * ZFS makes a dataset first and sets its properties in a moment of its own (zfs_ioc_create): one that another csimux makes right now
- * bears no mark yet. One that still bears none a little later, and is bare, gets it here. Undefined for any other.
+ * What stands under the planned name once it has a mark, or after a while. ZFS makes a dataset first and sets its properties in a moment
+ * of its own (OpenZFS 2.1 to 2.3, module/zfs/zfs_ioctl.c, zfs_ioc_create): one that another csimux makes right now has no mark yet.
  */
-async function marked(space: Space, spec: VolumeSpec, plan: Plan, call: Call): Promise<ZfsAsset | undefined> {
+async function later(space: Space, { id, dataset }: Plan, call: Call): Promise<Entry | undefined> {
   const { settings, names, zfs } = space;
-  const read = async () => {
-    const entries = await zfs.read(assetLook(settings, names, plan.id), call.signal);
-    return assetOf(plan.id, entries.get(plan.dataset), settings);
-  };
+  let entry: Entry | undefined;
   for (const ms of markPausesMs) {
     await pause(ms, call.signal);
-    const asset = await read();
-    if (asset) return asset;
+    entry = (await zfs.read(assetLook(settings, names, id), call.signal)).get(dataset);
+    if (assetOf(id, entry, settings)) break;
   }
-  const origin = spec.source && snapshotFor(space, plan.id, await originOf(space, spec.source, call));
-  return (await markedNow(space, { ...plan, origin }, call)) ? read() : undefined;
+  return entry;
+}
+
+/** Why a dataset cannot become the volume that was asked for: nothing that bears no mark is taken, however empty it looks. */
+function taken({ dataset }: Plan, entry: Entry): string {
+  const kind = shownValue(entry, "type") === "volume" ? "zvol" : "file system";
+  return (
+    `the ${kind} ${dataset} exists and bears no mark of csimux (${property.managed}), so it is not used; look at what is in it, and` +
+    ` remove it (zfs destroy ${dataset}) or rename it (zfs rename) where it is not needed`
+  );
 }
 
 /** The snapshot that a volume is made from: of a volume or a copy, one that is made for it. */
@@ -168,8 +174,11 @@ const snapshotFor = ({ names }: Space, id: string, { name }: Origin): string =>
 /** The volume that stands now under the planned name, completed where an interrupted call has left it. */
 async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, call: Call): Promise<ZfsAsset> {
   const { settings, names, zfs } = space;
-  const asset = assetOf(plan.id, made.entries.get(plan.dataset), settings) ?? (await marked(space, spec, plan, call));
-  if (!asset) throw space.error("already-exists", `the dataset ${plan.dataset} exists and is no volume of csimux`);
+  const first = made.entries.get(plan.dataset);
+  const entry = assetOf(plan.id, first, settings) ? first : await later(space, plan, call);
+  if (!entry) throw untrue(`made ${plan.dataset}`);
+  const asset = assetOf(plan.id, entry, settings);
+  if (!asset) throw space.error("already-exists", taken(plan, entry));
   const equal = asset.name === undefined || asset.name === spec.name;
   const sameSource = asset.source?.kind === spec.source?.kind && asset.source?.id === spec.source?.id;
   if (made.made || asset.finished || !equal || !sameSource) return asset;
@@ -184,6 +193,11 @@ async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, 
   return assetOf(plan.id, entries.get(plan.dataset), settings) ?? asset;
 }
 
+/** Nothing for a source that does not exist any more. Throws every other failure, after which nobody knows. */
+function unlessGone(error: unknown): undefined {
+  if (!(error instanceof CsiError && error.code === "not-found")) throw error;
+}
+
 /** What a copy needs after it has its name: to be mounted, and rid of the snapshots that it was copied with. */
 async function afterCopy(
   space: Space,
@@ -193,7 +207,7 @@ async function afterCopy(
 ): Promise<void> {
   const { names, zfs, settings } = space;
   await zfs.settle?.(names.staging(asset.id), asset.dataset, call.signal);
-  const origin = await originOf(space, source, call).catch(() => undefined);
+  const origin = await originOf(space, source, call).catch(unlessGone);
   const attached = origin?.name.includes("@") ?? false;
   const from = origin && (attached ? origin.name : names.sourceFor(origin.name, asset.id));
   if (from !== undefined) {

@@ -10,7 +10,7 @@ import type { Space } from "./space.ts";
 import { TakenNames } from "./taken-names.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
-import { type Entries, type Entry, ZfsError } from "./zfs.ts";
+import { type Entries, type Entry, untrue, ZfsError } from "./zfs.ts";
 
 /** Snapshots of datasets: in their volume, or as copies of their own. */
 export class DatasetSnapshots implements Snapshotting {
@@ -128,6 +128,7 @@ export class DatasetSnapshots implements Snapshotting {
         "aborted",
         `the deleted snapshot "${id}" stays until the volumes made from it are gone; repeat the call then`,
       );
+    if (!entry) throw untrue(`taken the snapshot "${id}"`);
     throw this.#space.error(
       "already-exists",
       `volume "${volumeId}" has a snapshot "${id}" that csimux did not take under this name`,

@@ -113,6 +113,8 @@ export type ZfsFailure =
   | "suspended"
   | "size"
   | "invalid"
+  /** The answer was cut, or does not fit what was asked, so that nothing can be concluded from it. */
+  | "incomplete"
   | "other";
 
 /** Something that ZFS refused; the message is ZFS's own, one line. */
@@ -124,6 +126,10 @@ export class ZfsError extends Error {
     this.failure = failure;
   }
 }
+
+/** The error for a storage that reported success, such as "took tank/a@s", of something that is not there afterwards. */
+export const untrue = (done: string): ZfsError =>
+  new ZfsError("incomplete", `the storage reported that it has ${done}, or that this exists, but it does not exist`);
 
 /**
  * The pools of one host: the few verbs that volumes need, each of one round trip. Names and values are checked by the caller.
@@ -187,8 +193,6 @@ export interface Zfs {
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
-  /** Whether it is sure that a mounted file system has nothing in it. Absent where nobody can tell. */
-  empty?(name: string, signal: AbortSignal): Promise<boolean>;
   /** The folders that the host's NFS server exports now; undefined where that cannot be told. Absent where nobody can tell. */
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
   /** Shares a file system as its properties say; success when it is shared. */

@@ -74,7 +74,9 @@ test("a snapshot costs two scripts without a listing, however many there are; na
 test("where there are 10,000 snapshots, only those of the name that is looked for travel, by one command", async () => {
   const rig = await open("zfs-generic-nfs");
   const names = Array.from({ length: 10_000 }, (_, n) => `tank/k/v/a@auto-${n}`);
-  writeFileSync(join(rig.fake.folder, "names"), [...names, "tank/k/v/b@snap", "tank/k/v/c@snap-2", ""].join("\n"));
+  // As `zfs list -S name` sorts them.
+  const backwards = [...names, "tank/k/v/b@snap", "tank/k/v/c@snap-2"].sort().reverse();
+  writeFileSync(join(rig.fake.folder, "names"), [...backwards, "tank/k/v", ""].join("\n"));
   const zfs = join(rig.fake.folder, "zfs");
   writeFileSync(
     zfs,
@@ -96,5 +98,7 @@ printf 'tank\\ttype\\tfilesystem\\t-\\n'
   expect(holders).toEqual(["tank/k/v/b"]);
   expect(process.cpuUsage().user - before).toBeLessThan(500_000);
   const lines = readFileSync(join(rig.fake.folder, "calls"), "utf8").split("\n");
-  expect(lines.filter(line => line.startsWith("list"))).toEqual(["list -H -o name -s name -t snapshot -d 2 tank/k/v"]);
+  expect(lines.filter(line => line.startsWith("list"))).toEqual([
+    "list -H -o name -S name -t snapshot,filesystem,volume -d 2 tank/k/v",
+  ]);
 });

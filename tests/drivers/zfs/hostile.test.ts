@@ -111,7 +111,7 @@ describe.each(words)("the word %j", word => {
 
   test("is one word where snapshots of a name are looked for", () => {
     const words = { zfs: ["sudo", "-n", "zfs"], zpool: "zpool", privileged: [] } as const;
-    harmless(called({ name: "named", argv: namedArgv(words, word, word, word) }), "sudo", word);
+    harmless(called({ name: "named", argv: namedArgv(words, word, word, ["snapshot"]) }), "sudo", word);
   });
 
   test("is one word where pools and targets are looked at, and where something is destroyed alone", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { onlyAbsent, refusal } from "../../../lib/drivers/zfs/cli-words.ts";
+import { absentIn, refusal } from "../../../lib/drivers/zfs/cli-words.ts";
 import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
 
 // Texts as OpenZFS 2.1 to 2.3 write them in the locale C.
@@ -34,6 +34,7 @@ const texts: readonly (readonly [string, ZfsFailure])[] = [
   ["cannot create 'tank/a': invalid property 'share'", "invalid"],
   ["cannot set property for 'tank/a': 'casesensitivity' is readonly", "invalid"],
   ["cannot open 'tank/a': pool I/O is currently suspended", "suspended"],
+  ["the names below tank/k/v are cut", "incomplete"],
   ["internal error: out of memory", "other"],
 ];
 
@@ -41,10 +42,11 @@ test.each(texts)("%j is understood as %s", (stderr, failure) => {
   expect(refusal({ exitCode: 1, stdout: "", stderr }).failure).toBe(failure);
 });
 
-test("an answer is whole when all that it complains of is that something is not there", () => {
-  const complaint = (stderr: string) => onlyAbsent({ exitCode: 1, stdout: "", stderr });
-  expect(
-    complaint("cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': dataset does not exist\n"),
-  ).toBe(true);
-  expect(complaint("cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': I/O error\n")).toBe(false);
+test("the names that an answer says are not there are those that it complains of, and it complains of nothing else", () => {
+  const absent = (stderr: string) => [...absentIn({ exitCode: 1, stdout: "", stderr })];
+  const both = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': dataset does not exist\n";
+  expect(absent(both)).toEqual(["tank/a", "tank/b"]);
+  const other = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': I/O error\n";
+  expect(() => absent(other)).toThrow();
+  expect(() => absent("")).toThrow(expect.objectContaining({ failure: "incomplete" }));
 });

@@ -94,9 +94,9 @@ const kinds = (text: string | undefined, fallback: string): readonly string[] =>
     return long.split(",");
   });
 
-/** Things named, or below them down to `depth`; names that do not exist are told to `missing`. */
+/** Things named, or below them down to `depth`, each once; names that do not exist are told to `missing`. */
 function chosen(pools: Pools, names: readonly string[], depth: number, missing: (text: string) => void): Thing[] {
-  return names.flatMap(name => {
+  const all = names.flatMap(name => {
     const thing = pools.find(name);
     if (!thing) {
       missing(absent(name));
@@ -105,6 +105,17 @@ function chosen(pools: Pools, names: readonly string[], depth: number, missing: 
     const level = (each: Thing): number => each.name.slice(name.length).split(/[/@]/).length - 1;
     return [thing, ...pools.below(name).filter(each => level(each) <= depth)];
   });
+  return [...new Map(all.map(each => [each.name, each])).values()].sort(inOrder);
+}
+
+/**
+ * The order in which zfs shows things: of names, but snapshots after their dataset in the order in which they were taken
+ * (OpenZFS 2.1 to 2.3, cmd/zfs/zfs_iter.c, zfs_compare).
+ */
+function inOrder(a: Thing, b: Thing): number {
+  const [left = "", right = ""] = [a.name.split("@")[0], b.name.split("@")[0]];
+  if (left !== right) return left < right ? -1 : 1;
+  return a.type === "snapshot" && b.type === "snapshot" ? a.txg - b.txg : a.name.length - b.name.length;
 }
 
 export interface Printed {
@@ -143,7 +154,7 @@ export function get(pools: Pools, argv: readonly string[]): Printed {
   return { out: lines.map(line => `${line}\n`).join(""), err: errors.map(line => `${line}\n`).join("") };
 }
 
-/** zfs list -Hp [-r | -d N] [-t TYPES] [-s COLUMN] -o COLUMNS [NAME...] */
+/** zfs list -Hp [-r | -d N] [-t TYPES] [-s COLUMN | -S COLUMN] -o COLUMNS [NAME...]; `-S name`: whole names backwards (zfs_sort) */
 export function list(pools: Pools, argv: readonly string[]): Printed {
   const { words, set, values } = flags(argv, "odtsS");
   const errors: string[] = [];
@@ -158,7 +169,8 @@ export function list(pools: Pools, argv: readonly string[]): Printed {
           .all()
           .filter(each => !/[/@]/.test(each.name))
           .map(each => each.name);
-  const things = chosen(pools, names, depth, text => errors.push(text)).filter(each => types.includes(each.type));
+  const found = chosen(pools, names, depth, text => errors.push(text)).filter(each => types.includes(each.type));
+  const things = values["S"] === "name" ? found.sort((a, b) => (a.name < b.name ? 1 : -1)) : found;
   const columns = (values["o"] ?? "name,used,available,referenced,mountpoint")
     .split(",")
     .map(name => aliases[name] ?? name);

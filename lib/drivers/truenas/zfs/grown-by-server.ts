@@ -21,9 +21,6 @@ export const grownByServer = (cli: Zfs, server: Pick<Zfs, "set">): Zfs => ({
   family: (dataset, look, signal) => cli.family(dataset, look, signal),
   destroy: (name, how, signal) => cli.destroy(name, how, signal),
   rename: (from, to, signal) => cli.rename(from, to, signal),
-  ...(cli.empty && {
-    empty: (name: string, signal: AbortSignal) => cli.empty?.(name, signal) ?? Promise.resolve(false),
-  }),
   mount: (name, signal) => cli.mount(name, signal),
   pools: (names, signal) => cli.pools(names, signal),
   copy: (copy, signal) => cli.copy(copy, signal),
