@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { CsiError } from "../../lib/core/errors.ts";
+import { inUse } from "../../lib/drivers/failure.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";
 
@@ -132,6 +133,10 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.memory("a").gate = new Promise(() => undefined);
       void failure(create(world, "a", { source: { kind: "volume", id: "v:a/v" } }));
       await Bun.sleep(1);
+      await world.volumes.delete("v:a/v", call);
+    },
+    "a node still uses the disk": async world => {
+      world.memory("a").fail.delete = inUse("the target of v", ["node-1"]);
       await world.volumes.delete("v:a/v", call);
     },
   },

@@ -6,15 +6,28 @@ const datasetLocks = 16;
 
 /**
  * The text of a shell that runs a program while it holds the lock $1 of the host. Where flock(1) or the folder of locks is not
- * there, nothing can be done but to go without. The file is opened by the shell, for reading: a file of another account in a folder
- * for all may not be opened to be created (sysctl fs.protected_regular), as flock(1) does by itself. The shell stays, since sudo
- * closes what it is handed.
+ * there, nothing can be done but to go without. Accounts share a lock, with or without sudo, so it lies in a folder for all: the file
+ * is made only where nothing is, and neither a link nor a pipe that somebody else has put there is opened. It is opened by the shell,
+ * for reading: a file of another account in a folder for all may not be opened to be created (sysctl fs.protected_regular), as flock(1)
+ * does by itself. The shell stays, since sudo closes what it is handed. The flock of busybox cannot wait, and says so.
  */
 const lockedText = `lock=/run/lock/csimux-$1; shift
-[ -e "$lock" ] || (umask 022; true >"$lock") 2>/dev/null
-if [ -r "$lock" ] && command -v flock >/dev/null; then
-  exec 9<"$lock"
-  flock -w 60 9 || { echo "the lock $lock is busy" >&2; exit 1; }
+if command -v flock >/dev/null; then
+  [ -e "$lock" ] || [ -L "$lock" ] || (umask 022; set -C; : >"$lock") 2>/dev/null
+  if [ -e "$lock" ] || [ -L "$lock" ]; then
+    [ ! -L "$lock" ] && [ -f "$lock" ] && [ -r "$lock" ] || {
+      echo "the lock $lock is not a file that can be read: see who made it, and remove it" >&2; exit 1
+    }
+    exec 9<"$lock"
+    usage=$(flock -w 60 9 2>&1) || {
+      n=0
+      until [ -n "$usage" ] && flock -n 9; do
+        n=$((n+1))
+        [ -n "$usage" ] && [ $n -lt 300 ] || { echo "the lock $lock is busy" >&2; exit 1; }
+        sleep 0.2
+      done
+    }
+  fi
 fi
 "$@"`;
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { tagOf } from "../../../lib/drivers/zfs/target-names.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
@@ -85,10 +86,11 @@ describe.each(versions)("on TrueNAS %s", version => {
       "iscsi",
       async (driver, double) => {
         const { id, context } = await driver.create({ ...volumeOf("pvc-1"), parameters }, call);
-        expect(context["iqn"]).toEndWith(":csi-data-a");
-        expect(double.state.tables.extent[0]).toMatchObject({ name: "csi-data-a", comment: "for pvc-1" });
+        const name = `csi-data-${tagOf(double.state.datasets[`${parent}/pvc-1`]?.guid ?? "")}-a`;
+        expect(context["iqn"]).toEndWith(`:${name}`);
+        expect(double.state.tables.extent[0]).toMatchObject({ name, comment: "for pvc-1" });
         expect(double.state.tables.target[0]).toMatchObject({
-          name: "csi-data-a",
+          name,
           groups: [{ portal: 1, initiator: 1, authmethod: "CHAP_MUTUAL", auth: 1 }],
         });
         // The template's parameters are not told again when the volume is deleted.
@@ -99,7 +101,7 @@ describe.each(versions)("on TrueNAS %s", version => {
     );
   });
 
-  const requests = { nfs: [4, 6], smb: [4, 6], iscsi: [7, numberOf(version) < 2504 ? 9 : 8], nvmeof: [6, 8] } as const;
+  const requests = { nfs: [4, 6], smb: [4, 6], iscsi: [8, numberOf(version) < 2504 ? 9 : 8], nvmeof: [7, 9] } as const;
   const ways = (["nfs", "smb", "iscsi", "nvmeof"] as const).filter(
     way => way !== "nvmeof" || numberOf(version) >= 2510,
   );

@@ -1,7 +1,17 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { datasetLock, locked } from "../../../lib/drivers/zfs/host-lock.ts";
@@ -90,6 +100,44 @@ test("the lock of another account is taken as it is, and without a folder for lo
   expect(execFileSync(first, rest, { uid: 65534, encoding: "utf8" })).toBe("done\n");
   const [program, ...words] = locked("no/such/folder", ["echo", "done"]);
   expect(execFileSync(program, words, { encoding: "utf8" })).toBe("done\n");
+});
+
+test.each(["pipe", "link", "unreadable file"])("a %s that somebody put in the place of a lock is not opened", kind => {
+  const path = `/run/lock/csimux-${lock}`;
+  const target = join(folder, "target");
+  if (kind === "pipe") execFileSync("mkfifo", [path]);
+  else if (kind === "link") symlinkSync(target, path);
+  else writeFileSync(path, "", { mode: 0o200 });
+  const [first, ...rest] = locked(lock, ["echo", "done"]);
+  const ran = spawnSync(first, rest, { uid: 65534, encoding: "utf8", timeout: 20_000 });
+  expect([ran.status, ran.stdout]).toEqual([1, ""]);
+  expect(ran.stderr).toContain(`the lock ${path} is not a file that can be read`);
+  expect(existsSync(target)).toBe(false);
+});
+
+test("a flock that cannot wait, as that of busybox, is asked again and again", async () => {
+  const bin = join(folder, "bin");
+  mkdirSync(bin);
+  // busybox 1.35, util-linux/flock.c: -s, -x, -u, -n; anything else is answered with its usage.
+  const text = `#!/bin/sh\ncase $1 in -w) echo "flock: invalid option -- 'w'" >&2; exit 1;; esac\nexec /usr/bin/flock "$@"\n`;
+  writeFileSync(join(bin, "flock"), text);
+  chmodSync(join(bin, "flock"), 0o755);
+  const env = { PATH: `${bin}:/usr/bin:/bin` };
+  const held = join(folder, "held");
+  const [first, ...rest] = locked(lock, ["sh", "-c", `echo >${held}; until [ -e ${folder}/go ]; do sleep 0.01; done`]);
+  const holder = spawn(first, rest, { stdio: "ignore", env });
+  const ended = once(holder, "close");
+  await until(() => existsSync(held));
+  const [next, ...words] = locked(lock, ["sh", "-c", `[ -e ${folder}/go ] && echo after`]);
+  const waiter = spawn(next, words, { stdio: ["ignore", "pipe", "ignore"], env });
+  let output = "";
+  waiter.stdout.on("data", chunk => {
+    output += String(chunk);
+  });
+  const done = once(waiter, "close");
+  writeFileSync(join(folder, "go"), "");
+  await Promise.all([ended, done]);
+  expect([holder.exitCode, waiter.exitCode, output]).toEqual([0, 0, "after\n"]);
 });
 
 test("a file system always has the same lock", () => {

@@ -114,6 +114,7 @@ const ofNvme = "SHARING_NVME_TARGET_WRITE";
 const since = { since: 2510 };
 const fabrics: Methods = {
   "nvmet.global.config": { run: nvmet.globalConfig, role: "SHARING_NVME_TARGET_READ", ...since },
+  "nvmet.global.sessions": { run: nvmet.sessions, role: "SHARING_NVME_TARGET_READ", ...since },
   ...crud(
     "nvmet.subsys",
     ofNvme,

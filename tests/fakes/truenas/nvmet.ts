@@ -38,6 +38,26 @@ export function createSubsys(nas: Nas, [data]: readonly unknown[]): unknown {
   return inserted(nas, "nvmetSubsys", { ...fields, subnqn, serial: String(1000 + nas.state.txg) });
 }
 
+/**
+ * Hosts that are connected, by the subsystem's id (middleware 25.10.1, plugins/nvmet/global.py, sessions and local_sessions). Deleting
+ * a subsystem does not ask for them (plugins/nvmet/subsys.py, do_delete).
+ */
+export const sessions = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
+  queried(
+    nas.state.tables.nvmetSubsys
+      .filter(each => nas.sessions.has(String(each["name"])))
+      .map(({ id }) => ({
+        id: 0,
+        subsys_id: id,
+        hostnqn: "nqn.2014-08.org:node-1",
+        host_traddr: "10.0.0.9",
+        port_id: 1,
+        ctrl: 1,
+      })),
+    filters,
+    (options ?? {}) as QueryOptions,
+  );
+
 export function deleteSubsys(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const { force } = modelled(v.strictObject({ force: or(flag, false) }), options ?? {}, "options");
   const row = rowOf(nas, "nvmetSubsys", "NVMetSubsys", id);

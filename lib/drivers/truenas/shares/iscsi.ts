@@ -1,16 +1,16 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { VolumeSpec } from "../../driver.ts";
+import { inUse } from "../../failure.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
 import { ApiError, errnos } from "../api-error.ts";
 import { explainApi } from "../meaning.ts";
 import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
 import {
-  assetName,
   checkService,
+  isProved,
   kept,
   type Naming,
   nameNote,
@@ -23,6 +23,7 @@ import {
   type Table,
   tableOf,
   taken,
+  targetName,
   templateValues,
   unique,
   unshared,
@@ -83,10 +84,10 @@ export class IscsiShare implements Share<Shareable> {
     keep: (notes: Notes) => Promise<Shareable>,
     call: Call,
   ): Promise<Notes> {
-    const name = asset.notes[nameNote.iscsi] ?? assetName(asset, spec.parameters, this.#settings, rule);
+    const name = targetName(asset, asset.notes[nameNote.iscsi], spec.parameters, this.#settings, rule);
     await kept(asset, { [nameNote.iscsi]: name }, keep);
     const [extent, basename] = await Promise.all([this.#extent(asset, name, spec, call), this.#basename(call)]);
-    const target = await this.#target(name, extent.row, call);
+    const target = await this.#target(asset, name, extent.row, call);
     const link = await this.#link(target, extent.row, call);
     const ids = [target, extent.row, link].map(({ id }) => String(id));
     const notes = Object.fromEntries(ids.map((id, at) => [noteKeys.iscsi[at] ?? "", id]));
@@ -110,7 +111,7 @@ export class IscsiShare implements Share<Shareable> {
       extents.find(["disk", "=", deviceOf(asset)]),
       name === undefined ? [] : targets.find(["name", "=", name]),
     ]);
-    const gone = target ? await this.#withdrawTarget(target, own, targets, call) : [];
+    const gone = target ? await this.#withdrawTarget(asset, target, own, targets, call) : [];
     for (const { id } of own) if (!gone.includes(id)) await busyAware(() => extents.drop(id));
   }
 
@@ -178,8 +179,11 @@ export class IscsiShare implements Share<Shareable> {
     };
   }
 
-  /** A target of the name that holds another volume's extent is somebody else's. */
-  async #target(name: string, extent: Row, call: Call): Promise<Row> {
+  /**
+   * A target of the name that holds another volume's extent, or none and is not proved to be this volume's, is somebody else's. Who
+   * may log in is as the file says.
+   */
+  async #target(asset: Shareable, name: string, extent: Row, call: Call): Promise<Row> {
     const targets = tableOf(this.#site, "iscsi.target", call);
     const groups = await this.#groups(call);
     // An empty alias clashes with every other empty one.
@@ -189,7 +193,9 @@ export class IscsiShare implements Share<Shareable> {
     const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", row.id]);
     if (links.some(link => link["extent"] !== extent.id))
       throw taken(this.#site, `the iSCSI target "${name}"`, "another extent");
-    if ((row["groups"] as readonly unknown[]).length === groups.length) return row;
+    if (links.length === 0 && !isProved(asset, name, noteKeys.iscsi[0], row))
+      throw taken(this.#site, `the iSCSI target "${name}"`, "no extent");
+    if (sameGroups(row["groups"] as readonly object[], groups)) return row;
     return (await this.#site.api.call("iscsi.target.update", [row.id, { groups }], call.signal)) as Row;
   }
 
@@ -236,13 +242,20 @@ export class IscsiShare implements Share<Shareable> {
   }
 
   /**
-   * Only a target that holds nothing but this volume's extent, or nothing, is this volume's. Answers the ids of the extents that
+   * Only a target that holds nothing but this volume's extent, or nothing and is proved, is this volume's. Answers the ids of the extents that
    * went with it: each change of a target makes the server read all of its configuration again, so one is better than two.
    */
-  async #withdrawTarget(target: Row, own: readonly Row[], targets: Table, call: Call): Promise<readonly number[]> {
+  async #withdrawTarget(
+    asset: Shareable,
+    target: Row,
+    own: readonly Row[],
+    targets: Table,
+    call: Call,
+  ): Promise<readonly number[]> {
     const links = await tableOf(this.#site, "iscsi.targetextent", call).find(["target", "=", target.id]);
     const linked = links.map(link => Number(link["extent"]));
     if (linked.some(extent => !own.some(({ id }) => id === extent))) return [];
+    if (linked.length === 0 && !isProved(asset, String(target["name"]), noteKeys.iscsi[0], target)) return [];
     const together = (await this.#site.api.version(call.signal)).number >= withExtents;
     // Never by force: a node may be logged in.
     await busyAware(() => (together ? targets.drop(target.id, false, true) : targets.drop(target.id)));
@@ -250,14 +263,21 @@ export class IscsiShare implements Share<Shareable> {
   }
 }
 
+/** Whether targets let in the same initiators through the same portals, by the same proof. */
+function sameGroups(theirs: readonly object[], ours: readonly object[]): boolean {
+  const keys = ["portal", "initiator", "authmethod", "auth"] as const;
+  const textsOf = (groups: readonly object[]): string =>
+    JSON.stringify(groups.map(group => keys.map(key => (group as Row)[key] ?? null).join()).toSorted());
+  return textsOf(theirs) === textsOf(ours);
+}
+
 /** A target that an initiator is logged in to, and its extent, are refused with EFAULT and without a field at fault. */
 async function busyAware(work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    if (!(error instanceof ApiError && error.errno === errnos.fault)) throw error;
-    throw new CsiError("aborted", `${error.message}; a node is still logged in, it will be tried again`, {
-      cause: error,
-    });
+    // "Target … is in use.", "Associated target(s) … are in use." (middleware, plugins/iscsi_/targets.py and extents.py)
+    if (!(error instanceof ApiError && error.errno === errnos.fault && /\bin use\b/.test(error.message))) throw error;
+    throw inUse(error.message.replace(/^.*?: |\W*(?:is|are)? in use\W*$/g, ""), []);
   }
 }

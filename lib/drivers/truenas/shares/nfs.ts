@@ -10,7 +10,9 @@ import {
   ensured,
   noted,
   noteKeys,
+  otherAccess,
   type Row,
+  refuseOtherAccess,
   type Shareable,
   type Site,
   tableOf,
@@ -36,6 +38,9 @@ const onePath = 2212;
 /** Until 22.12 a share may be quiet. */
 const noQuiet = 2310;
 
+/** Fields that say who may do what. */
+const access = ["hosts", "networks", "maproot_user", "maproot_group", "mapall_user", "mapall_group", "security"];
+
 const mountpoint = ({ dataset, mountpoint: place }: Shareable): string => place ?? `/mnt/${dataset}`;
 
 const pathOf = (row: Row): unknown => row["path"] ?? (row["paths"] as readonly unknown[] | undefined)?.[0];
@@ -56,12 +61,20 @@ export class NfsShare implements Share<Shareable> {
   /** As Share.publish. An export of the same path is this volume's: nobody else's data is behind it. */
   async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
-    const find = async () => (await this.#exports(asset, call))[0];
-    const make = async () => {
-      const { number } = await api.version(call.signal);
-      return tableOf(this.#site, "sharing.nfs", call).make(this.#request(asset, spec, number));
+    const { number } = await api.version(call.signal);
+    const request = this.#request(asset, spec, number);
+    const find = async () => {
+      const all = await this.#exports(asset, call);
+      // Who may mount a finished volume is its administrator's matter.
+      for (const row of asset.finished ? [] : all)
+        refuseOtherAccess(
+          this.#site,
+          `the NFS share ${row.id} of ${mountpoint(asset)}`,
+          otherAccess(request, row, access),
+        );
+      return all[0];
     };
-    const { id } = await ensured(make, find);
+    const { id } = await ensured(() => tableOf(this.#site, "sharing.nfs", call).make(request), find);
     // What was said of a volume holds for its whole life.
     return { [noteKeys.nfs[0]]: String(id), ...this.#fresh(asset), ...this.context(asset) };
   }

@@ -3,23 +3,27 @@ import { CsiError } from "../../../core/errors.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { VolumeSpec } from "../../driver.ts";
+import { inUse } from "../../failure.ts";
 import type { Notes, Share } from "../../store.ts";
 import { explainApi } from "../meaning.ts";
 import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
 import { checkHosts, linkHosts, type NvmeHost } from "./nvme-hosts.ts";
 import {
-  assetName,
   checkService,
+  isProved,
   kept,
   type Naming,
   nameNote,
   noted,
   noteKeys,
+  otherAccess,
   type Row,
+  refuseOtherAccess,
   type Shareable,
   type Site,
   tableOf,
   taken,
+  targetName,
   unique,
   unshared,
 } from "./share.ts";
@@ -65,7 +69,7 @@ export class NvmeofShare implements Share<Shareable> {
     call: Call,
   ): Promise<Notes> {
     await this.#versioned(call);
-    const name = asset.notes[nameNote.nvmeof] ?? assetName(asset, spec.parameters, this.#settings, rule);
+    const name = targetName(asset, asset.notes[nameNote.nvmeof], spec.parameters, this.#settings, rule);
     await kept(asset, { [nameNote.nvmeof]: name }, keep);
     const subsystem = await this.#subsystem(asset, name, call);
     const namespace = await this.#namespace(asset, subsystem, call);
@@ -100,10 +104,32 @@ export class NvmeofShare implements Share<Shareable> {
       namespaces.find(["device_path", "=", deviceOf(asset)]),
       name === undefined ? [] : subsystems.find(["name", "=", name]),
     ]);
-    const mine = subsystem && !(await this.#others(asset, subsystem, call)) ? subsystem : undefined;
-    // With force a subsystem takes its namespaces along.
+    const mine = subsystem && (await this.#isMine(asset, subsystem, call)) ? subsystem : undefined;
+    for (const id of new Set([mine?.id, ...own.map(each => inside(each, "subsys"))])) await this.#refuseHosts(id, call);
+    // With force a subsystem takes its namespaces along, and asks for no sessions (middleware, plugins/nvmet/subsys.py).
     if (mine) await subsystems.drop(mine.id, { force: true });
     for (const each of own) if (inside(each, "subsys") !== mine?.id) await namespaces.drop(each.id, { remove: false });
+  }
+
+  /** Throws "failed-precondition" while a host is connected to a subsystem (middleware, plugins/nvmet/global.py, sessions, since 25.10). */
+  async #refuseHosts(subsystem: number | undefined, call: Call): Promise<void> {
+    if (subsystem === undefined) return;
+    const found = (await this.#site.api.call(
+      "nvmet.global.sessions",
+      [[["subsys_id", "=", subsystem]]],
+      call.signal,
+    )) as readonly Row[];
+    if (found.length === 0) return;
+    throw inUse(`the NVMe subsystem ${subsystem} of ${this.#site.api.where}`, [
+      ...new Set(found.map(each => String(each["hostnqn"]))),
+    ]);
+  }
+
+  /** A subsystem with this volume's namespace alone, or with none and proved to be the volume's. */
+  async #isMine(asset: Shareable, subsystem: Row, call: Call): Promise<boolean> {
+    const held = await this.#held(subsystem, call);
+    if (held.length > 0) return held.every(each => each["device_path"] === deviceOf(asset));
+    return isProved(asset, String(subsystem["name"]), noteKeys.nvmeof[0], subsystem);
   }
 
   /** One listing of all subsystems. */
@@ -152,20 +178,21 @@ export class NvmeofShare implements Share<Shareable> {
     );
   }
 
-  /** Whether a subsystem holds another volume's namespace. */
-  async #others(asset: Shareable, subsystem: Row, call: Call): Promise<boolean> {
-    const all = await tableOf(this.#site, "nvmet.namespace", call).find(["subsys.id", "=", subsystem.id]);
-    return all.some(each => each["device_path"] !== deviceOf(asset));
+  #held(subsystem: Row, call: Call): Promise<readonly Row[]> {
+    return tableOf(this.#site, "nvmet.namespace", call).find(["subsys.id", "=", subsystem.id]);
   }
 
   async #subsystem(asset: Shareable, name: string, call: Call): Promise<Row> {
     const subsystems = tableOf(this.#site, "nvmet.subsys", call);
     const { subsystemTemplate, hosts } = this.#settings;
-    const request = { name, allow_any_host: hosts.length === 0, ...subsystemTemplate };
-    const make = () => subsystems.make(hosts.length === 0 ? request : { ...request, allow_any_host: false });
+    const open = { name, allow_any_host: hosts.length === 0, ...subsystemTemplate };
+    const request = hosts.length === 0 ? open : { ...open, allow_any_host: false };
+    const make = () => subsystems.make(request);
     const { row, fresh } = await unique(make, async () => (await subsystems.find(["name", "=", name]))[0]);
-    if (!fresh && (await this.#others(asset, row, call)))
-      throw taken(this.#site, `the NVMe subsystem "${name}"`, "another volume");
+    if (!fresh && !(await this.#isMine(asset, row, call)))
+      throw taken(this.#site, `the NVMe subsystem "${name}"`, "something else than this volume");
+    if (!fresh && !asset.finished)
+      refuseOtherAccess(this.#site, `the NVMe subsystem "${name}"`, otherAccess(request, row, ["allow_any_host"]));
     await linkHosts(this.#site, hosts, row, call);
     return row;
   }

@@ -6,6 +6,7 @@ import type { Context } from "../../driver.ts";
 import type { Asset, Notes } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
 import type { ZfsAsset } from "../../zfs/asset.ts";
+import { bearsTag, tagOf } from "../../zfs/target-names.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { type ApiUse, checkRoles } from "../roles.ts";
@@ -160,6 +161,59 @@ export function assetName(asset: Shareable, parameters: Context, naming: Naming,
   if (plain === whole && whole.length <= rule.most && nameTemplate) return whole;
   const hash = createHash("sha256").update(`${namePrefix}${middle}${nameSuffix}`).digest("hex").slice(0, 10);
   return `${plain.slice(0, rule.most - hash.length - 1)}-${hash}`;
+}
+
+/**
+ * The name of a disk's target or subsystem: the one that is kept; for a volume that was finished without one, as democratic-csi
+ * falls back; for a new one with the tag of its zvol, before the suffix. What would be too long or not allowed is cut and changed.
+ */
+export function targetName(
+  asset: Shareable,
+  kept: string | undefined,
+  parameters: Context,
+  naming: Naming,
+  rule: NameRule,
+): string {
+  if (kept !== undefined) return kept;
+  const tag = tagOf(asset.guid);
+  const plain = assetName(asset, parameters, naming, rule);
+  if (asset.finished || tag === "") return plain;
+  const suffix = naming.nameSuffix.toLowerCase();
+  const whole = plain.endsWith(suffix)
+    ? `${plain.slice(0, plain.length - suffix.length)}-${tag}${suffix}`
+    : `${plain}-${tag}`;
+  return whole.length <= rule.most ? whole : `${plain.slice(0, rule.most - tag.length - 1)}-${tag}`;
+}
+
+/**
+ * Whether an object of a volume's name can be proved to be the volume's where nothing leads from it to the disk: the name is one
+ * that no other volume can have, or the volume has noted the object.
+ */
+export const isProved = ({ guid, notes }: Shareable, name: string, note: string, row: Row): boolean =>
+  bearsTag(name, guid) || notes[note] === String(row.id);
+
+/** Fields of a request that say who may do what, and a row of the server that says something else. */
+export function otherAccess(request: object, row: Row, fields: readonly string[]): readonly string[] {
+  const options = (row["options"] ?? {}) as Readonly<Record<string, unknown>>;
+  const wanted = request as Readonly<Record<string, unknown>> & {
+    readonly options?: Readonly<Record<string, unknown>>;
+  };
+  const text = (value: unknown): string =>
+    Array.isArray(value) ? JSON.stringify(value.map(String).toSorted()) : String(value ?? "");
+  const plain = (value: unknown): string => (value === false || text(value) === "[]" ? "" : text(value));
+  return fields.filter(field => {
+    const asked = wanted[field] ?? wanted.options?.[field];
+    return plain(asked) !== plain(row[field] ?? options[field]);
+  });
+}
+
+/** Throws for a share of a volume's path that lets others in than the file says: somebody made it, or the file was changed meanwhile. */
+export function refuseOtherAccess(site: Site, what: string, fields: readonly string[]): void {
+  if (fields.length === 0) return;
+  throw new CsiError(
+    "failed-precondition",
+    `connection "${site.connection}": ${what} exists already, and differs from the connection file in ${fields.join(", ")}; remove it, or make it equal`,
+  );
 }
 
 /** Somebody else's object stands where this volume's would have to. */

@@ -12,7 +12,9 @@ import {
   type Naming,
   noted,
   noteKeys,
+  otherAccess,
   type Row,
+  refuseOtherAccess,
   type Shareable,
   type Site,
   tableOf,
@@ -44,6 +46,9 @@ const strict = 2504;
 /** From here on a share has a purpose, and what belongs to one stands in its options. */
 const purposes = 2510;
 
+/** Fields that say who may do what. */
+const access = ["hostsallow", "hostsdeny", "guestok", "guestonly"];
+
 const rule = { foreign: /[%<>*?|/\\+=;:",[\]\s]/g, most: 80 };
 
 const mountpoint = ({ dataset, mountpoint: place }: Shareable): string => place ?? `/mnt/${dataset}`;
@@ -68,16 +73,20 @@ export class SmbShare implements Share<Shareable> {
     const { api } = this.#site;
     const name = assetName(asset, spec.parameters, this.#settings, rule);
     const shares = tableOf(this.#site, "sharing.smb", call);
-    const find = async () => (await this.#shares(asset, call))[0];
+    const { number } = await api.version(call.signal);
+    const request = this.#request(asset, name, spec, number);
+    const find = async () => {
+      const all = await this.#shares(asset, call);
+      // Who may mount a finished volume is its administrator's matter.
+      for (const row of asset.finished ? [] : all)
+        refuseOtherAccess(this.#site, `the SMB share "${row["name"]}"`, otherAccess(request, row, access));
+      return all[0];
+    };
     const clash = async () => {
       const other = (await shares.find(["name", "C=", name]))[0];
       if (other) throw taken(this.#site, `the SMB share "${name}"`, String(other["path"]));
     };
-    const make = async () => {
-      const { number } = await api.version(call.signal);
-      return shares.make(this.#request(asset, name, spec, number));
-    };
-    const row = await ensured(make, find, clash);
+    const row = await ensured(() => shares.make(request), find, clash);
     const context = { server: this.#settings.shareHost, share: String(row["name"]), ...this.context(asset) };
     return { [noteKeys.smb[0]]: String(row.id), ...context };
   }

@@ -90,7 +90,9 @@ export class ZfsApi implements Zfs {
       const row = await this.#api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
       return createdEntry(row, look.properties, dataset.values);
     };
-    return this.#made(name, make, permissions, look, signal);
+    const made = await this.#made(name, make, permissions, look, signal);
+    // The answer does not tell the guid, from which the name of a disk's target follows.
+    return made.made && dataset.volsize !== undefined ? { ...made, entries: await this.read(look, signal) } : made;
   }
 
   /**
