@@ -136,3 +136,18 @@ export async function truncation<T>(fuzz: Truncated<T>): Promise<number> {
   expect(runs).toBeGreaterThan(0);
   return runs;
 }
+
+/** What becomes of the text of an answer over HTTP. */
+export interface Mangling {
+  readonly name: string;
+  mangled(text: string): string;
+}
+
+/** An answer cut, empty or doubled, or in its place one of `others`: answers to other requests. */
+export function manglings(text: string, others: readonly string[], random = 50): readonly Mangling[] {
+  return [
+    ...cutsOf(text, random).map(at => ({ name: `cut at ${at} of ${text.length}`, mangled: () => text.slice(0, at) })),
+    { name: "doubled", mangled: () => text.repeat(2) },
+    ...others.map(other => ({ name: `instead: ${other.slice(0, 60)}`, mangled: () => other })),
+  ];
+}

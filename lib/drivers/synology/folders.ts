@@ -1,8 +1,7 @@
 import type { Dsm } from "./clients.ts";
 import type { DsmVolume } from "./condition.ts";
-import { isNoShare, NotDsm } from "./dsm-error.ts";
-
-type Row = Readonly<Record<string, unknown>>;
+import { isNoShare } from "./dsm-error.ts";
+import { listed, type Row, textOf, volumeIn } from "./rows.ts";
 
 /** A shared folder as DSM tells it. */
 export interface Folder {
@@ -39,14 +38,6 @@ const nfsApi = "SYNO.Core.FileServ.NFS.SharePrivilege";
 /** DSM's unit of quotas. */
 export const mebibyte = 1n << 20n;
 
-const textOf = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? `${value}` : "");
-
-function rows(data: Row, key: string): readonly Row[] {
-  const list = data[key] ?? [];
-  if (Array.isArray(list)) return list.filter(each => typeof each === "object" && each !== null);
-  throw new NotDsm(`DSM has answered something else than a list of ${key}`);
-}
-
 /** The shared folders of one DSM in our terms. Methods throw as DsmClient.call. */
 export class Folders {
   readonly #dsm: Dsm;
@@ -56,8 +47,8 @@ export class Folders {
   }
 
   async list(signal: AbortSignal): Promise<readonly Folder[]> {
-    const data = await this.#call(shareApi, "list", { additional: ["share_quota", "support_snapshot"] }, signal);
-    return rows(data, "shares").map(row => ({
+    const additional = ["share_quota", "support_snapshot"];
+    return (await listed(() => this.#call(shareApi, "list", { additional }, signal), "shares")).map(row => ({
       name: textOf(row["name"]),
       location: textOf(row["vol_path"]),
       description: textOf(row["desc"]),
@@ -109,8 +100,12 @@ export class Folders {
   async snapshots(name: string, signal: AbortSignal): Promise<readonly FolderSnapshot[]> {
     const params = { name, additional: ["desc", "lock", "schedule_snapshot", "ruuid"] };
     try {
-      const data = (await this.#dsm.call({ api: snapshotApi, method: "list", version: "2", params }, signal)) as Row;
-      return rows(data, "snapshots").map(row => ({ time: textOf(row["time"]), description: textOf(row["desc"]) }));
+      const ask = async () =>
+        (await this.#dsm.call({ api: snapshotApi, method: "list", version: "2", params }, signal)) as Row;
+      return (await listed(ask, "snapshots")).map(row => ({
+        time: textOf(row["time"]),
+        description: textOf(row["desc"]),
+      }));
     } catch (error) {
       if (isNoShare(error)) return [];
       throw error;
@@ -128,7 +123,7 @@ export class Folders {
   }
 
   async nfsRules(name: string, signal: AbortSignal): Promise<readonly Row[]> {
-    return rows(await this.#call(nfsApi, "load", { share_name: name }, signal), "rule");
+    return await listed(() => this.#call(nfsApi, "load", { share_name: name }, signal), "rule");
   }
 
   async setNfsRules(name: string, rule: readonly NfsRule[], signal: AbortSignal): Promise<void> {
@@ -153,10 +148,7 @@ export class Folders {
 
   /** A volume of DSM. */
   async volume(location: string, signal: AbortSignal): Promise<DsmVolume> {
-    const data = await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal);
-    const volume = (data["volume"] ?? {}) as Row;
-    const free = BigInt(/^\d+$/.exec(textOf(volume["size_free_byte"]))?.[0] ?? 0);
-    return { free, status: textOf(volume["status"]) };
+    return volumeIn(await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal));
   }
 
   close(): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Dsm } from "./clients.ts";
 import type { DsmVolume } from "./condition.ts";
 import { errors, isAnswer, NotDsm } from "./dsm-error.ts";
+import { bytesOf, listed, type Row, rows, textOf, volumeIn } from "./rows.ts";
 
 /** A LUN as DSM tells it. */
 export interface Lun {
@@ -37,8 +38,6 @@ export interface Target {
   readonly sessions: readonly string[];
 }
 
-type Row = Readonly<Record<string, unknown>>;
-
 const lunApi = "SYNO.Core.ISCSI.LUN";
 const targetApi = "SYNO.Core.ISCSI.Target";
 
@@ -53,21 +52,19 @@ export class San {
   /** Every LUN of the system: a filter by type would hide some. With their snapshots only where they are wanted. */
   async luns(signal: AbortSignal, withSnapshots = false): Promise<readonly Lun[]> {
     const additional = ["status", "is_action_locked", ...(withSnapshots ? ["snapshots"] : [])];
-    const data = await this.#call(lunApi, "list", { additional }, signal);
-    return rows(data, "luns").map(lunOf);
+    return (await listed(() => this.#call(lunApi, "list", { additional }, signal), "luns")).map(lunOf);
   }
 
   async targets(signal: AbortSignal): Promise<readonly Target[]> {
     const additional = ["mapped_lun", "status", "acls", "connected_sessions"];
-    const data = await this.#call(targetApi, "list", { additional }, signal);
-    return rows(data, "targets").map(targetOf);
+    return (await listed(() => this.#call(targetApi, "list", { additional }, signal), "targets")).map(targetOf);
   }
 
   /** The snapshots of one LUN; none when it is gone. */
   async snapshots(lun: string, signal: AbortSignal): Promise<readonly LunSnapshot[]> {
     try {
-      const data = await this.#call(lunApi, "list_snapshot", { src_lun_uuid: lun }, signal);
-      return rows(data, "snapshots").map(row => snapshotOf(lun, row));
+      const ask = () => this.#call(lunApi, "list_snapshot", { src_lun_uuid: lun }, signal);
+      return (await listed(ask, "snapshots")).map(row => snapshotOf(lun, row));
     } catch (error) {
       if (isAnswer(error, errors.noLun)) return [];
       throw error;
@@ -114,7 +111,9 @@ export class San {
 
   /** The id of the new target. `fields`: what a template says. */
   async createTarget(fields: Row, name: string, iqn: string, signal: AbortSignal): Promise<string> {
-    return textOf((await this.#call(targetApi, "create", { ...fields, name, iqn }, signal))["target_id"]);
+    const id = textOf((await this.#call(targetApi, "create", { ...fields, name, iqn }, signal))["target_id"]);
+    if (!/^\d+$/.test(id)) throw new NotDsm("DSM has answered without the id of the new target");
+    return id;
   }
 
   /** Success when there is none. */
@@ -139,9 +138,7 @@ export class San {
 
   /** A volume of DSM. */
   async volume(location: string, signal: AbortSignal): Promise<DsmVolume> {
-    const data = await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal);
-    const volume = (data["volume"] ?? {}) as Row;
-    return { free: bytesOf(volume["size_free_byte"]), status: textOf(volume["status"]) };
+    return volumeIn(await this.#call("SYNO.Core.Storage.Volume", "get", { volume_path: location }, signal));
   }
 
   close(): Promise<void> {
@@ -160,16 +157,6 @@ async function unlessGone(work: Promise<unknown>, code: number): Promise<void> {
     if (!isAnswer(error, code)) throw error;
   }
 }
-
-/** A list of an answer; DSM leaves out some that are empty. */
-function rows(data: Row, key: string): readonly Row[] {
-  const list = data[key] ?? [];
-  if (Array.isArray(list)) return list.filter(each => typeof each === "object" && each !== null);
-  throw new NotDsm(`DSM has answered something else than a list of ${key}`);
-}
-
-const textOf = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? `${value}` : "");
-const bytesOf = (value: unknown): bigint => (/^\d+$/.test(textOf(value)) ? BigInt(textOf(value)) : 0n);
 
 function lunOf(row: Row): Lun {
   const uuid = textOf(row["uuid"]);

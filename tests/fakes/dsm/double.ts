@@ -53,6 +53,8 @@ export class Dsm {
   port = 0;
   /** It takes requests and never answers. */
   frozen = false;
+  /** What becomes of the text of an answer on its way; `request` is "api method". */
+  mangle: ((text: string, request: string) => string) | undefined;
   readonly #server = createServer((request, response) => void this.#serve(request, response));
 
   constructor(version: 6 | 7 = 7) {
@@ -112,7 +114,8 @@ export class Dsm {
     this.running--;
     if (lost === "after") return void request.socket.destroy();
     response.writeHead(200, { "content-type": "application/json; charset=UTF-8" });
-    response.end(JSON.stringify(body));
+    const text = JSON.stringify(body);
+    response.end(this.mangle && method !== "login" ? this.mangle(text, `${api} ${method}`) : text);
   }
 
   /** DSM 7 takes the session of a cookie only, DSM 6 that of a parameter too. */
