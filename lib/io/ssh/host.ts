@@ -1,4 +1,5 @@
 import type { Log } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
 import { keepSecret } from "../../core/known-secrets.ts";
 import type { Closable } from "../lease.ts";
 import { CommandError, type CommandFailure } from "../runner.ts";
@@ -180,14 +181,15 @@ export class SshHost implements Closable {
       this.#folder = undefined;
       throw error;
     });
-    const argv = loginArgv(this.#settings, folder.files);
     const env = { ...this.#parts.env, ...folder.environment };
     await folder.messages();
     try {
-      return await folder.withKey(() =>
-        Worker.open(this.where, listener => standing(argv, env, listener), this.#settings.readyTimeout),
-      );
+      return await folder.withKey(files => {
+        const argv = loginArgv(this.#settings, files);
+        return Worker.open(this.where, listener => standing(argv, env, listener), this.#settings.readyTimeout);
+      });
     } catch (error) {
+      if (error instanceof CsiError) throw error;
       const messages = await folder.messages();
       if (this.#settings.debug) this.#parts.log.info(`${this.where}: ${messages}`);
       throw refusal(this.#settings, messages, error);

@@ -1,19 +1,26 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pid } from "node:process";
 import { quoted } from "../script.ts";
 import { askpassVariable } from "./askpass.ts";
+import { folderStart, removeLeftFolders, socketName } from "./left-folders.ts";
 import { knownHostsText, type LoginFiles, trustsFirst } from "./options.ts";
 import type { SshSettings } from "./settings.ts";
 
 /** Memory rather than a disk, where there is such a folder. */
 const folders = ["/dev/shm", tmpdir()];
 
+/** Whether folders were looked for that killed processes have left. */
+const swept = new Set<string>();
+
 async function privateFolder(): Promise<string> {
   for (const parent of folders) {
-    const folder = await mkdtemp(join(parent, "csimux-")).catch(() => undefined);
+    if (!swept.has(parent)) await removeLeftFolders(parent);
+    swept.add(parent);
+    const folder = await mkdtemp(join(parent, folderStart)).catch(() => undefined);
     if (folder !== undefined) return folder;
   }
   throw new Error(`no folder can be made in ${folders.join(" or ")}`);
@@ -36,11 +43,11 @@ export function answerTo(prompt: string, { password, passphrase }: SshSettings):
 }
 
 /**
- * The files of a host's logins, in a folder (mode 0700) that is there as long as the host is in use. The private key lies in it, with
- * mode 0600, during a login only; passwords are told over a socket.
+ * The files of a host's logins, in a folder (mode 0700) that is there as long as the host is in use. The private key is never in it:
+ * it is in a file without a name, which ends with this process, however that ends. Passwords are told over a socket.
  */
 export class LoginFolder {
-  readonly files: LoginFiles;
+  readonly files: Omit<LoginFiles, "key">;
   readonly #settings: SshSettings;
   readonly #folder: string;
   readonly #server: Server;
@@ -57,8 +64,7 @@ export class LoginFolder {
     this.#folder = folder;
     this.#server = server;
     this.#askpass = askpass;
-    const key = settings.privateKey ? join(folder, "key") : undefined;
-    this.files = { key, knownHosts: seen ?? join(folder, "known_hosts"), log: join(folder, "log") };
+    this.files = { knownHosts: seen ?? join(folder, "known_hosts"), log: join(folder, "log") };
   }
 
   /**
@@ -81,7 +87,7 @@ export class LoginFolder {
       }
       await new Promise<void>((resolve, reject) => {
         server.once("error", reject);
-        server.listen(join(folder, "ask"), resolve);
+        server.listen(join(folder, socketName), resolve);
       });
       server.unref();
       return made;
@@ -96,19 +102,25 @@ export class LoginFolder {
     return {
       SSH_ASKPASS: this.#askpass,
       SSH_ASKPASS_REQUIRE: "force",
-      [askpassVariable]: join(this.#folder, "ask"),
+      [askpassVariable]: join(this.#folder, socketName),
     };
   }
 
-  /** Runs a login with the private key in its place. */
-  async withKey<T>(login: () => Promise<T>): Promise<T> {
-    const { key } = this.files;
-    if (key === undefined) return login();
-    await writeFile(key, `${this.#settings.privateKey?.trim()}\n`, { mode: 0o600 });
+  /**
+   * Runs a login with the private key in a file, where there is one. It has lost its name before the key is written; ssh(1), which
+   * closes what it inherits, opens it through this process (proc(5), /proc/pid/fd).
+   */
+  async withKey<T>(login: (files: LoginFiles) => Promise<T>): Promise<T> {
+    const { privateKey } = this.#settings;
+    if (!privateKey) return login({ ...this.files, key: undefined });
+    const name = join(this.#folder, "key");
+    const file = await open(name, "wx+", 0o600);
     try {
-      return await login();
+      await rm(name);
+      await file.writeFile(`${privateKey.trim()}\n`);
+      return await login({ ...this.files, key: `/proc/${pid}/fd/${file.fd}` });
     } finally {
-      await rm(key, { force: true });
+      await file.close();
     }
   }
 

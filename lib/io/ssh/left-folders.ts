@@ -1,0 +1,49 @@
+import { lstat, readdir, rm } from "node:fs/promises";
+import { connect } from "node:net";
+import { join } from "node:path";
+import { geteuid } from "node:process";
+
+/** What the folders of logins are called, before six characters that mkdtemp(3) chooses; until 0.1 without "ssh-". */
+export const folderStart = "csimux-ssh-";
+const shape = /^csimux-(?:ssh-)?[A-Za-z0-9]{6}$/;
+
+/** The socket in such a folder at which its process answers ssh. */
+export const socketName = "ask";
+
+/** A folder that is younger, in milliseconds, may be one whose process does not listen yet. */
+const usualYoungMs = 60_000;
+
+/**
+ * Removes the folders of logins below `parent` whose processes were killed: ours, and nobody listens at their sockets. That is
+ * asked of the socket, since a number of a process says nothing across containers. Never rejects.
+ */
+export async function removeLeftFolders(parent: string, youngMs = usualYoungMs): Promise<void> {
+  const names = await readdir(parent).catch(() => []);
+  await Promise.all(
+    names
+      .filter(name => shape.test(name))
+      .map(async name => {
+        const folder = join(parent, name);
+        if (await isLeft(folder, youngMs)) await rm(folder, { recursive: true, force: true }).catch(() => {});
+      }),
+  );
+}
+
+async function isLeft(folder: string, youngMs: number): Promise<boolean> {
+  const [own, socket] = await Promise.all(
+    [folder, join(folder, socketName)].map(path => lstat(path).catch(() => undefined)),
+  );
+  if (!own?.isDirectory() || own.uid !== geteuid?.() || !socket?.isSocket()) return false;
+  return Date.now() - socket.ctimeMs > youngMs && !(await isListening(join(folder, socketName)));
+}
+
+const isListening = (path: string): Promise<boolean> =>
+  new Promise(resolve => {
+    const peer = connect(path);
+    const end = (listening: boolean): void => {
+      peer.destroy();
+      resolve(listening);
+    };
+    peer.once("connect", () => end(true));
+    peer.once("error", (error: NodeJS.ErrnoException) => end(error.code !== "ECONNREFUSED"));
+  });

@@ -1,0 +1,82 @@
+import { afterEach, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { removeLeftFolders } from "../../../lib/io/ssh/left-folders.ts";
+import { until } from "./rig.ts";
+import { keyPair } from "./sshd.ts";
+
+const ends: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+async function folder(): Promise<string> {
+  const made = await mkdtemp(join(tmpdir(), "csimux-keys-"));
+  ends.push(() => rm(made, { recursive: true, force: true }));
+  return made;
+}
+
+const listening = (path: string): Promise<Server> =>
+  new Promise(resolve => {
+    const server = createServer().listen(path, () => resolve(server));
+  });
+
+/** The text of every file below the folders of logins that are new. */
+async function textsBelow(before: ReadonlySet<string>): Promise<string> {
+  const made = (await readdir("/dev/shm")).filter(name => name.startsWith("csimux-") && !before.has(name));
+  const paths = await Promise.all(
+    made.map(async name => (await readdir(join("/dev/shm", name))).map(file => join("/dev/shm", name, file))),
+  );
+  const texts = await Promise.all(paths.flat().map(path => readFile(path, "utf8").catch(() => "")));
+  return texts.join("\n");
+}
+
+test("a process that is killed during a login leaves no private key in any file", async () => {
+  const [privateKey] = await keyPair(await folder(), "own");
+  // It accepts the connection and never says a word, so that the login is in progress.
+  const silent = createServer(() => {});
+  let asked = 0;
+  silent.on("connection", () => asked++);
+  await new Promise<void>(resolve => silent.listen(0, "127.0.0.1", resolve));
+  ends.push(async () => silent.close());
+  const address = silent.address();
+  const port = typeof address === "object" && address ? address.port : 0;
+  const settings = { host: "127.0.0.1", port, username: "csi", privateKey, readyTimeout: 60_000 };
+  const more = { keepaliveInterval: 10_000, forceIPv4: false, forceIPv6: false, debug: false };
+  const before = new Set(await readdir("/dev/shm"));
+  const argv = [join(import.meta.dir, "key-client.ts"), JSON.stringify({ ...settings, ...more })];
+  const client = spawn(process.execPath, argv, { stdio: "ignore" });
+  await until("the login is in progress", () => asked > 0);
+  client.kill("SIGKILL");
+  await new Promise(resolve => client.once("exit", resolve));
+  const [, body = ""] = privateKey.split("\n");
+  expect(body.length).toBeGreaterThan(30);
+  expect(await textsBelow(before)).not.toContain(body);
+  await removeLeftFolders("/dev/shm", 0);
+  expect(await textsBelow(before)).toBe("");
+}, 60_000);
+
+test("of folders of logins those are removed whose process is gone, and nothing else", async () => {
+  const parent = await folder();
+  const gone = ["csimux-ssh-abcdef", "csimux-Abc012"];
+  const others = ["csimux-ssh-nosock", "csimux-serving-1", "csimux-ssh-abcde", "elsewhere"];
+  for (const name of [...gone, ...others, "csimux-ssh-lively", "csimux-ssh-linked"]) await mkdir(join(parent, name));
+  for (const name of gone) {
+    const server = Bun.listen({ unix: join(parent, name, "real"), socket: { data() {} } });
+    // A hard link keeps what a killed process leaves: a socket at which nobody listens.
+    await Bun.$`ln ${join(parent, name, "real")} ${join(parent, name, "ask")}`.quiet();
+    server.stop(true);
+    await writeFile(join(parent, name, "key"), "secret");
+  }
+  const lively = await listening(join(parent, "csimux-ssh-lively", "ask"));
+  ends.push(async () => lively.close());
+  await writeFile(join(parent, "csimux-ssh-linked", "ask"), "no socket");
+  await removeLeftFolders(parent);
+  expect((await readdir(parent)).length).toBe(gone.length + others.length + 2);
+  await removeLeftFolders(parent, 0);
+  expect((await readdir(parent)).sort()).toEqual([...others, "csimux-ssh-lively", "csimux-ssh-linked"].sort());
+  expect((await stat(join(parent, "csimux-ssh-lively", "ask"))).isSocket()).toBe(true);
+});
