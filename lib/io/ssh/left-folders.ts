@@ -1,7 +1,6 @@
 import { lstat, readdir, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
-import { geteuid } from "node:process";
 
 /** What the folders of logins are called, before six characters that mkdtemp(3) chooses; until 0.1 without "ssh-". */
 export const folderStart = "csimux-ssh-";
@@ -30,10 +29,9 @@ export async function removeLeftFolders(parent: string, youngMs = usualYoungMs):
 }
 
 async function isLeft(folder: string, youngMs: number): Promise<boolean> {
-  const [own, socket] = await Promise.all(
-    [folder, join(folder, socketName)].map(path => lstat(path).catch(() => undefined)),
-  );
-  if (!own?.isDirectory() || own.uid !== geteuid?.() || !socket?.isSocket()) return false;
+  const paths = [folder, join(folder, socketName), "/proc/self/"];
+  const [own, socket, me] = await Promise.all(paths.map(path => lstat(path).catch(() => undefined)));
+  if (!own?.isDirectory() || own.uid !== me?.uid || !socket?.isSocket()) return false;
   return Date.now() - socket.ctimeMs > youngMs && !(await isListening(join(folder, socketName)));
 }
 

@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, open, readFile, readlink, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pid } from "node:process";
 import { quoted } from "../script.ts";
 import { askpassVariable } from "./askpass.ts";
 import { folderStart, removeLeftFolders, socketName } from "./left-folders.ts";
@@ -118,7 +117,7 @@ export class LoginFolder {
     try {
       await rm(name);
       await file.writeFile(`${privateKey.trim()}\n`);
-      return await login({ ...this.files, key: `/proc/${pid}/fd/${file.fd}` });
+      return await login({ ...this.files, key: `/proc/${await readlink("/proc/self")}/fd/${file.fd}` });
     } finally {
       await file.close();
     }
