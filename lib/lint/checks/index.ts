@@ -1,5 +1,6 @@
 import type { Check } from "../world.ts";
 import { attach } from "./attach.ts";
+import { chap } from "./chap.ts";
 import { classes } from "./classes.ts";
 import { connections } from "./connections.ts";
 import { exports } from "./exports.ts";
@@ -20,6 +21,7 @@ export const checks: readonly Check[] = [
   storage,
   transport,
   exports,
+  chap,
   classes,
   volumes,
   helm,

@@ -1,4 +1,4 @@
-import { hostpath, inZone, iscsi, main, nfs, type Rule, smb, truenas, zfs, zones } from "./rule.ts";
+import { hostpath, inZone, iscsi, lio, main, nfs, type Rule, smb, truenas, zfs, zones } from "./rule.ts";
 
 const rule = (text: string): string => `  nodeTopology:\n    type: zone\n    fromRegexp:\n${text}`;
 
@@ -67,6 +67,14 @@ export const deployment: readonly Rule[] = [
     why: "An NFS server believes what a host says of its users. With `no_root_squash`, `maproot=root` or `shareMaprootUser: root`, and without hosts or networks, every device and every pod that reaches the server is root on all volumes.",
     bad: { "c1.yaml": zfs(hostKey).replace('"on"', "'rw,no_root_squash'") },
     good: { "c1.yaml": zfs(hostKey).replace('"on"', "'rw=@10.0.0.0/24,no_root_squash'") },
+  },
+  {
+    id: "chap-not-asked-for",
+    severity: "error",
+    title: "CHAP credentials are asked for",
+    why: "With `userid` and `password` but without `authentication: 1` LIO lets every initiator log in and write, while the file looks protected. csimux serves such a connection as democratic-csi does; volumes that exist keep the setting of their targets, which targetcli changes (`set attribute authentication=1`) once all nodes have the password.",
+    bad: { "c1.yaml": lio(0) },
+    good: { "c1.yaml": lio(1) },
   },
   {
     id: "extra-collides",

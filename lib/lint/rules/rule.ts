@@ -70,6 +70,10 @@ export function zfs(ssh: string): string {
   return `driver: zfs-generic-nfs\nsshConnection:\n  host: nas.example.org\n  username: root\n  password: secret\n${ssh}zfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\nnfs:\n  shareHost: nas.example.org\n  shareStrategy: setDatasetProperties\n  shareStrategySetDatasetProperties:\n    properties: { sharenfs: "on" }\n`;
 }
 
+/** A connection to a ZFS host that shares over iSCSI, with CHAP; `authentication` is the attribute of its targets. */
+export const lio = (authentication: number): string =>
+  `driver: zfs-generic-iscsi\nsshConnection:\n  host: nas.example.org\n  username: root\n  password: secret\n  hostKey: nas.example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R\nzfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\niscsi:\n  targetPortal: nas.example.org:3260\n  shareStrategy: targetCli\n  shareStrategyTargetCli:\n    basename: iqn.2024-01.org.example:zfs\n    tpg:\n      attributes: { authentication: ${authentication} }\n      auth: { userid: node, password: put-it-here1 }\n`;
+
 /** A connection of smb-client. */
 export const smb =
   "driver: smb-client\nsmb:\n  shareHost: nas.example.org\n  shareBasePath: /k8s\n  controllerBasePath: /storage\n";
