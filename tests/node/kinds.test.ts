@@ -8,6 +8,7 @@ import type { Attached, Attacher, Attachment, Device, Note, Wanted } from "../..
 import type { Disks } from "../../lib/node/disks.ts";
 import { otherFlags } from "../../lib/node/flags.ts";
 import type { NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
+import { hasLoops } from "./disks/disk.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, spying, writer } from "./lab.ts";
 
 let lab: Lab;
@@ -201,7 +202,7 @@ describe.skipIf(!isRoot)("an unstaging", () => {
   });
 });
 
-describe.skipIf(!isRoot)("what is still mounted", () => {
+describe.skipIf(!hasLoops)("what is still mounted", () => {
   const nothingUnmounts = (exitCode: number): Pick<NodePorts, "runner"> => ({
     runner: {
       ...local,
@@ -238,7 +239,7 @@ describe.skipIf(!isRoot)("what is still mounted", () => {
   });
 });
 
-describe.skipIf(!isRoot)("a device", () => {
+describe.skipIf(!hasLoops)("a device", () => {
   test("that was lost and came back as another one is mounted anew, and says so meanwhile", async () => {
     const first = await loopDevice();
     let device = first;
