@@ -56,6 +56,7 @@ export function openNode(
   const state = stateFolder(options);
   const onHost = existsSync(hostRoot) ? hostRunner(runner, hostRoot) : runner;
   const volumes = new NodeVolumes({
+    drivers: [{ name: options.name }, ...options.aliases],
     runner,
     host: onHost,
     mountFlags: mountFlags(main, outside),

@@ -16,20 +16,27 @@ const places: readonly (readonly [RegExp, string])[] = [
 /** Whether a kubelet has CSI volumes mounted at places of this form; nobody else mounts there. */
 export const isPlaceOfKubelet = (place: string): boolean => places.some(([form]) => form.test(place));
 
-/** The id of the volume that the kubelet has mounted at a place, by its own notes; undefined where it knows of none. */
-export async function volumeOfKubelet(place: string): Promise<string | undefined> {
+/** A volume as the kubelet knows it. */
+export interface VolumeOfKubelet {
+  readonly driverName: string;
+  readonly volumeHandle: string;
+}
+
+/** The volume that the kubelet has mounted at a place, by its own notes; undefined where it knows of none. */
+export async function volumeOfKubelet(place: string): Promise<VolumeOfKubelet | undefined> {
   for (const [form, folder] of places) {
     if (!form.test(place)) continue;
     const text = await readSmallFile(`${place.replace(form, folder)}/${file}`, maxBytes).catch(() => undefined);
-    return text === undefined ? undefined : handleIn(text);
+    return text === undefined ? undefined : volumeIn(text);
   }
   return undefined;
 }
 
-function handleIn(text: string): string | undefined {
+function volumeIn(text: string): VolumeOfKubelet | undefined {
   try {
-    const { volumeHandle } = JSON.parse(text);
-    return typeof volumeHandle === "string" ? volumeHandle : undefined;
+    const { driverName, volumeHandle } = JSON.parse(text);
+    if (typeof driverName !== "string" || typeof volumeHandle !== "string") return undefined;
+    return { driverName, volumeHandle };
   } catch {
     return undefined;
   }

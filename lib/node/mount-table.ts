@@ -62,6 +62,12 @@ export class MountTable {
     return top !== undefined && top.source === source && familyOf(top.fsType) === familyOf(fsType);
   }
 
+  /** Whether what is seen at this mount point is a file system of this type's family. */
+  isOfType(path: string, fsType: string): boolean {
+    const top = this.top(path);
+    return top !== undefined && familyOf(top.fsType) === familyOf(fsType);
+  }
+
   /** Whether one of the mounts at this mount point shows this folder, be it removed meanwhile. */
   shows(path: string, wanted: Identity): boolean {
     const kept = (root: string): string => (root.endsWith(removed) ? root.slice(0, -removed.length) : root);

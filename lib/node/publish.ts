@@ -7,10 +7,10 @@ import type { Disks } from "./disks.ts";
 import { ensureFile, ensureFolder, removeEntry } from "./entries.ts";
 import { bindFlags, lackingFlags } from "./flags.ts";
 import { silent } from "./health.ts";
-import { isWithin, type MountTable, sameFolder } from "./mount-table.ts";
+import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type Bind, type Mounts, misfit } from "./mounts.ts";
 import { withoutPasswords } from "./options.ts";
-import { isOwn, refuseForeign } from "./ownership.ts";
+import { type Ownership, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
 import { RawReading } from "./raw.ts";
 import { isTarget, lastingContext, type Published, type Records, type StageRecord, stagedAt } from "./records.ts";
@@ -28,12 +28,14 @@ export class Publishing {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #ownership: Ownership;
   readonly #reading: RawReading;
 
-  constructor(attachers: Attachers, mounts: Mounts, records: Records, disks: Disks) {
+  constructor(attachers: Attachers, mounts: Mounts, records: Records, ownership: Ownership, disks: Disks) {
     this.#attachers = attachers;
     this.#mounts = mounts;
     this.#records = records;
+    this.#ownership = ownership;
     this.#reading = new RawReading(disks);
   }
 
@@ -67,7 +69,7 @@ export class Publishing {
         `${target} is the staging path of volume "${volumeId}", not a target path`,
       );
     }
-    const own = await isOwn(volumeId, record, target, table, this.#records);
+    const own = await this.#ownership.isOwn(volumeId, record, target, table);
     if (!own) return refuseForeign(volumeId, target, table);
     await this.#mounts.unmount(target, table, call);
     if (record) await this.#reading.end(record, target, table, call);
@@ -105,7 +107,7 @@ export class Publishing {
       );
     }
     const top = table.top(at);
-    const own = await isOwn(volumeId, record, at, table, this.#records);
+    const own = await this.#ownership.isOwn(volumeId, record, at, table);
     if (!top || !own || (record && record.stagingPath !== staging)) {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
@@ -149,14 +151,14 @@ export class Publishing {
       );
     }
     await this.#reading.begin(staged, entry, table, call);
-    if (!earlier) await this.#records.save(withEntry(staged, entry));
+    if (!earlier) await this.#records.save(withEntry(staged, shown(entry, identity)));
     if (lackingFlags(bind.flags, top?.options ?? []).length > 0)
       await this.#mounts.protect(bind.at, identity, bind.flags, table, call.signal);
   }
 
   async #mount(wanted: Wanted, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
     const { bind, entry } = wanted;
-    await this.#records.save(withEntry(staged, entry));
+    await this.#records.save(withEntry(staged, shown(entry, table.identity(bind.source))));
     let made = false;
     try {
       await this.#reading.begin(staged, entry, table, call);
@@ -188,6 +190,9 @@ async function ensureFileIn(place: string, signal: AbortSignal): Promise<boolean
   await ensureFolder(dirname(place), signal);
   return await ensureFile(place, signal);
 }
+
+/** By what it shows a mount at the target is known again, also when the volume is mounted anew where it is staged. */
+const shown = (entry: Published, { device, root }: Identity): Published => ({ ...entry, shows: { device, root } });
 
 const without = (record: StageRecord, target: string): StageRecord => ({
   ...record,

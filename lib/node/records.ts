@@ -18,6 +18,8 @@ export interface Published {
   readonly mode: AccessMode;
   /** Hash of all arguments but secrets and target, to tell a repeated call from another one (CSI NodePublishVolume). */
   readonly digest: string;
+  /** What its mount shows; absent in records of older versions. */
+  readonly shows?: Identity;
 }
 
 /** A file system that is mounted, and the device file that holds it. */
@@ -242,5 +244,6 @@ const isPublished = (value: unknown): value is Published =>
   isFields(value) &&
   isText(value["target"]) &&
   isText(value["digest"]) &&
+  (value["shows"] === undefined || isIdentity(value["shows"])) &&
   typeof value["readonly"] === "boolean" &&
   modes.has(value["mode"]);

@@ -11,7 +11,7 @@ import { inTurn } from "./in-turn.ts";
 import type { MountTable } from "./mount-table.ts";
 import type { Mounts } from "./mounts.ts";
 import { withAllFlags } from "./options.ts";
-import { isOwn, live, refuseForeign } from "./ownership.ts";
+import { type Ownership, refuseForeign } from "./ownership.ts";
 import { realPlace } from "./paths.ts";
 import { blockFile, isTarget, lastingContext, type Records, type StageRecord, stagedAt } from "./records.ts";
 import type { StageRequest, UnstageRequest } from "./requests.ts";
@@ -87,6 +87,7 @@ export class Staging {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #ownership: Ownership;
   readonly #showing: Showing;
   readonly #turns: Turns;
 
@@ -97,6 +98,7 @@ export class Staging {
     attachers: Attachers,
     mounts: Mounts,
     records: Records,
+    ownership: Ownership,
     showing: Showing,
     turns: Turns,
     mountFlags: (volumeId: string) => Promise<readonly string[]>,
@@ -104,6 +106,7 @@ export class Staging {
     this.#attachers = attachers;
     this.#mounts = mounts;
     this.#records = records;
+    this.#ownership = ownership;
     this.#showing = showing;
     this.#turns = turns;
     this.#mountFlags = mountFlags;
@@ -122,7 +125,7 @@ export class Staging {
     const place = await realPlace(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
     const record = following(stageRecord(request, protocol, attacher, place), before);
-    const staged = await live(before, table, this.#records);
+    const staged = await this.#ownership.live(before, table);
     refuseSecond(record, staged);
     const draft = new Draft(this.#records, record, before);
     const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
@@ -159,7 +162,7 @@ export class Staging {
     }
     const recorded = record?.stagingPath === place ? record : undefined;
     const at = recorded ? stagedAt(recorded) : mountedIn(place, table);
-    const own = await isOwn(volumeId, record, at, table, this.#records);
+    const own = await this.#ownership.isOwn(volumeId, record, at, table);
     if (!own) return refuseForeign(volumeId, at, table);
     refuseUsed(recorded, table);
     await this.#mounts.unmount(at, table, call);

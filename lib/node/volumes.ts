@@ -14,7 +14,7 @@ import { type InlineMaker, InlineVolumes, isInline } from "./inline.ts";
 import { type Measured, Measuring } from "./measuring.ts";
 import { Mounts } from "./mounts.ts";
 import { Orphans } from "./orphans.ts";
-import { isOwn } from "./ownership.ts";
+import { type DriverName, Ownership } from "./ownership.ts";
 import { checkedPath, normalPath, realPlace } from "./paths.ts";
 import { Publishing } from "./publish.ts";
 import { reconcile } from "./reconcile.ts";
@@ -42,6 +42,8 @@ const careMs = 60_000;
 
 /** What the node side needs from outside. */
 export interface NodePorts {
+  /** The names under which the kubelet knows this driver. */
+  readonly drivers: readonly DriverName[];
   readonly runner: CommandRunner;
   /** The host's programs. */
   readonly host: CommandRunner;
@@ -79,6 +81,7 @@ export class NodeVolumes {
   readonly #locks = new Locks();
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #ownership: Ownership;
   readonly #care: Care;
   readonly #staging: Staging;
   readonly #publishing: Publishing;
@@ -90,23 +93,37 @@ export class NodeVolumes {
   #rounds: Rounds | undefined;
 
   /** Does no I/O. */
-  constructor({ runner, host, mountFlags, attachers, disks, inline, records, mountinfo, answers, health }: NodePorts) {
+  constructor({
+    drivers,
+    runner,
+    host,
+    mountFlags,
+    attachers,
+    disks,
+    inline,
+    records,
+    mountinfo,
+    answers,
+    health,
+  }: NodePorts) {
     const turns = new Turns();
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new Records(records);
+    this.#ownership = new Ownership(this.#records, drivers);
     this.#staging = new Staging(
       attachers,
       this.#mounts,
       this.#records,
+      this.#ownership,
       new Showing(this.#mounts, disks),
       turns,
       mountFlags,
     );
-    this.#publishing = new Publishing(attachers, this.#mounts, this.#records, disks);
+    this.#publishing = new Publishing(attachers, this.#mounts, this.#records, this.#ownership, disks);
     this.#inline = inline && new InlineVolumes(inline.maker, this.#mounts, inline.folder);
     this.#growing = new Growing(attachers, disks, turns);
     const storages = new Storages(attachers, answers, health.holdMs);
-    const watched = { mounts: this.#mounts, records: this.#records, attachers, disks };
+    const watched = { mounts: this.#mounts, records: this.#records, ownership: this.#ownership, attachers, disks };
     this.#watching = new Watching(watched, storages, health.elsewhere, health.holdMs);
     this.#measuring = new Measuring(this.#mounts, disks, new Usages(runner), this.#watching);
     this.#everyMs = health.everyMs;
@@ -236,7 +253,7 @@ export class NodeVolumes {
     const table = await this.#mounts.table();
     const place = await realPlace(normal, table, call.signal);
     const record: StageRecord | undefined = await this.#records.find(volumeId, call.log);
-    if (!table.top(place) || !(await isOwn(volumeId, record, place, table, this.#records))) throw absent;
+    if (!table.top(place) || !(await this.#ownership.isOwn(volumeId, record, place, table))) throw absent;
     return { place, table, record };
   }
 

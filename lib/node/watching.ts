@@ -8,7 +8,7 @@ import type { Look } from "./care.ts";
 import { hasLostDisk, lostDisk, mountFindings } from "./condition.ts";
 import type { Disks } from "./disks.ts";
 import type { Mounts } from "./mounts.ts";
-import { isOwn } from "./ownership.ts";
+import type { Ownership } from "./ownership.ts";
 import { type Records, type StageRecord, stagedAt } from "./records.ts";
 import type { Context } from "./requests.ts";
 import type { StorageHealth, Storages } from "./storages.ts";
@@ -20,6 +20,7 @@ const width = 8;
 export interface WatchedParts {
   readonly mounts: Mounts;
   readonly records: Records;
+  readonly ownership: Ownership;
   readonly attachers: Attachers;
   readonly disks: Pick<Disks, "isGone">;
 }
@@ -37,6 +38,7 @@ export interface VolumeHealth {
 export class Watching implements Look {
   readonly #mounts: Mounts;
   readonly #records: Records;
+  readonly #ownership: Ownership;
   readonly #attachers: Attachers;
   readonly #disks: Pick<Disks, "isGone">;
   readonly #storages: Storages;
@@ -50,6 +52,7 @@ export class Watching implements Look {
   constructor(parts: WatchedParts, storages: Storages, elsewhere: () => Promise<readonly Context[]>, holdMs: number) {
     this.#mounts = parts.mounts;
     this.#records = parts.records;
+    this.#ownership = parts.ownership;
     this.#attachers = parts.attachers;
     this.#disks = parts.disks;
     this.#storages = storages;
@@ -86,7 +89,7 @@ export class Watching implements Look {
     const table = await this.#mounts.table();
     const at = stagedAt(record);
     const top = table.top(at);
-    if (!top || !(await isOwn(record.volumeId, record, at, table, this.#records))) {
+    if (!top || !(await this.#ownership.isOwn(record.volumeId, record, at, table))) {
       const isUsed = record.published.some(({ target }) => table.layers(target) > 0);
       // A volume of which a staging failed, or that nobody uses any more since a restart, is mounted nowhere and well.
       const isGone = record.shows !== undefined && (isUsed || this.#met.has(record.volumeId));

@@ -119,7 +119,8 @@ export class Lab {
     const known = attachers(this.ports(runner));
     const settings = { check: {}, format: {} };
     const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
-    const ports = { runner, host: runner, mountFlags: async () => [], attachers: known, disks };
+    const drivers = [{ name: "csimux" }, { name: "org.old", connection: "c1" }];
+    const ports = { drivers, runner, host: runner, mountFlags: async () => [], attachers: known, disks };
     const health = { everyMs: 0, holdMs: 0, elsewhere: async () => [] };
     const answers = async () => true;
     const own = { ...ports, records: this.at("records"), mountinfo: table, answers, health };

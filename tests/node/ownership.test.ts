@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
-import { mkdir, readdir, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { attachers } from "../../lib/node/attachers.ts";
 import { callOf, calm, codeOf, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
@@ -33,7 +33,12 @@ describe.skipIf(!isRoot)("without a record", () => {
 
   test.each(places)("%s that may be another driver's stays", async (_, at, folder) => {
     await lab.bind(await lab.source("a"), lab.at(at));
-    for (const text of [undefined, "{", "[]", '{"volumeHandle":"b"}', '{"volumeHandle":["a"]}']) {
+    const others = [
+      '{"volumeHandle":"b","driverName":"csimux"}',
+      '{"volumeHandle":"a","driverName":"another.example"}',
+    ];
+    const unclear = ['{"volumeHandle":"a"}', '{"volumeHandle":["a"],"driverName":"csimux"}'];
+    for (const text of [undefined, "{", "[]", ...others, ...unclear]) {
       if (text !== undefined) await writeFile(lab.at(folder, "vol_data.json"), text);
       expect(await codeOf(unmount(lab.at(at)))).toBe("failed-precondition");
     }
@@ -48,13 +53,99 @@ describe.skipIf(!isRoot)("without a record", () => {
     execFileSync("mount", ["--bind", "/dev/null", `${staging}/block_device`]);
     await writeFile(
       lab.at("plugins/kubernetes.io/csi/volumeDevices/pv/data/vol_data.json"),
-      JSON.stringify({ volumeHandle: "a" }),
+      JSON.stringify({ volumeHandle: "a", driverName: "csimux" }),
     );
     await unmount(staging);
     expect(await lab.mounted()).toEqual([]);
     expect(await readdir(staging)).toEqual([]);
   });
 });
+
+describe.skipIf(!isRoot)("a record", () => {
+  const staging = () => lab.at("staging", "a");
+  const unstage = () => codeOf(lab.node().unstage({ volumeId: "a", stagingPath: staging() }, callOf()));
+  const unpublish = () =>
+    codeOf(lab.node().unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf()));
+  const change = async (edit: (record: Record<string, unknown>) => object) => {
+    const [file = ""] = await readdir(lab.at("records"));
+    const record = JSON.parse(await readFile(lab.at("records", file), "utf8"));
+    await writeFile(lab.at("records", file), JSON.stringify({ ...record, ...edit(record) }));
+  };
+  const foreign = async (at: string) => {
+    await mkdir(at, { recursive: true });
+    execFileSync("mount", ["-t", "tmpfs", "foreign", at]);
+  };
+
+  beforeEach(async () => {
+    await lab.source("a");
+    await lab.node().stage(lab.stage("a"), callOf());
+  });
+
+  test("that names a mount which it does not fit unmounts nothing, staged or target", async () => {
+    await lab.node().publish(lab.publish("a"), callOf());
+    for (const at of [lab.at("pods", "a", "mount"), staging()]) {
+      await local.run({ argv: ["umount", at] }, calm);
+      await foreign(at);
+    }
+    expect([await unpublish(), await unstage()]).toEqual(["failed-precondition", "failed-precondition"]);
+    const kept = { kind: "share", fsType: "nfs", source: "foreign" };
+    const disk = { kind: "device", path: "/dev/sda", number: "8:0", identity: "x" };
+    const mounted = { source: "foreign", number: "8:0", fsType: "tmpfs2" };
+    for (const attached of [kept, disk, { ...disk, mounted }]) {
+      await change(() => ({ attached, shows: undefined }));
+      expect([attached.kind, await unpublish(), await unstage()]).toEqual([
+        attached.kind,
+        "failed-precondition",
+        "failed-precondition",
+      ]);
+    }
+    expect((await lab.mounted()).length).toBe(2);
+  });
+
+  test("is not believed where the kubelet names another volume or another driver for the mount", async () => {
+    const place = "plugins/kubernetes.io/csi/x/0a1b";
+    const stagingPath = lab.at(place, "globalmount");
+    await lab.node().unstage({ volumeId: "a", stagingPath: staging() }, callOf());
+    await lab.node().stage(lab.stage("a", { stagingPath }), callOf());
+    const again = () => codeOf(lab.node().unstage({ volumeId: "a", stagingPath }, callOf()));
+    for (const told of [
+      { volumeHandle: "b", driverName: "csimux" },
+      { volumeHandle: "a", driverName: "another.example" },
+    ]) {
+      await writeFile(lab.at(place, "vol_data.json"), JSON.stringify(told));
+      expect([told, await again()]).toEqual([told, "failed-precondition"]);
+    }
+    await writeFile(lab.at(place, "vol_data.json"), JSON.stringify({ volumeHandle: "a", driverName: "csimux" }));
+    expect(await again()).toBe("ok");
+    expect(await lab.mounted()).toEqual([]);
+  });
+
+  test("of before its folder was renamed, or of a version that noted less, still fits", async () => {
+    await lab.node().publish(lab.publish("a"), callOf());
+    await rename(lab.at("base", "a"), lab.at("base", "renamed"));
+    await change(({ published }) => ({
+      published: (published as readonly object[]).map(entry => ({ ...entry, shows: undefined })),
+    }));
+    expect([await unpublish(), await unstage()]).toEqual(["ok", "ok"]);
+    expect(await lab.mounted()).toEqual([]);
+  });
+});
+
+test.skipIf(!isRoot)(
+  "a volume of a driver that was taken over is known by the name and the id of that driver",
+  async () => {
+    const at = "plugins/kubernetes.io/csi/org.old/0a1b";
+    const stagingPath = lab.at(at, "globalmount");
+    await lab.bind(await lab.source("pvc-1"), stagingPath);
+    const unstage = (volumeId: string) => codeOf(lab.node().unstage({ volumeId, stagingPath }, callOf()));
+    await writeFile(lab.at(at, "vol_data.json"), JSON.stringify({ volumeHandle: "pvc-1", driverName: "org.old" }));
+    expect([await unstage("v:c2/pvc-1"), await unstage("pvc-1")]).toEqual([
+      "failed-precondition",
+      "failed-precondition",
+    ]);
+    expect(await unstage("v:c1/pvc-1")).toBe("ok");
+  },
+);
 
 describe.skipIf(!isRoot)("a process that begins", () => {
   test("removes what an ended one left in preparation, and reaches through it into no volume", async () => {

@@ -49,7 +49,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
       await lab.node().stage(lab.stage("a", { stagingPath }), callOf());
       await lab.node().publish(request, callOf());
       for (const at of [stagingPath, targetPath])
-        await writeFile(`${dirname(at)}/vol_data.json`, JSON.stringify({ volumeHandle: "a", driverName: "x" }));
+        await writeFile(`${dirname(at)}/vol_data.json`, JSON.stringify({ volumeHandle: "a", driverName: "csimux" }));
       const [file = ""] = await readdir(lab.at("records"));
       await writeFile(lab.at("records", file), text);
       const { log, warnings } = keptLog();

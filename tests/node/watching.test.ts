@@ -4,6 +4,7 @@ import { basename, join } from "node:path";
 import type { Finding } from "../../lib/health/finding.ts";
 import { attachers, shareAttachers } from "../../lib/node/attachers.ts";
 import { Mounts } from "../../lib/node/mounts.ts";
+import { Ownership } from "../../lib/node/ownership.ts";
 import { Records } from "../../lib/node/records.ts";
 import { Storages } from "../../lib/node/storages.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
@@ -34,7 +35,12 @@ function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answ
   const records = new Records(lab.at("records"));
   const mounts = new Mounts(runner, runner, mountinfo, lab.at("records"));
   const storages = new Storages(known, answers, 0);
-  const care = new Watching({ mounts, records, attachers: known, disks: noneGone }, storages, async () => elsewhere, 0);
+  const care = new Watching(
+    { mounts, records, ownership: new Ownership(records, []), attachers: known, disks: noneGone },
+    storages,
+    async () => elsewhere,
+    0,
+  );
   const { log, warnings } = keptLog();
   const told: string[] = [];
   const kept = { ...log, info: (text: string) => void told.push(text) };
@@ -134,7 +140,12 @@ function ownWorld() {
   const records = new Records(lab.at("records"));
   const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
   const storages = new Storages(known, async () => true, 0);
-  const care = new Watching({ mounts, records, attachers: known, disks: noneGone }, storages, async () => [], 0);
+  const care = new Watching(
+    { mounts, records, ownership: new Ownership(records, []), attachers: known, disks: noneGone },
+    storages,
+    async () => [],
+    0,
+  );
   const look = async () => {
     await care.look(keptLog().log, calm);
     return view(care);
