@@ -111,6 +111,11 @@ const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
   [/wrong password|no key found|invalid repository password/i, "failed-precondition", "its password is wrong"],
   [/already locked|unable to create lock|lock repository/i, "unavailable", "it is locked; it will be tried again"],
   [/no space left on device|quota exceeded/i, "resource-exhausted", "no space is left"],
+  [
+    /config or key .* is damaged/i,
+    "failed-precondition",
+    "its configuration and its key do not fit, as when two programs make it at once; where it holds no backups yet, remove it and run `restic init`",
+  ],
   [/repository is not connected|unable to open config file/i, "failed-precondition", "there is no repository"],
   [/invalid token|unable to parse token/i, "failed-precondition", "config_token cannot be read"],
 ];

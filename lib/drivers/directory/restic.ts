@@ -47,6 +47,12 @@ const isLocked = /already locked|unable to create lock/;
 
 const noRepository = /Is there a repository at the following location|repository does not exist/;
 
+/**
+ * Making a repository, one at a time for all connections of this process. Two `restic init` at once both find nothing, write a key each and
+ * one configuration after the other: the repository then has a key that does not open it, and may be unusable for good.
+ */
+const makings = new Turns();
+
 interface Read extends Backup {
   readonly paths: readonly string[];
   readonly isOwn: boolean;
@@ -135,9 +141,18 @@ export class Restic implements BackupTool {
     const seen = await this.#run("cat", ["--no-lock", "config"], call);
     if (seen.exitCode === 0) return;
     if (!noRepository.test(seen.stderr)) throw this.#failure("open the repository", seen);
-    const made = await this.#run("init", [], call);
+    const made = await makings.take(this.#place(), call.signal, async () => {
+      const again = await this.#run("cat", ["--no-lock", "config"], call);
+      return again.exitCode === 0 ? again : await this.#run("init", [], call);
+    });
     if (made.exitCode === 0 || /already (exists|initialized)/.test(made.stderr)) return;
     throw this.#failure("make the repository", made);
+  }
+
+  /** Equal text means the same repository. */
+  #place(): string {
+    const { env, flags } = this.#settings;
+    return JSON.stringify([env["RESTIC_REPOSITORY"], env["RESTIC_REPOSITORY_FILE"], flags]);
   }
 
   async #read(id: string, call: Call): Promise<Read | undefined> {
