@@ -24,6 +24,9 @@ const longestLun = 200;
 /** `.c`, the tag, `.` and eight digits, `.del`. */
 const longestEnding = 2 + 18 + 1 + 8 + 4;
 
+/** Digits of a LUN's UUID in the name of its target. */
+const tagLength = 8;
+
 const digest = (text: string, digits: number): string =>
   createHash("sha256").update(text).digest("hex").slice(0, digits);
 
@@ -71,9 +74,26 @@ export class LunNames {
     return `${prefix}${id.toLowerCase()}${suffix}`;
   }
 
-  /** The target's iSCSI name; such names are equal whatever their case (RFC 3722). */
+  /** The iSCSI name of a target as democratic-csi has it; such names are equal whatever their case (RFC 3722). */
   iqn(id: string): string {
     return `${this.#naming.baseiqn}${this.base(id)}`;
+  }
+
+  /**
+   * The iSCSI name of a new volume's target. It ends as no later volume of the same name does: a node that has lost its session of a
+   * deleted volume finds no target to log in to again, where it would write into the volume that was made in its place. No id
+   * has a dot.
+   */
+  taggedIqn(id: string, lun: string): string {
+    const tag = lun.replaceAll("-", "").slice(0, tagLength).toLowerCase();
+    return `${this.iqn(id).slice(0, longestIqn - tagLength - 1)}.${tag}`;
+  }
+
+  /** Whether an iSCSI name is one that a target of this volume may have. */
+  isTarget(id: string, iqn: string): boolean {
+    const [name, plain] = [iqn.toLowerCase(), this.iqn(id).toLowerCase()];
+    const tagged = plain.slice(0, longestIqn - tagLength - 1);
+    return name === plain || (name.startsWith(`${tagged}.`) && /^[0-9a-f]{8}$/.test(name.slice(tagged.length + 1)));
   }
 
   /** The LUN's name when it is whole. */

@@ -7,7 +7,7 @@ import { until } from "./until.ts";
 const goneMs = 5000;
 
 /**
- * Removes every LUN of a volume: the whole one, one that is being made, one whose removal was begun; then a target that leads
+ * Removes every LUN of a volume: the whole one, one that is being made, one whose removal was begun; then targets that lead
  * nowhere. A LUN loses its name first, because DSM shows it for a while after it was told to delete it. Throws
  * "failed-precondition" for a LUN that somebody else made, and "aborted" while one is there still.
  */
@@ -15,13 +15,12 @@ export async function removeLuns(space: LunSpace, id: string, call: Call): Promi
   for (const named of (await standing(space, id, call)).luns) await remove(space, named, call);
   const gone = async () => {
     const { luns, targets } = await standing(space, id, call);
-    return luns.length === 0 ? { target: space.targetOf(id, targets) } : undefined;
+    return luns.length === 0 ? targets.filter(({ iqn }) => space.names.isTarget(id, iqn)) : undefined;
   };
   const left = await until(space, gone, goneMs, call);
   if (!left) throw space.error("aborted", `DSM is still removing the LUN of volume "${id}"; repeat the call`);
-  const { target } = left;
-  if (target && target.mapped.length === 0 && target.sessions.length === 0)
-    await space.san.deleteTarget(target.id, call.signal);
+  for (const { id: target, mapped, sessions } of left)
+    if (mapped.length === 0 && sessions.length === 0) await space.san.deleteTarget(target, call.signal);
 }
 
 /** Gives a LUN the name of one that is being removed. */

@@ -72,10 +72,14 @@ export class LunSpace implements Subject {
     });
   }
 
-  /** The target of a volume. */
-  targetOf(id: string, targets: readonly Target[]): Target | undefined {
-    const iqn = this.names.iqn(id).toLowerCase();
-    return targets.find(each => each.iqn.toLowerCase() === iqn);
+  /** The target of a volume's LUN: the one that leads to it, else the one that only this LUN can have. */
+  targetOf(id: string, lun: string, targets: readonly Target[]): Target | undefined {
+    const named = targets.filter(({ iqn }) => this.names.isTarget(id, iqn));
+    const own = this.names.taggedIqn(id, lun).toLowerCase();
+    return (
+      named.find(({ mapped }) => mapped.some(each => each.lun === lun)) ??
+      named.find(({ iqn }) => iqn.toLowerCase() === own)
+    );
   }
 
   /**
@@ -86,14 +90,14 @@ export class LunSpace implements Subject {
     if (tag) return this.names.isOwn(tag) ? "this connection" : "somebody else";
     const mark = parseMark(lun.description);
     if (mark) return this.#owners.includes(mark.owner) ? "this connection" : "somebody else";
-    const target = this.targetOf(id, targets);
+    const target = this.targetOf(id, lun.uuid, targets);
     return target?.mapped.some(each => each.lun === lun.uuid) ? "democratic-csi" : "somebody else";
   }
 
   /** The volume that a LUN is; `id` as the caller spells it. */
   asset(named: Named, id: string, targets: readonly Target[]): LunAsset {
     const { lun, state, tag } = named;
-    const target = this.targetOf(id, targets);
+    const target = this.targetOf(id, lun.uuid, targets);
     const mapped = target?.mapped.find(each => each.lun === lun.uuid);
     const source = parseMark(lun.description)?.source;
     return {
@@ -102,7 +106,7 @@ export class LunSpace implements Subject {
       name: undefined,
       bytes: lun.bytes,
       source: source && tag?.source === this.names.sourceTag(source) ? source : undefined,
-      notes: mapped ? { iqn: this.names.iqn(id), lun: mapped.index } : {},
+      notes: target && mapped ? { iqn: target.iqn, lun: mapped.index } : {},
       finished: state === "whole",
     };
   }

@@ -37,18 +37,18 @@ export class TargetShare implements Share<LunAsset> {
     _keep: (notes: Notes) => Promise<LunAsset>,
     call: Call,
   ): Promise<Notes> {
-    const standing = await this.#target(id, call);
+    const standing = await this.#target(id, lun.uuid, call);
     this.#refuseOther(id, lun.uuid, standing);
     const index = standing && indexOf(standing, lun.uuid);
-    if (index !== undefined) return this.#notes(id, index);
+    if (standing && index !== undefined) return { iqn: standing.iqn, lun: index };
     const fields = targetFields(this.#templates, spec.parameters, call);
     // One that leads nowhere was left by an interrupted call; its credentials may be others than those of now.
     if (standing) await this.#space.san.deleteTarget(standing.id, call.signal);
-    await this.#space.san.mapLun(lun.uuid, await this.#made(id, fields, call), call.signal);
-    const mapped = await this.#target(id, call);
+    await this.#space.san.mapLun(lun.uuid, await this.#made(id, lun.uuid, fields, call), call.signal);
+    const mapped = await this.#target(id, lun.uuid, call);
     this.#refuseOther(id, lun.uuid, mapped);
     const made = mapped && indexOf(mapped, lun.uuid);
-    if (made !== undefined) return this.#notes(id, made);
+    if (mapped && made !== undefined) return { iqn: mapped.iqn, lun: made };
     throw this.#space.error("aborted", `DSM does not show the LUN of volume "${id}" at its target; repeat the call`);
   }
 
@@ -60,7 +60,7 @@ export class TargetShare implements Share<LunAsset> {
   /** Nothing of a volume is taken away under a node that is logged in. */
   async withdraw(asset: LunAsset, call: Call): Promise<void> {
     const { id, lun } = asset;
-    const target = await this.#target(id, call);
+    const target = await this.#target(id, lun.uuid, call);
     if (!target) return;
     this.#refuseOther(id, lun.uuid, target);
     if (target.sessions.length > 0)
@@ -74,23 +74,19 @@ export class TargetShare implements Share<LunAsset> {
     await this.#space.san.deleteTarget(target.id, call.signal);
   }
 
-  async #target(id: string, call: Call): Promise<Target | undefined> {
-    return this.#space.targetOf(id, await this.#space.san.targets(call.signal));
+  async #target(id: string, lun: string, call: Call): Promise<Target | undefined> {
+    return this.#space.targetOf(id, lun, await this.#space.san.targets(call.signal));
   }
 
   /** The id of the new target. Throws "aborted" when somebody else has just made one of this name. */
-  async #made(id: string, fields: object, call: Call): Promise<string> {
+  async #made(id: string, lun: string, fields: object, call: Call): Promise<string> {
     const { names, san } = this.#space;
     try {
-      return await san.createTarget({ ...fields }, names.base(id), names.iqn(id), call.signal);
+      return await san.createTarget({ ...fields }, names.base(id), names.taggedIqn(id, lun), call.signal);
     } catch (error) {
       if (!isAnswer(error, errors.targetExists)) throw error;
       throw this.#space.error("aborted", `somebody else is making the target of volume "${id}"; repeat the call`);
     }
-  }
-
-  #notes(id: string, index: string): Notes {
-    return { iqn: this.#space.names.iqn(id), lun: index };
   }
 
   /** A target that leads to something else as well is not ours to change. */

@@ -1,6 +1,6 @@
 import type { Step } from "../../io/script.ts";
 import { sessionsFound, type Target } from "./target-share.ts";
-import { step } from "./target-steps.ts";
+import { aloneStep, step } from "./target-steps.ts";
 
 /** What the kernel shows of LIO's targets, and what rtslib has saved of them. */
 
@@ -149,12 +149,9 @@ for each in missing[:20]: print("missing " + each)
  * for what the kernel lacks, as after a restart of the host before rtslib has restored it; "own" when this target is saved. The program
  * is Python, as targetcli is.
  */
-export const restoredStep = (target: Target, { configfs, privileged, saved }: LioPlaces): Step =>
-  step(
-    "restored",
-    [
-      ...[...privileged, "python3", "-c", restoredText, configfs],
-      ...[target.whole, target.asset, target.device, ...saved],
-    ],
-    { onFailure: "go-on" },
-  );
+export const restoredStep = (target: Target, { configfs, privileged, saved }: LioPlaces): Step => {
+  const words = [target.whole, target.asset, target.device, ...saved];
+  const [first = "python3", ...rest] = [...privileged, "python3", "-c", restoredText, configfs, ...words];
+  // A run of targetcli changes the kernel first and saves last.
+  return aloneStep("restored", "targetcli", [first, ...rest], {});
+};

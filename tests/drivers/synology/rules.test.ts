@@ -65,6 +65,7 @@ describe("a new volume", () => {
   test("has the names and the context of democratic-csi", async () => {
     const { driver, dsm } = await rigOf({ identity: { instanceId: "i1" } });
     const volume = await driver.create(volumeOf("pvc-1"), call);
+    const iqn = `iqn.2000-01.com.synology:Csi.k8s-pvc-1-x.${[...dsm.state.luns.keys()][0]?.slice(0, 8)}`;
     expect(volume).toMatchObject({
       id: "pvc-1",
       bytes: gib,
@@ -75,11 +76,11 @@ describe("a new volume", () => {
         portal: "10.0.0.51:3260",
         portals: "10.0.1.51:3260",
         interface: "",
-        iqn: "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x",
+        iqn,
         lun: "1",
       },
     });
-    expect(dsm.state.remains()).toEqual(["lun k8s-pvc-1-x", "target iqn.2000-01.com.synology:Csi.k8s-pvc-1-x"]);
+    expect(dsm.state.remains()).toEqual(["lun k8s-pvc-1-x", `target ${iqn}`]);
     expect([...dsm.state.luns.values()][0]?.description).toBe("csimux:i1");
   });
 
@@ -416,15 +417,31 @@ describe("a target", () => {
     const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
     const target = dsm.state.addTarget({ name: "x", iqn, options: {} });
     target.mapped = [{ lun_uuid: [...dsm.state.luns.keys()][0] ?? "", mapping_index: 1 }];
-    expect(await codeOf(driver.create(volumeOf("pvc-1"), call))).not.toBe("ok");
+    await driver.create(volumeOf("pvc-1"), call);
+    await driver.delete("pvc-1", call);
     expect(target.mapped.length).toBe(1);
     expect(dsm.state.targets.get(target.id)).toBe(target);
+    expect(dsm.state.targets.size).toBe(2);
+  });
+
+  test("of a volume that was made again has a name that nodes of the deleted one do not know, and keeps it", async () => {
+    const { driver, dsm } = await rigOf();
+    const first = await driver.create(volumeOf("pvc-1"), call);
+    await driver.delete("pvc-1", call);
+    const second = await driver.create(volumeOf("pvc-1"), call);
+    expect(second.context["iqn"]).not.toBe(first.context["iqn"]);
+    expect(await driver.create(volumeOf("pvc-1"), call)).toEqual(second);
+    expect(dsm.state.targets.size).toBe(1);
   });
 
   test("that an interrupted call left is made anew, so that its credentials are those of now", async () => {
     const { driver, dsm } = await rigOf();
-    const iqn = "iqn.2000-01.com.synology:Csi.k8s-pvc-1-x";
-    dsm.state.addTarget({ name: "x", iqn, options: { auth_type: 0 } });
+    await driver.create(volumeOf("pvc-1"), call);
+    const [lun] = dsm.state.luns.values();
+    const [left] = dsm.state.targets.values();
+    if (!lun || !left) throw new Error("no volume");
+    lun.name = `${lun.name}.new`;
+    left.mapped = [];
     const secrets = { targetTemplate: "{user: node, password: chapsecret12}" };
     await driver.create(volumeOf("pvc-1"), { ...call, secrets });
     expect([...dsm.state.targets.values()].map(each => each.options["auth_type"])).toEqual([1]);

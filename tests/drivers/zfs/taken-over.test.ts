@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Source } from "../../../lib/drivers/driver.ts";
+import { tagOf } from "../../../lib/drivers/zfs/target-names.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { nvmetcli } from "../../fakes/nvmetcli.ts";
 import { targetcli } from "../../fakes/targetcli.ts";
@@ -92,7 +93,9 @@ describe.each(kinds.map(kind => [kind.driver, kind] as const))("%s", (driver, ki
     expect(await snapshotIds(open)).toEqual(["PVC-1@s"]);
     expect((await open.expand?.expand("PVC-1", { required: 2n * gib, limit: undefined }, call))?.bytes).toBe(2n * gib);
     const source: Source = { kind: "snapshot", id: "PVC-1@s" };
-    expect((await open.create(volumeOf("clone", gib, source), call)).context[kind.key]).toBe(`${kind.base}:clone`);
+    const clone = await open.create(volumeOf("clone", gib, source), call);
+    const tag = tagOf(rig.fake.find("tank/k/v/clone")?.guid ?? "");
+    expect(clone.context[kind.key]).toBe(`${kind.base}:clone-${tag}`);
     await open.delete("clone", call);
     await snapshotsOf(open).delete("PVC-1@s", call);
     await open.delete("PVC-1", call);
