@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
+import { isHostRoot } from "../../root.ts";
 import { openOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
 
 const call = callWith();
@@ -63,21 +64,18 @@ test("the volume of a snapshot whose copy somebody removed has lost it, until th
   expect(await look()).toEqual({});
 });
 
-test.skipIf(process.getuid?.() !== 0)(
-  "a base folder on a file system that is read-only, or full, is told",
-  async () => {
-    await run("mount", "-t", "tmpfs", "-o", "size=64k", "health", base);
-    expect(await look()).toEqual({});
-    await writeFile(join(base, "big"), Buffer.alloc(64 << 10));
-    expect(await look()).toEqual({ storage: ["StorageFull"] });
-    await unlink(join(base, "big"));
-    expect(await look()).toEqual({});
-    await run("mount", "-o", "remount,ro", base);
-    expect(await look()).toEqual({ storage: ["StorageReadOnly"] });
-    await run("mount", "-o", "remount,rw", base);
-    expect(await look()).toEqual({});
-  },
-);
+test.skipIf(!isHostRoot)("a base folder on a file system that is read-only, or full, is told", async () => {
+  await run("mount", "-t", "tmpfs", "-o", "size=64k", "health", base);
+  expect(await look()).toEqual({});
+  await writeFile(join(base, "big"), Buffer.alloc(64 << 10));
+  expect(await look()).toEqual({ storage: ["StorageFull"] });
+  await unlink(join(base, "big"));
+  expect(await look()).toEqual({});
+  await run("mount", "-o", "remount,ro", base);
+  expect(await look()).toEqual({ storage: ["StorageReadOnly"] });
+  await run("mount", "-o", "remount,rw", base);
+  expect(await look()).toEqual({});
+});
 
 test("a base folder that is not there cannot be looked at", async () => {
   await rm(base, { recursive: true });
