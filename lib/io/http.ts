@@ -2,6 +2,7 @@ import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type In
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
 import { dial, HttpError, type HttpSettings, placeOf } from "./dial.ts";
+import { NotJson, parsedJson } from "./json.ts";
 
 /** One request. */
 export interface HttpRequest {
@@ -12,7 +13,7 @@ export interface HttpRequest {
   readonly body?: string;
   /** From the first byte to the last of the answer, in milliseconds; 30,000 when absent. */
   readonly timeoutMs?: number;
-  /** The longest body to take; 64 MiB when absent. */
+  /** The longest body to take; 16 MiB when absent. */
   readonly maxBytes?: number;
 }
 
@@ -21,6 +22,8 @@ export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly body: string;
+  /** The body as a value, a long one read in pieces; undefined when it is no JSON. */
+  json(): Promise<unknown>;
 }
 
 /** An HTTP client for one server. It does not judge status codes and follows no redirection. */
@@ -34,7 +37,7 @@ export interface Http {
 }
 
 const usualMs = 30_000;
-const usualBytes = 64 << 20;
+const usualBytes = 16 << 20;
 /** Connections of one client at the same time; further requests wait. */
 const connectionsAtOnce = 8;
 
@@ -90,7 +93,7 @@ function started({ settings, agent, where }: Client, request: HttpRequest, signa
     sent.on("error", failed);
     sent.on("response", response => {
       collected(where, response, request.maxBytes ?? usualBytes)
-        .then(text => resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text }), failed)
+        .then(bytes => resolve(answerOf(response, bytes)), failed)
         .finally(() => signal.removeEventListener("abort", failed));
     });
   });
@@ -103,7 +106,7 @@ const failureOf = (where: string, cause: unknown): HttpError =>
     ? cause
     : new HttpError(where, "lost", cause instanceof Error ? cause.message : "the connection failed", { cause });
 
-async function collected(where: string, response: IncomingMessage, maxBytes: number): Promise<string> {
+async function collected(where: string, response: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of response) {
@@ -114,8 +117,21 @@ async function collected(where: string, response: IncomingMessage, maxBytes: num
       throw new HttpError(where, "too-long", `the answer is longer than ${maxBytes} bytes`);
     }
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }
+
+const answerOf = ({ statusCode = 0, headers }: IncomingMessage, bytes: Buffer): HttpAnswer => ({
+  status: statusCode,
+  headers,
+  get body() {
+    return bytes.toString("utf8");
+  },
+  json: () =>
+    parsedJson(bytes).catch((error: unknown) => {
+      if (error instanceof NotJson) return undefined;
+      throw error;
+    }),
+});
 
 type Made = (error: Error | null, socket?: Socket) => void;
 

@@ -1,5 +1,6 @@
 import { type RawData, WebSocket } from "ws";
 import { dial, HttpError, type HttpFailure, type HttpSettings, placeOf } from "./dial.ts";
+import { NotJson, parsedJson } from "./json.ts";
 
 /** The server's `error` of one call (JSON-RPC 2.0, 5.1). */
 export class RpcError extends Error {
@@ -41,8 +42,8 @@ export interface RpcOptions {
   readonly pongMs?: number;
 }
 
-/** Lists of some thousand datasets with their properties stay far below. */
-const maxAnswer = 256 << 20;
+/** Ten thousand datasets with their properties are some 50 MiB. Also the most that may wait to be read. */
+const maxAnswer = 64 << 20;
 /** Upgrading the connection, and a ping's answer, in milliseconds. */
 const usualMs = 10_000;
 const usualAnswerMs = 60_000;
@@ -97,6 +98,9 @@ class Speaker implements RpcSocket {
   readonly #options: RpcOptions;
   readonly #pending = new Map<number, Pending>();
   #lastId = 0;
+  #reading = Promise.resolve();
+  /** Bytes of messages that were not read yet. */
+  #unread = 0;
   #over: string | undefined;
 
   constructor(socket: WebSocket, where: string, options: RpcOptions) {
@@ -161,8 +165,29 @@ class Speaker implements RpcSocket {
   }
 
   #received(data: RawData): void {
-    const message = parsed(data.toString());
-    if (!message) {
+    const bytes = Buffer.isBuffer(data) ? data : Buffer.from(data.toString());
+    this.#unread += bytes.length;
+    if (this.#unread > maxAnswer) {
+      this.#broken(`the server sent more than ${maxAnswer >> 20} MiB at once`);
+      return;
+    }
+    // One after the other: what is read of one is kept while it is read.
+    this.#reading = this.#reading.then(() => this.#read(bytes));
+  }
+
+  async #read(bytes: Buffer): Promise<void> {
+    try {
+      if (this.#over === undefined) this.#heard(await parsedJson(bytes));
+    } catch (error) {
+      if (!(error instanceof NotJson)) throw error;
+      this.#broken(`the server sent something other than a JSON object: ${error.message}`);
+    } finally {
+      this.#unread -= bytes.length;
+    }
+  }
+
+  #heard(message: unknown): void {
+    if (!isObject(message)) {
       this.#broken("the server sent something other than a JSON object");
       return;
     }
@@ -220,15 +245,8 @@ class Speaker implements RpcSocket {
   }
 }
 
-function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-    return isObject ? (value as Record<string, unknown>) : undefined;
-  } catch {
-    return undefined;
-  }
-}
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
 
 function rpcError(error: unknown): RpcError {
   const { code, message, data } = (error ?? {}) as Record<string, unknown>;

@@ -126,7 +126,7 @@ export class DsmClient {
     const body = new URLSearchParams({ ...fields, ...(session && { _sid: session.sid }) }).toString();
     const answer = await this.#http.send({ method: "POST", path: `/webapi/${cgi}`, headers, body }, signal);
     if (answer.status >= 500) throw new HttpError(this.where, "refused", `DSM answers with status ${answer.status}`);
-    return dataOf(answer.status === 200 ? answer.body : "", fields, this.where);
+    return dataOf(answer.status === 200 ? await answer.json() : undefined, fields, this.where);
   }
 
   async #opened(signal: AbortSignal): Promise<Session> {
@@ -163,16 +163,12 @@ export class DsmClient {
 }
 
 function dataOf(
-  body: string,
+  answer: unknown,
   { api, method }: { readonly api: string; readonly method: string },
   where: string,
 ): object {
-  let answer: unknown;
-  try {
-    answer = JSON.parse(body);
-  } catch {
+  if (answer === undefined)
     throw new NotDsm(`${where} does not answer as the web interface of a DSM does (usually port 5000 or 5001)`);
-  }
   const { success, data, error } = (answer ?? {}) as {
     readonly success?: unknown;
     readonly data?: unknown;

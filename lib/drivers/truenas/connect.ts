@@ -44,7 +44,8 @@ async function connectedTo(
 
 /** The newest version that the server speaks JSON-RPC in; undefined: none. The list is sorted, the last entry is its own. */
 async function jsonRpcVersion(http: Http, signal: AbortSignal): Promise<Version | undefined> {
-  const { status, body } = await http.send({ method: "GET", path: "/api/versions", timeoutMs: 10_000 }, signal);
+  const request = { method: "GET", path: "/api/versions", timeoutMs: 10_000, maxBytes: 64 << 10 } as const;
+  const { status, body } = await http.send(request, signal);
   if (status === 404) return undefined;
   if (status >= 300 && status < 400)
     throw new NotTrueNas(`${http.where} redirects to somewhere else: name the protocol and port of https`);

@@ -1,5 +1,5 @@
 import { HttpError } from "../../io/dial.ts";
-import type { Http, HttpAnswer, HttpRequest } from "../../io/http.ts";
+import type { Http, HttpRequest } from "../../io/http.ts";
 import { ApiError, errnos, type Problem } from "./api-error.ts";
 import { LoginRefused } from "./rpc-transport.ts";
 import type { Credentials } from "./server.ts";
@@ -7,6 +7,8 @@ import type { Transport, Version } from "./transport.ts";
 
 /** REST v2.0 (TrueNAS CORE, and SCALE up to 24.10), spoken to as if it took methods and parameters. */
 
+/** Ten thousand datasets with their properties are some 50 MiB. */
+const maxBytes = 64 << 20;
 /** How long a system is taken to have the version that it had. */
 const trustedMs = 300_000;
 
@@ -31,10 +33,16 @@ export class RestTransport implements Transport {
     const { body, ...route } = routeOf(method, params);
     const text = body === undefined ? undefined : JSON.stringify(body);
     const headers = text === undefined ? this.#headers : { ...this.#headers, "Content-Type": "application/json" };
-    const request = { ...route, headers, ...(text === undefined ? {} : { body: text }), timeoutMs: this.#timeoutMs };
+    const request = {
+      ...route,
+      headers,
+      ...(text === undefined ? {} : { body: text }),
+      timeoutMs: this.#timeoutMs,
+      maxBytes,
+    };
     const answer = await this.#http.send(request, signal);
     if (answer.status === 404 && method !== "system.version") await this.#proveSame(signal);
-    const result = resultOf(this.#http.where, method, answer);
+    const result = resultOf(this.#http.where, method, answer.status, await answer.json());
     return Array.isArray(result) && queries.test(method) ? filtered(result, params[0]) : result;
   }
 
@@ -126,8 +134,7 @@ const fits = (row: unknown, [field, operator, value]: Filter): boolean => {
 const filtered = (rows: readonly unknown[], filters: unknown): readonly unknown[] =>
   rows.filter(row => ((filters ?? []) as readonly Filter[]).every(filter => fits(row, filter)));
 
-function resultOf(where: string, method: string, { status, body }: HttpAnswer): unknown {
-  const value = parsed(body);
+function resultOf(where: string, method: string, status: number, value: unknown): unknown {
   // A login page of the user interface comes as 200, too.
   if (status === 200 && value !== undefined) return value;
   // The front end alone: the back end is away, or takes longer than it waits.
@@ -138,14 +145,6 @@ function resultOf(where: string, method: string, { status, body }: HttpAnswer): 
   if (status === 404) throw new ApiError(method, errnos.missing, "not found");
   if (status === 422) throw refusal(method, value);
   throw new ApiError(method, 0, `HTTP ${status}${status === 200 ? " without an answer in JSON" : ""}`);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function refusal(method: string, body: unknown): ApiError {
