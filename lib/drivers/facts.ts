@@ -17,8 +17,11 @@ export interface Territory {
   readonly trees: readonly KeyPath[];
   /** Names below a root that hold the volumes and what is being made of them; what stands beside them is left alone. */
   readonly inside?: readonly string[];
-  /** Volumes carry their family and `instance_id`, so that two connections with one tree tell them apart where these differ. */
-  readonly marked?: true;
+  /**
+   * Volumes carry their driver and `instance_id`, so that two connections with one tree tell them apart where these differ. "all": every
+   * volume does. "some": one without an `instance_id` is of both, so that both connections need one.
+   */
+  readonly marked?: "all" | "some";
 }
 
 /** What is known of the drivers of a module without opening one. */

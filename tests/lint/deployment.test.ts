@@ -146,10 +146,16 @@ describe("two connections on one storage", () => {
   });
 
   test.each([
-    ["protocol", dataset("tank/a", "tank/s", "", "smb")],
-    ["instance_id", dataset("tank/a", "tank/s", "instance_id: b\n")],
-  ])("do not clash where volumes are told apart by %s: a warning", (_what, two) => {
-    expect(pair(dataset("tank/a", "tank/s"), two)).toEqual([expect.stringMatching(/^two.yaml:\d warning /)]);
+    ["protocol", "", dataset("tank/a", "tank/s", "", "smb")],
+    ["two instance_ids", "instance_id: a\n", dataset("tank/a", "tank/s", "instance_id: b\n")],
+  ])("do not clash where volumes are told apart by %s: a warning", (_what, instance, two) => {
+    expect(pair(dataset("tank/a", "tank/s", instance), two)).toEqual([expect.stringMatching(/^two.yaml:\d warning /)]);
+  });
+
+  test("clash where only one has an instance_id: volumes without one are of both", () => {
+    expect(pair(dataset("tank/a", "tank/s"), dataset("tank/a", "tank/s", "instance_id: b\n"))).toEqual([
+      expect.stringMatching(/^two.yaml:\d error .* takes the other's volumes for its own/),
+    ]);
   });
 
   test("are none of each other's business on other systems or in folders side by side", () => {

@@ -28,7 +28,7 @@ export const objectivefs: readonly DriverModule[] = [
           ["objectivefs", "env", "OBJECTSTORE"],
         ],
         trees: [["objectivefs", "pool"]],
-        marked: true,
+        marked: "all",
       },
     }),
     schema: objectivefsSchema,

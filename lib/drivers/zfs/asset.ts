@@ -1,5 +1,6 @@
 import type { Source } from "../driver.ts";
 import type { Asset, Notes } from "../store.ts";
+import { markProperties, whyNotVolume } from "./marks.ts";
 import type { Names } from "./names.ts";
 import type { StoreSettings } from "./settings.ts";
 import { noteProperty, parseContext, property } from "./user-properties.ts";
@@ -38,7 +39,7 @@ export const assetProperties = ({ noteKeys, volumes }: StoreSettings): readonly 
   ...["type", "guid", "origin"],
   ...(volumes.type === "volume" ? ["volsize", "volblocksize"] : ["refquota", "mountpoint", "mounted", "sharenfs"]),
   ...[property.managed, property.success, property.volumeName, property.context],
-  ...[property.sourceKind, property.sourceId, property.tombstone],
+  ...[property.sourceKind, property.sourceId, property.tombstone, ...markProperties],
   ...noteKeys.map(noteProperty),
 ];
 
@@ -65,9 +66,9 @@ function sourceOf(entry: Entry): Source | undefined {
   return (kind === "volume" || kind === "snapshot") && id !== undefined ? { kind, id } : undefined;
 }
 
-/** The volume that a dataset is; undefined for a dataset that neither csimux nor democratic-csi made as one. */
+/** The volume that a dataset is; undefined for a dataset that neither csimux nor democratic-csi made as one of this connection. */
 export function assetOf(id: string, entry: Entry | undefined, settings: StoreSettings): ZfsAsset | undefined {
-  if (!entry || ownValue(entry, property.managed) !== "true") return undefined;
+  if (!entry || whyNotVolume(id, entry, settings.marks) !== undefined) return undefined;
   if (shownValue(entry, "type") !== settings.volumes.type) return undefined;
   const volume = settings.volumes.type === "volume";
   const mountpoint = shownValue(entry, "mountpoint");

@@ -26,12 +26,9 @@ function cellsOf(row: string): readonly [string, string, Property | undefined] |
   const from = row.slice(last + 1);
   if (first < 0 || last <= second || !source.test(from)) return undefined;
   const value = row.slice(second + 1, last);
-  const own = from === "local" || from === "received";
-  return [
-    row.slice(0, first),
-    row.slice(first + 1, second),
-    value === "-" || value === "" ? undefined : { value, own },
-  ];
+  const received = from === "received";
+  const found = { value, own: received || from === "local", ...(received && { received }) };
+  return [row.slice(0, first), row.slice(first + 1, second), value === "-" || value === "" ? undefined : found];
 }
 
 /** More than a row can have, in bytes: a name (255), a property (256), a value (8191) and where that is from (zfsprops(7)). */

@@ -18,5 +18,5 @@ export const zfsTerritory: DriverFacts["territory"] = {
     ["zfs", "datasetParentName"],
     ["zfs", "detachedSnapshotsDatasetParentName"],
   ],
-  marked: true,
+  marked: "some",
 };

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import type { Context, GroupSnapshot, GroupSnapshotting } from "../driver.ts";
 import { assetOf, assetProperties, ownValue, type ZfsAsset } from "./asset.ts";
+import { strangerOf } from "./marks.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
 import { snapshotOf } from "./snapshots.ts";
 import { isSnapshot, snapshotProperties } from "./sources.ts";
@@ -22,7 +23,7 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
     const volumes = await this.#volumes(volumeIds, call);
     const longest = volumes.reduce((most, { id }) => (id.length > most.length ? id : most), "");
     const own = names.snapshotName(name, longest);
-    const before = await this.#members(own, call);
+    const before = this.#own(await this.#members(own, call));
     if (before.length > 0) return this.#existing(name, own, volumes, before);
     // Size and id are of each volume, so they cannot stand on all of them.
     const whose = { name, volume: undefined, bytes: 0n, parameters };
@@ -36,12 +37,20 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
 
   async delete(id: string, _snapshotIds: readonly string[], call: Call): Promise<void> {
     if (!isSnapshotName(id)) return;
-    const { zfs } = this.#space;
-    for (const { name } of await this.#members(id, call)) await zfs.destroy(name, { deferred: true }, call.signal);
+    const { zfs, settings } = this.#space;
+    const members = await this.#grouped(id, call);
+    const own = this.#own(members);
+    const [first] = members;
+    if (first && own.length === 0)
+      throw this.#space.error(
+        "failed-precondition",
+        `the group snapshot "${id}" is of ${strangerOf(first, settings.marks)}; it is left as it is`,
+      );
+    for (const { name } of own) await zfs.destroy(name, { deferred: true }, call.signal);
   }
 
   async get(id: string, _snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot> {
-    const members = isSnapshotName(id) ? await this.#members(id, call) : [];
+    const members = isSnapshotName(id) ? this.#own(await this.#grouped(id, call)) : [];
     if (members.length > 0) return this.#group(id, members);
     throw this.#space.error("not-found", `group snapshot "${id.slice(0, 128)}" does not exist`);
   }
@@ -58,6 +67,16 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
       if (asset?.finished) return asset;
       throw this.#space.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
     });
+  }
+
+  /** Those that another connection with the same parent did not take. */
+  #own(members: readonly Entry[]): readonly Entry[] {
+    return members.filter(each => strangerOf(each, this.#space.settings.marks) === undefined);
+  }
+
+  /** The snapshots of a group: not one of the same name that was taken of a volume alone. */
+  async #grouped(id: string, call: Call): Promise<readonly Entry[]> {
+    return (await this.#members(id, call)).filter(each => ownValue(each, property.group) === id);
   }
 
   /** The snapshots of this name that csimux took, those of a group or of a volume alone. */

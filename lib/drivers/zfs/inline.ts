@@ -6,6 +6,7 @@ import { guarded, type Meaning, type Subject } from "../failure.ts";
 import type { Identity } from "../module.ts";
 import { ownValue, shownValue } from "./asset.ts";
 import { type InlineProperties, inlineValues } from "./inline-values.ts";
+import { markProperties, whyNotVolume } from "./marks.ts";
 import { zfsMeaning } from "./meanings.ts";
 import { isVolumeId, longestName } from "./names.ts";
 import { property } from "./user-properties.ts";
@@ -19,7 +20,7 @@ export interface InlineSettings {
   readonly access: Access;
 }
 
-const looked = ["type", "guid", property.managed, property.volumeName];
+const looked = ["type", "guid", property.managed, property.volumeName, ...markProperties];
 
 /** Datasets of the node's own pool that live with their pod. Pods describe them; nobody claims or lists them. */
 export class InlineDriver implements Driver, Inlining, Subject {
@@ -120,8 +121,9 @@ export class InlineDriver implements Driver, Inlining, Subject {
 
   /** Throws "failed-precondition" for a dataset that was not made for this volume. */
   #own(id: string, entry: Entry | undefined): Entry | undefined {
-    if (!entry || (ownValue(entry, property.managed) === "true" && ownValue(entry, property.volumeName) === id))
-      return entry;
+    const { driver, instanceId } = this.#identity;
+    const own = entry && whyNotVolume(id, entry, { driver, instanceId, idOf: name => name }) === undefined;
+    if (!entry || (own && ownValue(entry, property.volumeName) === id)) return entry;
     throw this.#error("failed-precondition", `the dataset ${entry.name} was not made for volume "${id}"; it stays`);
   }
 

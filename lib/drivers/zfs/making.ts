@@ -5,10 +5,11 @@ import { pause } from "../../core/pause.ts";
 import type { VolumeSpec } from "../driver.ts";
 import { sizeFrom } from "../sizes.ts";
 import { assetLook, assetOf, shownValue, type ZfsAsset } from "./asset.ts";
+import { markValues, whyNotVolume } from "./marks.ts";
 import { switched } from "./parameters.ts";
 import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
-import { property } from "./user-properties.ts";
+import { refuseOthers } from "./staging.ts";
 import {
   blockBytes,
   blockSizeOf,
@@ -133,8 +134,12 @@ async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin
   const look = assetLook(settings, names, plan.id);
   if (!attached) await zfs.snapshot([from], {}, look, signal);
   const staging = names.staging(plan.id);
+  await refuseOthers(space, staging, call);
   const filesystem = settings.volumes.type === "filesystem";
-  await zfs.copy({ from, to: staging, values: filesystem ? { canmount: "noauto" } : {} }, signal);
+  await zfs.copy(
+    { from, to: staging, values: { ...(filesystem && { canmount: "noauto" }), ...markValues(space.identity) } },
+    signal,
+  );
   const size = filesystem ? {} : { volsize: String(plan.bytes) };
   const mounted = filesystem ? { canmount: "on" } : {};
   await zfs.set(staging, { ...size, ...mounted, ...laterValues(plan.values) }, signal);
@@ -159,11 +164,11 @@ async function later(space: Space, { id, dataset }: Plan, call: Call): Promise<E
 }
 
 /** Why a dataset cannot become the volume that was asked for: nothing that bears no mark is taken, however empty it looks. */
-function taken({ dataset }: Plan, entry: Entry): string {
+function taken({ settings }: Space, { id, dataset }: Plan, entry: Entry): string {
   const kind = shownValue(entry, "type") === "volume" ? "zvol" : "file system";
   return (
-    `the ${kind} ${dataset} exists and bears no mark of csimux (${property.managed}), so it is not used; look at what is in it, and` +
-    ` remove it (zfs destroy ${dataset}) or rename it (zfs rename) where it is not needed`
+    `the ${kind} ${dataset} exists and ${whyNotVolume(id, entry, settings.marks) ?? "is of another type"}, so it is not used; look at` +
+    ` what is in it, and remove it (zfs destroy ${dataset}) or rename it (zfs rename) where it is not needed`
   );
 }
 
@@ -178,7 +183,7 @@ async function standing(space: Space, spec: VolumeSpec, plan: Plan, made: Made, 
   const entry = assetOf(plan.id, first, settings) ? first : await later(space, plan, call);
   if (!entry) throw untrue(`made ${plan.dataset}`);
   const asset = assetOf(plan.id, entry, settings);
-  if (!asset) throw space.error("already-exists", taken(plan, entry));
+  if (!asset) throw space.error("already-exists", taken(space, plan, entry));
   const equal = asset.name === undefined || asset.name === spec.name;
   const sameSource = asset.source?.kind === spec.source?.kind && asset.source?.id === spec.source?.id;
   if (made.made || asset.finished || !equal || !sameSource) return asset;

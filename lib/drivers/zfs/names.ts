@@ -159,6 +159,19 @@ export class Names {
     return `${this.#parent}/${ours}trash-${guid}`;
   }
 
+  /**
+   * Whether a snapshot was made for a clone of this connection and goes with it: one of ours by its name, and of something that lies
+   * where volumes or detached snapshots of this connection lie.
+   */
+  isOwnOrigin(snapshot: string): boolean {
+    const [dataset = "", name = ""] = snapshot.split("@");
+    if (!isTemporary(name)) return false;
+    const made = isStaging(dataset) ? dataset.replace(receiving, "") : dataset;
+    if (this.isTombstone(dataset) || this.volumeOf(made) !== undefined) return true;
+    const copied = dataset.startsWith(`${this.#detached}/`) && snapshotId(dataset.slice(this.#detached.length + 1));
+    return copied ? copied.detached : false;
+  }
+
   /** Whether a dataset is a deleted volume that something still needs. */
   isTombstone(dataset: string): boolean {
     return dataset.startsWith(`${this.#parent}/${ours}trash-`);

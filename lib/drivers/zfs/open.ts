@@ -103,6 +103,8 @@ export function storeOn(
   sharing: Sharing,
   close: () => Promise<void>,
 ): DatasetStore {
+  const names = new Names(section.datasetParentName, section.detachedSnapshotsDatasetParentName, identity.maxIdBytes);
+  const { driver, instanceId } = identity;
   const settings: StoreSettings = {
     parent: section.datasetParentName,
     detachedParent: section.detachedSnapshotsDatasetParentName,
@@ -113,9 +115,9 @@ export function storeOn(
     sharing: sharing.values ?? {},
     noteKeys: sharing.noteKeys ?? [],
     protocol: sharing.protocol,
+    marks: { driver, instanceId, idOf: name => names.idOf(name) },
     dependents: section.deleteWithDependents,
   };
-  const names = new Names(settings.parent, settings.detachedParent, identity.maxIdBytes);
   return new DatasetStore(new Space(identity, settings, names, zfs), close);
 }
 

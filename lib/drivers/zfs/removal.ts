@@ -1,9 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/pause.ts";
 import { assetLook, assetProperties, ownValue, shownValue } from "./asset.ts";
-import { isTemporary, isVolumeId, stagingOf } from "./names.ts";
+import { strangerOf, whyNotVolume } from "./marks.ts";
+import { isVolumeId, stagingOf } from "./names.ts";
 import { isSnapshot } from "./sources.ts";
 import type { Space } from "./space.ts";
+import { removeStaging } from "./staging.ts";
 import { property } from "./user-properties.ts";
 import { type Destruction, type Entries, type Entry, ZfsError } from "./zfs.ts";
 
@@ -79,7 +81,7 @@ async function removeWhole(space: Space, id: string, call: Call): Promise<void> 
     else if (found.passing && space.settings.dependents === "tombstone") await setAside(space, id, doomed.entry, call);
     else throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
   }
-  if (staging) await zfs.destroy(names.staging(id), { recursive: true }, call.signal);
+  if (staging) await removeStaging(space, names.staging(id), call);
 }
 
 /** What there is of a volume. */
@@ -99,11 +101,14 @@ async function look(space: Space, id: string, others: readonly string[], call: C
   const all = await zfs.family(dataset, { names: [...seen.names, ...others], properties }, call.signal);
   const entry = all.get(dataset);
   if (!entry) return { doomed: undefined, beside: all };
-  if (ownValue(entry, property.managed) === "true" || ownValue(entry, property.tombstone) === id)
-    return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, beside: all };
+  const strange =
+    ownValue(entry, property.tombstone) === id
+      ? strangerOf(entry, settings.marks)
+      : whyNotVolume(id, entry, settings.marks);
+  if (strange === undefined) return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, beside: all };
   throw space.error(
     "failed-precondition",
-    `the dataset ${dataset} is no volume of csimux (${property.managed} is not "true" on it); it is left as it is`,
+    `the dataset ${dataset} is no volume of this connection: it ${strange}; it is left as it is`,
   );
 }
 
@@ -112,7 +117,7 @@ const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
 
 /** A snapshot that was made for this clone goes with it: it is marked first, so that no interruption leaves it behind. */
 async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Call): Promise<void> {
-  const { zfs, settings } = space;
+  const { zfs, settings, names } = space;
   const mountpoint = shownValue(entry, "mountpoint");
   const mounted = shownValue(entry, "mounted") === "yes";
   const exports = settings.protocol === "nfs" && mounted && mountpoint;
@@ -123,8 +128,7 @@ async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Ca
     sharesmb: ownValue(entry, "sharesmb"),
   };
   const origin = shownValue(entry, "origin");
-  if (origin !== undefined && isTemporary(origin.slice(origin.indexOf("@") + 1)))
-    await zfs.destroy(origin, { deferred: true }, call.signal);
+  if (origin !== undefined && names.isOwnOrigin(origin)) await zfs.destroy(origin, { deferred: true }, call.signal);
   for (const pauseMs of [...busyPausesMs, undefined]) {
     try {
       return await zfs.destroy(entry.name, how, call.signal);
@@ -152,7 +156,8 @@ export async function reap(space: Space, call: Call): Promise<void> {
   for (let found = true; found; ) {
     found = false;
     const all = await zfs.below(names.parent, [settings.volumes.type], assetProperties(settings), 1, call.signal);
-    for (const entry of all.filter(({ name }) => names.isTombstone(name))) {
+    const own = all.filter(each => names.isTombstone(each.name) && strangerOf(each, settings.marks) === undefined);
+    for (const entry of own) {
       const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
       const below = belowOf(entry.name, [...all.values()]);
       if (obstacle({ entry, below })) continue;

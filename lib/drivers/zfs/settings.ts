@@ -1,4 +1,5 @@
 import type { Protocol } from "../../core/protocols.ts";
+import type { Marks } from "./marks.ts";
 import type { Permissions } from "./zfs.ts";
 
 /** Volumes that are file systems. */
@@ -41,6 +42,7 @@ export interface StoreSettings {
   /** Properties with which the share keeps notes, without their prefix. */
   readonly noteKeys: readonly string[];
   readonly protocol: Protocol;
+  readonly marks: Marks;
   /** What becomes of a deleted volume that snapshots or clones still need: refused, or set aside until they are gone. */
   readonly dependents: "fail" | "tombstone";
 }

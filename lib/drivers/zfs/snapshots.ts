@@ -2,11 +2,13 @@ import type { Call } from "../../core/call.ts";
 import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
 import { pageOf } from "../pages.ts";
 import { assetLook, assetOf, ownValue, shownValue, type ZfsAsset } from "./asset.ts";
+import { markValues, strangerOf, whoseSnapshot } from "./marks.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
 import { switched } from "./parameters.ts";
 import { reap } from "./removal.ts";
-import { findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
+import { anySnapshot, findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
 import type { Space } from "./space.ts";
+import { refuseOthers, removeStaging } from "./staging.ts";
 import { TakenNames } from "./taken-names.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
@@ -42,7 +44,10 @@ export class DatasetSnapshots implements Snapshotting {
     const parts = snapshotId(id);
     if (!parts) return;
     const { zfs, names } = this.#space;
-    const entry = await findSnapshot(this.#space, id, call);
+    const entry = await anySnapshot(this.#space, id, call);
+    const whose = entry && whoseSnapshot(id, entry, this.#space.settings.marks);
+    if (whose !== undefined)
+      throw this.#space.error("failed-precondition", `the snapshot ${entry?.name} is of ${whose}; it is left as it is`);
     if (entry && parts.detached)
       await zfs.settle?.(names.snapshotStaging(parts.volume, parts.name), entry.name, call.signal);
     if (entry) await zfs.destroy(entry.name, parts.detached ? { recursive: true } : { deferred: true }, call.signal);
@@ -106,13 +111,13 @@ export class DatasetSnapshots implements Snapshotting {
 
   /** Throws "already-exists" when one of these is a snapshot, attached or not, of another volume. */
   async #refuseTaken(name: string, volumeId: string, others: readonly string[], call: Call): Promise<void> {
-    const { names, zfs } = this.#space;
+    const { names, zfs, settings } = this.#space;
     for (const entry of (await zfs.read({ names: others, properties: snapshotProperties }, call.signal)).values()) {
       const [dataset = ""] = entry.name.split("@");
       const copied = snapshotId(entry.name.slice(names.detachedParent.length + 1))?.volume;
       const volume =
         dataset === entry.name ? copied : (ownValue(entry, property.snapshotVolume) ?? names.volumeOf(dataset));
-      if (isSnapshot(entry) && volume !== volumeId)
+      if (isSnapshot(entry) && volume !== volumeId && strangerOf(entry, settings.marks) === undefined)
         throw this.#space.error(
           "already-exists",
           `snapshot "${name.slice(0, 128)}" exists, of volume "${volume ?? entry.name}"`,
@@ -122,7 +127,9 @@ export class DatasetSnapshots implements Snapshotting {
 
   /** The answer for a snapshot that stands there now, made by this call or by an earlier one. */
   #existing(id: string, name: string, volumeId: string, entry: Entry | undefined): Snapshot {
-    if (isSnapshot(entry) && ownValue(entry, property.snapshotName) === name) return snapshotOf(id, entry);
+    const { marks } = this.#space.settings;
+    const own = isSnapshot(entry) && whoseSnapshot(id, entry, marks) === undefined;
+    if (own && ownValue(entry, property.snapshotName) === name) return snapshotOf(id, entry);
     if (entry && shownValue(entry, "defer_destroy") === "on")
       throw this.#space.error(
         "aborted",
@@ -154,7 +161,8 @@ export class DatasetSnapshots implements Snapshotting {
       await zfs.snapshot([from], {}, look, signal);
       const quiet =
         settings.volumes.type === "filesystem" ? { canmount: "noauto", readonly: "on" } : { readonly: "on" };
-      await zfs.copy({ from, to: staging, values: quiet }, signal);
+      await refuseOthers(this.#space, staging, call);
+      await zfs.copy({ from, to: staging, values: { ...quiet, ...markValues(this.#space.identity) } }, signal);
       await zfs.set(staging, values, signal);
       await zfs.rename(staging, target, signal);
     } else await zfs.settle?.(staging, target, signal);
@@ -175,7 +183,7 @@ export class DatasetSnapshots implements Snapshotting {
   /** Removes what creations of a detached snapshot left, and its container once that is empty. */
   async #tidy(volume: string, name: string, call: Call): Promise<void> {
     const { names, zfs } = this.#space;
-    await zfs.destroy(names.snapshotStaging(volume, name), { recursive: true }, call.signal);
+    await removeStaging(this.#space, names.snapshotStaging(volume, name), call);
     await zfs.destroy(names.sourceForSnapshot(volume, name), { deferred: true }, call.signal);
     await zfs.destroy(names.container(volume), {}, call.signal).catch((error: unknown) => {
       if (!(error instanceof ZfsError) || error.failure !== "dependents") throw error;
@@ -183,7 +191,7 @@ export class DatasetSnapshots implements Snapshotting {
   }
 
   async #attached(volumeId: string | undefined, call: Call): Promise<readonly (readonly [string, Entry])[]> {
-    const { names, zfs } = this.#space;
+    const { names, zfs, settings } = this.#space;
     const aside = await tombstones(this.#space, call.signal);
     const ids = new Map([...aside].map(([id, dataset]) => [dataset, id]));
     const parents =
@@ -197,7 +205,9 @@ export class DatasetSnapshots implements Snapshotting {
     return entries.flat().flatMap(entry => {
       const [dataset = "", name = ""] = entry.name.split("@");
       const volume = names.volumeOf(dataset) ?? ids.get(dataset);
-      return volume !== undefined && isSnapshot(entry) ? [[`${volume}@${name}`, entry] as const] : [];
+      const id = `${volume}@${name}`;
+      const own = volume !== undefined && isSnapshot(entry) && !whoseSnapshot(id, entry, settings.marks);
+      return own ? [[id, entry] as const] : [];
     });
   }
 
@@ -208,7 +218,8 @@ export class DatasetSnapshots implements Snapshotting {
     const entries = await zfs.below(parent, [settings.volumes.type], snapshotProperties, depth, call.signal);
     return entries.flatMap(entry => {
       const id = entry.name.slice(names.detachedParent.length + 1);
-      return snapshotId(id) && isSnapshot(entry) ? [[id, entry] as const] : [];
+      const own = snapshotId(id) && isSnapshot(entry) && !whoseSnapshot(id, entry, settings.marks);
+      return own ? [[id, entry] as const] : [];
     });
   }
 }

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import type { Source } from "../driver.ts";
 import { assetOf, assetProperties, bytesOf, ownValue, shownValue } from "./asset.ts";
+import { markProperties, strangerOf, whoseSnapshot } from "./marks.ts";
 import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
 import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
@@ -18,7 +19,7 @@ export interface Origin {
 export const snapshotProperties = [
   ...["type", "creation", "guid", "defer_destroy", "referenced", "logicalreferenced", "volsize"],
   ...[property.managed, property.success, property.snapshotName, property.snapshotVolume],
-  ...[property.bytes, property.group, property.tombstone],
+  ...[property.bytes, property.group, property.tombstone, ...markProperties],
 ] as const;
 
 /** What a volume made from this snapshot needs at least, in bytes: what its volume had, else what is in it. */
@@ -44,8 +45,8 @@ export async function tombstones(space: Space, signal: AbortSignal): Promise<Rea
   const { names, settings, zfs } = space;
   if (settings.dependents !== "tombstone") return new Map();
   const kinds = [settings.volumes.type];
-  const entries = await zfs.below(names.parent, kinds, [property.tombstone], 1, signal);
-  const found = entries.filter(({ name }) => names.isTombstone(name));
+  const entries = await zfs.below(names.parent, kinds, [property.tombstone, ...markProperties], 1, signal);
+  const found = entries.filter(each => names.isTombstone(each.name) && strangerOf(each, settings.marks) === undefined);
   return new Map(
     found.flatMap(entry => {
       const id = ownValue(entry, property.tombstone);
@@ -54,8 +55,14 @@ export async function tombstones(space: Space, signal: AbortSignal): Promise<Rea
   );
 }
 
-/** The snapshot of an id: as it is called, or in the volume that was set aside. Undefined when it does not exist. */
+/** The snapshot of an id: as it is called, or in the volume that was set aside. Undefined when this connection has none. */
 export async function findSnapshot(space: Space, id: string, call: Call): Promise<Entry | undefined> {
+  const found = await anySnapshot(space, id, call);
+  return found && whoseSnapshot(id, found, space.settings.marks) === undefined ? found : undefined;
+}
+
+/** As findSnapshot(), whosever it is. */
+export async function anySnapshot(space: Space, id: string, call: Call): Promise<Entry | undefined> {
   const parts = snapshotId(id);
   if (!parts) return undefined;
   const { names, zfs } = space;

@@ -13,6 +13,7 @@ import { isVolumeId } from "./names.ts";
 import { removable, removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
 import type { Space } from "./space.ts";
+import { removeStaging } from "./staging.ts";
 import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
 import { sizeValues, wholeBlocks } from "./values.ts";
 import { ZfsError } from "./zfs.ts";
@@ -189,9 +190,9 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
   async #undo(spec: VolumeSpec, call: Call): Promise<boolean> {
     const id = this.idOf(spec.name);
     const asset = await this.find(id, call);
-    const { zfs, names } = this.#space;
+    const { names } = this.#space;
     if (asset && !asset.finished && asset.name === spec.name) await this.destroy(id, call);
-    else if (!asset) await zfs.destroy(names.staging(id), { recursive: true }, call.signal);
+    else if (!asset) await removeStaging(this.#space, names.staging(id), call);
     return true;
   }
 }

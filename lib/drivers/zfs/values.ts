@@ -2,6 +2,7 @@ import { CsiError } from "../../core/errors.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { Identity } from "../module.ts";
 import { rendered } from "../template.ts";
+import { markValues } from "./marks.ts";
 import { changes } from "./mutable.ts";
 import { chosen } from "./parameters.ts";
 import type { StoreSettings } from "./settings.ts";
@@ -58,7 +59,6 @@ export function blockSizeOf(settings: StoreSettings, parameters: Context): strin
 export function volumeValues(settings: StoreSettings, identity: Identity, spec: VolumeSpec, bytes: bigint): NewValues {
   const { volumes, sharing, datasetProperties } = settings;
   const block = blockSizeOf(settings, spec.parameters);
-  const { instanceId, driver } = identity;
   const values: NewValues = {
     ...templates(datasetProperties, spec.name, spec.parameters),
     ...(volumes.type === "volume" && volumes.compression && { compression: volumes.compression }),
@@ -70,8 +70,7 @@ export function volumeValues(settings: StoreSettings, identity: Identity, spec: 
     ...sizeValues(settings, bytes),
     [property.managed]: "true",
     [property.volumeName]: spec.name,
-    [property.driver]: driver,
-    ...(instanceId !== undefined && { [property.instance]: instanceId }),
+    ...markValues(identity),
     ...(spec.source && { [property.sourceKind]: spec.source.kind, [property.sourceId]: spec.source.id }),
   };
   for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);

@@ -5,6 +5,8 @@ export type Kind = "filesystem" | "volume" | "snapshot";
 export interface Property {
   readonly value: string;
   readonly own: boolean;
+  /** It came with a stream (zfs-receive(8)). Absent also where nobody can tell. */
+  readonly received?: true;
 }
 
 /** A dataset or snapshot with the properties that were asked for; one without a value is absent. */

@@ -12,10 +12,16 @@ interface Territory {
   /** Parts of the path. */
   readonly tree: readonly string[];
   readonly path: readonly string[];
-  /** Connections whose text differs tell their volumes in one tree apart. */
-  readonly mark: string;
+  /** What tells the volumes of two connections in one tree apart; undefined where nothing does. */
+  readonly mark: Mark | undefined;
   /** First parts below the tree under which volumes and what is being made of them are kept; any name where there are none. */
   readonly taken: readonly string[];
+}
+
+interface Mark {
+  readonly volumes: "all" | "some";
+  readonly family: string;
+  readonly instance: string | undefined;
 }
 
 /** Two connections that regard the same storage as theirs list, adopt and clear away each other's volumes. */
@@ -45,7 +51,7 @@ function territories(connection: ConnectionFile): readonly Territory[] {
     ? undefined
     : hosts.map(path => textAt(read.tidied, ...path)).find(each => each !== undefined);
   const system = `${kind} on ${host === undefined ? "each node" : hostName(host)}`;
-  const mark = marked ? `${facts.family} ${textAt(read.tidied, "instance_id") ?? ""}` : "";
+  const mark = marked && { volumes: marked, family: facts.family, instance: textAt(read.tidied, "instance_id") };
   return trees.flatMap(path => {
     const text = textAt(read.tidied, ...path);
     const tree = (text ?? "").split("/").filter(part => part !== "");
@@ -78,8 +84,16 @@ function* overlaps(all: readonly Territory[]): Iterable<Overlap> {
 /** Whether names can clash: a tree of its own beside the other's volumes is not touched by them. */
 function clashes(inner: Territory, outer: Territory): boolean {
   const below = inner.tree[outer.tree.length];
-  if (below === undefined) return inner.mark === outer.mark;
+  if (below === undefined) return !toldApart(inner.mark, outer.mark);
   return outer.taken.includes(below);
+}
+
+/** Where some volumes bear no instance_id, these are of every connection of their family, so both must have one. */
+function toldApart(a: Mark | undefined, b: Mark | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  if (a.family !== b.family) return true;
+  const both = a.instance !== undefined && b.instance !== undefined;
+  return a.instance !== b.instance && (a.volumes === "all" || both);
 }
 
 function overlap(inner: Territory, outer: Territory): Finding {
@@ -92,7 +106,7 @@ function overlap(inner: Territory, outer: Territory): Finding {
     const message = `this is ${where}, so each takes the other's volumes for its own`;
     return problem("shared-storage", inner.path, message, fix);
   }
-  const message = `this is ${where}; each keeps to its own volumes, but sees the other's as used space`;
+  const message = `this is ${where}; each keeps to the volumes that csimux marked as its own, but sees the other's as used space`;
   return warning("shared-storage", inner.path, message, `${fix}, or say here: # csimux-ignore shared-storage`);
 }
 

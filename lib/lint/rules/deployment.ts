@@ -197,7 +197,7 @@ export const deployment: readonly Rule[] = [
     id: "shared-storage",
     severity: "error",
     title: "Every connection has its own dataset or folder",
-    why: "Two connections on one tree list, adopt and clear away each other's volumes. A warning where names cannot clash: a tree beside the other's volumes, or volumes that are told apart by protocol or instance_id.",
+    why: "Two connections on one tree list, adopt and clear away each other's volumes. A warning where names cannot clash: a tree beside the other's volumes, or volumes that are told apart by protocol, or by the instance_ids of both connections.",
     bad: { "c1.yaml": nfs(), "c2.yaml": nfs("", "NAS.example.org.") },
     good: { "c1.yaml": nfs(), "c2.yaml": nfs("", "nas.example.org", "/export/more") },
   },

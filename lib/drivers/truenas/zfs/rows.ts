@@ -93,7 +93,8 @@ export function shownEntry(row: Fields, wanted: readonly string[], inherited: In
     const value = text(fields["rawvalue"]);
     const named = local.has(sourceOf(fields["source"]));
     const own = isUserProperty(key) ? named && isOwn(row, key, value ?? "", inherited) : named;
-    if (value !== undefined) all.set(zfsName(key), { value, own });
+    const received = sourceOf(fields["source"]) === "RECEIVED";
+    if (value !== undefined) all.set(zfsName(key), { value, own, ...(received && { received }) });
   }
   const mountpoint = text(row["mountpoint"]);
   if (mountpoint !== undefined && !all.has("mountpoint")) all.set("mountpoint", { value: mountpoint, own: false });

@@ -1,0 +1,67 @@
+import type { Identity } from "../module.ts";
+import { property } from "./user-properties.ts";
+import type { Entry, Property } from "./zfs.ts";
+
+// Who made a dataset stands on it: the driver and the instance_id of the connection, as democratic-csi writes them too. A dataset that
+// names neither is anybody's who has its parent in a file, for democratic-csi has not always written them.
+
+/** What a connection marks its volumes with. */
+export interface Marks {
+  readonly driver: string;
+  readonly instanceId: string | undefined;
+  /** The id of the volume that has a name. */
+  readonly idOf: (name: string) => string;
+}
+
+/** What has to be read of a dataset or snapshot to know whose it is. */
+export const markProperties = [property.driver, property.instance] as const;
+
+/** The properties with which a connection marks what it makes. */
+export const markValues = ({
+  driver,
+  instanceId,
+}: Pick<Identity, "driver" | "instanceId">): Readonly<Record<string, string>> => ({
+  [property.driver]: driver,
+  ...(instanceId !== undefined && { [property.instance]: instanceId }),
+});
+
+/** The drivers that understand each other's volumes: those of TrueNAS, by both names of the product, over ssh and over its API. */
+export const familyOf = (driver: string): string => driver.replace(/^(?:free|true)nas-(?:api-)?/, "truenas-");
+
+/** A mark: of a dataset its own, of a snapshot also that of its dataset, which it inherits. */
+function markOf({ name, properties }: Entry, key: string): Property | undefined {
+  const found = properties.get(key);
+  return found && (found.own || name.includes("@")) ? found : undefined;
+}
+
+/** Whose a dataset or snapshot is, in words, when it is another connection's. */
+export function strangerOf(entry: Entry, { driver, instanceId }: Marks): string | undefined {
+  const [madeBy, instance] = markProperties.map(key => markOf(entry, key)?.value);
+  if (madeBy !== undefined && familyOf(madeBy) !== familyOf(driver)) return `the driver ${madeBy}`;
+  if (instance !== undefined && instance !== instanceId)
+    return `the instance_id "${instance}"${instanceId === undefined ? ", and this connection has none" : ""}`;
+  return undefined;
+}
+
+/** Whether something that was made for another one, by its mark, was received here under this id (`zfs send -p`): a copy of it. */
+const isCopy = (mark: Property | undefined, id: string, idOf: Marks["idOf"]): boolean =>
+  mark?.received === true && mark.value !== id && idOf(mark.value) !== id;
+
+/** Why a dataset is not this volume of the connection, in words; undefined when it is, finished or not. */
+export function whyNotVolume(id: string, entry: Entry, marks: Marks): string | undefined {
+  const { properties } = entry;
+  const managed = properties.get(property.managed);
+  if (!managed?.own || managed.value !== "true")
+    return `bears no mark of csimux (${property.managed} is not "true" on it)`;
+  const stranger = strangerOf(entry, marks);
+  if (stranger !== undefined) return `is of ${stranger}`;
+  const name = properties.get(property.volumeName);
+  return isCopy(name, id, marks.idOf) ? `is a received copy of the volume "${name?.value}"` : undefined;
+}
+
+/** Whose the snapshot of this id is, in words, when it is another connection's or was received with a copy of another volume. */
+export function whoseSnapshot(id: string, entry: Entry, marks: Marks): string | undefined {
+  const volume = entry.properties.get(property.snapshotVolume);
+  const [own = ""] = id.split(/[@/]/);
+  return strangerOf(entry, marks) ?? (isCopy(volume, own, marks.idOf) ? `a copy of "${volume?.value}"` : undefined);
+}
