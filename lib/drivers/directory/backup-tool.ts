@@ -56,8 +56,8 @@ export interface BackupTool {
   find(key: string | undefined, call: Call): Promise<readonly Backup[]>;
   /** Also one that somebody else made. `id` may be the beginning of an id; throws "failed-precondition" when several begin so. */
   get(id: string, call: Call): Promise<Backup | undefined>;
-  /** Reads the folder of a volume, which a pod may change meanwhile, into a new backup that is complete. */
-  take(folder: string, wanted: BackupWanted, call: Call): Promise<void>;
+  /** Reads the folder of a volume on the base folder of `at`, which a pod may change meanwhile, into a new backup that is complete. */
+  take(at: Space, folder: string, wanted: BackupWanted, call: Call): Promise<void>;
   /** Writes a backup into an empty folder. Answers the path at which the volume's folder is then: that folder, or one in it. */
   restore(id: string, folder: string, call: Call): Promise<string>;
   /** Removes the backup with this whole id. Success when there is none; throws "unavailable" unless the repository shows that it is gone. */

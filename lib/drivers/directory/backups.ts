@@ -5,7 +5,7 @@ import { stillWanted } from "../failure.ts";
 import type { Backup, BackupTool, BackupWanted } from "./backup-tool.ts";
 import type { Content, Origin } from "./making.ts";
 import { backupId, snapshotKey } from "./snapshot-ids.ts";
-import { begin, type Space } from "./space.ts";
+import type { Space } from "./space.ts";
 import { copied, removeTree } from "./tools.ts";
 
 /** What backups are made with. */
@@ -31,7 +31,6 @@ export class Backups {
 
   /** As Driver.snapshots.create. */
   async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
-    await begin(this.#space);
     const { tool, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
     return await this.#space.locks.hold([`${tool.method} ${key}`], async () => {
@@ -110,7 +109,7 @@ export class Backups {
   async #take(path: string, wanted: BackupWanted, call: Call): Promise<void> {
     const { tool } = this.#parts;
     try {
-      await tool.take(path, wanted, call);
+      await tool.take(this.#space, path, wanted, call);
     } catch (error) {
       await this.#clear(wanted.key, call);
       throw error;

@@ -7,6 +7,7 @@ import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
 import { ShareBase } from "./base.ts";
 import { filesOn } from "./by-server.ts";
+import { eachBegun } from "./each-begun.ts";
 import { explain } from "./failures.ts";
 import type { Files } from "./files.ts";
 import { type Kind, kinds } from "./kinds.ts";
@@ -31,30 +32,25 @@ const toolsOn = (space: Space, { restic, kopia }: DirectorySettings): readonly B
   ...(kopia ? [new Kopia(space, kopia)] : []),
 ];
 
-/** Volumes and snapshots, each of which can be the source of the other's copies. */
+/** Volumes and snapshots of one operation, each of which can be the source of the other's copies. */
 function storeOn(
   space: Space,
+  tools: readonly BackupTool[],
   maxIdBytes: number,
   settings: DirectorySettings,
-  closeBase: (() => Promise<void>) | undefined,
 ): FolderStore {
   const trees = new Trees(space, "v");
-  const tools = toolsOn(space, settings);
   const volume = (id: string) => store.origin(id);
   const snapshots = new SnapshotMethods(space, {
     copies: new Snapshots(space, { trees: new Trees(space, "s"), volumeTrees: trees, maxIdBytes, volume }),
     backups: new Map(tools.map(tool => [tool.method, new Backups(space, { tool, maxIdBytes, volume })])),
     method: settings.snapshotDriver,
   });
-  const close = async (): Promise<void> => {
-    await Promise.all([...tools.map(tool => tool.close()), closeBase?.()]);
-  };
   const store: FolderStore = new FolderStore(space, {
     trees,
     dress: new Dress(space, settings),
     maxIdBytes,
     snapshots,
-    close,
   });
   return store;
 }
@@ -94,15 +90,20 @@ export function directoryDriver(
     instanceId: identity.instanceId,
     explain,
     files: serverFiles,
-    choose: files === undefined && kind.local ? ownFiles : undefined,
     layout,
-    locate: base && (() => base.find()),
     runner: ports.local.runner,
     slots: new Slots(toolsAtOnce),
     locks: new Locks(),
     local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };
-  const store = storeOn(space, identity.maxIdBytes, settings, base && (() => base.close()));
+  const tools = toolsOn(space, settings);
+  const store = eachBegun({
+    space,
+    locate: base && (() => base.find()),
+    choose: files === undefined && kind.local ? ownFiles : undefined,
+    storeOn: at => storeOn(at, tools, identity.maxIdBytes, settings),
+    close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),
+  });
   return new StoreDriver(identity, store, new BaseShare(kind, settings), kind.local);
 }

@@ -57,11 +57,11 @@ export class Kopia implements BackupTool {
     return onlyMatch(this.#space, "kopia", await this.#list([], call), id);
   }
 
-  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
+  async take(at: Space, folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
     const work = () =>
-      sealed(this.#space, folder, call, ({ source, runner }) =>
+      sealed(at, folder, call, ({ source, runner }) =>
         this.#run(["snapshot", "create", "--json", ...tags], [source], call, { runner, timeoutMs: unlimitedMs }),
       );
     const output = await this.#space.slots.run(work, call.signal);

@@ -82,13 +82,12 @@ export class Restic implements BackupTool {
     return await this.#read(id, call);
   }
 
-  async take(folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
+  async take(at: Space, folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
     await this.#repository(call);
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
     await this.#turns.take("", call.signal, async () => {
-      const work = () =>
-        sealed(this.#space, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call));
+      const work = () => sealed(at, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call));
       const id = await this.#space.slots.run(work, call.signal);
       const marked = await this.#alone("tag", ["--add", completeTag, id], call);
       if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);

@@ -17,7 +17,7 @@ import {
   snapshotKey,
   usualSource,
 } from "./snapshot-ids.ts";
-import { begin, present, type Space } from "./space.ts";
+import { present, type Space } from "./space.ts";
 import type { Trees } from "./trees.ts";
 
 /** What the snapshots of a connection are made with. */
@@ -54,7 +54,6 @@ export class Snapshots {
 
   /** As Driver.snapshots.create. */
   async create(name: string, volumeId: string, call: Call): Promise<Snapshot> {
-    await begin(this.#space);
     const { trees, maxIdBytes } = this.#parts;
     const key = snapshotKey(name, maxIdBytes);
     const place = placeOfKey(key);
@@ -70,7 +69,6 @@ export class Snapshots {
 
   /** As Driver.snapshots.delete. */
   async delete(id: string, call: Call): Promise<void> {
-    await begin(this.#space);
     const place = parseSnapshotId(id);
     if (place === undefined) return;
     const { trees } = this.#parts;
@@ -81,7 +79,6 @@ export class Snapshots {
 
   /** As Driver.snapshots.get. */
   async get(id: string): Promise<Snapshot> {
-    await begin(this.#space);
     const snapshot = await this.#load(id, await this.#known(id), () => this.#volumeIds());
     if (snapshot) return snapshot;
     throw this.#error("internal", `the record of snapshot "${id}" cannot be read; restore it or delete the snapshot`);
@@ -93,7 +90,6 @@ export class Snapshots {
     page: PageRequest,
     call: Call,
   ): Promise<Page<Snapshot>> {
-    await begin(this.#space);
     const { trees } = this.#parts;
     const { volumeId } = filter;
     let ids: Promise<readonly string[]> | undefined;

@@ -7,18 +7,13 @@ import type { Subject } from "../failure.ts";
 import { type Files, type Step, unless } from "./files.ts";
 import { Layout } from "./layout.ts";
 
-/** What all parts of one directory driver share. */
+/** What all parts of one directory driver share during one operation. */
 export interface Space extends Subject {
   /** `instance_id` of the connection's file. */
   readonly instanceId: string | undefined;
-  /** Chosen at the beginning of each operation where `choose` is there. */
-  files: Files;
-  /** How the folder at a path is to be worked on. Rejects with an errno error. */
-  readonly choose: ((base: string) => Promise<Files>) | undefined;
-  /** Where the base folder is; `locate` moves it. */
-  layout: Layout;
-  /** The base folder of a share, found at the beginning of each operation; undefined where it is one fixed folder. */
-  readonly locate: (() => Promise<string>) | undefined;
+  readonly files: Files;
+  /** Where the base folder is. */
+  readonly layout: Layout;
   readonly runner: CommandRunner;
   /** Bounds how many tools work on this storage at once. */
   readonly slots: Slots;
@@ -30,13 +25,20 @@ export interface Space extends Subject {
   readonly mountTypes: readonly number[] | undefined;
 }
 
-/** How the base folder is to be worked on now; each operation begins with it. */
-export async function begin(space: Space): Promise<void> {
-  if (space.locate) {
-    const base = await space.locate();
-    if (base !== space.layout.base) space.layout = new Layout(base);
-  }
-  if (space.choose) space.files = await space.choose(space.layout.base);
+/** How each operation finds its base folder. */
+export interface Beginning {
+  /** The base folder of a share; undefined where it is one fixed folder. */
+  readonly locate: (() => Promise<string>) | undefined;
+  /** How the folder at a path is to be worked on; undefined where that never changes. Rejects with an errno error. */
+  readonly choose: ((base: string) => Promise<Files>) | undefined;
+}
+
+/** The space of one operation: a share that is mounted elsewhere meanwhile does not move what is under way. */
+export async function begun(space: Space, { locate, choose }: Beginning): Promise<Space> {
+  const base = locate ? await locate() : space.layout.base;
+  const layout = base === space.layout.base ? space.layout : new Layout(base);
+  const files = choose ? await choose(layout.base) : space.files;
+  return layout === space.layout && files === space.files ? space : { ...space, layout, files };
 }
 
 /**

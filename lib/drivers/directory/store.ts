@@ -13,7 +13,7 @@ import { copyOf, make, type Origin, type Plan } from "./making.ts";
 import type { Dress } from "./owner.ts";
 import { type Records, type VolumeRecord, volumeRecords } from "./records.ts";
 import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
-import { begin, present, type Space } from "./space.ts";
+import { present, type Space } from "./space.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
 
@@ -26,8 +26,6 @@ export interface FolderParts {
   readonly dress: Dress;
   readonly maxIdBytes: number;
   readonly snapshots: SnapshotMethods;
-  /** Gives up what the base folder and the tools needed. */
-  readonly close: () => Promise<void>;
 }
 
 const copyable = ["volume", "snapshot"] as const;
@@ -52,7 +50,6 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   async create(spec: VolumeSpec, call: Call): Promise<Folder> {
-    await begin(this.#space);
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
     if (await trees.has(id)) return this.#existing(id, spec);
@@ -63,7 +60,6 @@ export class FolderStore implements VolumeStore<Folder> {
 
   /** A record without a tree tells of an interrupted creation, because it is written before anything else. */
   async find(id: string): Promise<Folder | undefined> {
-    await begin(this.#space);
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) return folder(id, await this.#records.read(id));
     await present(this.#space, "next");
     if (!isVolumeId(id) || (await this.#space.files.entry(this.#file(id), "next")) === undefined) return undefined;
@@ -77,7 +73,6 @@ export class FolderStore implements VolumeStore<Folder> {
 
   async destroy(id: string, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
-    await begin(this.#space);
     // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
     await this.#parts.trees.remove(id, this.#file(id), mark, call);
@@ -104,13 +99,11 @@ export class FolderStore implements VolumeStore<Folder> {
 
   /** What the file system of the base folder has left. */
   async available(_parameters: Context): Promise<bigint> {
-    await begin(this.#space);
     await present(this.#space, "first");
     return (await this.#space.files.statfs(this.#space.layout.base)).availableBytes;
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<Folder>> {
-    await begin(this.#space);
     const { trees } = this.#parts;
     return pageOf(await trees.names(), isVolumeId, page, async id => {
       stillWanted(this.#space, call);
@@ -119,17 +112,11 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   async look(): Promise<Looked<Folder>> {
-    await begin(this.#space);
     const { storage, volumes, findings } = await lookAtBase(this.#space);
     return { storage, volumes: findings, assets: volumes.filter(isVolumeId).map(id => folder(id, undefined)) };
   }
 
-  async close(): Promise<void> {
-    await this.#parts.close();
-  }
-
   async check(call: Call): Promise<void> {
-    await begin(this.#space);
     await present(this.#space, "first");
     await this.#space.files.usable(this.#space.layout.base);
     await checkTools(this.#space, call);

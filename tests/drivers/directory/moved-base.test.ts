@@ -1,0 +1,54 @@
+import { expect, test } from "bun:test";
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
+import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { callWith, gib, volumeOf } from "../../contract/rig.ts";
+import { localPorts } from "../../fakes/ports.ts";
+import { leftOn, systemRunner, temporaryFolder } from "./directory-rig.ts";
+
+const call = callWith();
+const nfs = 0x6969;
+
+test("a copy keeps to the base folder that it began on while the share is mounted elsewhere for others", async () => {
+  const folder = await temporaryFolder();
+  const [here, there] = [join(folder, "here"), join(folder, "there")];
+  for (const each of [here, there]) await mkdir(each);
+  let current = here;
+  let copying = async (): Promise<void> => {};
+  const run: CommandRunner["run"] = async (command, signal) => {
+    const output = await systemRunner.run(command, signal);
+    if (command.argv.includes("cp")) await copying();
+    return output;
+  };
+  const point = { folder: async () => current, renew: async () => current };
+  const share = () => ({ value: point, release: async () => {} });
+  const files: Files = {
+    ...pooledFiles,
+    statfs: async path => ({ ...(await pooledFiles.statfs(path)), type: path.startsWith(`${folder}/`) ? nfs : 1 }),
+  };
+  const settings = {
+    ...{ shareHost: "nas", shareBasePath: "/export", controllerBasePath: "/nowhere/storage", requireMount: true },
+    ...{ mode: undefined, user: undefined, group: undefined },
+    ...{ snapshotDriver: "filecopy", restic: undefined, kopia: undefined },
+  };
+  const identity = { connection: "c1", driver: "nfs-client", instanceId: undefined, maxIdBytes: 100 };
+  const ports = { ...localPorts({ ...systemRunner, run }), share: share as never };
+  const driver = directoryDriver("nfs-client", identity, settings, ports, files);
+  try {
+    await driver.create(volumeOf("a"), call);
+    await writeFile(join(here, "v/a/file"), "content");
+    copying = async () => {
+      current = there;
+      await driver.create(volumeOf("other"), call);
+    };
+    await driver.create(volumeOf("b", gib, { kind: "volume", id: "a" }), call);
+    expect(await readFile(join(here, "v/b/file"), "utf8")).toBe("content");
+    expect(await readdir(join(here, ".csimux"))).toContain("v.b.json");
+    expect(await leftOn(there)).toEqual([".csimux/v.other.json", "v/other"]);
+  } finally {
+    await driver.close?.();
+    await rm(folder, { recursive: true, force: true });
+  }
+}, 30_000);
