@@ -25,6 +25,10 @@ async function filled(open: () => Promise<DsmRig>) {
   return { rig, driver, a, b, snapshot };
 }
 
+/** What is there; each system has UUIDs of its own, by which targets are named. */
+const remainsOf = async (rig: DsmRig): Promise<readonly string[]> =>
+  (await rig.remains()).map(each => each.replace(/^(target .*)\.[0-9a-f]{8}$/, "$1"));
+
 type World = Awaited<ReturnType<typeof filled>>;
 type Work = (driver: Driver, world: World) => Promise<unknown>;
 
@@ -37,14 +41,14 @@ async function run(open: () => Promise<DsmRig>, work: Work, at: number, mangling
     answers.push({ text, request });
     return mangling && answers.length - 1 === at ? mangling.mangled(text) : text;
   };
-  const there = await rig.remains();
+  const there = await remainsOf(rig);
   try {
     const outcome = await work(driver, world).then(
       value => JSON.stringify(value ?? null),
       () => "refused",
     );
     rig.dsm.mangle = undefined;
-    return { outcome, answers, before: there, remains: await rig.remains() };
+    return { outcome, answers, before: there, remains: await remainsOf(rig) };
   } finally {
     await rig.close();
   }
