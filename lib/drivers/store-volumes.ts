@@ -154,6 +154,12 @@ export class StoreVolumes<A extends Asset> implements Subject {
     return new CsiError("not-found", `connection "${this.connection}": volume "${id.slice(0, 128)}" does not exist`);
   }
 
+  /** A context with the servers of the file in place of those that it names. */
+  #reached(context: Context): Context {
+    const { reach = {} } = this.#share;
+    return Object.keys(reach).some(key => key in context) ? { ...context, ...reach } : context;
+  }
+
   /** The same on every answer (CSI Volume.volume_context). */
   #volume(asset: A): Volume {
     const { driver, instanceId } = this.#identity;
@@ -161,7 +167,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
       node_attach_driver: this.#share.protocol,
       provisioner_driver: driver,
       ...(instanceId !== undefined && { provisioner_driver_instance_id: instanceId }),
-      ...this.#share.context(asset),
+      ...this.#reached(this.#share.context(asset)),
     };
     return { id: asset.id, bytes: asset.bytes, context, source: asset.source };
   }

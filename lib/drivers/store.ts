@@ -98,6 +98,11 @@ export interface Share<A extends Asset> {
   publish?(asset: A, spec: VolumeSpec, keep: (notes: Notes) => Promise<A>, call: Call): Promise<Notes>;
   /** What leads a node to the asset, beside the keys that every driver has. From its notes; no I/O. */
   context(asset: A): Context;
+  /**
+   * The servers of every asset, as the file names them, under the keys of `context`. They win over what is noted with an asset: a storage
+   * must not send nodes to servers that the file does not name. Absent where notes hold no server.
+   */
+  readonly reach?: Context;
   /** Undoes `publish`. Success when the asset is not reachable. Undefined when there is nothing to undo. */
   withdraw?(asset: A, call: Call): Promise<void>;
   /** The asset has another size now. */

@@ -10,6 +10,7 @@ import { switched } from "./parameters.ts";
 import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { refuseOthers } from "./staging.ts";
+import { refuseSameShare } from "./usershare.ts";
 import {
   blockBytes,
   blockSizeOf,
@@ -76,6 +77,7 @@ export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Pro
     permissions: permissionsOf(space),
   };
   const look = assetLook(settings, names, plan.id);
+  await refuseSameShare(space, plan.id, call);
   const made = await zfs
     .create(dataset, false, look, call.signal)
     .catch(whenAbsent(() => zfs.create(dataset, true, look, call.signal)))
@@ -106,6 +108,7 @@ export async function makeFrom(
   }
   const origin = await originOf(space, spec.source, call);
   const plan = planOf(space, spec, origin.bytes);
+  await refuseSameShare(space, plan.id, call);
   const kind = spec.source.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";
   if (switched(spec.parameters, identity, kind)) return copied(space, spec, plan, origin, call);
   const dataset: NewDataset = {

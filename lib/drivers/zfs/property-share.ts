@@ -4,6 +4,7 @@ import { protocols } from "../../core/protocols.ts";
 import type { Context } from "../driver.ts";
 import type { Notes, Share } from "../store.ts";
 import type { ZfsAsset } from "./asset.ts";
+import { usershareName } from "./usershare.ts";
 
 /**
  * File systems that ZFS shares by a property of theirs, which a new volume has from its beginning; so there is nothing to do but to
@@ -13,6 +14,7 @@ export class PropertyShare implements Share<ZfsAsset> {
   readonly protocol: "nfs" | "smb";
   readonly access: Access;
   readonly growsOnNode = false;
+  readonly reach: Context;
   readonly #server: string;
 
   /** `server`: the host as nodes reach it. */
@@ -20,9 +22,10 @@ export class PropertyShare implements Share<ZfsAsset> {
     this.protocol = protocol;
     this.access = protocols[protocol];
     this.#server = server;
+    this.reach = { server };
   }
 
-  /** A volume keeps what was said of it for its whole life. */
+  /** A volume keeps its share for its whole life. */
   async publish(asset: ZfsAsset): Promise<Notes> {
     return asset.finished ? {} : this.#place(asset);
   }
@@ -42,6 +45,3 @@ export class PropertyShare implements Share<ZfsAsset> {
     );
   }
 }
-
-/** The name that OpenZFS gives to a usershare (lib/libshare/os/linux/smb.c): of the whole dataset, since names are the server's. */
-const usershareName = (dataset: string): string => dataset.replace(/[-/ ]/g, "_");

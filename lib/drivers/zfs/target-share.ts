@@ -63,6 +63,7 @@ export class TargetShare implements Share<ZfsAsset> {
   readonly protocol: "iscsi" | "nvmeof";
   readonly access: Access = disk;
   readonly growsOnNode = true;
+  readonly reach: Context;
   readonly #targets: Targets;
   readonly #settings: TargetSettings;
 
@@ -70,6 +71,7 @@ export class TargetShare implements Share<ZfsAsset> {
     this.protocol = settings.protocol;
     this.#targets = targets;
     this.#settings = settings;
+    this.reach = settings.reach;
   }
 
   /**

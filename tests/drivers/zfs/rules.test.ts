@@ -223,6 +223,40 @@ describe("a new volume", () => {
   });
 });
 
+test.each([
+  ["zfs-generic-nfs", "server", "nas", "10.9.8.7"],
+  ["zfs-generic-smb", "server", "nas", "-oexec"],
+  ["zfs-generic-iscsi", "portal", "nas:3260", "10.9.8.7:3260"],
+  ["zfs-generic-nvmeof", "transports", "tcp://nas:4420,tcp://nas2:4420", "tcp://10.9.8.7:4420"],
+])("%s leads nodes to the %s of its file, %s, where the storage says %s", async (driver, key, own, other) => {
+  const rig = await open(driver);
+  const { context } = await rig.open().create(volumeOf("a"), call);
+  expect(context[key]).toBe(own);
+  const said = JSON.stringify({ ...context, [key]: other });
+  rig.fake.zfs("set", `${property.context}=${said}`, dataset("a"));
+  expect((await getVolume(rig.open(), "a")).context).toEqual(context);
+  expect((await rig.open().create(volumeOf("a"), call)).context).toEqual(context);
+});
+
+describe("the share of a volume over SMB", () => {
+  test.each([
+    ["a-b", "a_b"],
+    ["a_b", "a-b"],
+    ["a-b-c-d-e-f-g-h-i", "a_b-c-d-e-f-g-h-i"],
+  ])("of %s keeps its name, which %s would take from it", async (first, second) => {
+    const rig = await open("zfs-generic-smb");
+    const driver = rig.open();
+    const { context } = await driver.create(volumeOf(first), call);
+    await driver.create(volumeOf("source"), call);
+    expect(await codeOf(driver.create(volumeOf(second), call))).toBe("failed-precondition");
+    expect(await codeOf(driver.create(volumeOf(second, gib, from("source")), call))).toBe("failed-precondition");
+    expect([...(await volumeIds(driver))].sort()).toEqual([first, "source"].sort());
+    expect((await driver.create(volumeOf(first), call)).context).toEqual(context);
+    await driver.delete(first, call);
+    expect((await driver.create(volumeOf(second), call)).context).toEqual(context);
+  });
+});
+
 describe("a volume from another", () => {
   test.each([
     ["thin", {}],
@@ -563,7 +597,8 @@ describe("a pool that democratic-csi wrote", () => {
     written(rig);
     expect(await volumeIds(rig.open())).toEqual(["pvc-1", "pvc-2", "pvc-broken", "pvc-old"]);
     const volume = await getVolume(rig.open(), "pvc-1");
-    expect(volume).toMatchObject({ bytes: gib, context: { server: "old", share: "/mnt/tank/k/v/pvc-1" } });
+    // The server is that of the file, whatever the storage says.
+    expect(volume).toMatchObject({ bytes: gib, context: { server: "nas", share: "/mnt/tank/k/v/pvc-1" } });
     expect((await getVolume(rig.open(), "pvc-2")).source).toEqual({ kind: "volume", id: "pvc-1" });
     expect((await getVolume(rig.open(), "pvc-broken")).context["server"]).toBe("nas");
     expect(await snapshotIds(rig.open())).toEqual(["pvc-1/snapshot-2", "pvc-1@snapshot-1"]);
@@ -573,7 +608,7 @@ describe("a pool that democratic-csi wrote", () => {
     const rig = await open();
     written(rig);
     const driver = rig.open();
-    expect((await driver.create(volumeOf("pvc-1"), call)).context["server"]).toBe("old");
+    expect((await driver.create(volumeOf("pvc-1"), call)).context["share"]).toBe("/mnt/tank/k/v/pvc-1");
     expect((await driver.create(volumeOf("pvc-2", gib, from("pvc-1")), call)).id).toBe("pvc-2");
     expect(await driver.expand?.expand("pvc-1", { required: 3n * gib, limit: undefined }, call)).toMatchObject({
       bytes: 3n * gib,

@@ -1,7 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
-import type { VolumeSpec } from "../../driver.ts";
+import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
@@ -66,12 +66,18 @@ export class IscsiShare implements Share<Shareable> {
   readonly protocol = "iscsi";
   readonly access = protocols.iscsi;
   readonly growsOnNode = true;
+  readonly reach: Context;
   readonly #site: Site;
   readonly #settings: IscsiSettings;
 
   constructor(site: Site, settings: IscsiSettings) {
     this.#site = site;
     this.#settings = settings;
+    this.reach = {
+      portal: settings.targetPortal,
+      portals: settings.targetPortals.join(","),
+      interface: settings.interface,
+    };
   }
 
   /**
@@ -231,11 +237,8 @@ export class IscsiShare implements Share<Shareable> {
   }
 
   #fresh(name: string, basename: string, lunid: number) {
-    const { targetPortal, targetPortals } = this.#settings;
     return {
-      portal: targetPortal,
-      portals: targetPortals.join(","),
-      interface: this.#settings.interface,
+      ...this.reach,
       iqn: /^(?:iqn\.|naa\.|eui\.)/.test(name) ? name : `${basename}:${name}`,
       lun: String(lunid),
     };

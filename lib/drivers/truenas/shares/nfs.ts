@@ -1,7 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
-import type { VolumeSpec } from "../../driver.ts";
+import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
 import { explainApi } from "../meaning.ts";
@@ -50,12 +50,14 @@ export class NfsShare implements Share<Shareable> {
   readonly protocol = "nfs";
   readonly access = protocols.nfs;
   readonly growsOnNode = false;
+  readonly reach: Context;
   readonly #site: Site;
   readonly #settings: NfsSettings;
 
   constructor(site: Site, settings: NfsSettings) {
     this.#site = site;
     this.#settings = settings;
+    this.reach = { server: settings.shareHost };
   }
 
   /** As Share.publish. An export of the same path is this volume's: nobody else's data is behind it. */

@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
-import type { VolumeSpec } from "../../driver.ts";
+import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes, Share } from "../../store.ts";
 import { explainApi } from "../meaning.ts";
@@ -53,12 +53,14 @@ export class NvmeofShare implements Share<Shareable> {
   readonly protocol = "nvmeof";
   readonly access = protocols.nvmeof;
   readonly growsOnNode = true;
+  readonly reach: Context;
   readonly #site: Site;
   readonly #settings: NvmeofSettings;
 
   constructor(site: Site, settings: NvmeofSettings) {
     this.#site = site;
     this.#settings = settings;
+    this.reach = { transport: settings.transport, transports: settings.transports.join(",") };
   }
 
   /** As Share.publish; the name is kept before anything of it is made, as templates may use what deletion does not know. */

@@ -1,7 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
-import type { VolumeSpec } from "../../driver.ts";
+import type { Context, VolumeSpec } from "../../driver.ts";
 import type { Notes, Share } from "../../store.ts";
 import { rendered } from "../../template.ts";
 import { explainApi } from "../meaning.ts";
@@ -60,12 +60,14 @@ export class SmbShare implements Share<Shareable> {
   readonly protocol = "smb";
   readonly access = protocols.smb;
   readonly growsOnNode = false;
+  readonly reach: Context;
   readonly #site: Site;
   readonly #settings: SmbSettings;
 
   constructor(site: Site, settings: SmbSettings) {
     this.#site = site;
     this.#settings = settings;
+    this.reach = { server: settings.shareHost };
   }
 
   /** As Share.publish. A share of the volume's path is the volume's, whatever its name; one of its name for another path is not. */
