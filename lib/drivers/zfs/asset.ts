@@ -11,6 +11,8 @@ export interface ZfsAsset extends Asset {
   readonly dataset: string;
   /** The number by which ZFS tells it from every other dataset; empty when it does not. */
   readonly guid: string;
+  /** When ZFS made it, in seconds since 1970; empty when it does not tell. */
+  readonly creation: string;
   /** Where a file system is mounted on its host; undefined where it is not. */
   readonly mountpoint: string | undefined;
   /** The snapshot that it is a clone of. */
@@ -36,7 +38,7 @@ export const bytesOf = (text: string | undefined): bigint => (text && /^\d+$/.te
 
 /** What has to be read of a dataset to know the volume that it is. */
 export const assetProperties = ({ noteKeys, volumes }: StoreSettings): readonly string[] => [
-  ...["type", "guid", "origin"],
+  ...["type", "guid", "creation", "origin"],
   ...(volumes.type === "volume" ? ["volsize", "volblocksize"] : ["refquota", "mountpoint", "mounted", "sharenfs"]),
   ...[property.managed, property.success, property.volumeName, property.context],
   ...[property.sourceKind, property.sourceId, property.tombstone, ...markProperties],
@@ -76,6 +78,7 @@ export function assetOf(id: string, entry: Entry | undefined, settings: StoreSet
     id,
     dataset: entry.name,
     guid: shownValue(entry, "guid") ?? "",
+    creation: shownValue(entry, "creation") ?? "",
     name: ownValue(entry, property.volumeName),
     bytes: bytesOf(shownValue(entry, volume ? "volsize" : "refquota")),
     source: sourceOf(entry),

@@ -142,7 +142,14 @@ async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Ca
 /** Gives a volume another name, under which it stays until nothing needs it. What it was is written down before it is gone. */
 async function setAside(space: Space, id: string, entry: Entry, call: Call): Promise<void> {
   const { zfs, names, settings } = space;
-  const to = names.tombstone(shownValue(entry, "guid") ?? "");
+  const guid = shownValue(entry, "guid");
+  if (guid === undefined)
+    throw new ZfsError(
+      "invalid",
+      `${entry.name} is still needed and cannot be set aside: the storage tells no guid of it; delete what needs it first` +
+        ` (over the API TrueNAS renames datasets from 25.10 on)`,
+    );
+  const to = names.tombstone(guid);
   const quiet = settings.volumes.type === "filesystem" ? { sharenfs: "off", sharesmb: "off", canmount: "noauto" } : {};
   await zfs.set(entry.name, { [property.tombstone]: id, ...quiet }, call.signal);
   await zfs.rename(entry.name, to, call.signal);

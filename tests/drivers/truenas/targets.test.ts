@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import * as v from "valibot";
 import { modules } from "../../../lib/drivers/index.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
+import { scaleVersions } from "../../fakes/truenas/versions.ts";
 import { on, refusal, remainsOf, type Work } from "./rig.ts";
 
 const call = callWith();
@@ -146,3 +147,21 @@ describe("hosts of a connection file", () => {
     expect(result.issues?.map(({ message }) => message)).toEqual(["the other direction needs a key of the host, too"]);
   });
 });
+
+test.each(scaleVersions)(
+  "a target that an interrupted creation left without a disk is its volume's on TrueNAS %s; one made by hand is not",
+  async version => {
+    await on({ version }, "iscsi", async (driver, double) => {
+      double.faults.loseOnce(/^iscsi\.targetextent\.create$/, "before", 0);
+      expect((await refusal(driver.create(volumeOf("pvc-1"), call))).code).toBe("unavailable");
+      expect(double.state.tables.target).toHaveLength(1);
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      expect(double.state.tables.targetextent).toHaveLength(1);
+      await driver.delete(id, call);
+      double.state.tables.target.push({ id: 7, name: "pvc-1", alias: null, mode: "ISCSI", groups: [] });
+      await driver.create(volumeOf("pvc-1"), call);
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual(['target "pvc-1"']);
+    });
+  },
+);

@@ -89,6 +89,7 @@ const zfsNames: Readonly<Record<string, string>> = {
 const apiNames: Readonly<Record<string, string>> = {
   dedup: "deduplication",
   special_small_blocks: "special_small_block_size",
+  encryption: "encryption_algorithm",
 };
 
 const bytesOf = (value: string): string => {
@@ -239,14 +240,33 @@ function checkGrowth(nas: Nas, dataset: Dataset, volsize: number, force: boolean
 /** From 25.10 on every user property is shown as if it were set on the thing itself. */
 export const userSource = (nas: Nas, own: boolean): string => (own || nas.number >= 2510 ? "LOCAL" : "INHERITED");
 
+/**
+ * The properties that pool.dataset.query tells, whatever a dataset has besides: get_props_of_interest_mapping() in
+ * plugins/pool_/utils.py (24.10.2.4, 25.04.2.6, 25.10.6, 26.0.0-BETA.3), after which dataset.py drops all others; on CORE 13.0-U6.3 the
+ * list in plugins/pool.py.
+ */
+const told: ReadonlySet<string> = new Set([
+  ...[
+    "dedup",
+    "mountpoint",
+    "aclmode",
+    "acltype",
+    "atime",
+    "casesensitivity",
+    "checksum",
+    "exec",
+    "sync",
+    "compression",
+  ],
+  ...["origin", "quota", "refquota", "reservation", "refreservation", "copies", "snapdir", "readonly", "recordsize"],
+  ...["volsize", "volblocksize", "encryption", "used", "available", "special_small_blocks", "creation", "snapdev"],
+]);
+
 /** A dataset as `pool.dataset.query` shows it. */
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;
-  const limited = nas.number >= 2510 && !extra["properties"];
-  const hidden = new Set(
-    limited ? ["referenced", "logicalreferenced", "logicalused", "createtxg", "guid", "written", "type"] : ["type"],
-  );
-  const wanted = (extra["properties"] ?? propertiesOf(type).filter(key => !hidden.has(key))) as readonly string[];
+  const asked = extra["properties"] as readonly string[] | null | undefined;
+  const wanted = propertiesOf(type).filter(key => told.has(key) && (asked?.includes(key) ?? true));
   const native = wanted.map(key => {
     const { raw, from } = property(nas, dataset, key);
     const source = from === undefined ? "DEFAULT" : from === name ? "LOCAL" : "INHERITED";

@@ -20,6 +20,9 @@ export const numberOf = (version: Version): number => {
   return Number(major) * 100 + Number(minor);
 };
 
+/** Those that API drivers can work with. */
+export const scaleVersions: readonly Version[] = versions.filter(version => numberOf(version) >= 2108);
+
 const listed: readonly (readonly [number, string])[] = [
   [2504, "v25.04.0"],
   [2504, "v25.04.1"],

@@ -164,6 +164,15 @@ export function assetName(asset: Shareable, parameters: Context, naming: Naming,
 }
 
 /**
+ * What a volume has in common with no other: the guid of its dataset. Up to 25.04 the API shows none; there it is the name with the
+ * second of its creation, which a later dataset of this name does not share. Empty when neither is known.
+ */
+function identityOf({ guid, dataset, creation }: Shareable): string {
+  if (guid !== "") return guid;
+  return creation === "" ? "" : `${dataset} ${creation}`;
+}
+
+/**
  * The name of a disk's target or subsystem: the one that is kept; for a volume that was finished without one, as democratic-csi
  * falls back; for a new one with the tag of its zvol, before the suffix. What would be too long or not allowed is cut and changed.
  */
@@ -175,7 +184,7 @@ export function targetName(
   rule: NameRule,
 ): string {
   if (kept !== undefined) return kept;
-  const tag = tagOf(asset.guid);
+  const tag = tagOf(identityOf(asset));
   const plain = assetName(asset, parameters, naming, rule);
   if (asset.finished || tag === "") return plain;
   const suffix = naming.nameSuffix.toLowerCase();
@@ -189,8 +198,8 @@ export function targetName(
  * Whether an object of a volume's name can be proved to be the volume's where nothing leads from it to the disk: the name is one
  * that no other volume can have, or the volume has noted the object.
  */
-export const isProved = ({ guid, notes }: Shareable, name: string, note: string, row: Row): boolean =>
-  bearsTag(name, guid) || notes[note] === String(row.id);
+export const isProved = (asset: Shareable, name: string, note: string, row: Row): boolean =>
+  bearsTag(name, identityOf(asset)) || asset.notes[note] === String(row.id);
 
 /** Fields of a request that say who may do what, and a row of the server that says something else. */
 export function otherAccess(request: object, row: Row, fields: readonly string[]): readonly string[] {
