@@ -37,7 +37,16 @@ const mayInstall = (): boolean =>
   existsSync("/var/lib/dpkg") &&
   canUse("/var/lib/dpkg", constants.W_OK);
 
-/** Installs what is missing of these programs where this process is root and has apt, and says so in one line. Never throws. */
+/** Packages of which the tests want a program alone, and the services that Debian starts with them. */
+const services: Readonly<Record<string, readonly string[]>> = {
+  "openssh-server": ["ssh.service", "ssh.socket"],
+  prometheus: ["prometheus.service"],
+};
+
+/**
+ * Installs what is missing of these programs where this process is root and has apt, and says so in one line. Services that come along
+ * are switched off: nobody asked for a daemon on this machine. Never throws.
+ */
 export async function installMissing(programs: Packages): Promise<void> {
   const packages = missingPackages(programs);
   if (packages.length === 0 || !mayInstall()) return;
@@ -48,4 +57,7 @@ export async function installMissing(programs: Packages): Promise<void> {
     const { code, stderr } = await spawned([...argv], { env, timeoutMs: 1_200_000 });
     if (code !== 0) return console.log(`${argv.slice(0, 2).join(" ")} failed: ${stderr.trim().split("\n").at(-1)}`);
   }
+  const units = packages.flatMap(name => services[name] ?? []);
+  // One after the other: an unknown unit keeps systemctl from the others. Without systemd nothing was started.
+  if (onPath("systemctl")) for (const unit of units) await spawned(["systemctl", "disable", "--now", unit]);
 }
