@@ -22,6 +22,7 @@ export async function ownFiles(base: string): Promise<Files> {
   if (known && performance.now() - known.at < believedMs) return known.files;
   const facts = await unless(carefulFiles.statfs(base), "ENOENT", "ENOTDIR");
   const files = facts && isLocalMagic(facts.type) ? localFiles : carefulFiles;
+  for (const [other, { at }] of seen) if (performance.now() - at >= believedMs) seen.delete(other);
   const now = performance.now();
   for (const [other, { at }] of seen) if (now - at >= believedMs) seen.delete(other);
   seen.set(base, { files, at: now });

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { Slots } from "../../../lib/core/slots.ts";
+import { filesOn } from "../../../lib/drivers/directory/by-server.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { withSharedSync } from "../../../lib/drivers/directory/shared-sync.ts";
 
@@ -72,4 +73,11 @@ test("slots let so many work at once, in order, and a failure gives its slot bac
   }
   await Promise.all(all);
   expect(started).toEqual([0, 1, 2, 3]);
+});
+
+test("connections to one server share its files, and servers that come and go are forgotten", () => {
+  const first = filesOn("first.example");
+  expect(filesOn("first.example")).toBe(first);
+  for (let number = 0; number < 300; number++) filesOn(`nas-${number}.example`);
+  expect(filesOn("first.example")).not.toBe(first);
 });
