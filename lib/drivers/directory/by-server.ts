@@ -31,9 +31,6 @@ export function withSlots(files: Files, slotsOf: (path: string) => Slots): Files
 }
 
 const servers = new Map<string, Files>();
-
-/** How many servers are known before the first is forgotten. A connection that is open keeps its own Files. */
-const manyServers = 256;
 /** How many servers are known before the first one is forgotten, whose files then are merely made again. */
 const manyServers = 256;
 
@@ -44,8 +41,6 @@ export function filesOn(server: string): Files {
   const files = withSharedSync(withSlots(pooledFiles, () => fileThreads.onServer(server)));
   const [oldest] = servers.keys();
   if (servers.size >= manyServers && oldest !== undefined) servers.delete(oldest);
-  const [first] = servers.keys();
-  if (servers.size >= manyServers && first !== undefined) servers.delete(first);
   servers.set(server, files);
   return files;
 }

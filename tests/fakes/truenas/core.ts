@@ -17,6 +17,8 @@ export interface Core {
   readonly faults: Faults;
   /** How long each request takes, in milliseconds. */
   readonly latencyMs: number;
+  /** What becomes of an answer on its way over the WebSocket. */
+  mangle(answer: object, method: string): object;
   record(protocol: "rpc" | "rest", method: string, params: unknown): void;
   /** What a method answered without an error. */
   recordAnswer(method: string, result: unknown): void;

@@ -52,6 +52,8 @@ export class Double {
   readonly busy = new Set<string>();
   readonly sessions = new Set<string>();
   readonly requests: Recorded[] = [];
+  /** What becomes of an answer of a method on its way; over the WebSocket alone. */
+  mangle: ((answer: object, method: string) => object) | undefined;
   /** How many sockets were opened. */
   sockets = 0;
   /** Addresses of the active node, when this one is on standby. */
@@ -130,7 +132,8 @@ export class Double {
       this.#record({ version: nas.version, protocol, method, params, at: performance.now() });
     const recordAnswer: Core["recordAnswer"] = (method, result) =>
       this.#write({ version: nas.version, method, result });
-    return { nas, accounts, jobs, faults, latencyMs, record, recordAnswer };
+    const mangle: Core["mangle"] = (answer, method) => this.mangle?.(answer, method) ?? answer;
+    return { nas, accounts, jobs, faults, latencyMs, mangle, record, recordAnswer };
   }
 
   #record(request: Recorded): void {

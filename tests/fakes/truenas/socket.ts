@@ -110,7 +110,8 @@ export class Conversation {
     if (fault === "before") return this.#lost();
     this.#core.record("rpc", method, params);
     if (this.#core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.#core.latencyMs));
-    const answer = await this.#caught(() => this.#invoked(method, params));
+    const whole = await this.#caught(() => this.#invoked(method, params));
+    const answer = this.#core.mangle(whole, method);
     if (fault === "hung") await new Promise(() => undefined);
     if (fault === "slow") await new Promise(resolve => setTimeout(resolve, 300));
     if (fault === "garbled") this.#socket.send(JSON.stringify(answer).slice(0, -1));

@@ -10,6 +10,7 @@ import { bearsTag, tagOf } from "../../zfs/target-names.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { type ApiUse, checkRoles } from "../roles.ts";
+import { listOf } from "../rows.ts";
 
 /** What the four ways to share have in common. */
 
@@ -68,7 +69,7 @@ export interface Table {
 
 /** The table of this name. */
 export const tableOf = ({ api }: Site, name: string, { signal }: Call): Table => ({
-  find: async (...filters) => (await api.call(`${name}.query`, [filters], signal)) as readonly Row[],
+  find: async (...filters) => listOf<Row>(`${name}.query`, await api.call(`${name}.query`, [filters], signal)),
   make: async request => (await api.call(`${name}.create`, [request], signal)) as Row,
   async drop(id, ...options) {
     try {
@@ -235,7 +236,8 @@ export const taken = (site: Site, what: string, by: string): CsiError =>
 /** Throws when the account lacks a role, or the service is not running: volumes could be made, and no node could reach them. */
 export async function checkService(site: Site, service: string, call: Call): Promise<void> {
   await checkRoles(site.api, site.connection, site.use, call);
-  const found = (await site.api.call("service.query", [[["service", "=", service]]], call.signal)) as readonly Row[];
+  const method = "service.query";
+  const found = listOf<Row>(method, await site.api.call(method, [[["service", "=", service]]], call.signal));
   const state = found[0]?.["state"];
   if (state === "RUNNING") return;
   const message =

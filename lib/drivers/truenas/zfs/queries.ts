@@ -1,11 +1,11 @@
 import { isMissing } from "../api-error.ts";
 import type { Api } from "../client.ts";
+import { listOf, type Row } from "../rows.ts";
 import { isUserProperty } from "./values.ts";
 
 /** What reading datasets and reading snapshots have in common: which requests a version has, and how they are asked. */
 
-/** What a query answers of one dataset or snapshot. */
-export type Row = Readonly<Record<string, unknown>>;
+export type { Row };
 
 /** zfs.resource.query: only what is named is opened. */
 export const withResources = 2510;
@@ -38,7 +38,7 @@ export const rowsOf = async (
   method: string,
   params: readonly unknown[],
   signal: AbortSignal,
-): Promise<readonly Row[]> => (await api.call(method, params, signal)) as readonly Row[];
+): Promise<readonly Row[]> => listOf(method, await api.call(method, params, signal));
 
 /** As rowsOf(), for queries by path, which refuse one that is not there: nothing then. */
 export async function present(
