@@ -170,7 +170,7 @@ export const operations: Readonly<Record<string, Operation>> = {
       for (const { id } of all.items) await snapshotsOf(driver).delete(id, call);
     },
   },
-  "delete a volume with a snapshot of somebody else's group": {
+  "delete a volume with a group snapshot": {
     needs: ["groupSnapshots"],
     before: async driver => driver.groupSnapshots?.create("group", [(await origin(driver)).id], {}, call),
     run: driver => driver.delete("origin", call),

@@ -15,7 +15,10 @@ const meanings: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   suspended: ["unavailable", "the pool is suspended: mend its disks, then zpool clear"],
   size: ["out-of-range", "the size does not fit what is stored"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],
-  incomplete: ["unavailable", "see what runs zfs on the storage host (sudo, a wrapper, the login shell), then retry"],
+  incomplete: [
+    "unavailable",
+    "see what stands between zfs and csimux there (sudo, a wrapper, a login shell, a proxy), then retry",
+  ],
   other: ["internal", "see the storage host"],
 };
 

@@ -6,6 +6,7 @@ import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
 import type { Notes, Share } from "../../store.ts";
 import { explainApi } from "../meaning.ts";
+import { listOf } from "../rows.ts";
 import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
 import { checkHosts, linkHosts, type NvmeHost } from "./nvme-hosts.ts";
 import {
@@ -116,11 +117,8 @@ export class NvmeofShare implements Share<Shareable> {
   /** Throws "failed-precondition" while a host is connected to a subsystem (middleware, plugins/nvmet/global.py, sessions, since 25.10). */
   async #refuseHosts(subsystem: number | undefined, call: Call): Promise<void> {
     if (subsystem === undefined) return;
-    const found = (await this.#site.api.call(
-      "nvmet.global.sessions",
-      [[["subsys_id", "=", subsystem]]],
-      call.signal,
-    )) as readonly Row[];
+    const method = "nvmet.global.sessions";
+    const found = listOf(method, await this.#site.api.call(method, [[["subsys_id", "=", subsystem]]], call.signal));
     if (found.length === 0) return;
     throw inUse(`the NVMe subsystem ${subsystem} of ${this.#site.api.where}`, [
       ...new Set(found.map(each => String(each["hostnqn"]))),

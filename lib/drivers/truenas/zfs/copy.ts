@@ -1,17 +1,11 @@
 import { type Copy, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../client.ts";
+import { type Row, rowsOf } from "./queries.ts";
 import type { Reading } from "./reading.ts";
 import { apiValues, asChanges } from "./values.ts";
 import { zfsError } from "./words.ts";
 
 /** Full copies of a snapshot: a replication that runs once, on the system itself. */
-
-interface Job {
-  readonly id: number;
-  readonly state: string;
-  readonly method: string;
-  readonly arguments: readonly unknown[];
-}
 
 /** What a copy needs besides the API. */
 export interface CopyTools {
@@ -64,9 +58,9 @@ async function isCopied(api: Api, to: string, signal: AbortSignal): Promise<bool
     ["method", "=", "replication.run_onetime"],
     ["state", "in", ["WAITING", "RUNNING"]],
   ];
-  const jobs = (await api.call("core.get_jobs", [filters], signal)) as readonly Job[];
+  const jobs = await rowsOf(api, "core.get_jobs", [filters], signal);
   return jobs.some(
-    job => (job.arguments[0] as { readonly target_dataset?: unknown } | undefined)?.target_dataset === to,
+    ({ arguments: given }) => Array.isArray(given) && (given[0] as Row | null | undefined)?.["target_dataset"] === to,
   );
 }
 

@@ -27,7 +27,7 @@ export class Removal {
       await this.#dataset(name, signal);
     } catch (error) {
       // Most have no snapshots; of the others each is looked at.
-      const refused = error instanceof ZfsError && error.failure !== "busy";
+      const refused = error instanceof ZfsError && error.failure !== "busy" && error.failure !== "incomplete";
       if (!refused || !(recursive || snapshots.length > 0)) throw error;
       if (recursive) await this.#snapshots(name, signal);
       for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);

@@ -22,7 +22,7 @@ import { type CopyTools, copied } from "./copy.ts";
 import { creation } from "./creation.ts";
 import { moved } from "./moving.ts";
 import { permitted } from "./permissions.ts";
-import { snapshotService, withSnapshotResources } from "./queries.ts";
+import { rowsOf, snapshotService, withSnapshotResources } from "./queries.ts";
 import { Reading } from "./reading.ts";
 import { Removal } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
@@ -160,11 +160,11 @@ export class ZfsApi implements Zfs {
 
   /** An account without the role POOL_READ can make volumes all the same. */
   async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-    const asked = this.#api.call("pool.query", [[["name", "in", names]]], signal);
-    const rows = (await asked.catch((error: unknown) => {
+    const asked = rowsOf(this.#api, "pool.query", [[["name", "in", names]]], signal);
+    const rows: readonly PoolRow[] = await asked.catch((error: unknown) => {
       if (isDenied(error)) return [];
       throw error;
-    })) as readonly PoolRow[];
+    });
     return new Map(rows.flatMap(({ name, status }) => (name && status ? [[name, status] as const] : [])));
   }
 

@@ -1,0 +1,43 @@
+import { expect, test } from "bun:test";
+import type { Api } from "../../../lib/drivers/truenas/client.ts";
+import { explainApi } from "../../../lib/drivers/truenas/meaning.ts";
+import { tableOf } from "../../../lib/drivers/truenas/shares/share.ts";
+import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
+import { callWith } from "../../contract/rig.ts";
+
+// Answers of a server or of something in between that are JSON, and nothing that the API answers. What a dataset is cannot be told
+// from them, so they must not be taken for "there is none".
+
+const call = callWith();
+const { signal } = call;
+const look = { names: ["tank", "tank/k/v/a"], properties: ["type", "guid"] };
+
+const questions: Readonly<Record<string, (zfs: ZfsApi, api: Api) => Promise<unknown>>> = {
+  read: zfs => zfs.read(look, signal),
+  below: zfs => zfs.below("tank/k/v", ["filesystem", "snapshot"], ["type"], 1, signal),
+  family: zfs => zfs.family("tank/k/v/a", look, signal),
+  namesakes: zfs => zfs.namesakes({ name: "s", parent: "tank/k/v", copies: undefined }, look, signal),
+  pools: zfs => zfs.pools(["tank"], signal),
+  copy: zfs => zfs.copy({ from: "tank/k/v/a@s", to: "tank/k/v/b", values: {} }, signal),
+  shares: (_, api) => tableOf({ api, connection: "c", driver: "truenas-nfs" } as never, "sharing.nfs", call).find(),
+};
+
+test.each(
+  Object.keys(questions).flatMap(question =>
+    [2404, 2504, 2510, 2600].flatMap(number =>
+      [null, true, "x", 7, {}, [null], ["x"]].map(answer => [question, number, answer] as const),
+    ),
+  ),
+)("%s on version %p is refused when %j is answered", async (question, number, answer) => {
+  const api: Api = {
+    where: "nas",
+    version: async () => ({ number, text: String(number) }) as never,
+    call: async () => answer,
+    job: async () => answer,
+  };
+  const error = await questions[question]?.(new ZfsApi(api, "GENERIC"), api).then(
+    () => "it was believed",
+    (reason: unknown) => reason,
+  );
+  expect(explainApi(error)?.code).toBe("failed-precondition");
+});
