@@ -55,6 +55,10 @@ export const reasons = {
   }),
   ...rows("controller", "volume", "degraded", {
     QuotaFull: ["the volume is as full as its quota lets it be; writes fail", "expand the volume or delete files"],
+    VolumeDoubled: [
+      "a volume of the same name is on another member of the group: it was made there while one of them could not be asked",
+      "see which of them the PersistentVolume names (kubectl get pv); look into the other one, then delete it on its storage",
+    ],
     SnapshotLost: ["the content of a snapshot of the volume was removed behind csimux", "delete the snapshot"],
   }),
   ...rows("controller", "volume", "inaccessible", {

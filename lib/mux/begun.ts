@@ -9,39 +9,22 @@ interface Beginning {
 }
 
 /**
- * On which connections volumes were begun: `named` is what the class names, a group or the connection itself, `member` the
- * connection. While the answer to a call is lost, a member may leave its group, or its file may go away; the repeat has to look
- * there too, or it would make a second volume, and must not be told for good that nothing was made. Only this process knows. It also
- * knows of some members that they have nothing of a volume: these are not needed while they are away.
+ * On which connections this process began volumes: `named` is what the class names, a group or the connection itself, `member` the
+ * connection. Between two calls for one volume a member may leave its group, or its file may go away; the repeat looks there too, and
+ * is not refused for good while something may stand there.
  */
 export class Begun {
   readonly #volumes = new Map<string, readonly Beginning[]>();
   readonly #names = new Map<string, string>();
-  readonly #absent = new Map<string, Set<string>>();
 
-  /** Members of then, whatever they are now. */
+  /** Where the volume was begun, the latest last, whether or not these are members of the group now. */
   members(volume: string, named: string): readonly string[] {
     return (this.#volumes.get(volume) ?? []).filter(each => each.named === named).map(({ member }) => member);
-  }
-
-  /** The member was asked, and has nothing of the volume. */
-  foundAbsent(volume: string, member: string): void {
-    const members = this.#absent.get(volume) ?? new Set<string>();
-    this.#absent.delete(volume);
-    this.#absent.set(volume, members.add(member));
-    const [oldest] = this.#absent.keys();
-    if (this.#absent.size > most && oldest !== undefined) this.#absent.delete(oldest);
-  }
-
-  /** Whether nothing of the volume can be on the member: it said so once, and nothing was begun there since. */
-  cannotBeOn(volume: string, member: string): boolean {
-    return this.#absent.get(volume)?.has(member) ?? false;
   }
 
   /** The volume is about to be made on the member, or was, under this id. */
   remember(volume: string, beginning: Beginning): void {
     const { member, id } = beginning;
-    this.#absent.get(volume)?.delete(member);
     const others = this.#without(volume, member);
     this.#volumes.delete(volume);
     this.#volumes.set(volume, [...others, beginning]);

@@ -50,9 +50,12 @@ function byPolicy(policy: Group["policy"], volume: string, a: Candidate, b: Cand
 const weight = (member: string, volume: string): string =>
   createHash("sha256").update(`${member}\0${volume}`).digest("hex");
 
-/** The refusal of a whole group. It is not for good where members are `away` that might take the volume once they are back. */
-export const nobody = (group: string, refusals: readonly CsiError[], away: readonly string[] = []): CsiError => {
-  const reasons = [...refusals.map(each => each.message), ...away.map(name => `connection "${name}": it is away now`)];
+/** The refusal of a whole group. It is not for good where members are `away` that might take the volume once they can be asked. */
+export const noMember = (group: string, refusals: readonly CsiError[], away: readonly string[]): CsiError => {
+  const reasons = [
+    ...refusals.map(each => each.message),
+    ...away.map(name => `connection "${name}": it cannot be asked now`),
+  ];
   return new CsiError(
     away.length > 0 ? "unavailable" : jointCode(refusals),
     `no member of group "${group}" can take the volume: ${reasons.join("; ")}`,

@@ -1,30 +1,34 @@
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { Found } from "../drivers/driver.ts";
-import { type Candidate, candidateOf, nobody, ordered } from "./candidates.ts";
+import { type Candidate, candidateOf, noMember, ordered } from "./candidates.ts";
 import type { Common } from "./common.ts";
-import type { Connection } from "./connection.ts";
 import type { FreeSpace } from "./free-space.ts";
-import { lockKey, nameLock } from "./handles.ts";
+import { nameLock, volumeLock } from "./handles.ts";
 import type { Creation, PlacedVolume } from "./placed.ts";
+import { verdictOn } from "./verdict.ts";
 
 /** Makes the volume on one member. */
 type Make = (member: string) => Promise<PlacedVolume>;
 
-/** A member of now, or a former one that the volume was begun on. */
-interface Look {
+/** What a member says that it has of a volume. "unable": its driver cannot look volumes up; "silent": it cannot be asked. */
+interface Answer {
   readonly member: string;
-  readonly former: boolean;
+  readonly has: "nothing" | "volume" | "unfinished" | "unable" | "silent";
 }
 
-/** Of a member that was not asked: it is away and has nothing of the volume, or cannot look volumes up. */
-interface Unasked {
-  readonly kind: "away" | "unable";
+/** Members that could not be asked, by what is known of them. */
+interface Away {
+  readonly members: readonly string[];
+  /** Those that would not take the volume anyway, and why. */
+  readonly excluded: readonly CsiError[];
+  /** Those that might. */
+  readonly eligible: readonly string[];
 }
 
 /**
- * Chooses a member of a group for each new volume. The choice is safe to repeat, because every member is first asked whether it
- * has the volume; a member that cannot say stops the creation rather than risk a second volume of the same name.
+ * Chooses a member of a group for each new volume. Every member that can be asked is asked first whether it has the volume, so a
+ * repeat finds what an earlier call made. A member that cannot be asked is passed over: then the volume may come to stand on two
+ * members, which is noticed when the member answers again (Twins, Skipped).
  */
 export class Choice {
   readonly #common: Common;
@@ -36,113 +40,122 @@ export class Choice {
     this.#space = space;
   }
 
-  /** Throws "resource-exhausted" when no member can take the volume, "invalid-argument" when none ever could. */
+  /** Throws "resource-exhausted" when no member can take the volume, "invalid-argument" when none ever could, "unavailable" when one that cannot be asked might. */
   create(creation: Creation, make: Make): Promise<PlacedVolume> {
-    const { named, request, source } = creation;
-    const { groups, begun, locks } = this.#common;
-    return locks.hold([nameLock(request.name)], async () => {
-      const members = await groups.members(named);
-      const former = begun.members(request.name, named).filter(member => !members.includes(member));
-      const looks = [
-        ...members.map(member => ({ member, former: false })),
-        ...former.map(member => ({ member, former: true })),
-      ];
-      const found = await Promise.all(looks.map(look => this.#has(look, creation)));
-      const away = members.filter((_, index) => found[index]?.kind === "away");
-      const owner = looks.find((_, index) => found[index]?.kind === "volume");
-      if (owner) return make(owner.member);
-      if (members.length === 0) throw new CsiError("failed-precondition", `group "${named}" has no members`);
+    const { named, request } = creation;
+    return this.#common.locks.hold([nameLock(request.name)], async () => {
+      const { members, unknown } = await this.#common.groups.resolve(named);
+      const begun = this.#common.begun.members(request.name, named);
+      const former = begun.filter(member => !members.includes(member));
+      const answers = await Promise.all([...members, ...former].map(member => this.#ask(member, creation)));
+      const having = (has: Answer["has"]) => answers.filter(each => each.has === has).map(({ member }) => member);
+      // Of two, the one that was answered last may be in use already.
+      const owners = having("volume");
+      const owner = begun.findLast(member => owners.includes(member)) ?? owners[0];
+      const away = [...having("silent"), ...unknown.filter(name => !former.includes(name))];
+      if (owner !== undefined) return this.#skipping(creation, [], () => make(owner));
+      if (members.length + unknown.length === 0)
+        throw new CsiError("failed-precondition", `group "${named}" has no members`);
       // The choice may be another one than that of an interrupted call, of which nothing shall stay behind.
-      const begunOn = looks.filter((_, index) => found[index]?.kind === "unfinished");
-      for (const { member } of begunOn) await this.#clear(member, creation);
-      const unable = members.filter((_, index) => found[index]?.kind === "unable");
+      for (const member of having("unfinished")) if (!(await this.#clear(member, creation))) away.push(member);
+      const unable = members.filter(member => having("unable").includes(member));
       if (unable.length > 0) throw unfit(named, unable);
-      if (source) return make(pinned(named, members, source));
-      const here = members.filter(member => !away.includes(member));
-      return this.#first(creation, await this.#ranked(here, away, creation), away, make);
+      return this.#onOneOf(creation, members, away, make);
     });
   }
 
-  /** What a member has of the volume. Throws "unavailable" when it cannot say: the volume must not be made on another one then. */
-  async #has(look: Look, creation: Creation): Promise<Found | Unasked | undefined> {
-    const { begun, connections, lookup } = this.#common;
-    const { request, call } = creation;
-    if (this.#isSpared(look.member, creation)) return { kind: "away" };
+  async #onOneOf(
+    creation: Creation,
+    members: readonly string[],
+    skipped: readonly string[],
+    make: Make,
+  ): Promise<PlacedVolume> {
+    const { named, source } = creation;
+    // Beside its source alone a volume is ever made, so nothing of it is on the others.
+    if (source) return this.#skipping(creation, [], () => make(pinned(named, members, source)));
+    const here = members.filter(member => !skipped.includes(member));
+    return this.#skipping(creation, skipped, async () => {
+      const { candidates, refusals, away } = await this.#ranked(here, skipped, creation);
+      return this.#first(creation, candidates, refusals, away, make);
+    });
+  }
+
+  /** What a member has of the volume. */
+  async #ask(member: string, { request, call }: Creation): Promise<Answer> {
+    const { connections, lookup } = this.#common;
     try {
-      return await connections.use(look.member, "retry", async connection => {
-        try {
-          if (!connection.driver.names && !connection.suspended) return { kind: "unable" };
-          const found = await lookup.find(connection, request.name, call);
-          if (!found) begun.foundAbsent(request.name, connection.name);
-          return found;
-        } catch (error) {
-          if (!connection.suspended) throw error;
-          // Suspending a dead member is how an operator says: go on without it.
-          call.log.warn("a suspended member of the group does not answer and is passed over", {
-            connection: connection.name,
-          });
-          return undefined;
-        }
+      return await connections.use(member, "retry", async connection => {
+        if (!connection.driver.names) return { member, has: connection.suspended ? "nothing" : "unable" };
+        const found = await lookup.find(connection, request.name, call);
+        return { member, has: found?.kind ?? "nothing" };
       });
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new CsiError("unavailable", `${unsure(look)}: ${reason}`, { cause: error });
+      if (call.signal.aborted || !isSilence(error)) throw error;
+      return { member, has: "silent" };
     }
   }
 
-  /**
-   * A member that is away is passed over where nothing of the volume can be on it: it has said so to this process, or the
-   * volume has a source, beside which alone it is ever made.
-   */
-  #isSpared(member: string, { request, source, call }: Creation): boolean {
-    const { begun, breakers } = this.#common;
-    if (!breakers.of(member)) return false;
-    const cannotBe = source ? source.connection !== member : begun.cannotBeOn(request.name, member);
-    if (cannotBe)
-      call.log.info("a member of the group is away and passed over: nothing of the volume is on it", {
-        connection: member,
-      });
-    return cannotBe;
-  }
-
-  async #clear(member: string, { request, call }: Creation): Promise<void> {
+  /** Removes what is unfinished. False when the member cannot be asked any more. */
+  async #clear(member: string, { request, call }: Creation): Promise<boolean> {
     const { connections, locks, lookup } = this.#common;
-    await connections.use(member, "retry", connection =>
-      locks.hold([volumeLock(connection, request.name)], () => lookup.clear(connection, request.name, call)),
-    );
-  }
-
-  async #ranked(
-    members: readonly string[],
-    away: readonly string[],
-    { named, request, call }: Creation,
-  ): Promise<readonly Candidate[]> {
-    const { connections, groups, settings } = this.#common;
-    const found = await Promise.all(
-      members.map(member =>
-        connections.use(member, "retry", connection =>
-          candidateOf(connection, request, settings().policy, this.#space, call),
-        ),
-      ),
-    );
-    const candidates = found.flatMap(each => (each instanceof CsiError ? [] : [each]));
-    if (candidates.length === 0)
-      throw nobody(
-        named,
-        found.filter(each => each instanceof CsiError),
-        away,
+    try {
+      await connections.use(member, "retry", connection =>
+        locks.hold([volumeLock(connection, request.name)], () => lookup.clear(connection, request.name, call)),
       );
-    return ordered(candidates, await groups.policy(named), request.name);
+      return true;
+    } catch (error) {
+      if (call.signal.aborted || !isSilence(error)) throw error;
+      return false;
+    }
   }
 
-  /** Goes on to the next member only after an answer that proves that nothing was made. */
+  /** Members that can take the volume, the best first; why others cannot; and which cannot be asked. */
+  async #ranked(members: readonly string[], skipped: readonly string[], creation: Creation) {
+    const { connections, groups, settings } = this.#common;
+    const { named, request, call } = creation;
+    const { policy } = settings();
+    const found = await Promise.all(
+      members.map(async member => {
+        try {
+          return await connections.use(member, "retry", connection =>
+            candidateOf(connection, request, policy, this.#space, call),
+          );
+        } catch (error) {
+          if (call.signal.aborted || !isSilence(error)) throw error;
+          return member;
+        }
+      }),
+    );
+    const candidates = found.filter(
+      (each): each is Candidate => typeof each === "object" && !(each instanceof CsiError),
+    );
+    const away = this.#away([...skipped, ...found.filter(each => typeof each === "string")], creation);
+    const refusals = [...found.filter(each => each instanceof CsiError), ...away.excluded];
+    return { candidates: ordered(candidates, await groups.policy(named), request.name), refusals, away };
+  }
+
+  /** Judges members that cannot be asked by their files. One that this process began the volume on may have it, whatever is asked for now. */
+  #away(members: readonly string[], { named, request }: Creation): Away {
+    const { begun, connections, settings } = this.#common;
+    const began = begun.members(request.name, named);
+    const verdicts = members.map(name => {
+      const facts = connections.lastGood(name)?.connection;
+      const verdict = facts && !began.includes(name) && verdictOn({ ...facts, name }, request, settings().policy);
+      return verdict instanceof CsiError ? verdict : undefined;
+    });
+    const eligible = members.filter((_, index) => verdicts[index] === undefined);
+    return { members, eligible, excluded: verdicts.filter(each => each !== undefined) };
+  }
+
+  /** Tries the next member only after an answer that proves that nothing was made. */
   async #first(
     { named, call }: Creation,
     candidates: readonly Candidate[],
-    away: readonly string[],
+    unfit: readonly CsiError[],
+    { eligible }: Away,
     make: Make,
   ): Promise<PlacedVolume> {
-    const refusals: CsiError[] = [];
+    const refusals = [...unfit];
     for (const { name: member } of candidates) {
       try {
         return await make(member);
@@ -152,18 +165,30 @@ export class Choice {
         refusals.push(error);
       }
     }
-    throw nobody(named, refusals, away);
+    throw noMember(named, refusals, eligible);
+  }
+
+  /** Keeps in mind, and writes into the volume context, which members were not asked whether they have the volume. */
+  async #skipping(
+    { named, request, call }: Creation,
+    skipped: readonly string[],
+    make: () => Promise<PlacedVolume>,
+  ): Promise<PlacedVolume> {
+    const { handles, twins } = this.#common;
+    const volume = await make();
+    const made = handles.known(volume.id, "volume");
+    twins.answered(named, request.name, made, skipped);
+    if (skipped.length === 0) return volume;
+    call.log.warn("made a volume while members of its group could not be asked whether they have it", {
+      volume: volume.id,
+      skipped,
+    });
+    return { ...volume, context: { ...volume.context, skipped: skipped.join(",") } };
   }
 }
 
-/** The key that locks the volume of this name on a connection. */
-export const volumeLock = ({ name, driver }: Connection, volume: string): string =>
-  lockKey({ kind: "volume", connection: name, id: driver.names?.idOf(volume) ?? volume });
-
-const unsure = ({ member, former }: Look): string =>
-  former
-    ? `the volume was begun on "${member}", which cannot say whether it has it; mend or suspend it, or restart csimux to go on without it`
-    : `member "${member}" of the group cannot say whether it has the volume; mend it, suspend it, or take it out of the group`;
+/** A member that is busy with the volume can be asked: the caller repeats. */
+const isSilence = (error: unknown): error is CsiError => error instanceof CsiError && error.code !== "aborted";
 
 /**
  * No repeat heals that. What was made on other members for the same name was found before, and a member that cannot look volumes up

@@ -8,6 +8,7 @@ import type { Jobs } from "./jobs.ts";
 import type { Known } from "./known.ts";
 import type { Lookup } from "./lookup.ts";
 import type { MuxSettings } from "./placed.ts";
+import type { Twins } from "./twins.ts";
 
 /** What all operations of the router share; one for the process. */
 export interface Common {
@@ -20,5 +21,6 @@ export interface Common {
   readonly known: Known;
   readonly begun: Begun;
   readonly lookup: Lookup;
+  readonly twins: Twins;
   readonly settings: () => MuxSettings;
 }

@@ -1,5 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle, maxHandleBytes, parseHandle } from "../core/handle.ts";
+import type { Connection } from "./connection.ts";
 
 /**
  * Reads ids from outside and makes ours. With a legacy connection, ids without a prefix are that connection's:
@@ -60,3 +61,7 @@ export const nameLock = (volume: string): string => `volume name ${volume}`;
 
 /** The key that locks a volume or snapshot of a connection. */
 export const lockKey = ({ kind, connection, id }: Handle): string => `${kind} ${connection}/${id}`;
+
+/** The key that locks the volume of this name on a connection. */
+export const volumeLock = ({ name, driver }: Pick<Connection, "name" | "driver">, volume: string): string =>
+  lockKey({ kind: "volume", connection: name, id: driver.names?.idOf(volume) ?? volume });

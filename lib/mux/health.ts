@@ -4,7 +4,7 @@ import type { Handle } from "../core/handle.ts";
 import { mapLimit } from "../core/map-limit.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Findings } from "../drivers/driver.ts";
-import type { Finding, VolumeFindings } from "../health/finding.ts";
+import { type Finding, joined, type VolumeFindings } from "../health/finding.ts";
 import { meaningOf, severityWords } from "../health/reasons.ts";
 import { type Change, type Condition, Steady } from "../health/steady.ts";
 import { reaches } from "../topology/place.ts";
@@ -173,7 +173,8 @@ export class Health {
     if (!health) return;
     try {
       const look = () => this.#patience.ask(connection, call, own => health.look(own));
-      const found = await this.#common.breakers.look(connection, look);
+      const seenOf = await this.#common.breakers.look(connection, look);
+      const found = { ...seenOf, volumes: joined([seenOf.volumes, this.#common.twins.findings(connection.name)]) };
       const isFirst = watched.lookedAt === undefined;
       watched.lookedAt = performance.now();
       watched.found = found.volumes;

@@ -19,7 +19,9 @@ import { Lookup } from "./lookup.ts";
 import { overview } from "./overview.ts";
 import { Patience } from "./patience.ts";
 import type { MuxSettings } from "./placed.ts";
+import { Skipped } from "./skipped.ts";
 import { Snapshots } from "./snapshots.ts";
+import { Twins } from "./twins.ts";
 import { Volumes } from "./volumes.ts";
 
 /** How long a connection may take, in milliseconds; less than the 15 s that sidecars wait. */
@@ -61,19 +63,25 @@ export function openMux(
   const jobs = new Jobs();
   const breakers = new Breakers(connections, log);
   const patient = (ms: number) => new Patience(ms, (connection, work) => connections.keep(connection, work));
+  const groups = new Groups(connections, configured);
+  const locks = new Locks();
+  const lookup = new Lookup(patient(look), breakers);
+  const skipped = new Skipped({ connections, locks, lookup });
+  const twins = new Twins({ breakers, connections, groups, patience: patient(look), skipped });
   const common: Common = {
     connections,
     breakers,
-    groups: new Groups(connections, configured),
+    groups,
     handles: new Handles(
       () => settings().legacyConnection ?? settings().single,
       () => settings().single,
     ),
-    locks: new Locks(),
+    locks,
     jobs,
     known: new Known(),
     begun: new Begun(),
-    lookup: new Lookup(patient(look), breakers),
+    lookup,
+    twins,
     settings,
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
@@ -97,7 +105,10 @@ export function openMux(
     overview: (groups: ReadonlyMap<string, Group>) =>
       overview({ ...common, jobs, health }, groups, settings().policy.prefix),
     /** One look at the health of all storages; each change is a line of the log. */
-    lookAtHealth: (call: Call) => health.survey(call),
+    lookAtHealth: async (call: Call) => {
+      await twins.round(call);
+      await health.survey(call);
+    },
     /** What leads a node of a segment to volumes of connections that it reaches, as far as that is known. */
     examples: (segment: Segments) => health.examples(segment),
     /** Resolves after at most so many milliseconds, with the keys of the jobs that run on. */

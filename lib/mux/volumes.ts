@@ -9,12 +9,12 @@ import { meaningOf } from "../health/reasons.ts";
 import type { Condition } from "../health/steady.ts";
 import { ability, asked } from "./ability.ts";
 import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
-import { Choice, volumeLock } from "./choice.ts";
+import { Choice } from "./choice.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
-import { lockKey, nameLock } from "./handles.ts";
+import { lockKey, nameLock, volumeLock } from "./handles.ts";
 import type { Health } from "./health.ts";
 import { Ineffective } from "./ineffective.ts";
 import { type CreateRequest, type Creation, type PlacedVolume, placedOn } from "./placed.ts";
@@ -70,6 +70,7 @@ export class Volumes {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await this.#ask(connection, () => connection.driver.delete(handle.id, own));
       this.#common.begun.forgetId(handle.id, handle.connection);
+      this.#common.twins.deleted(handle);
       this.#health.forget(handle);
     });
   }

@@ -69,6 +69,19 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.memory("b").look = new Promise(() => undefined);
       await create(world, "g");
     },
+    "no member of the group answers": async world => {
+      for (const name of ["a", "b"]) world.memory(name).fail.find = down;
+      await create(world, "g");
+    },
+    "the member with the source does not answer": async world => {
+      world.memory("a").fail = { find: down, create: down };
+      await create(world, "g", { source: { kind: "volume", id: "v:a/v" } });
+    },
+    "no member that answers has room": async world => {
+      world.memory("a").free = 1n;
+      world.memory("b").fail.find = down;
+      await create(world, "g");
+    },
     "the group has no members": async world => {
       world.groups.set("g", { ...pool, from: { kind: "members", members: [] } });
       await create(world, "g");

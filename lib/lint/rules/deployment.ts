@@ -162,7 +162,7 @@ export const deployment: readonly Rule[] = [
     id: "group-member-missing",
     severity: "error",
     title: "Members of groups exist",
-    why: "Creating a volume in the group fails while one member cannot be asked.",
+    why: "A member without a file takes no volume, and csimux cannot tell whether a volume of the group is on it.",
     bad: { "proxy.yaml": main("  groups: { all: { members: [c1, c3] } }\n"), "c1.yaml": nfs() },
     good: { "proxy.yaml": main("  groups: { all: { members: [c1] } }\n"), "c1.yaml": nfs() },
   },

@@ -1,0 +1,259 @@
+import { describe, expect, test } from "bun:test";
+import { CsiError } from "../../lib/core/errors.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { failure, muxWorld, request } from "./world.ts";
+
+const call = testCall();
+const zone = (name: string) => ({ "t.example/zone": name });
+const down = new CsiError("unavailable", "no route to host");
+
+type World = ReturnType<typeof muxWorld>;
+
+function grouped(names: readonly string[] = ["a", "b"]): World {
+  const world = muxWorld(names);
+  world.groups.set("g", { from: { kind: "members", members: names }, policy: "ordered" });
+  return world;
+}
+
+const create = (world: World, name = "v", more = {}) => world.volumes.create(request(name, "g", more), call);
+
+/** The storage answers nothing that csimux asks. */
+function kill(world: World, name: string): void {
+  world.memory(name).fail = { create: down, find: down, list: down, delete: down, available: down, health: down };
+}
+
+function revive(world: World, name: string): void {
+  world.memory(name).fail = {};
+}
+
+/** Handles of the volumes that the status names as doubled, after one round. */
+async function doubled(world: World): Promise<readonly string[]> {
+  await world.lookAtHealth(call);
+  return world
+    .overview(world.groups)
+    .connections.flatMap(({ health }) => health.volumes)
+    .filter(({ conditions }) => conditions.some(({ reason }) => reason === "VolumeDoubled"))
+    .map(({ volume }) => volume);
+}
+
+/** A volume that was made on "a", where the answer was lost, and then on "b". */
+async function twice(): Promise<World> {
+  const world = grouped();
+  await create(world);
+  kill(world, "a");
+  expect((await create(world)).id).toBe("v:b/v");
+  return world;
+}
+
+describe("when a member returns", () => {
+  test("a finished volume of the name is reported with the other one, and stays", async () => {
+    const world = await twice();
+    expect(await doubled(world)).toEqual([]);
+    revive(world, "a");
+    expect(await doubled(world)).toEqual(["v:a/v", "v:b/v"]);
+    expect([world.memory("a").volumes.size, world.memory("b").volumes.size]).toEqual([1, 1]);
+  });
+
+  test("the answer stays the volume that was answered", async () => {
+    const world = await twice();
+    revive(world, "a");
+    expect((await create(world)).id).toBe("v:b/v");
+  });
+
+  test("an unfinished one is removed, because the volume stands elsewhere", async () => {
+    const world = grouped();
+    world.memory("a").begun.add("v");
+    kill(world, "a");
+    await create(world);
+    revive(world, "a");
+    expect(await doubled(world)).toEqual([]);
+    expect([world.memory("a").begun.size, world.memory("b").volumes.size]).toEqual([0, 1]);
+  });
+
+  test("an unfinished one stays while nobody can say that the volume stands elsewhere", async () => {
+    const world = grouped();
+    world.memory("a").begun.add("v");
+    kill(world, "a");
+    await create(world);
+    revive(world, "a");
+    kill(world, "b");
+    await doubled(world);
+    expect(world.memory("a").begun.size).toBe(1);
+    revive(world, "b");
+    world.memory("b").volumes.clear();
+    await doubled(world);
+    expect(world.memory("a").begun.size).toBe(1);
+  });
+
+  test("an unfinished one of a volume that was deleted meanwhile is removed", async () => {
+    const world = grouped();
+    world.memory("a").begun.add("v");
+    kill(world, "a");
+    await world.volumes.delete((await create(world)).id, call);
+    revive(world, "a");
+    await doubled(world);
+    expect(world.memory("a").begun.size).toBe(0);
+  });
+
+  test("a finished one of a volume that was deleted meanwhile is reported, and stays", async () => {
+    const world = await twice();
+    await world.volumes.delete("v:b/v", call);
+    revive(world, "a");
+    expect(await doubled(world)).toEqual(["v:a/v"]);
+    expect(world.memory("a").volumes.size).toBe(1);
+    await world.volumes.delete("v:a/v", call);
+    expect(await doubled(world)).toEqual([]);
+  });
+
+  test("nothing is said any more once one of the two is deleted", async () => {
+    const world = await twice();
+    revive(world, "a");
+    expect(await doubled(world)).toHaveLength(2);
+    await world.volumes.delete("v:a/v", call);
+    expect(await doubled(world)).toEqual([]);
+  });
+
+  test("one that leaves once more takes nothing back", async () => {
+    const world = await twice();
+    revive(world, "a");
+    await doubled(world);
+    kill(world, "a");
+    expect(await doubled(world)).toContain("v:b/v");
+  });
+});
+
+describe("another controller", () => {
+  /** A process that knows nothing of what the others did, on the same storages. */
+  const other = (world: World): World => {
+    const next = grouped();
+    for (const [name, memory] of world.memories) next.memories.set(name, memory);
+    return next;
+  };
+
+  test("that starts after the member is back reports both", async () => {
+    const world = await twice();
+    revive(world, "a");
+    expect(await doubled(other(world))).toEqual(["v:a/v", "v:b/v"]);
+  });
+
+  test("that starts while the member is away reports both once it is back", async () => {
+    const next = other(await twice());
+    expect(await doubled(next)).toEqual([]);
+    revive(next, "a");
+    expect(await doubled(next)).toEqual(["v:a/v", "v:b/v"]);
+  });
+
+  test("that makes the same volume at the same time, without the member, removes no finished one", async () => {
+    for (let ticks = 0; ticks < 60; ticks++) {
+      const world = grouped();
+      const next = other(world);
+      next.up.delete("a");
+      const made = [create(world)];
+      for (let tick = 0; tick < ticks; tick++) await Promise.resolve();
+      made.push(create(next));
+      await Promise.all(made.map(failure));
+      next.up.add("a");
+      // Every claim has its answer, or is repeated; each volume that was answered stands, and what is doubled is named.
+      for (const each of await Promise.allSettled(made))
+        if (each.status === "fulfilled") expect((await next.volumes.get(each.value.id, call)).id).toBe(each.value.id);
+      const on = ["a", "b"].filter(name => world.memory(name).volumes.size > 0);
+      for (const one of [world, next]) expect(await doubled(one)).toEqual(on.length > 1 ? ["v:a/v", "v:b/v"] : []);
+      for (const name of ["a", "b"]) expect(world.memory(name).begun.size).toBe(0);
+    }
+  });
+});
+
+test("a group whose members all answer is compared once, and not in every round", async () => {
+  const world = grouped();
+  await create(world);
+  for (let round = 0; round < 5; round++) await doubled(world);
+  expect([world.memory("a").asked, world.memory("b").asked]).toEqual([1, 1]);
+});
+
+test("while a member stays away the others are not listed in every round", async () => {
+  const world = grouped();
+  kill(world, "a");
+  await create(world);
+  for (let round = 0; round < 5; round++) await doubled(world);
+  expect(world.memory("b").asked).toBe(1);
+});
+
+test("volumes of one name on connections that no group joins are none of its business", async () => {
+  const world = muxWorld(["a", "b"]);
+  for (const name of ["a", "b"]) await world.volumes.create(request("v", name), call);
+  expect(await doubled(world)).toEqual([]);
+});
+
+test("a listing of several pages is held against another whole", async () => {
+  const world = grouped();
+  for (let i = 0; i < 1_700; i++) await world.volumes.create(request(`v${i}`, "b"), call);
+  await world.volumes.create(request("v1650", "a"), call);
+  expect(await doubled(world)).toEqual(["v:a/v1650", "v:b/v1650"]);
+});
+
+test("200 claims over three zones with a member that is dead are all made, and its return leaves nothing doubled unmentioned", async () => {
+  const names = ["a", "b", "c"] as const;
+  const world = grouped(names);
+  world.groups.set("g", { from: { kind: "members", members: names }, policy: "spread" });
+  const places = [zone("a"), zone("b"), zone("c")].map(requirements => ({ requirements, extra: {} }));
+  for (const [index, name] of names.entries()) world.traits.set(name, { places: places.slice(index, index + 1) });
+  const claims = Array.from({ length: 200 }, (_, i) => `pvc-${i}`);
+  const anywhere = { requisite: names.map(zone), preferred: [] };
+  // The member dies under its first claims: some are made and their answer is lost, some are half made.
+  const [finished, half] = [claims.slice(0, 20), claims.slice(20, 40)];
+  for (const name of finished) await world.volumes.create(request(name, "a"), call);
+  for (const name of half) world.memory("a").begun.add(name);
+  kill(world, "a");
+  const started = performance.now();
+  const made = await Promise.all(
+    claims.map((name, i) => {
+      const demand = i < 40 ? anywhere : { requisite: [zone(i % 2 ? "b" : "c")], preferred: [] };
+      return create(world, name, { demand });
+    }),
+  );
+  expect(performance.now() - started).toBeLessThan(10_000);
+  expect(made.every(({ id, context }) => /^v:[bc]\//.test(id) && context["skipped"] === "a")).toBe(true);
+  for (let minute = 0; minute < 60; minute++) expect(await doubled(world)).toEqual([]);
+  revive(world, "a");
+  const twins = finished.flatMap((name, i) => [`v:a/${name}`, made[i]?.id ?? ""]);
+  expect([...(await doubled(world))].sort()).toEqual(twins.sort());
+  expect(world.memory("a").begun.size).toBe(0);
+  expect(world.memory("b").volumes.size + world.memory("c").volumes.size).toBe(200);
+});
+
+test("500 creates, interrupted by lost answers and members that come and go, end as 500 volumes and twins that are named", async () => {
+  const world = grouped(["a", "b", "c", "d"]);
+  world.groups.set("g", { from: { kind: "members", members: ["a", "b", "c", "d"] }, policy: "spread" });
+  let seed = 7;
+  const random = () => {
+    seed = (seed * 1103515245 + 12345) % 2 ** 31;
+    return seed / 2 ** 31;
+  };
+  const answered = new Map<string, string>();
+  const make = async (name: string): Promise<void> => {
+    for (;;) {
+      const client = new AbortController();
+      if (random() < 0.3) queueMicrotask(() => client.abort());
+      if (random() < 0.1) world.up.delete("d");
+      else world.up.add("d");
+      try {
+        const { id } = await world.volumes.create(request(name, "g"), testCall(client.signal));
+        return void answered.set(name, id);
+      } catch (error) {
+        expect(["unavailable", "deadline-exceeded", "aborted"]).toContain((error as CsiError).code);
+      }
+    }
+  };
+  for (let i = 0; i < 500; i += 25) await Promise.all(Array.from({ length: 25 }, (_, at) => make(`v${i + at}`)));
+  world.up.add("d");
+  await world.stop(1_000);
+  const next = muxWorld(["a", "b", "c", "d"]);
+  for (const [name, memory] of world.memories) next.memories.set(name, memory);
+  for (const [name, group] of world.groups) next.groups.set(name, group);
+  const all = [...world.memories].flatMap(([name, { volumes }]) => [...volumes.keys()].map(id => `v:${name}/${id}`));
+  expect(answered.size).toBe(500);
+  for (const id of answered.values()) expect(all).toContain(id);
+  const nameOf = (id: string) => id.slice(id.indexOf("/"));
+  const twins = all.filter(id => all.some(other => other !== id && nameOf(other) === nameOf(id)));
+  expect([...(await doubled(next))].sort()).toEqual(twins.sort());
+});
