@@ -59,7 +59,7 @@ export interface BackupTool {
   /** Reads the folder of a volume on the base folder of `at`, which a pod may change meanwhile, into a new backup that is complete. */
   take(at: Space, folder: string, wanted: BackupWanted, call: Call): Promise<void>;
   /** Writes a backup into an empty folder. Answers the path at which the volume's folder is then: that folder, or one in it. */
-  restore(id: string, folder: string, call: Call): Promise<string>;
+  restore(at: Space, id: string, folder: string, call: Call): Promise<string>;
   /** Removes the backup with this whole id. Success when there is none; throws "unavailable" unless the repository shows that it is gone. */
   forget(id: string, call: Call): Promise<void>;
   /** Gives up what the program needed on this machine. */
@@ -73,7 +73,7 @@ export interface ToolSettings {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** As long as a timer can be: a large tree ends with the request. */
+/** As long as a timer can be: a large tree takes its time, and a base folder that does not answer ends the work, see inPlace(). */
 export const unlimitedMs = 2_147_483_647;
 
 /** A repository may hold very many snapshots. */

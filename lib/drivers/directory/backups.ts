@@ -94,7 +94,7 @@ export class Backups {
   /** The folder of the volume moves to the place of the folder that it was restored in. */
   async #restore(id: string, target: string, call: Call): Promise<void> {
     const { files } = this.#space;
-    const at = await this.#parts.tool.restore(id, target, call);
+    const at = await this.#parts.tool.restore(this.#space, id, target, call);
     if (at !== target) {
       // It begins with the same letters, so that an interrupted call's is swept with it.
       const aside = `${target}~`;

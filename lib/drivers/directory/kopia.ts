@@ -4,6 +4,7 @@ import { basename, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
+import { inPlace } from "./attended.ts";
 import {
   type Backup,
   type BackupTool,
@@ -60,20 +61,21 @@ export class Kopia implements BackupTool {
   async take(at: Space, folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
-    const work = () =>
-      sealed(at, folder, call, ({ source, runner }) =>
-        this.#run(["snapshot", "create", "--json", ...tags], [source], call, { runner, timeoutMs: unlimitedMs }),
-      );
-    const output = await this.#space.slots.run(work, call.signal);
+    const output = await inPlace(at, call, attended =>
+      sealed(at, folder, attended, ({ source, runner }) =>
+        this.#run(["snapshot", "create", "--json", ...tags], [source], attended, { runner, timeoutMs: unlimitedMs }),
+      ),
+    );
     if (output.exitCode !== 0) throw this.#failure("read a volume", output);
     const [backup] = rowsOf(this.#space, "kopia", `[${output.stdout}]`).map(row => readBackup(this.#space, row));
     if (!backup?.complete) throw this.#failure("read all of a volume", output);
   }
 
-  async restore(id: string, folder: string, call: Call): Promise<string> {
+  async restore(at: Space, id: string, folder: string, call: Call): Promise<string> {
     const words = ["--write-sparse-files", id, folder];
-    const work = () => this.#run(["snapshot", "restore"], words, call, { timeoutMs: unlimitedMs });
-    const output = await this.#space.slots.run(work, call.signal);
+    const output = await inPlace(at, call, attended =>
+      this.#run(["snapshot", "restore"], words, attended, { timeoutMs: unlimitedMs }),
+    );
     if (output.exitCode === 0) return folder;
     if (!absent.test(output.stderr)) throw this.#failure("restore a snapshot", output);
     throw new CsiError("not-found", `connection "${this.#space.connection}": kopia has no snapshot "${id}"`);

@@ -4,6 +4,7 @@ import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/pause.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
 import { Turns } from "../../io/turns.ts";
+import { inPlace } from "./attended.ts";
 import {
   ambiguous,
   type Backup,
@@ -87,19 +88,20 @@ export class Restic implements BackupTool {
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
     await this.#turns.take("", call.signal, async () => {
-      const work = () => sealed(at, folder, call, ({ source, runner }) => this.#backup(source, tags, runner, call));
-      const id = await this.#space.slots.run(work, call.signal);
+      const id = await inPlace(at, call, attended =>
+        sealed(at, folder, attended, ({ source, runner }) => this.#backup(source, tags, runner, attended)),
+      );
       const marked = await this.#alone("tag", ["--add", completeTag, id], call);
       if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
     });
   }
 
-  async restore(id: string, folder: string, call: Call): Promise<string> {
+  async restore(at: Space, id: string, folder: string, call: Call): Promise<string> {
     const backup = await this.#read(id, call);
     const path = normalize(backup?.paths[0] ?? "");
     if (!backup || !path.startsWith("/") || path === "/") throw this.#gone(id);
-    const work = () => this.#run("restore", [backup.id, "--target", folder], call, unlimitedMs);
-    const output = await this.#space.slots.run(work, call.signal);
+    const words = [backup.id, "--target", folder];
+    const output = await inPlace(at, call, attended => this.#run("restore", words, attended, unlimitedMs));
     if (output.exitCode !== 0) throw this.#failure("restore a snapshot", output);
     return join(folder, backup.isOwn ? basename(path) : path);
   }

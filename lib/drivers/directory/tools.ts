@@ -1,11 +1,12 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
+import { inPlace } from "./attended.ts";
 import { toolFailure } from "./failures.ts";
 import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
 import type { Space } from "./space.ts";
 
-/** How long a tool may work on one tree, in milliseconds. On a server that is gone it would hold its place for ever. */
+/** How long a tool may work on one tree, in milliseconds. On a server that is gone it ends before, see inPlace(). */
 const treeMs = 24 * 60 * 60_000;
 
 /** Runs a tool whose time depends on the size of a tree; undefined when it is not installed. */
@@ -49,13 +50,15 @@ const isCopied = (output: Output, source: string): boolean =>
  * tools take for an error, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
  */
 export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
-  await space.slots.run(() => sealed(space, source, call, tree => copySealed(space, tree, target, call)), call.signal);
+  await inPlace(space, call, attended =>
+    sealed(space, source, attended, tree => copySealed(space, tree, target, attended)),
+  );
   await copied(space, target, call);
 }
 
 /** Puts a new tree on stable storage. Throws as copyTree does. */
 export async function copied(space: Space, target: string, call: Call): Promise<void> {
-  const flushed = await space.slots.run(() => run(space.runner, ["sync", "-f", "--", target], call), call.signal);
+  const flushed = await inPlace(space, call, attended => run(space.runner, ["sync", "-f", "--", target], attended));
   if (flushed === undefined) throw missing(space, absent("sync"));
   if (flushed.exitCode !== 0) throw toolFailure(space.connection, "put the copy on disk", "sync", flushed);
 }
@@ -89,7 +92,7 @@ const removals = 4;
 export async function removeTree(space: Space, path: string, call: Call): Promise<void> {
   for (let attempt = 1; attempt <= removals; attempt++) {
     const argv: Argv = ["rm", "-rf", "--one-file-system", "--", path];
-    const output = await space.slots.run(() => run(space.runner, argv, call), call.signal);
+    const output = await inPlace(space, call, attended => run(space.runner, argv, attended));
     if (output === undefined || unknownOption.test(output.stderr)) throw missing(space, absent("rm"));
     if (output.exitCode === 0) return;
     const failed = toolFailure(space.connection, `remove ${path}`, "rm", output);

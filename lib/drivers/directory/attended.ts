@@ -1,0 +1,59 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Space } from "./space.ts";
+
+/** How often a base folder is looked at while a tool works on it, and after what silence the tool is given up, in milliseconds. */
+export interface Attention {
+  readonly everyMs: number;
+  readonly silentMs: number;
+}
+
+/** A server that starts again answers within a few minutes, and the copy then goes on where it was. */
+const usual: Attention = { everyMs: 30_000, silentMs: 300_000 };
+
+/**
+ * Runs a tool in one of the connection's places for tools, for as long as the base folder answers, however long that is. On a hard mount
+ * whose server is gone the tool would keep its place until the server is back, and the caller's own signal does not end it: what
+ * repeats the call waits for the same work. Throws "unavailable" when the tool is given up.
+ */
+export const inPlace = <T>(
+  space: Space,
+  call: Call,
+  work: (call: Call) => Promise<T>,
+  attention: Attention = usual,
+): Promise<T> => space.slots.run(() => attended(space, call, work, attention), call.signal);
+
+async function attended<T>(
+  { connection, files, layout }: Space,
+  call: Call,
+  work: (call: Call) => Promise<T>,
+  { everyMs, silentMs }: Attention,
+): Promise<T> {
+  const silence = new AbortController();
+  let askedAt: number | undefined;
+  const look = (): void => {
+    if (askedAt === undefined) {
+      askedAt = performance.now();
+      // A failure is an answer as well.
+      const answered = (): void => {
+        askedAt = undefined;
+      };
+      files.entry(`${layout.base}/.`, "first").then(answered, answered);
+    } else if (performance.now() - askedAt >= silentMs) silence.abort(silent(connection, silentMs));
+  };
+  const timer = setInterval(look, everyMs);
+  timer.unref();
+  try {
+    return await work({ ...call, signal: AbortSignal.any([call.signal, silence.signal]) });
+  } catch (error) {
+    throw silence.signal.aborted ? silence.signal.reason : error;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+const silent = (connection: string, ms: number): CsiError =>
+  new CsiError(
+    "unavailable",
+    `connection "${connection}": the base folder has not answered for ${ms / 60_000} minutes, so the work on it was given up; check its server, the call is repeated`,
+  );

@@ -1,0 +1,62 @@
+import { expect, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { Slots } from "../../../lib/core/slots.ts";
+import { inPlace } from "../../../lib/drivers/directory/attended.ts";
+import { Layout } from "../../../lib/drivers/directory/layout.ts";
+import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import type { Space } from "../../../lib/drivers/directory/space.ts";
+import { callWith } from "../../contract/rig.ts";
+
+const call = callWith();
+const attention = { everyMs: 5, silentMs: 30 };
+const never = new Promise<never>(() => {});
+
+/** A connection whose base folder answers as `entry` does; what its parts do not need is not there. */
+const spaceOn = (entry: () => Promise<"folder">): Space =>
+  ({
+    connection: "c1",
+    slots: new Slots(4),
+    layout: new Layout("/base"),
+    files: { ...localFiles, entry },
+  }) as unknown as Space;
+
+/** A tool that a dead mount holds until its signal ends it. */
+const stuck = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
+  new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("killed")), { once: true }));
+
+test("tools on a base folder that does not answer give up their places, and others come to theirs", async () => {
+  const space = spaceOn(() => never);
+  const copies = Array.from({ length: 4 }, () => inPlace(space, call, stuck, attention));
+  const fifth = inPlace(space, call, async () => "done", attention);
+  for (const copy of copies) {
+    const error = await copy.catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(CsiError);
+    expect(error).toMatchObject({ code: "unavailable" });
+  }
+  expect(await fifth).toBe("done");
+});
+
+test("a tool goes on for as long as its base folder answers, with a failure too", async () => {
+  let looks = 0;
+  let finish = (_: string): void => {};
+  const space = spaceOn(async () => {
+    if (++looks === 12) finish("done");
+    if (looks % 2 === 0) throw new Error("EIO");
+    return "folder";
+  });
+  const work = (): Promise<string> =>
+    new Promise(resolve => {
+      finish = resolve;
+    });
+  // Twelve looks take twice as long as the silence that would end it.
+  expect(await inPlace(space, call, work, attention)).toBe("done");
+});
+
+test("a tool ends with its call, and who waits for a place leaves with it", async () => {
+  const ended = new AbortController();
+  const space = spaceOn(async () => "folder");
+  const copies = Array.from({ length: 6 }, () => inPlace(space, callWith(ended.signal), stuck, attention));
+  ended.abort(new CsiError("unavailable", "csimux is stopping"));
+  for (const outcome of await Promise.allSettled(copies)) expect(outcome.status).toBe("rejected");
+  expect(space.slots.idle).toBe(true);
+});
