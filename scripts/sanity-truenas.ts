@@ -76,7 +76,7 @@ const beginSsh =
   };
 
 /** Those that stand for all: most protocols, each generation of the API. The others run when they are named. */
-const usualOnes: readonly string[] = ["api-smb 13.0", "api-iscsi 25.10", "api-nfs 26.0", "iscsi 24.10", "nvmeof 26.0"];
+const usualOnes: readonly string[] = ["api-smb 24.10", "api-iscsi 25.10", "api-nfs 26.0", "iscsi 24.10", "nvmeof 26.0"];
 
 const ways = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 
@@ -84,7 +84,7 @@ const ways = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 export const truenasVariants = (["api-", ""] as const).flatMap(reach =>
   ways.flatMap(way =>
     versions
-      .filter(version => way !== "nvmeof" || numberOf(version) >= 2510)
+      .filter(version => numberOf(version) >= (way === "nvmeof" ? 2510 : reach === "" ? 0 : 2108))
       .map(version => ({
         name: `truenas-${reach}${way} on TrueNAS ${version}, without nodes`,
         kind: "off" as const,

@@ -6,6 +6,7 @@ import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, VolumeSettings } from "../zfs/settings.ts";
 import { leasedApi } from "./clients.ts";
+import { scaleOnly } from "./scale-only.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type Shareable, type Site } from "./shares/share.ts";
 import { grownByServer } from "./zfs/grown-by-server.ts";
@@ -30,8 +31,9 @@ export interface Way {
 /** A driver whose volumes TrueNAS shares: datasets through its API, or over ssh where the file names a way. Does no I/O. */
 export function openTrueNas(identity: Identity, config: TrueNasConfig, way: Way, ports: Ports): Driver {
   const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
+  const served = config.sshConnection === undefined ? scaleOnly(lease.api, identity) : lease.api;
   const site: Site = {
-    api: lease.api,
+    api: served,
     connection: identity.connection,
     driver: identity.driver,
     use: {
@@ -40,7 +42,7 @@ export function openTrueNas(identity: Identity, config: TrueNasConfig, way: Way,
       permissions: way.volumes.type === "filesystem" && way.volumes.permissions !== undefined,
     },
   };
-  const api = new ZfsApi(lease.api, way.protocol === "smb" ? "SMB" : "GENERIC");
+  const api = new ZfsApi(served, way.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
   const zfs = overSsh ? grownByServer(overSsh.zfs, api) : api;
   const close = async () => {

@@ -52,6 +52,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
 
   async create(spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
     const { source } = spec;
+    await this.#space.zfs.ready?.(call.signal);
     try {
       return await (source ? makeFrom(this.#space, { ...spec, source }, call) : makeEmpty(this.#space, spec, call));
     } catch (error) {

@@ -186,6 +186,8 @@ export interface Zfs {
   destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void>;
   /** Gives a dataset another name, with its snapshots and what lies below. */
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;
+  /** Throws where volumes cannot be made at all, before anything of one is. Absent where nothing has to be asked for that. */
+  ready?(signal: AbortSignal): Promise<void>;
   /**
    * Finishes the renaming of a copy that broke off on its way; answers whether there was anything to do. Absent where renaming is one
    * step.

@@ -5,7 +5,7 @@ import { serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
-import { type Version, versions } from "../../fakes/truenas/versions.ts";
+import { scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { on, parent, refusal } from "./rig.ts";
 
 const call = callWith();
@@ -41,7 +41,7 @@ const others = (double: Double, path: string) =>
 
 describe("permissions", () => {
   const zfs = { datasetPermissionsMode: "0777", datasetPermissionsUser: "1000", datasetPermissionsGroup: "3000" };
-  for (const version of versions)
+  for (const version of scaleVersions)
     for (const ms of [2, 25, 50]) {
       test(`of 64 volumes at once are all set when they are answered: ${version}, jobs of ${ms} ms`, async () => {
         await on(
@@ -93,10 +93,10 @@ describe("a job", () => {
     });
   }
 
-  for (const version of versions) {
+  for (const version of scaleVersions) {
     test(`${version}: whose number and method another has after a restart is lost, not done`, async () => {
       await withApi(version, async (api, double) => {
-        const snapshots = ["13.0", "24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
+        const snapshots = ["24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";
         await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);
         double.jobs.ms = 150;
         const lost = failure(api.job("replication.run_onetime", [copyOf("tank/a", "tank/copy")], never));

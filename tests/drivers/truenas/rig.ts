@@ -33,15 +33,16 @@ export interface Opening {
   readonly zfs?: Sections;
   readonly more?: Sections;
   readonly connection?: string;
+  readonly spelling?: "freenas" | "truenas";
 }
 
 /** A driver on a double, opened as from a connection file. */
 export function openOn(
   double: Double,
   way: Way,
-  { key = "1-secret", username, zfs, more, connection = "c1" }: Opening = {},
+  { key = "1-secret", username, zfs, more, connection = "c1", spelling = "freenas" }: Opening = {},
 ): Driver {
-  const name = `freenas-api-${way}`;
+  const name = `${spelling}-api-${way}`;
   const module = modules.find(each => each.names.includes(name));
   if (!module?.open) throw new Error(`${name} cannot be opened`);
   const sized = filesystems(way) ? { datasetEnableQuotas: true } : {};

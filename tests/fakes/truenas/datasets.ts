@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { CallError, Invalid } from "./failure.ts";
-import { flag, modelled, or, text, whole } from "./models.ts";
+import { flag, modelled, modelledOld, or, text, whole } from "./models.ts";
 import { mountpoint, propertiesOf, property, shown, userProperties } from "./properties.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { type Dataset, type Nas, nextTxg, removed, type Snapshot } from "./state.ts";
@@ -71,6 +71,15 @@ const volumeModel = v.strictObject({
   sparse: or(flag, false),
   force_size: or(flag, false),
 });
+/** CORE knows no user properties and makes no ancestors, and names lists of access control otherwise (plugins/pool.py of 13.0-U6.3). */
+const unknownToCore = new Set(["user_properties", "user_properties_update", "create_ancestors", "snapdev"]);
+const without = (entries: v.ObjectEntries): v.ObjectEntries =>
+  Object.fromEntries(Object.entries(entries).filter(([key]) => !unknownToCore.has(key)));
+const coreAcl = {
+  aclmode: v.optional(v.picklist(["PASSTHROUGH", "RESTRICTED"])),
+  acltype: v.optional(v.picklist(["NOACL", "NFS4ACL", "POSIXACL"])),
+};
+
 const change = v.strictObject({ key: v.string(), value: v.optional(v.string()), remove: v.optional(flag) });
 const updateModel = v.strictObject({
   ...common,
@@ -79,6 +88,29 @@ const updateModel = v.strictObject({
   force_size: or(flag, false),
   user_properties_update: v.optional(v.array(change), []),
 });
+const coreFilesystem = v.strictObject({ ...without(filesystemModel.entries), ...coreAcl });
+const coreVolume = v.strictObject(without(volumeModel.entries));
+const coreUpdate = v.strictObject({ ...without(updateModel.entries), ...coreAcl });
+
+type Creation = v.InferOutput<typeof filesystemModel> | v.InferOutput<typeof volumeModel>;
+
+/** The fields of a creation, as the version takes them. */
+function creationOf(nas: Nas, data: unknown, prefix: string): Creation {
+  const model = (data as { readonly type?: unknown } | undefined)?.type === "VOLUME" ? volumeModel : filesystemModel;
+  if (nas.number >= 2510) return modelled(model, data, prefix);
+  if (nas.number >= 2000) return modelledOld(nas, model, data, "pool_dataset_create");
+  const ofCore = model === volumeModel ? coreVolume : coreFilesystem;
+  const fields: object = modelledOld(nas, ofCore, data, "pool_dataset_create");
+  return { ...fields, create_ancestors: false, user_properties: [] } as unknown as Creation;
+}
+
+/** The fields of a change, as the version takes them. */
+function changeOf(nas: Nas, data: unknown): v.InferOutput<typeof updateModel> {
+  if (nas.number >= 2510) return modelled(updateModel, data, "data");
+  if (nas.number >= 2000) return modelledOld(nas, updateModel, data, "pool_dataset_update");
+  const fields: object = modelledOld(nas, coreUpdate, data, "pool_dataset_update");
+  return { ...fields, user_properties_update: [] } as unknown as v.InferOutput<typeof updateModel>;
+}
 
 const owned =
   /^org\.freenas:(?:description|quota_warning|quota_critical|refquota_warning|refquota_critical)$|^org\.truenas:managedby$/;
@@ -181,7 +213,7 @@ const tooMuch = "It is not recommended to use more than 80% of your available sp
 export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const type = (data as { type?: unknown } | undefined)?.type === "VOLUME" ? "VOLUME" : "FILESYSTEM";
   const prefix = nas.number >= 2600 ? `data.${type}` : "data";
-  const fields = type === "VOLUME" ? modelled(volumeModel, data, prefix) : modelled(filesystemModel, data, prefix);
+  const fields = creationOf(nas, data, prefix);
   const user = userOf(nas, fields.user_properties, prefix);
   checkPlace(nas, fields.name, type, fields.create_ancestors);
   if (fields.type === "VOLUME") checkVolume(nas, fields.name, fields);
@@ -201,7 +233,7 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
 }
 
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
-  const fields = modelled(updateModel, data, "data");
+  const fields = changeOf(nas, data);
   if (nas.elsewhere && fields.volsize !== undefined) {
     nas.elsewhere.grow(String(id), fields.volsize);
     return { id, name: id, type: "VOLUME" };

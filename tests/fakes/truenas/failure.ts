@@ -64,11 +64,12 @@ export function rpcErrorOf(error: unknown): object {
   };
 }
 
-/** Status and body of a REST answer; `item`: the route names one object, which may be missing. */
-export function restErrorOf(error: unknown, item: boolean): { readonly status: number; readonly body: unknown } {
+/**
+ * Status and body of a REST answer: 422 also for an object that PUT and DELETE do not find (restful.py of 24.10.2.4: get_instance
+ * throws InstanceNotFound, a validation error; only MatchNotFound of a query is 404).
+ */
+export function restErrorOf(error: unknown): { readonly status: number; readonly body: unknown } {
   if (error instanceof Invalid) {
-    if (item && error.extra.every(([attribute, , errno]) => attribute === null && errno === errnos.ENOENT))
-      return { status: 404, body: { message: error.extra[0]?.[1] } };
     const body: Record<string, object[]> = {};
     for (const [attribute, message, errno] of error.extra) {
       const key = String(attribute);

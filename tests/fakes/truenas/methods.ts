@@ -66,7 +66,9 @@ const storage: Methods = {
   "zfs.resource.snapshot.destroy": { run: snapshots.destroyResource, role: "SNAPSHOT_DELETE", since: 2600 },
   "zfs.resource.snapshot.rename": { run: snapshots.renameResource, role: "SNAPSHOT_WRITE", since: 2600 },
   "zfs.resource.snapshot.clone": { run: snapshots.cloneResource, role: "SNAPSHOT_WRITE", since: 2600 },
-  "replication.run_onetime": { run: runOnetime, role: "REPLICATION_TASK_WRITE", job: true },
+  // CORE has neither this nor zfs.snapshot.update (plugins/replication.py and zfs.py of 13.0-U6.3).
+  "replication.run_onetime": { run: runOnetime, role: "REPLICATION_TASK_WRITE", job: true, since: 2000 },
+  "zfs.snapshot.update": { run: snapshotCrud.update, role: "SNAPSHOT_WRITE", since: 2000, until: 2504 },
   "filesystem.setperm": { run: filesystem.setperm, role: "FILESYSTEM_ATTRS_WRITE", job: true },
   "filesystem.chown": { run: filesystem.chown, role: "FILESYSTEM_ATTRS_WRITE", job: true },
   "filesystem.setacl": { run: filesystem.setacl, role: "FILESYSTEM_ATTRS_WRITE", job: true },

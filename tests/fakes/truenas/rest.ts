@@ -5,8 +5,6 @@ import { CallError } from "./failure.ts";
 export interface RestCall {
   readonly method: string;
   readonly params: readonly unknown[];
-  /** The route names one object. */
-  readonly item: boolean;
 }
 
 /** Values of the query string lose their type: digits become numbers, true and false become booleans. */
@@ -55,7 +53,7 @@ export function restCall(verb: string, url: URL, body: unknown): RestCall | unde
   if (verb === "POST") {
     const last = name.split(".").at(-1) ?? "";
     if (/^(?:pool\.dataset|[a-z]+\.snapshot|sharing\.\w+|iscsi\.\w+|nvmet\.\w+)$/.test(name))
-      return { method: `${name}.create`, params: [body], item: false };
+      return { method: `${name}.create`, params: [body] };
     if (last === "get_instance") return undefined;
     const keys = byName[name];
     const params = keys
@@ -63,13 +61,13 @@ export function restCall(verb: string, url: URL, body: unknown): RestCall | unde
       : body === undefined
         ? []
         : [body];
-    return { method: name, params, item: false };
+    return { method: name, params };
   }
   if (verb !== "GET") return undefined;
-  if (name === "iscsi.global" || name === "nvmet.global") return { method: `${name}.config`, params: [], item: false };
-  if (name === "core.get_jobs") return { method: name, params: filtersOf(url.searchParams), item: false };
-  if (readOnly.test(name)) return { method: name, params: [], item: false };
-  return { method: `${name}.query`, params: filtersOf(url.searchParams), item: false };
+  if (name === "iscsi.global" || name === "nvmet.global") return { method: `${name}.config`, params: [] };
+  if (name === "core.get_jobs") return { method: name, params: filtersOf(url.searchParams) };
+  if (readOnly.test(name)) return { method: name, params: [] };
+  return { method: `${name}.query`, params: filtersOf(url.searchParams) };
 }
 
 function itemCall(
@@ -81,9 +79,8 @@ function itemCall(
   url: URL,
 ): RestCall | undefined {
   const id: unknown = named.test(service) ? decodeURIComponent(text) : Number(decodeURIComponent(text));
-  if (action !== undefined)
-    return { method: `${service}.${action}`, params: body === undefined ? [id] : [id, body], item: true };
-  if (verb === "PUT") return { method: `${service}.update`, params: [id, body], item: true };
+  if (action !== undefined) return { method: `${service}.${action}`, params: body === undefined ? [id] : [id, body] };
+  if (verb === "PUT") return { method: `${service}.update`, params: [id, body] };
   if (verb === "DELETE") {
     const keys = byName[`${service}.delete`];
     const rest = keys
@@ -91,11 +88,11 @@ function itemCall(
       : body === undefined
         ? []
         : [body];
-    return { method: `${service}.delete`, params: [id, ...rest], item: true };
+    return { method: `${service}.delete`, params: [id, ...rest] };
   }
   if (verb !== "GET") return undefined;
   const [, options] = filtersOf(url.searchParams);
-  return { method: `${service}.query`, params: [[["id", "=", id]], { ...(options as object), get: true }], item: true };
+  return { method: `${service}.query`, params: [[["id", "=", id]], { ...(options as object), get: true }] };
 }
 
 /** What a missing object answers. */

@@ -44,25 +44,19 @@ export async function answerRest(
   if (!session) return say(401, { message: "Unauthorized" });
   const call = restCall(request.method ?? "GET", url, await bodyOf(request));
   if (!call || !(own[call.method] || knows(core, call.method))) return say(404, { message: "Not Found" });
-  const { method, params, item } = call;
+  const { method, params } = call;
   const fault = own[method] ? undefined : core.faults.next(session.credential, method);
   if (fault === "before") return void request.socket.destroy();
   if (!own[method]) core.record("rest", method, params);
   if (core.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, core.latencyMs));
-  const [status, body] = outcome(core, session, method, params, item);
+  const [status, body] = outcome(core, session, method, params);
   if (fault === "after") return void request.socket.destroy();
   if (fault === "unanswered" || fault === "hung") return;
   if (fault === "garbled") return void response.end(JSON.stringify(body).slice(0, -1));
   say(status, body);
 }
 
-function outcome(
-  core: Core,
-  session: Session,
-  method: string,
-  params: readonly unknown[],
-  item: boolean,
-): readonly [number, unknown] {
+function outcome(core: Core, session: Session, method: string, params: readonly unknown[]): readonly [number, unknown] {
   try {
     const mine = own[method];
     if (mine) return [200, mine(core, params)];
@@ -71,7 +65,7 @@ function outcome(
   } catch (error) {
     if (isMissing(error)) return [404, { message: "Not found" }];
     if (!(error instanceof Invalid || error instanceof CallError)) throw error;
-    const { status, body } = restErrorOf(error, item);
+    const { status, body } = restErrorOf(error);
     return [status, body];
   }
 }

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { clonesOf, existing, made, snapshotsOf, userSource } from "./datasets.ts";
 import { CallError, Invalid } from "./failure.ts";
-import { flag, modelled, or, text, whole } from "./models.ts";
+import { flag, modelled, modelledOld, or, text, whole } from "./models.ts";
 import { shown, userProperties } from "./properties.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { type Nas, nextTxg, type Snapshot } from "./state.ts";
@@ -99,7 +99,8 @@ const createModel = v.strictObject({
 });
 
 export function create(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { dataset, name, properties } = modelled(createModel, data, "data");
+  const { dataset, name, properties } =
+    nas.number < 2510 ? modelledOld(nas, createModel, data, "snapshot_create") : modelled(createModel, data, "data");
   const prefix = nas.number >= 2510 ? "pool.snapshot.create" : "zfs.snapshot.create";
   if (!nas.state.datasets[dataset]) {
     if (nas.number >= 2600) throw new Invalid([prefix, `'${dataset}' not found`, 2]);
@@ -113,17 +114,29 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
 }
 
 const change = v.strictObject({ key: v.string(), value: v.optional(v.string()), remove: v.optional(flag) });
+const updateOld = v.strictObject({ user_properties_update: v.optional(v.array(change), []) });
+/** Both are needed, and nothing is removed this way (api/v25_10_0/pool_snapshot.py of 25.10.6). */
+const pair = v.strictObject({ key: v.string(), value: v.string() });
 const updateModel = v.strictObject({
-  user_properties_update: v.optional(v.array(change), []),
+  user_properties_update: v.optional(v.array(pair), []),
   user_properties_remove: v.optional(v.array(v.string()), []),
 });
 
+/** Removals in the words of 25.10 and newer. */
+function changesOf(nas: Nas, data: unknown): v.InferOutput<typeof updateModel> {
+  if (nas.number >= 2510) return modelled(updateModel, data, "data");
+  const { user_properties_update: all } = modelledOld(nas, updateOld, data, "snapshot_update");
+  const kept = all.flatMap(({ key, value, remove }) => (remove ? [] : [{ key, value: value ?? "" }]));
+  const removed = all.filter(({ remove }) => remove).map(({ key }) => key);
+  return { user_properties_update: kept, user_properties_remove: removed };
+}
+
 export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
-  const fields = modelled(updateModel, data, "data");
+  const fields = changesOf(nas, data);
   const snapshot = present(nas, String(id));
   // 26 answers as if it had done it.
   if (nas.number < 2600) {
-    for (const { key, value = "" } of fields.user_properties_update) snapshot.user[key] = value;
+    for (const { key, value } of fields.user_properties_update) snapshot.user[key] = value;
     for (const key of fields.user_properties_remove) delete snapshot.user[key];
   }
   return entry(nas, snapshot);
@@ -175,8 +188,13 @@ const cloneModel = v.strictObject({
   dataset_properties: v.optional(v.record(v.string(), v.unknown()), {}),
 });
 
+/** CORE clones without properties (plugins/zfs.py of 13.0-U6.3). */
+const cloneOnCore = v.strictObject({ snapshot: v.string(), dataset_dst: v.string() });
+
 export function clone(nas: Nas, [data]: readonly unknown[]): unknown {
-  const { snapshot, dataset_dst, dataset_properties } = modelled(cloneModel, data, "data");
+  if (nas.number < 2000) modelledOld(nas, cloneOnCore, data, "snapshot_clone");
+  const { snapshot, dataset_dst, dataset_properties } =
+    nas.number < 2510 ? modelledOld(nas, cloneModel, data, "snapshot_clone") : modelled(cloneModel, data, "data");
   cloned(nas, snapshot, dataset_dst, dataset_properties as Record<string, string>);
   return true;
 }

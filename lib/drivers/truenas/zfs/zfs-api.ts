@@ -16,13 +16,13 @@ import {
   type Zfs,
   ZfsError,
 } from "../../zfs/zfs.ts";
-import { isDenied } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { type CopyTools, copied } from "./copy.ts";
 import { creation } from "./creation.ts";
 import { moved } from "./moving.ts";
 import { permitted } from "./permissions.ts";
-import { rowsOf, snapshotService, withSnapshotResources } from "./queries.ts";
+import { poolStates } from "./pools.ts";
+import { snapshotService, withSnapshotResources } from "./queries.ts";
 import { Reading } from "./reading.ts";
 import { Removal } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
@@ -33,12 +33,6 @@ import { whyNot, zfsError } from "./words.ts";
 const withRename = 2510;
 
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
-
-/** What is read of a pool; its status is the word of zpool(8). */
-interface PoolRow {
-  readonly name?: string;
-  readonly status?: string;
-}
 
 /** The pools of a TrueNAS system through its API. What the server says is understood here and in the files beside it only. */
 export class ZfsApi implements Zfs {
@@ -55,6 +49,11 @@ export class ZfsApi implements Zfs {
     this.#reading = new Reading(api);
     this.#removal = new Removal(api, this.#reading);
     this.#shareType = shareType;
+  }
+
+  /** As Zfs.ready: the API of a system that is too old refuses to tell its version. */
+  async ready(signal: AbortSignal): Promise<void> {
+    await this.#api.version(signal);
   }
 
   read(look: Look, signal: AbortSignal): Promise<Entries> {
@@ -158,14 +157,8 @@ export class ZfsApi implements Zfs {
   /** TrueNAS mounts what it makes. */
   async mount(): Promise<void> {}
 
-  /** An account without the role POOL_READ can make volumes all the same. */
-  async pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-    const asked = rowsOf(this.#api, "pool.query", [[["name", "in", names]]], signal);
-    const rows: readonly PoolRow[] = await asked.catch((error: unknown) => {
-      if (isDenied(error)) return [];
-      throw error;
-    });
-    return new Map(rows.flatMap(({ name, status }) => (name && status ? [[name, status] as const] : [])));
+  pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    return poolStates(this.#api, names, signal);
   }
 
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
@@ -237,9 +230,11 @@ export class ZfsApi implements Zfs {
   ): Promise<void> {
     const fields = await this.#reserved(name, changeable(all), signal);
     const size = "volsize" in fields ? { force_size: true } : {};
-    const request = { ...fields, ...size, user_properties_update: asChanges(user) };
-    if (Object.keys(fields).length === 0 && request.user_properties_update.length === 0) return;
-    await this.#done("pool.dataset.update", [name, request], signal);
+    const changes = asChanges(user);
+    // CORE refuses a request that has this field, even without an entry.
+    const more = changes.length > 0 ? { user_properties_update: changes } : {};
+    if (Object.keys(fields).length === 0 && changes.length === 0) return;
+    await this.#done("pool.dataset.update", [name, { ...fields, ...size, ...more }], signal);
   }
 
   /** The API has no word for a reservation as large as the volume. */
