@@ -27,8 +27,17 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** A look at all connections. A folder that cannot be read is said once, and once when it can be read again. */
-function surveyor(main: MainFile, connections: Connections, path: string, log: Log): () => Promise<void> {
+/**
+ * A look at all connection files; `then` begins what follows from it. A folder that cannot be read is said once, and once when it
+ * can be read again.
+ */
+function surveyor(
+  main: MainFile,
+  connections: Connections,
+  path: string,
+  then: () => void,
+  log: Log,
+): () => Promise<void> {
   let unread: string | undefined;
   return async () => {
     await main.look();
@@ -41,6 +50,7 @@ function surveyor(main: MainFile, connections: Connections, path: string, log: L
       if (reason !== unread) log.warn(`no connection can be looked at: ${reason}`);
       unread = reason;
     }
+    then();
   };
 }
 
@@ -101,7 +111,7 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, standingFor, lookAtHealth, examples, ...parts } = openMux(
+  const { stop, overview, standingFor, lookAtHealth, checkNew, examples, ...parts } = openMux(
     connections,
     configured,
     settings,
@@ -116,7 +126,10 @@ export function openController(
   };
   const rounds = healthRounds(healthMs, log, lookAtHealth);
   const inline = new InlineVolumes(connections, () => main.config.single);
-  const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, log))];
+  const ending = new AbortController();
+  // In the background: a storage that does not answer must not hold up the files of the others.
+  const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });
+  const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, check, log))];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
     /** Looks at all connections now, and at what changes from now on. */
@@ -139,6 +152,7 @@ export function openController(
     async close(limitMs: number) {
       for (const each of watches) each.stop();
       rounds.stop();
+      ending.abort();
       const left = await stop(limitMs);
       if (left.length > 0) log.warn("stopping while operations do not end; repeated calls finish them", { left });
       if (!(await within(connections.close(), closeMs))) log.warn("not every connection closes in time");

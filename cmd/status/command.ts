@@ -20,7 +20,7 @@ export function addStatus(program: Command, host: Host): void {
     .option("--timeout <seconds>", "how long to wait for the answer", "10")
     .addHelpText(
       "after",
-      "\nExit code 0: every connection is in order; 1: one is not (degraded, bad or gone), or something is wrong with a storage or volume; 2: nobody could be asked.",
+      "\nExit code 0: every file is good, every storage was checked and can be used; 1: one is not, or something is wrong with a volume; 2: nobody could be asked.",
     )
     .action(async (flags: StatusFlags) => exit(await run(flags, host)));
 }

@@ -53,7 +53,9 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   try {
     const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
     host.out(`${start}${options.output === "json" ? jsonText(status, options) : statusText(status, host.colour)}`);
-    const isWell = status.connections.every(({ state, outage }) => fine.has(state) && !outage);
+    const isWell = status.connections.every(
+      ({ state, outage, storage }) => fine.has(state) && !outage && (storage === undefined || storage.state === "good"),
+    );
     return status.health.length === 0 && isWell ? 0 : 1;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;

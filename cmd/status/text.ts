@@ -74,11 +74,26 @@ function connections({ connections: all, modes, now }: Status, colour: boolean):
   return table([titles, ...rows]);
 }
 
-function stateCell({ state, suspended, outage }: ConnectionStatus, colour: boolean): Cell {
-  const text = [state, ...(suspended ? ["suspended"] : []), ...(outage ? ["unavailable"] : [])].join(", ");
-  const tint = outage ? tints.bad : tints[state];
+function stateCell(each: ConnectionStatus, colour: boolean): Cell {
+  const { state, suspended } = each;
+  const storage = storageWords[each.storage?.state ?? "good"];
+  const standing = state === "good" && storage !== undefined ? [] : [state];
+  const text = [...standing, ...(storage === undefined ? [] : [storage]), ...(suspended ? ["suspended"] : [])].join(
+    ", ",
+  );
+  const tint =
+    storage === undefined ? tints[state] : each.storage?.state === "not-checked" ? tints.degraded : tints.bad;
   return { text, tint: colour ? word => `\x1b[${tint}m${word}\x1b[0m` : undefined };
 }
+
+/** What stands in place of a good state while the storage cannot be used, or nobody knows whether it can. */
+const storageWords: Readonly<Record<NonNullable<ConnectionStatus["storage"]>["state"], string | undefined>> = {
+  good: undefined,
+  "not-checked": "not checked yet",
+  unreachable: "unreachable",
+  "login-refused": "login refused",
+  unusable: "unusable",
+};
 
 function groups({ groups: all, connections: known }: Status): string {
   if (all.length === 0) return "";
@@ -132,7 +147,7 @@ function problems({ connections: all, now }: Status): string {
         `${visible(name)}: unavailable for ${age(outage.since, now)}, asked again ${soon(outage.next, now)}; until then calls are refused: ${visible(outage.reason)}`,
       );
     else if (each.healthProblem !== undefined)
-      file.push(`${visible(name)}: its health cannot be seen: ${visible(each.healthProblem)}`);
+      file.push(`${visible(name)}: cannot use the storage: ${visible(each.healthProblem)}`);
     if (state === "gone") file.push(`${visible(name)}: its file was removed; its volumes wait until it is back`);
     if (!lastFailure || (lastSuccess && lastSuccess.at > lastFailure.at)) return file;
     const { method, code, message, at } = lastFailure;

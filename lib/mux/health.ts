@@ -8,6 +8,7 @@ import { type Finding, joined, type VolumeFindings } from "../health/finding.ts"
 import { meaningOf, severityWords } from "../health/reasons.ts";
 import { type Change, type Condition, Steady } from "../health/steady.ts";
 import { reaches } from "../topology/place.ts";
+import { Checks, failedView, type StorageView } from "./checks.ts";
 import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { mend } from "./mending.ts";
@@ -38,7 +39,7 @@ interface Watched {
   /** When the last look ended well (performance.now()); undefined before the first. */
   lookedAt: number | undefined;
   /** Why the storage cannot be looked at now; undefined when it can. */
-  blind: string | undefined;
+  blind: StorageView | undefined;
   /** How many looks in a row have failed. */
   failures: number;
   example: Context | undefined;
@@ -51,8 +52,8 @@ export interface HealthView {
   /** About the connection and its storage. */
   readonly conditions: readonly Condition[];
   readonly volumes: readonly { readonly volume: string; readonly conditions: readonly Condition[] }[];
-  /** Why nothing newer is known; undefined when the last look went well. */
-  readonly blind: string | undefined;
+  /** Whether the storage can be used, as far as the last check and the last look say. */
+  readonly storage: StorageView;
 }
 
 /**
@@ -64,11 +65,29 @@ export class Health {
   readonly #patience: Patience;
   readonly #times: HealthTimes;
   readonly #watched = new Map<string, Watched>();
+  readonly #checks: Checks;
+  #checkingNew = false;
 
-  constructor(common: Common, patience: Patience, times: HealthTimes) {
+  /** `patience` is for looks, `checking` for the drivers' checks, which may ask several things one after the other. */
+  constructor(common: Common, patience: Patience, checking: Patience, times: HealthTimes) {
+    this.#checks = new Checks(common, checking);
     this.#common = common;
     this.#patience = patience;
     this.#times = times;
+  }
+
+  /** Checks the storage of each connection that was opened, or whose file was changed, since its last check. Never throws. */
+  async checkNew(call: Call): Promise<void> {
+    if (this.#checkingNew) return;
+    this.#checkingNew = true;
+    const due = this.#common.connections.seen().filter(({ name, facts }) => {
+      return facts !== undefined && this.#checks.of(name).state === "not-checked";
+    });
+    await mapLimit(due, width, ({ name }) =>
+      this.#used(name, connection => this.#checks.check(connection, call), call),
+    ).finally(() => {
+      this.#checkingNew = false;
+    });
   }
 
   /** One look at all connections; each change is a line of the log. What leads to volumes and was lost is mended. Never throws. */
@@ -78,6 +97,7 @@ export class Health {
     const all = connections.seen();
     const known = new Set(all.map(({ name }) => name));
     for (const name of this.#watched.keys()) if (!known.has(name)) this.#watched.delete(name);
+    this.#checks.keep(known);
     for (const { name, state } of all) {
       const watched = this.#of(name);
       watched.steady.see(file, [...fileFindings(state), ...breakers.findings(name)]);
@@ -128,13 +148,18 @@ export class Health {
   /** What is known of a connection at this moment; asks nobody. */
   view(name: string): HealthView {
     const watched = this.#watched.get(name);
-    if (!watched) return { conditions: [], volumes: [], blind: undefined };
+    const check = this.#checks.of(name);
+    if (!watched) return { conditions: [], volumes: [], storage: check };
     const { steady, blind } = watched;
     const volumes = this.ailing(name).map(id => {
       const volume = this.#common.handles.of("volume", name, id);
       return { volume, conditions: steady.of(id) };
     });
-    return { conditions: [...steady.of(file), ...steady.of(storage)], volumes, blind };
+    return {
+      conditions: [...steady.of(file), ...steady.of(storage)],
+      volumes,
+      storage: check.state === "good" && blind ? blind : check,
+    };
   }
 
   /** What leads a node of this segment to a volume of each connection that it reaches, as far as that is known. */
@@ -148,10 +173,20 @@ export class Health {
 
   async #survey(name: string, call: Call): Promise<void> {
     const work = async (connection: Connection) => {
+      if (!(await this.#checks.check(connection, call))) return this.#unseen(connection);
       await this.#look(connection, call);
       const { found, steady } = this.#of(name);
       await mend(connection, found, (id, reason) => steady.of(id).some(each => each.reason === reason), call);
     };
+    await this.#used(name, work, call);
+  }
+
+  /** A storage that does not answer its check is asked nothing else; what was found before stays. */
+  #unseen({ name, driver }: Connection): void {
+    if (driver.health) this.#of(name).blind = this.#checks.of(name);
+  }
+
+  async #used(name: string, work: (connection: Connection) => Promise<unknown>, call: Call): Promise<void> {
     await this.#common.connections.useInOrder(name, work).catch((error: unknown) => {
       // Why a storage cannot be looked at is known by now; whatever else fails here is a defect, which must not end the round.
       if (error instanceof CsiError) return;
@@ -189,7 +224,7 @@ export class Health {
       watched.failures++;
       if (watched.failures === tellingFailures)
         call.log.warn("the health of a storage cannot be seen", { connection: connection.name, reason });
-      watched.blind = reason;
+      watched.blind = failedView(error);
       throw error;
     }
   }

@@ -86,7 +86,7 @@ export function openMux(
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
   const space = new FreeSpace(patient(capacity), breakers, common.known);
-  const health = new Health(common, patient(look), times);
+  const health = new Health(common, patient(look), patient(2 * look), times);
   const parts = (own: Common) => ({
     volumes: new Volumes(own, space, health),
     snapshots: new Snapshots(own),
@@ -109,6 +109,8 @@ export function openMux(
       await twins.round(call);
       await health.survey(call);
     },
+    /** Checks the storages of connections that are new or were changed. */
+    checkNew: (call: Call) => health.checkNew(call),
     /** What leads a node of a segment to volumes of connections that it reaches, as far as that is known. */
     examples: (segment: Segments) => health.examples(segment),
     /** Resolves after at most so many milliseconds, with the keys of the jobs that run on. */

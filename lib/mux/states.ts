@@ -94,7 +94,7 @@ export class States {
     if (now.kind === "good") {
       const { driverName, suspended } = now.connection;
       const more = { ...fields, driver: driverName, ...(suspended && { suspended }) };
-      this.#log.info(`connection "${name}" ${inOrder(before)}`, more);
+      this.#log.info(`connection "${name}": ${accepted(before)}`, more);
     } else if (now.kind === "bad") {
       const how = now.served ? degraded : outOfService;
       this.#log.warn(`connection "${name}" ${how}`, { ...fields, reason: now.error.message });
@@ -115,12 +115,12 @@ const gone =
 const standing = (state: State | undefined): string | undefined =>
   state?.kind === "bad" && state.served ? "degraded" : state?.kind;
 
-/** What a good file means after what was there before. */
-function inOrder(before: State | undefined): string {
-  if (before === undefined) return "is in order";
-  if (before.kind === "gone") return "is back and in order";
-  if (before.kind === "good") return "has changed and is in order";
-  return before.served ? "is in order again" : "is in order now";
+/** A file that can be used, after what was there before. Whether its storage can be used is another question (checks.ts). */
+function accepted(before: State | undefined): string {
+  if (before === undefined) return "file accepted";
+  if (before.kind === "gone") return "file is back and accepted";
+  if (before.kind === "good") return "changed file accepted";
+  return before.served ? "file accepted again" : "file accepted now";
 }
 
 function isSame(before: State | undefined, now: State): boolean {

@@ -162,7 +162,7 @@ function gauges(registers: Registry[]): (status: Status) => void {
   );
   const blind = gauge(
     "csimux_connection_health_unknown",
-    "1 while the health of a connection's storage cannot be seen.",
+    "1 until the storage of a connection was checked with success, and whenever the last check failed; absent where nobody would know.",
     "connection",
   );
   const known = figures.map(([name, help, value]) => ({ gauge: gauge(name, help, "connection"), value }));
@@ -179,7 +179,7 @@ function gauges(registers: Registry[]): (status: Status) => void {
     for (const { labels, count } of tally(status.health)) health.set(labels, count);
     blind.reset();
     for (const each of status.connections)
-      blind.set({ connection: each.name }, Number(each.healthProblem !== undefined));
+      if (each.storage) blind.set({ connection: each.name }, Number(each.storage.state !== "good"));
     for (const figure of known) {
       figure.gauge.reset();
       for (const each of status.connections) {

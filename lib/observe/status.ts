@@ -43,8 +43,20 @@ export interface ConnectionStatus {
   readonly lastFailure?: Timed<LastFailure> | undefined;
   /** Its storage is away: calls that need it are refused until it was asked again, and is back. */
   readonly outage?: { readonly since: string; readonly next: string; readonly reason: string } | undefined;
-  /** Why nothing newer is known of the health of its storage. */
+  /** Whether its storage can be used; absent where nobody can know: without a usable file, and on nodes. */
+  readonly storage?: StorageStatus | undefined;
+  /** Why nothing newer is known of the health of its storage: the reason in `storage`. */
   readonly healthProblem?: string | undefined;
+}
+
+type StorageState = MuxView["connections"][number]["health"]["storage"]["state"];
+
+/** How the storage of a connection was found when it was last asked. Times are as RFC 3339 has them. */
+export interface StorageStatus {
+  readonly state: StorageState;
+  /** Absent before the first check. */
+  readonly at?: string | undefined;
+  readonly reason?: string | undefined;
 }
 
 /** What `csimux status --output json` prints. Fields may be added; those that are here stay. */
@@ -113,7 +125,8 @@ export function statusOf(facts: ProcessFacts, { mux: view, node, single }: Views
 }
 
 function connectionStatus(view: MuxView["connections"][number], ledger: Ledger): ConnectionStatus {
-  const { standing, since, free, volumes, outage, health, ...rest } = view;
+  const { standing, since, free, volumes, outage, health: _, ...rest } = view;
+  const storage = storageStatus(view);
   return {
     ...rest,
     state: standing,
@@ -121,9 +134,17 @@ function connectionStatus(view: MuxView["connections"][number], ledger: Ledger):
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
     outage: outage && { since: time(outage.since), next: time(outage.next), reason: outage.reason },
-    healthProblem: health.blind,
+    storage,
+    healthProblem: storage?.reason,
     ...lastCalls(view.name, ledger),
   };
+}
+
+function storageStatus({ standing, outage, health }: MuxView["connections"][number]): StorageStatus | undefined {
+  if (standing === "bad" || standing === "gone") return undefined;
+  if (outage) return { state: "unreachable", at: time(outage.since), reason: outage.reason };
+  const { state, at, reason } = health.storage;
+  return { state, at: at === undefined ? undefined : time(at), reason };
 }
 
 const metOn = (ledger: Ledger): readonly ConnectionStatus[] =>

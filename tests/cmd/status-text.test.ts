@@ -47,6 +47,7 @@ const status: Status = {
     {
       ...{ name: "dead", state: "good", since: at(0), driver: "nfs-client", suspended: false, places: [], inUse: 0 },
       outage: { since: at(80), next: at(112), reason: "no route" },
+      storage: { state: "unreachable", at: at(80), reason: "no route" },
     },
     { name: "old", state: "gone", since: at(90), suspended: false, places: [], inUse: 0 },
   ],
@@ -58,10 +59,10 @@ const status: Status = {
 test("people see states, the last failure since which nothing succeeded, groups and calls", () => {
   expect(statusText(status, false)).toBe(`c.example: csimux 1, controller, up for 100s
 
-CONNECTION  STATE              SINCE  DRIVER      FREE  VOLUMES  CALLS  LAST OK  PLACES
-nas         good, suspended    60s    nfs-client  -     -        1      50s      zone=a or zone=b
-dead        good, unavailable  100s   nfs-client  -     -        0      -        everywhere
-old         gone               10s    -           -     -        0      -        -
+CONNECTION  STATE            SINCE  DRIVER      FREE  VOLUMES  CALLS  LAST OK  PLACES
+nas         good, suspended  60s    nfs-client  -     -        1      50s      zone=a or zone=b
+dead        unreachable      100s   nfs-client  -     -        0      -        everywhere
+old         gone             10s    -           -     -        0      -        -
 
 GROUP  POLICY  MEMBERS
 pool   spread  nas (suspended), old (no file), new (no file), dead (unavailable)

@@ -203,22 +203,22 @@ test("a survey says each change of the state of each connection once, with the r
   files.set("a", "one");
   files.set("b", "bad from the start");
   expect(await survey()).toEqual([
-    '"a" is in order',
+    '"a": file accepted',
     expect.stringMatching(/^"b" is out of service: .* seen since the start.*: line 1: bad from the start$/),
   ]);
   files.set("a", "two");
-  expect(await survey()).toEqual(['"a" has changed and is in order']);
+  expect(await survey()).toEqual(['"a": changed file accepted']);
   files.set("a", "bad now");
   expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*last good.*: line 1: bad now$/)]);
   files.set("a", "unreadable");
   expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*: EIO$/)]);
   files.set("a", "two");
   files.set("b", "one");
-  expect(await survey()).toEqual(['"a" is in order again', '"b" is in order now']);
+  expect(await survey()).toEqual(['"a": file accepted again', '"b": file accepted now']);
   files.delete("a");
   expect(await survey()).toEqual([expect.stringMatching(/^"a" is gone: .*UNAVAILABLE/)]);
   files.set("a", "two");
-  expect(await survey()).toEqual(['"a" is back and in order']);
+  expect(await survey()).toEqual(['"a": file is back and accepted']);
 });
 
 test("a call and a survey say a change once between them, and a name that never had a file is nothing to tell", async () => {
@@ -230,7 +230,7 @@ test("a call and a survey say a change once between them, and a name that never 
   files.delete("a");
   await connections.use("a", "retry", nameOf).catch(() => undefined);
   await connections.survey();
-  expect(said).toEqual(['connection "a" is in order', expect.stringMatching(/^connection "a" is gone/)]);
+  expect(said).toEqual(['connection "a": file accepted', expect.stringMatching(/^connection "a" is gone/)]);
 });
 
 test.each([{ kind: "none" }, { kind: "idle", ms: 1 }] as const)(
@@ -269,7 +269,7 @@ test("files that hang do not keep a survey from the others", async () => {
   void connections.survey();
   const until = Date.now() + 30_000;
   while (said.length === 0 && Date.now() < until) await Bun.sleep(1);
-  expect(said).toEqual(['connection "b" is in order']);
+  expect(said).toEqual(['connection "b": file accepted']);
 });
 
 test("a slow read of a file as it was does not replace the connection of the file as it is", async () => {

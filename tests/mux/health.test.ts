@@ -238,7 +238,7 @@ test("a look that several wait for does not end with the caller that came first"
   expect(mux.memory("a").closed).toBe(0);
   gate.resolve(found([], { 1: "QuotaFull" }));
   expect((await second).map(({ reason }) => reason)).toEqual(["QuotaFull"]);
-  expect([calls.length, mux.overview(new Map()).connections[0]?.health.blind]).toEqual([1, undefined]);
+  expect([calls.length, mux.overview(new Map()).connections[0]?.health.storage.reason]).toEqual([1, undefined]);
 });
 
 test("a defect in a look at one storage is an error in the log, and all others are looked at", async () => {

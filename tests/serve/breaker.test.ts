@@ -97,7 +97,9 @@ test(
       expect(await metric(world)).toEndWith(" 0");
       await world.controller("deleteVolume", { volumeId });
       const lines = (await world.daemon.log()).split("\n").filter(line => line.includes('connection \\"nas\\"'));
-      const told = lines.map(line => JSON.parse(line).message as string).filter(line => line.includes("be used"));
+      const told = lines
+        .map(line => JSON.parse(line).message as string)
+        .filter(line => line.startsWith('connection "nas" can'));
       expect(told).toEqual([
         'connection "nas" cannot be used: calls that need its storage are refused until its check succeeds',
         'connection "nas" can be used again',

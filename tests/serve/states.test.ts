@@ -23,16 +23,16 @@ test("the log tells of every file at the start and at each change, without any c
   });
   try {
     const good = connectionFile(world.base("good"), "off");
-    expect(await logged(world, '"good\\" is in order"', "local-hostpath")).toBe(1);
+    expect(await logged(world, '"good\\": file accepted"', "local-hostpath")).toBe(1);
     expect(await logged(world, '"wrong\\" is out of service', "wrong.yaml:1:", "local-hostpth")).toBe(1);
     await writeFile(file, good);
-    expect(await logged(world, '"wrong\\" is in order now"')).toBe(1);
+    expect(await logged(world, '"wrong\\": file accepted now"')).toBe(1);
     await writeFile(file, `${good}proxy: [`);
     expect(await logged(world, '"wrong\\" is degraded', "last good", "wrong.yaml:")).toBe(1);
     await rm(file);
     expect(await logged(world, '"wrong\\" is gone', "UNAVAILABLE")).toBe(1);
     await writeFile(file, good);
-    expect(await logged(world, '"wrong\\" is back and in order"')).toBe(1);
+    expect(await logged(world, '"wrong\\": file is back and accepted"')).toBe(1);
     await writeFile(world.sandbox.config, "driver: proxy\nproxy: [");
     expect(await logged(world, "the main file cannot be used, the last good one stays", "proxy.yaml:2")).toBe(1);
     const lines = (await world.daemon.log()).trim().split("\n").length;
@@ -74,7 +74,7 @@ test("a folder that comes later, as a Secret that is mounted, is said to be miss
     await symlink("..data/one.yaml", `${connections}.new/one.yaml`);
     await rename(`${connections}.new`, connections);
     expect(await logged(world, "can be read again")).toBe(1);
-    expect(await logged(world, '"one\\" is in order"')).toBe(1);
+    expect(await logged(world, '"one\\": file accepted"')).toBe(1);
     await mkdir(`${connections}/..b`);
     await writeFile(`${connections}/..b/one.yaml`, "driver: [");
     await symlink("..b", `${connections}/..data_tmp`);

@@ -41,7 +41,8 @@ const stateOf = (status: Status, name: string) => status.connections.find(each =
 test("status tells of connections, groups and calls, with an exit code that says whether all is in order", async () => {
   const world = await started();
   try {
-    const first = await until(world, status => status.connections.length === 2);
+    const isGood = ({ storage }: Status["connections"][number]) => storage?.state === "good";
+    const first = await until(world, ({ connections: all }) => all.length === 2 && all.every(isGood));
     expect(first.code).toBe(0);
     expect(first.status.groups).toEqual([{ name: "pool", policy: "spread", members: ["one", "two"] }]);
     const { volume } = await world.create("pvc-1", "pool");

@@ -1,0 +1,125 @@
+import { describe, expect, test } from "bun:test";
+import type { Call } from "../../lib/core/call.ts";
+import { CsiError } from "../../lib/core/errors.ts";
+import { Ledger } from "../../lib/observe/ledger.ts";
+import { openMetrics } from "../../lib/observe/metrics.ts";
+import { statusOf } from "../../lib/observe/status.ts";
+import { testCall } from "../fakes/memory-driver.ts";
+import { muxWorld } from "./world.ts";
+
+const facts = { name: "c.example", version: "1", commit: "x", modes: ["controller"], node: undefined, started: 0 };
+
+/** A router over one storage whose check does as `answer` says, with the lines of its log. */
+function world() {
+  const mux = muxWorld(["nas"]);
+  const lines: string[] = [];
+  const line = (text: string) => void lines.push(text);
+  const log: Call["log"] = { ...testCall().log, info: line, warn: line, error: line };
+  const call = { ...testCall(), log };
+  let answer: () => Promise<void> = async () => {};
+  let asked = 0;
+  mux.memory("nas").check = async () => {
+    asked++;
+    await answer();
+  };
+  const status = () => statusOf(facts, { mux: mux.overview(new Map()) }, new Ledger());
+  return {
+    ...mux,
+    asked: () => asked,
+    answers: (now: () => Promise<void>) => {
+      answer = now;
+    },
+    /** The file is read, as by any call; no storage is asked. */
+    opened: () => mux.volumes.delete("v:nas/none", call).catch(() => {}),
+    round: () => mux.lookAtHealth(call),
+    checkNew: () => mux.checkNew(call),
+    status,
+    storage: () => status().connections[0]?.storage,
+    said: () => lines.splice(0),
+    unknown: async () => /health_unknown\{[^}]*\} (\d)/.exec(await openMetrics(() => 0).text(status()))?.[1],
+  };
+}
+
+const fails = (code: CsiError["code"], message: string) => async () => {
+  throw new CsiError(code, message);
+};
+/** Stands for a storage that never answers. */
+const hangs = () => new Promise<void>(() => {});
+
+test("a storage is checked soon after its file was opened, though no call uses it, and again when the file has changed", async () => {
+  const { checkNew, opened, storage, said, asked, edit, unknown } = world();
+  await opened();
+  expect([storage()?.state, await unknown()]).toEqual(["not-checked", "1"]);
+  for (const _ of [1, 2]) await checkNew();
+  expect([storage()?.state, asked(), await unknown()]).toEqual(["good", 1, "0"]);
+  expect(said()).toEqual(['connection "nas": its storage was checked and can be used']);
+  edit("nas");
+  await opened();
+  expect([storage()?.state, await unknown()]).toEqual(["not-checked", "1"]);
+  await checkNew();
+  expect([storage()?.state, asked(), said()]).toEqual(["good", 2, []]);
+});
+
+const situations = [
+  ["is dead", fails("unavailable", "no route"), "unreachable", "no route", "cannot be reached"],
+  ["hangs in every call", hangs, "unreachable", "has not answered", "cannot be reached"],
+  ["refuses the login", fails("unauthenticated", "the key is wrong"), "login-refused", "key", "refuses the login"],
+  ["lacks a right", fails("permission-denied", "no role"), "login-refused", "no role", "refuses the login"],
+  ["has no such pool", fails("failed-precondition", "no pool tank"), "unusable", "tank", "cannot be used"],
+] as const;
+
+describe.each(["at the start", "later"] as const)("a storage that, %s,", when => {
+  test.each(situations)(
+    "%s is told so by log, status and metrics after one round, and when it is back",
+    async (...row) => {
+      const [, answer, state, reason, words] = row;
+      const { answers, round, storage, said, unknown, status } = world();
+      if (when === "later") await round();
+      said();
+      const { promise, resolve } = Promise.withResolvers<void>();
+      answers(answer === hangs ? () => promise : answer);
+      await round();
+      expect(said()).toEqual([`connection "nas": its storage ${words}`]);
+      expect(storage()).toMatchObject({ state, at: expect.any(String), reason: expect.stringContaining(reason) });
+      expect(status().connections[0]?.healthProblem).toContain(reason);
+      expect(await unknown()).toBe("1");
+      await round();
+      expect(said()).toEqual([]);
+      answers(async () => {});
+      resolve();
+      await round();
+      expect(said()).toEqual(['connection "nas": its storage can be used again']);
+      expect(storage()).toMatchObject({ state: "good", reason: undefined });
+      expect(await unknown()).toBe("0");
+    },
+  );
+});
+
+test("a storage that does not answer its check is asked nothing else; one that answers is looked at though something is wrong", async () => {
+  const { answers, round, memory } = world();
+  answers(fails("unavailable", "no route"));
+  await round();
+  expect(memory("nas").lookedAt).toBe(0);
+  answers(fails("failed-precondition", "no program"));
+  await round();
+  expect(memory("nas").lookedAt).toBe(1);
+});
+
+test("a look that fails tells as much as a check that fails", async () => {
+  const { round, memory, storage, unknown } = world();
+  memory("nas").fail.health = new CsiError("unavailable", "no list of pools");
+  await round();
+  expect(storage()).toMatchObject({ state: "unreachable", reason: "no list of pools" });
+  expect(await unknown()).toBe("1");
+  memory("nas").fail = {};
+  await round();
+  expect([storage()?.state, await unknown()]).toEqual(["good", "0"]);
+});
+
+test("nothing is told of the storage of a file that cannot be used or was removed", async () => {
+  const { up, round, opened, storage, unknown } = world();
+  await round();
+  up.delete("nas");
+  await opened();
+  expect([storage(), await unknown()]).toEqual([undefined, undefined]);
+});
