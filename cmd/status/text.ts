@@ -105,10 +105,7 @@ function groups({ groups: all, connections: known }: Status): string {
   return table([["GROUP", "POLICY", "MEMBERS"], ...rows]);
 }
 
-/**
- * A member, and why it would get no new volume now. A bad or absent one stops the group, one that is suspended is passed over, one that
- * is unavailable is where nothing of the volume can be on it.
- */
+/** A member, and why it gets no new volume now: the others take what it would have taken. */
 function memberText(name: string, known: readonly ConnectionStatus[]): string {
   const found = known.find(each => each.name === name);
   if (!found || found.state === "gone") return `${visible(name)} (no file)`;
