@@ -9,6 +9,9 @@ import type { Identity } from "./module.ts";
 import { grownSize, refuseUnequal } from "./sizes.ts";
 import type { Asset, Notes, Share, VolumeStore } from "./store.ts";
 
+/** How long sharing a volume again may take after its deletion failed, in milliseconds. */
+const shareAgainMs = 60_000;
+
 /**
  * The volumes of a store that a share makes reachable. What every family owes its callers stands here once: one change of a
  * volume at a time, equal or refused, finished or undone, sizes that only grow, one volume context.
@@ -47,7 +50,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
       } catch (error) {
         const undo = async () => {
           if (asset.finished) return false;
-          await this.#remove(asset.id, call);
+          await this.#remove(asset.id, refuseFinished, call);
           return true;
         };
         throw await afterFailure(error, undo, this, `create volume "${spec.name.slice(0, 160)}"`, call);
@@ -57,7 +60,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
 
   /** As Driver.delete. */
   delete(id: string, call: Call): Promise<void> {
-    return this.#alone(id, () => this.#remove(id, call));
+    return this.#alone(id, () => this.#remove(id, () => {}, call));
   }
 
   /** As Reading.get. */
@@ -135,15 +138,47 @@ export class StoreVolumes<A extends Asset> implements Subject {
       if (this.#store.note) kept = await this.#store.note(kept, notes, call);
       return kept;
     };
+    if (asset.finished) await this.#store.restore?.(asset, call);
     const notes = (await this.#share.publish?.(asset, spec, keep, call)) ?? {};
     return kept.finished && holds(kept.notes, notes) ? kept : await this.#store.finish(kept, notes, call);
   }
 
-  async #remove(id: string, call: Call): Promise<void> {
-    if (!this.#share.withdraw) return this.#store.destroy(id, call);
-    const asset = await (this.#store.findRemovable?.(id, call) ?? this.#store.find(id, call));
-    if (asset) await this.#share.withdraw(asset, call);
-    await this.#store.destroy(id, call, asset);
+  /** `check` throws for an asset that is to stay. */
+  async #remove(id: string, check: (asset: A) => void, call: Call): Promise<void> {
+    let withdrawn: A | undefined;
+    const before = async (asset: A) => {
+      check(asset);
+      if (!this.#share.withdraw) return;
+      withdrawn = asset;
+      await this.#share.withdraw(asset, call).catch((error: unknown) => {
+        // It refused before it changed anything.
+        if (error instanceof CsiError && error.code === "failed-precondition") withdrawn = undefined;
+        throw error;
+      });
+    };
+    try {
+      await this.#store.remove(id, before, call);
+    } catch (error) {
+      if (withdrawn?.finished) await this.#shareAgain(withdrawn, call);
+      throw error;
+    }
+  }
+
+  /** After a deletion that failed: pods may still use the volume. A new signal, because that of the call may be what ended it. */
+  async #shareAgain({ id }: A, call: Call): Promise<void> {
+    const fresh = { ...call, signal: AbortSignal.timeout(shareAgainMs) };
+    try {
+      const asset = await this.#store.find(id, fresh);
+      if (asset?.finished) await this.#completed(asset, specOf(asset), fresh);
+    } catch (cause) {
+      call.log.warn(
+        "the deletion of a volume failed, and it could not be shared again; creating or deleting it again helps",
+        {
+          volume: id,
+          cause,
+        },
+      );
+    }
   }
 
   #alone<T>(id: string, work: () => Promise<T>): Promise<T> {
@@ -171,6 +206,22 @@ export class StoreVolumes<A extends Asset> implements Subject {
     };
     return { id: asset.id, bytes: asset.bytes, context, source: asset.source };
   }
+}
+
+/** What was asked for when a volume was made, as far as a share needs it. */
+const specOf = ({ id, name, source }: Asset): VolumeSpec => ({
+  name: name ?? id,
+  range: { required: undefined, limit: undefined },
+  parameters: {},
+  source,
+  capabilities: [],
+  topology: { requisite: [], preferred: [] },
+  mutable: {},
+});
+
+/** Throws for a volume that another controller has completed since this one looked at it. */
+function refuseFinished({ id, finished }: Asset): void {
+  if (finished) throw new CsiError("aborted", `volume "${id}" was completed by somebody else meanwhile; it stays`);
 }
 
 /** Whether all of these notes stand among those. */

@@ -49,13 +49,12 @@ export interface VolumeStore<A extends Asset> {
   note?(asset: A, notes: Notes, call: Call): Promise<A>;
   /** Keeps the last notes and marks the creation as complete, in one step. */
   finish(asset: A, notes: Notes, call: Call): Promise<A>;
-  /** As `find`, of what is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
-  findRemovable?(id: string, call: Call): Promise<A | undefined>;
   /**
-   * Removes what stands under the id, with what interrupted creations of it left. Success when there is nothing.
-   * `asset`: what findRemovable() has just answered.
+   * Removes what stands under the id, with what interrupted creations of it left. Success when there is nothing. Throws
+   * "failed-precondition" when it cannot be removed, with nothing changed. `before` gets what is about to be removed, as it is
+   * now, right before the first change; when it rejects, nothing is removed.
    */
-  destroy(id: string, call: Call, asset?: A): Promise<void>;
+  remove(id: string, before: (asset: A) => Promise<void>, call: Call): Promise<void>;
   /** The words of the storage, in ours. */
   explain(error: unknown): Meaning | undefined;
   /** As Subject.hidden. */

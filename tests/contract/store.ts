@@ -16,6 +16,9 @@ export interface StoreRig<A extends Asset> {
 
 type Run = <A extends Asset>(rig: StoreRig<A>) => Promise<void>;
 
+/** A removal that nothing has to be done before. */
+const unseen = async (): Promise<void> => {};
+
 /** What every store owes the driver that is made of it. */
 const cases: Readonly<Record<string, Run>> = {
   "what is created is found under its id, and finished once that is said": async rig => {
@@ -59,7 +62,7 @@ const cases: Readonly<Record<string, Run>> = {
     const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
     for (const id of hostileIds) {
       expect([id, await store.find(id, call)]).toEqual([id, undefined]);
-      await store.destroy(id, call);
+      await store.remove(id, unseen, call);
     }
     expect(await store.find(asset.id, call)).toEqual(asset);
   },
@@ -72,11 +75,27 @@ const cases: Readonly<Record<string, Run>> = {
       },
       async step => {
         const id = rig.open().idOf("pvc-1");
-        await rig.open().destroy(id, call);
+        await rig.open().remove(id, unseen, call);
         expect([step, await rig.open().find(id, call), await rig.remains()]).toEqual([step, undefined, []]);
       },
     );
   },
+
+  "what is to be removed is shown first, and stays whole when that is refused; what is not there is not shown":
+    async rig => {
+      const store = rig.open();
+      const asset = await store.finish(await store.create(volumeOf("pvc-1"), call), {}, call);
+      const refusing = async () => {
+        throw new Error("it stays");
+      };
+      expect(await store.remove(asset.id, refusing, call).catch((error: Error) => error.message)).toBe("it stays");
+      expect(await rig.open().find(asset.id, call)).toEqual(asset);
+      const seen: Asset[] = [];
+      const noting = async (each: Asset) => void seen.push(each);
+      for (const id of [asset.id, asset.id, store.idOf("pvc-2")]) await store.remove(id, noting, call);
+      expect(seen.map(({ id, finished }) => [id, finished])).toEqual([[asset.id, true]]);
+      expect(await rig.remains()).toEqual([]);
+    },
 
   "a destroy that is interrupted anywhere is finished by its repeat": async rig => {
     const make = async () => {
@@ -87,10 +106,10 @@ const cases: Readonly<Record<string, Run>> = {
     await atEachStep(
       (step, when) => {
         const { store, dead } = rig.dying(step, when);
-        return { work: () => store.destroy(id, call), dead };
+        return { work: () => store.remove(id, unseen, call), dead };
       },
       async step => {
-        await rig.open().destroy(id, call);
+        await rig.open().remove(id, unseen, call);
         expect([step, await rig.remains()]).toEqual([step, []]);
         id = await make();
       },

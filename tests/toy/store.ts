@@ -68,21 +68,16 @@ export class ToyStore implements VolumeStore<Asset> {
     return this.#known(asset.id);
   }
 
-  async findRemovable(id: string): Promise<Asset | undefined> {
-    const asset = this.#asset(id);
-    if (asset) this.#refuseRemoval(asset);
-    return asset;
-  }
-
   #refuseRemoval({ id }: Asset): void {
     if (![...this.#storage.snapshots.values()].some(({ volumeId }) => volumeId === id)) return;
     throw new CsiError("failed-precondition", `volume "${id}" has snapshots; delete them first`);
   }
 
-  async destroy(id: string): Promise<void> {
+  async remove(id: string, before: (asset: Asset) => Promise<void>): Promise<void> {
     const asset = this.#asset(id);
     if (!asset) return;
     this.#refuseRemoval(asset);
+    await before(asset);
     // First of all: what is half-removed must never be taken for half-made.
     await this.#step(() => this.#storage.volumes.delete(id));
     await this.#step(() => this.#storage.begun.delete(id));

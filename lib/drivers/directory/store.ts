@@ -71,8 +71,9 @@ export class FolderStore implements VolumeStore<Folder> {
     return asset;
   }
 
-  async destroy(id: string, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: Folder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
+    if (await this.#parts.trees.has(id)) await before(folder(id, undefined));
     // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
     const mark = () => this.#records.start(id, this.#record(undefined, 0n, undefined));
     await this.#parts.trees.remove(id, this.#file(id), mark, call);

@@ -71,7 +71,7 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
     return { ...asset, notes: { ...asset.notes, ...notes } };
   }
 
-  async destroy(id: string, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: FsAsset) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     const { marked, bare } = await this.#standing(id, call);
     if (!marked && bare && !isOfClaim(id))
@@ -79,8 +79,10 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
         "failed-precondition",
         `the file system "${bare.filesystem}" bears no mark of this connection, so it stays; run mount.objectivefs destroy if it is yours`,
       );
-    const filesystem = (marked ?? bare)?.filesystem;
-    if (filesystem !== undefined) await this.#cli.destroy(filesystem, call.signal);
+    const asset = marked ?? bare;
+    if (!asset) return;
+    await before(asset);
+    await this.#cli.destroy(asset.filesystem, call.signal);
   }
 
   async list(page: PageRequest, call: Call): Promise<Page<FsAsset>> {

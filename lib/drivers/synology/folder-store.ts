@@ -49,7 +49,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
       return this.#withSource(standing, spec.source);
     if (folder && !this.#space.names.parse(folder.description))
       throw this.#space.error("already-exists", `the shared folder "${folder.name}" is not one of this connection`);
-    if (folder && !standing) await this.destroy(id, call);
+    if (folder && !standing) await this.remove(id, async () => {}, call);
     const origin = spec.source && (await this.#origin(spec.source, call));
     const bytes = wholeMebibytes(this.#space, spec.range, origin?.bytes ?? 0n);
     if (!standing) await this.#make(id, spec, bytes, origin, call);
@@ -70,12 +70,6 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
 
-  async findRemovable(id: string, call: Call): Promise<FolderAsset | undefined> {
-    const asset = await this.find(id, call);
-    if (asset) await this.#refuseRemoval(asset, call);
-    return asset;
-  }
-
   async #refuseRemoval(asset: FolderAsset, call: Call): Promise<void> {
     const held = await snapshotsOf(this.#space, asset, call);
     if (held.length === 0) return;
@@ -85,7 +79,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     );
   }
 
-  async destroy(id: string, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: FolderAsset) => Promise<void>, call: Call): Promise<void> {
     const folder = await this.#space.folder(id, call);
     if (!folder) return;
     const { names, folders } = this.#space;
@@ -97,6 +91,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
       );
     const asset = this.#space.asset(folder);
     if (asset) await this.#refuseRemoval(asset, call);
+    if (asset) await before(asset);
     // What is half-removed must never be taken for half-made.
     if (asset) await folders.set(folder, { description: names.mark("del", mark.source) }, call.signal);
     await folders.delete(folder.name, call.signal);
@@ -151,7 +146,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     } catch (error) {
       if (!(error instanceof DsmError)) throw error;
       const undo = async () => {
-        await this.destroy(id, call);
+        await this.remove(id, async () => {}, call);
         return true;
       };
       throw await afterFailure(error, undo, this.#space, `create volume "${spec.name.slice(0, 160)}"`, call);

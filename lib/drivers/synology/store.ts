@@ -70,12 +70,6 @@ export class LunStore implements VolumeStore<LunAsset> {
     return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
-  async findRemovable(id: string, call: Call): Promise<LunAsset | undefined> {
-    const asset = await this.find(id, call);
-    if (asset) await this.#refuseRemoval(asset, call);
-    return asset;
-  }
-
   async #refuseRemoval(asset: LunAsset, call: Call): Promise<void> {
     const held = (await this.#space.snapshots(asset.lun, call)).filter(each => this.#space.isCsi(each));
     if (held.length === 0) return;
@@ -86,10 +80,11 @@ export class LunStore implements VolumeStore<LunAsset> {
     );
   }
 
-  async destroy(id: string, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: LunAsset) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     const asset = await this.find(id, call);
     if (asset) await this.#refuseRemoval(asset, call);
+    if (asset) await before(asset);
     await removeLuns(this.#space, id, call);
   }
 

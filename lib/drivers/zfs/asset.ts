@@ -19,8 +19,6 @@ export interface ZfsAsset extends Asset {
   readonly origin: string | undefined;
   /** The block size of a volume in bytes; 0 for a file system. */
   readonly block: bigint;
-  /** What was read of it when nothing was found that keeps it from being removed. */
-  readonly removable?: Entry | undefined;
 }
 
 /** The value of a property, inherited or not. */

@@ -1,69 +1,96 @@
-import type { Output } from "../../io/runner.ts";
-import type { Outputs, Step } from "../../io/script.ts";
+import type { Argv, Output } from "../../io/runner.ts";
+import { type Outputs, quoted, type Step } from "../../io/script.ts";
 import { outputOf } from "./cli-outputs.ts";
 import type { CliWords } from "./cli-steps.ts";
-import { refusal } from "./cli-words.ts";
-import { cachedStep, type ExportCache } from "./exports.ts";
-import type { Destruction, Values } from "./zfs.ts";
+import type { ExportCache } from "./exports.ts";
+import { datasetLock, locked } from "./host-lock.ts";
+import { clientsIn, infoStep, inUse, usersStep } from "./users.ts";
+import { type Destruction, type Served, ZfsError } from "./zfs.ts";
 
 /** What destroying needs of who calls zfs. */
 export interface Destroyer {
   readonly words: CliWords;
   readonly exports: ExportCache;
   run(steps: readonly Step[], signal: AbortSignal): Promise<Outputs>;
-  set(name: string, values: Values, signal: AbortSignal): Promise<void>;
 }
 
-/** A dataset, and the step that destroys it. */
-interface Doomed {
-  readonly name: string;
-  readonly how: Destruction;
-  readonly destroy: Step;
+/** How many snapshots one word names: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
+const snapshotsAtOnce = 256;
+
+/** How often the export cache is emptied for one file system. */
+const flushes = 3;
+
+/** For how long that is begun again at most, in milliseconds. */
+const flushesMs = 10_000;
+
+/**
+ * $1 and $2 are command lines, the second for when the first has failed. What they say is kept from their own streams: nobody reads
+ * these any more when the login was lost, and a program that writes then is killed in the middle (SIGPIPE).
+ */
+const orElseText = `said=$(eval "$1" 2>&1) && exit
+code=$?
+eval "$2" >/dev/null 2>&1
+printf '%s\\n' "$said" >&2
+exit "$code"`;
+
+const line = (argv: Argv): string => argv.map(quoted).join(" ");
+
+/**
+ * Destroys a dataset with some of its snapshots. What is served is unmounted before anything of it is destroyed: that fails while
+ * somebody uses it, and zfs shares again what it could not unmount (libzfs, zfs_unmount). `zfs destroy` does the same, but only
+ * after its snapshots, and in OpenZFS 2.1 it forgets the usershare; where there is neither, it is left to it. Whatever fails,
+ * the file system is mounted and shared again.
+ */
+function destroyStep({ zfs }: CliWords, name: string, { snapshots = [], served }: Destruction): Step {
+  const batches = Array.from({ length: Math.ceil(snapshots.length / snapshotsAtOnce) }, (_, at) =>
+    snapshots.slice(at * snapshotsAtOnce, (at + 1) * snapshotsAtOnce).join(","),
+  );
+  const rest = batches.map(some => line([...zfs, "destroy", `${name}@${some}`])).join(" && ");
+  const whole = line([...zfs, "destroy", name]);
+  // Snapshots that somebody else has destroyed meanwhile are no reason to stop: the last command tells whether all are gone.
+  const destroy = rest === "" ? whole : `{ ${rest}; ${whole}; }`;
+  if (!served && rest === "") return { name: "destroy", argv: [...zfs, "destroy", name] };
+  const unmount = served && (rest !== "" || served.protocol === "smb");
+  const first = unmount ? `${line([...zfs, "unmount", name])} && ${destroy}` : destroy;
+  const last = served ? `${line([...zfs, "mount", name])}; ${line([...zfs, "share", name])}` : ":";
+  return { name: "destroy", argv: locked(datasetLock(name), ["sh", "-c", orElseText, "sh", first, last]) };
 }
 
-/** Whether something needs what was to be destroyed. */
-const isNeeded = (output: Output): boolean => ["dependents", "held"].includes(refusal(output).failure);
-
-/** Destroys a dataset once nobody reaches it any more, and shares it again as it was where something needs it. */
-export function destroyShared(by: Destroyer, doomed: Doomed, signal: AbortSignal): Promise<Output> {
-  const { exported, sharesmb } = doomed.how;
-  if (exported) return unexported(by, doomed, exported, signal);
-  return unshared(by, doomed, sharesmb, signal);
-}
-
-/** zfs destroy leaves the usershare of a file system, of which a server has only so many (OpenZFS 2.1). */
-async function unshared(
-  by: Destroyer,
-  { name, destroy }: Doomed,
-  sharesmb: string | undefined,
-  signal: AbortSignal,
-): Promise<Output> {
-  const shared = sharesmb !== undefined && sharesmb !== "off";
-  const unshare: Step = { name: "unshare", argv: [...by.words.zfs, "set", "sharesmb=off", name], onFailure: "go-on" };
-  const output = outputOf(await by.run([...(shared ? [unshare] : []), destroy], signal), destroy.name);
-  if (shared && output.exitCode !== 0 && isNeeded(output)) await by.set(name, { sharesmb }, signal);
-  return output;
+/** Destroys a dataset. Throws "used" for what NFS clients use, before anything is done to it. */
+export function destroyDataset(by: Destroyer, name: string, how: Destruction, signal: AbortSignal): Promise<Output> {
+  const step = destroyStep(by.words, name, how);
+  const { served } = how;
+  if (served?.protocol === "nfs") return destroyExported(by, served, step, signal);
+  return by.run([step], signal).then(outputs => outputOf(outputs, step.name));
 }
 
 /**
- * While the kernel's export cache has a file system, it cannot be unmounted, and a failed attempt to destroy it puts it back; so
- * it is taken out of the exports first. One that no client has used of late is not in the cache and goes at once.
+ * The NFS server keeps what clients have used of late in a cache, which keeps it from being unmounted: it is emptied first, with the
+ * file system still exported, so that a client that goes on using it is not disturbed and brings it back at once.
  */
-async function unexported(
-  { words, exports, run, set }: Destroyer,
-  { name, destroy }: Doomed,
-  { mountpoint, sharenfs }: NonNullable<Destruction["exported"]>,
+async function destroyExported(by: Destroyer, served: Served, step: Step, signal: AbortSignal): Promise<Output> {
+  const { words, exports, run } = by;
+  const look = usersStep(served.mountpoint, words.privileged);
+  const end = performance.now() + flushesMs;
+  for (let flushed = 0; ; flushed++) {
+    const outputs = await run([look, { ...step, unless: look.name }], signal);
+    const done = outputs.get(step.name);
+    if (done) return done;
+    const clients = clientsIn(outputOf(outputs, look.name).stdout);
+    if (clients.length > 0) throw await used(by, served, clients, signal);
+    if (flushed === flushes || performance.now() > end)
+      throw new ZfsError("busy", `the NFS server holds on to ${served.mountpoint}; a client may use it`);
+    await exports.flushed(signal);
+  }
+}
+
+async function used(
+  { words, run }: Destroyer,
+  { mountpoint }: Served,
+  clients: readonly string[],
   signal: AbortSignal,
-): Promise<Output> {
-  const cached = cachedStep(mountpoint, words.privileged);
-  exports.changed();
-  const unused = (await run([cached, { ...destroy, unless: cached.name }], signal)).get(destroy.name);
-  if (unused) return unused;
-  await set(name, { sharenfs: "off" }, signal);
-  exports.changed();
-  await exports.settled(mountpoint, signal);
-  exports.changed();
-  const output = outputOf(await run([destroy], signal), destroy.name);
-  if (output.exitCode !== 0 && isNeeded(output)) await set(name, { sharenfs }, signal);
-  return output;
+): Promise<ZfsError> {
+  const step = infoStep(clients, words.privileged);
+  const { stdout } = outputOf(await run([step], signal), step.name);
+  return new ZfsError("used", inUse(mountpoint, clients, stdout));
 }

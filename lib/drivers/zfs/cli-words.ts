@@ -11,6 +11,7 @@ const words: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/has dependent clones|snapshot is cloned|has children/, "dependents"],
   [/it's being held|is held|snapshot is held/, "held"],
   [/dataset is busy|pool or dataset is busy|target is busy|is busy|unmount failed/, "busy"],
+  [/cannot share '[^']*': legacy share/, "unshared"],
   [/already exists|destination '[^']*' exists/, "exists"],
   [/does not exist|could not find any snapshots|no longer exists/, "absent"],
   [/out of space|no space left|space quota exceeded|quota exceeded|greater than available space/, "full"],
@@ -32,6 +33,16 @@ const firstLine = (text: string): string => (text.split("\n").find(line => line.
 /** The error for a command of zfs that ended badly. */
 export const refusal = ({ stderr, exitCode }: Output): ZfsError =>
   new ZfsError(failureOf(stderr), firstLine(stderr) || `zfs ended with ${exitCode} and said nothing`);
+
+/** Whether a command that was to destroy something complained that just this is not there. */
+export const isGone = ({ stderr }: Output, name: string): boolean =>
+  stderr
+    .split("\n")
+    .some(
+      line =>
+        (line.startsWith("cannot ") && line.includes(`'${name}': `) && /does not exist|no longer exists/.test(line)) ||
+        (name.includes("@") && line.startsWith("could not find any snapshots to destroy")),
+    );
 
 /** The complaint that a name does not exist (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zfs_standard_error). */
 const absence = /^cannot open '([^']*)': dataset does not exist$/;

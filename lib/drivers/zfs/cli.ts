@@ -1,6 +1,6 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
-import { type Destroyer, destroyShared } from "./cli-destroy.ts";
+import { type Destroyer, destroyDataset } from "./cli-destroy.ts";
 import { listedBelow } from "./cli-listing.ts";
 import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
 import { entries, listed, outputOf, states } from "./cli-outputs.ts";
@@ -15,32 +15,27 @@ import {
   placeProperties,
   poolStep,
 } from "./cli-steps.ts";
-import { refusal } from "./cli-words.ts";
+import { isGone, refusal } from "./cli-words.ts";
 import { ExportCache, exportedIn, exportsStep } from "./exports.ts";
-import { datasetLock, locked } from "./host-lock.ts";
-import {
-  type Copy,
-  type Destruction,
-  type Entries,
-  type Entry,
-  type Kind,
-  type Look,
-  type Made,
-  type Namesakes,
-  type NewDataset,
-  type Origin,
-  type Permissions,
-  type SnapshotName,
-  type Values,
-  type Zfs,
-  ZfsError,
+import type {
+  Copy,
+  Destruction,
+  Entries,
+  Entry,
+  Kind,
+  Look,
+  Made,
+  Namesakes,
+  NewDataset,
+  Origin,
+  Permissions,
+  SnapshotName,
+  Values,
+  Zfs,
 } from "./zfs.ts";
 
 /** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
 const copyMs = 7 * 24 * 3_600_000;
-
-/** How many snapshots one command destroys; a name has up to 255 bytes. */
-const snapshotsAtOnce = 256;
 
 /** The pools of a host through zfs(8), a script for each verb. What zfs prints is understood here and in the files beside it only. */
 export class ZfsCli implements Zfs {
@@ -156,19 +151,13 @@ export class ZfsCli implements Zfs {
    * an export of something that is gone. So they take turns, also with those of another csimux and of a login that was lost.
    */
   async destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
-    const { recursive, deferred, shared, snapshots = [] } = how;
-    await this.#destroySnapshots(name, snapshots, signal);
-    const flags = [...(recursive ? ["-r"] : []), ...(deferred ? ["-d"] : [])];
-    const argv = this.#zfs("destroy", ...flags, name);
-    const step: Step = { name: "destroy", argv: shared ? locked(datasetLock(name), argv) : argv };
-    try {
-      const output = await destroyShared(this.#destroyer, { name, how, destroy: step }, signal);
-      if (output.exitCode !== 0) throw refusal(output);
-    } catch (error) {
-      // Also where somebody else destroyed it while it was being unshared.
-      if (!(error instanceof ZfsError) || error.failure !== "absent") throw error;
-      await this.#proveAbsent(name, signal);
-    }
+    const deferred: Step = { name: "destroy", argv: this.#zfs("destroy", "-d", name) };
+    const output = how.deferred
+      ? await this.#attempt(deferred, signal)
+      : await destroyDataset(this.#destroyer, name, how, signal);
+    if (output.exitCode === 0) return;
+    if (!isGone(output, name)) throw refusal(output);
+    await this.#proveAbsent(name, signal);
   }
 
   async rename(from: string, to: string, signal: AbortSignal): Promise<void> {
@@ -199,32 +188,22 @@ export class ZfsCli implements Zfs {
    */
   async copy(copy: Copy, signal: AbortSignal): Promise<void> {
     const { from, to } = copy;
-    const end = `${to}@${from.slice(from.indexOf("@") + 1)}`;
+    const lastPart = from.slice(from.indexOf("@") + 1);
+    const end = `${to}@${lastPart}`;
     const token = "receive_resume_token";
-    const found = await this.read({ names: [to, end], properties: ["type", token] }, signal);
-    if (found.has(end)) return;
+    const found = await this.read({ names: [to, end, from], properties: ["guid", token] }, signal);
+    const [whole, source] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
+    // A received snapshot keeps the guid of the one that was sent.
+    if (whole !== undefined && whole === source) return;
     const begun = found.get(to)?.properties.get(token)?.value;
-    if (found.has(to) && begun === undefined) await this.destroy(to, { recursive: true }, signal);
+    if (found.has(to) && begun === undefined)
+      await this.destroy(to, { snapshots: found.has(end) ? [lastPart] : [] }, signal);
     const steps = [copyStep(this.#words, copy, begun)] as const;
     const outputs = await this.#script({ steps, timeoutMs: copyMs, long: true }, signal);
     const output = outputOf(outputs, "copy");
     if (output.exitCode !== 0) throw refusal(output);
     if (!(await this.read({ names: [end], properties: ["type"] }, signal)).has(end))
       throw incomplete(`the copy to ${to} has ended, and ${end} is not there`);
-  }
-
-  /** Destroys snapshots of a dataset, some at a time: all of them are one word (execve(2): 128 KiB), and none goes when one may not. */
-  async #destroySnapshots(dataset: string, names: readonly string[], signal: AbortSignal): Promise<void> {
-    for (let at = 0; at < names.length; at += snapshotsAtOnce) {
-      const some = names.slice(at, at + snapshotsAtOnce).join(",");
-      const output = await this.#attempt(
-        { name: "snapshots", argv: this.#zfs("destroy", `${dataset}@${some}`) },
-        signal,
-      );
-      if (output.exitCode === 0) continue;
-      const error = refusal(output);
-      if (error.failure !== "absent") throw error;
-    }
   }
 
   /** Of several commands only one may have complained, and of something else: that nothing is there any more is looked at. */
@@ -248,7 +227,6 @@ export class ZfsCli implements Zfs {
       words: this.#words,
       exports: this.#host.shared("nfs exports", () => new ExportCache(this.#host, this.#words.privileged)),
       run: (steps, signal) => this.#run(steps, signal),
-      set: (name, values, signal) => this.set(name, values, signal),
     };
   }
 

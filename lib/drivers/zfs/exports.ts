@@ -1,9 +1,8 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { pause } from "../../core/pause.ts";
 import type { Step, StorageHost } from "../../io/script.ts";
-import { ZfsError } from "./zfs.ts";
 
-/** Where Linux shows which folders its NFS server holds on to. */
-const table = "/proc/net/rpc/nfsd.export/content";
+/** The moment of the last flush of the server's export cache, in seconds since 1970 (net/sunrpc/cache.c, read_flush). */
+const flushTime = "/proc/net/rpc/nfsd.export/flush";
 
 /** Reads what the NFS server of Linux exports (exportfs(8), /var/lib/nfs/etab). */
 export const exportsStep: Step = {
@@ -24,27 +23,23 @@ export const exportedIn = (text: string): ReadonlySet<string> =>
       ),
   );
 
-/** How long exports must not change before a flush empties the cache, in milliseconds: it counts whole seconds. */
-const quietMs = 2_100;
+/** How long a flush is put off at most, in milliseconds. */
+const latestMs = 10_000;
 
-/** How often a folder is looked for after a flush, before the call is given up. */
-const tries = 3;
+/** How long it is put off where the moment of the last one cannot be read, in milliseconds. */
+const unknownMs = 2_100;
 
-/** Whether the NFS server holds on to a folder: ends with code 0 when it does. A system without the table has no such cache. */
-export function cachedStep(mountpoint: string, privileged: readonly string[]): Step {
-  const [program = "grep", ...words] = [...privileged, "grep", "-qsF", "-e", `${mountpoint}\t`, table];
-  return { name: "cached", argv: [program, ...words], onFailure: "go-on" };
-}
+/** How long a round takes at most, in milliseconds; scripts that hang end by themselves. */
+const roundMs = 60_000;
 
 /**
- * The export cache of a host's NFS server. Each change of its exports flushes the cache; more than one flush a second moves the
- * moment of the flush ahead of the clock, and until that moment nothing leaves the cache (sunrpc, cache_flush). So those who wait
- * for it wait together for a pause, and then flush once.
+ * The export cache of a host's NFS server. Each change of its exports flushes the cache, and its clock counts whole seconds; more
+ * than one flush a second moves the moment of the flush ahead of the clock, and until that moment nothing leaves the cache
+ * (sunrpc, cache_flush). So those who want it empty wait together until that moment is over, and then flush once.
  */
 export class ExportCache {
   readonly #host: StorageHost;
   readonly #privileged: readonly string[];
-  #lastChange = 0;
   #round: Promise<void> | undefined;
 
   constructor(host: StorageHost, privileged: readonly string[]) {
@@ -52,28 +47,39 @@ export class ExportCache {
     this.#privileged = privileged;
   }
 
-  /** Says that exports are changed now. */
-  changed(): void {
-    this.#lastChange = performance.now();
-  }
-
-  /** Waits until the server has let go of a folder that is not exported any more. Throws "busy" when it does not. */
-  async settled(mountpoint: string, signal: AbortSignal): Promise<void> {
-    for (let attempt = 0; attempt < tries; attempt++) {
-      this.#round ??= this.#flush(signal).finally(() => {
-        this.#round = undefined;
-      });
-      await this.#round;
-      const step = cachedStep(mountpoint, this.#privileged);
-      if ((await this.#host.script({ steps: [step] }, signal)).get(step.name)?.exitCode !== 0) return;
-    }
-    throw new ZfsError("busy", `the NFS server still holds on to ${mountpoint}`);
+  /**
+   * Resolves after a flush. Clients that are at work fill the cache again at once; nothing else does. Rejects with the reason of the
+   * signal when that comes first; the others go on waiting.
+   */
+  async flushed(signal: AbortSignal): Promise<void> {
+    this.#round ??= this.#flush(AbortSignal.timeout(roundMs)).finally(() => {
+      this.#round = undefined;
+    });
+    const over = new AbortController();
+    const left = pause(roundMs, AbortSignal.any([signal, over.signal]));
+    left.catch(() => {});
+    await Promise.race([this.#round, left]).finally(() => over.abort());
   }
 
   async #flush(signal: AbortSignal): Promise<void> {
-    for (let left = quietMs; left > 0; left = this.#lastChange + quietMs - performance.now()) await pause(left);
-    signal.throwIfAborted();
-    const [first = "exportfs", ...rest] = [...this.#privileged, "exportfs", "-f"];
-    await this.#host.script({ steps: [{ name: "flush", argv: [first, ...rest], onFailure: "go-on" }] }, signal);
+    const latest = performance.now() + latestMs;
+    for (let known = await this.#ahead(signal); ; known = await this.#ahead(signal)) {
+      const left = Math.min(known ?? unknownMs, latest - performance.now());
+      if (left > 0) await pause(left, signal);
+      if (left <= 0 || known === undefined) break;
+    }
+    const [program = "exportfs", ...words] = [...this.#privileged, "exportfs", "-f"];
+    await this.#host.script({ steps: [{ name: "flush", argv: [program, ...words], onFailure: "go-on" }] }, signal);
+  }
+
+  /** For how many milliseconds a flush would have no effect yet; undefined where that cannot be told. */
+  async #ahead(signal: AbortSignal): Promise<number | undefined> {
+    const [program = "cat", ...words] = [...this.#privileged, "cat", flushTime];
+    const last: Step = { name: "last", argv: [program, ...words], onFailure: "go-on" };
+    const clock: Step = { name: "clock", argv: ["date", "+%s"], onFailure: "go-on" };
+    const outputs = await this.#host.script({ steps: [last, clock] }, signal);
+    const [at, now] = [last, clock].map(({ name }) => outputs.get(name)?.stdout.trim() ?? "");
+    if (!/^\d+$/.test(at ?? "") || !/^\d+$/.test(now ?? "")) return undefined;
+    return (Number(at) - Number(now) + 1) * 1000;
   }
 }

@@ -128,6 +128,13 @@ const atLeast = ({ range }: VolumeSpec, bytes: bigint): VolumeSpec["range"] =>
     ? { required: bytes, limit: undefined }
     : range;
 
+/** Takes the snapshot of a volume that is to be copied. One that an earlier attempt left counts only while its copy is under way. */
+async function takeSource({ names, zfs }: Space, from: string, staging: string, { signal }: Call): Promise<void> {
+  const look = { names: [names.pool, staging], properties: ["type"] };
+  if (!(await zfs.read(look, signal)).has(staging)) await zfs.destroy(from, {}, signal);
+  await zfs.snapshot([from], {}, look, signal);
+}
+
 /** A full copy: made beside the volumes, and given its name when it is whole and has all its properties. */
 async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin, call: Call): Promise<ZfsAsset> {
   const { names, settings, zfs } = space;
@@ -135,9 +142,9 @@ async function copied(space: Space, spec: VolumeSpec, plan: Plan, origin: Origin
   const attached = origin.name.includes("@");
   const from = attached ? origin.name : names.sourceFor(origin.name, plan.id);
   const look = assetLook(settings, names, plan.id);
-  if (!attached) await zfs.snapshot([from], {}, look, signal);
   const staging = names.staging(plan.id);
   await refuseOthers(space, staging, call);
+  if (!attached) await takeSource(space, from, staging, call);
   const filesystem = settings.volumes.type === "filesystem";
   await zfs.copy(
     { from, to: staging, values: { ...(filesystem && { canmount: "noauto" }), ...markValues(space.identity) } },

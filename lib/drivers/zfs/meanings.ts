@@ -8,6 +8,8 @@ const meanings: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   "pool-absent": ["unavailable", "import the pool; nothing is known of what is in it"],
   exists: ["aborted", "something of this name exists; repeat the call"],
   busy: ["aborted", "somebody uses it still; repeat the call"],
+  used: ["failed-precondition", "it stays as it was"],
+  unshared: ["failed-precondition", "it is not shared: set its sharenfs or sharesmb again, or delete the volume"],
   dependents: ["failed-precondition", "delete what was made from it first"],
   held: ["failed-precondition", "a snapshot is held (zfs holds); release it first"],
   full: ["resource-exhausted", "the pool, or the quota above it, is full"],

@@ -19,6 +19,7 @@ export type StoreSection = Pick<
   | "datasetProperties"
   | "snapshotProperties"
   | "deleteWithDependents"
+  | "foreignSnapshots"
 >;
 
 /** The keys that say how file systems are made. */
@@ -117,6 +118,7 @@ export function storeOn(
     protocol: sharing.protocol,
     marks: { driver, instanceId, idOf: name => names.idOf(name) },
     dependents: section.deleteWithDependents,
+    foreignSnapshots: section.foreignSnapshots,
   };
   return new DatasetStore(new Space(identity, settings, names, zfs), close);
 }

@@ -1,11 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/pause.ts";
-import { assetLook, assetProperties, ownValue, shownValue } from "./asset.ts";
+import { assetLook, assetOf, assetProperties, ownValue, shownValue, type ZfsAsset } from "./asset.ts";
 import { strangerOf, whyNotVolume } from "./marks.ts";
-import { isVolumeId, stagingOf } from "./names.ts";
+import { isDiscarded, isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { isSnapshot } from "./sources.ts";
 import type { Space } from "./space.ts";
-import { removeStaging } from "./staging.ts";
+import { dropSources, removeStaging } from "./staging.ts";
 import { property } from "./user-properties.ts";
 import { type Destruction, type Entries, type Entry, ZfsError } from "./zfs.ts";
 
@@ -18,71 +18,110 @@ interface Doomed {
   readonly below: readonly Entry[];
 }
 
-const belowProperties = ["type", "guid", "clones", "defer_destroy", property.snapshotName, property.managed];
+const belowProperties = [
+  "type",
+  "guid",
+  "clones",
+  "defer_destroy",
+  "userrefs",
+  property.snapshotName,
+  property.managed,
+];
 
 const nameOf = ({ name }: Entry): string => name.slice(name.indexOf("@") + 1);
 
-/** The snapshots that go with a volume: what was looked at, and nothing that somebody takes meanwhile. */
-const snapshotsOf = (below: readonly Entry[]): readonly string[] => below.map(nameOf);
+/** The snapshots that neither csimux nor democratic-csi took. */
+const foreignOf = (below: readonly Entry[]): readonly Entry[] =>
+  below.filter(
+    each =>
+      each.name.includes("@") &&
+      ownValue(each, property.snapshotName) === undefined &&
+      !isTemporary(nameOf(each)) &&
+      !isDiscarded(each.name),
+  );
+
+const listed = (names: readonly string[]): string =>
+  `${names.slice(0, 5).join(", ")}${names.length > 5 ? ` and ${names.length - 5} more` : ""}`;
 
 /** What keeps a volume from being removed, in words; undefined when nothing does. */
-function obstacle({ entry, below }: Doomed): { readonly why: string; readonly passing: boolean } | undefined {
+function obstacle(
+  { settings }: Space,
+  { entry, below }: Doomed,
+): { readonly why: string; readonly passing: boolean } | undefined {
   const child = below.find(each => shownValue(each, "type") !== "snapshot");
   if (child) return { why: `the dataset ${child.name}, which csimux did not make, lies below it`, passing: false };
+  const foreign = foreignOf(below);
+  if (settings.foreignSnapshots === "keep" && foreign.length > 0) {
+    const why = `it has snapshots that csimux did not take: ${listed(foreign.map(nameOf))}; destroy them first (zfs.foreignSnapshots: keep)`;
+    return { why, passing: false };
+  }
+  const held = foreign.filter(each => (shownValue(each, "userrefs") ?? "0") !== "0");
+  if (held.length > 0)
+    return {
+      why: `its snapshots are held: ${listed(held.map(nameOf))}; see zfs holds, and release them first`,
+      passing: false,
+    };
   const snapshots = below.filter(isSnapshot).map(nameOf);
-  if (snapshots.length > 0)
-    return { why: `it has snapshots: ${snapshots.slice(0, 5).join(", ")}; delete them first`, passing: true };
+  if (snapshots.length > 0) return { why: `it has snapshots: ${listed(snapshots)}; delete them first`, passing: true };
   // The copy that it was made of is nobody's volume.
   const others = (each: Entry) => shownValue(each, "clones")?.split(",") ?? [];
   const clones = below.flatMap(others).filter(name => name !== "" && name !== stagingOf(entry.name));
   if (clones.length === 0) return undefined;
-  return { why: `${entry.name} is the origin of ${clones.slice(0, 5).join(", ")}; delete those first`, passing: true };
+  return { why: `${entry.name} is the origin of ${listed(clones)}; delete those first`, passing: true };
 }
 
-/** What is to be removed. Throws "failed-precondition" when it cannot be, before anything of it is undone. */
-export async function removable(space: Space, id: string, call: Call): Promise<Entry | undefined> {
-  if (!isVolumeId(id)) return undefined;
-  // Whether one was being made matters only when it goes; on TrueNAS a name that is missing costs requests.
-  const { doomed } = await look(space, id, [], call);
-  const found = doomed && obstacle(doomed);
-  if (found && !(found.passing && space.settings.dependents === "tombstone"))
-    throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
-  return doomed?.entry;
-}
-
-/** Removes a volume, with what interrupted creations of it left. Success when there is nothing. `seen`: what removable() said. */
-export async function removeVolume(space: Space, id: string, call: Call, seen?: Entry): Promise<void> {
+/**
+ * Removes a volume, with what interrupted creations of it left. Success when there is nothing. Throws "failed-precondition" when it
+ * cannot be removed, with nothing changed. `before` gets the volume right before the first change.
+ */
+export async function removeVolume(
+  space: Space,
+  id: string,
+  before: (asset: ZfsAsset) => Promise<void>,
+  call: Call,
+): Promise<void> {
   if (!isVolumeId(id)) return;
-  if (!seen || !(await removedAlone(space, seen, call))) await removeWhole(space, id, call);
+  const { zfs, names } = space;
+  // Whether one was being made matters only when it goes; where that is a matter of `settle`, a name that is missing costs requests.
+  const seen = await look(space, id, zfs.settle ? [] : [names.staging(id)], call);
+  if (seen.doomed) {
+    refuse(space, id, seen.doomed);
+    const asset = assetOf(id, seen.doomed.entry, space.settings);
+    if (asset) await before(asset);
+  }
+  const alone = seen.doomed && isAlone(seen.doomed);
+  await removeLooked(space, id, alone || !zfs.settle ? seen : await look(space, id, [names.staging(id)], call), call);
   await reap(space, call);
 }
 
-/** Most volumes have nothing below them and no copy under way; ZFS itself refuses where that is not so, or no longer. */
-async function removedAlone(space: Space, entry: Entry, call: Call): Promise<boolean> {
-  if (shownValue(entry, property.sourceKind) !== undefined) return false;
-  try {
-    await destroyed(space, entry, {}, call);
-    return true;
-  } catch (error) {
-    if (error instanceof ZfsError && error.failure !== "busy") return false;
-    throw error;
-  }
+/** Most volumes have nothing below them and were made of nothing. */
+const isAlone = ({ entry, below }: Doomed): boolean =>
+  below.length === 0 && shownValue(entry, property.sourceKind) === undefined;
+
+/** Throws "failed-precondition" for what cannot be removed. */
+function refuse(space: Space, id: string, doomed: Doomed): void {
+  const found = obstacle(space, doomed);
+  if (found && !(found.passing && space.settings.dependents === "tombstone"))
+    throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
 }
 
-async function removeWhole(space: Space, id: string, call: Call): Promise<void> {
+async function removeLooked(space: Space, id: string, { doomed, beside }: Remains, call: Call): Promise<void> {
   const { zfs, names } = space;
-  const { doomed, beside } = await look(space, id, [names.staging(id)], call);
-  const staging = beside.has(names.staging(id));
-  if (doomed && staging && (await zfs.settle?.(names.staging(id), doomed.entry.name, call.signal)))
-    return removeWhole(space, id, call);
+  const staging = names.staging(id);
+  if (doomed && beside.has(staging) && (await zfs.settle?.(staging, doomed.entry.name, call.signal)))
+    return removeLooked(space, id, await look(space, id, [staging], call), call);
   if (doomed) {
-    const found = obstacle(doomed);
-    if (!found) await destroyed(space, doomed.entry, { snapshots: snapshotsOf(doomed.below) }, call);
-    else if (found.passing && space.settings.dependents === "tombstone") await setAside(space, id, doomed.entry, call);
-    else throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
+    refuse(space, id, doomed);
+    if (obstacle(space, doomed)) await setAside(space, id, doomed.entry, call);
+    else await destroyed(space, id, doomed, call);
   }
-  if (staging) await removeStaging(space, names.staging(id), call);
+  if (beside.has(staging)) await removeStaging(space, staging, call);
+  if (!doomed || isBegun(doomed.entry)) await dropSources(space, id, call);
 }
+
+/** Whether it was being made from something else, and is not complete. */
+const isBegun = (entry: Entry): boolean =>
+  shownValue(entry, property.sourceKind) !== undefined && ownValue(entry, property.success) !== "true";
 
 /** What there is of a volume. */
 interface Remains {
@@ -96,8 +135,7 @@ async function look(space: Space, id: string, others: readonly string[], call: C
   const { names, zfs, settings } = space;
   const dataset = names.dataset(id);
   const seen = assetLook(settings, names, id);
-  const shared = settings.sharing["sharesmb"] === undefined ? [] : ["sharesmb"];
-  const properties = [...new Set([...seen.properties, ...belowProperties, ...shared])];
+  const properties = [...new Set([...seen.properties, ...belowProperties])];
   const all = await zfs.family(dataset, { names: [...seen.names, ...others], properties }, call.signal);
   const entry = all.get(dataset);
   if (!entry) return { doomed: undefined, beside: all };
@@ -115,18 +153,28 @@ async function look(space: Space, id: string, others: readonly string[], call: C
 const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
   all.filter(({ name }) => name.startsWith(`${dataset}@`) || name.startsWith(`${dataset}/`));
 
-/** A snapshot that was made for this clone goes with it: it is marked first, so that no interruption leaves it behind. */
-async function destroyed(space: Space, entry: Entry, kind: Destruction, call: Call): Promise<void> {
+/**
+ * Destroys a volume with its snapshots: exactly those that were looked at, and only with it. A snapshot that was made for this clone
+ * goes with it, too: it is marked first, so that no interruption leaves it behind.
+ */
+async function destroyed(space: Space, id: string, { entry, below }: Doomed, call: Call): Promise<void> {
   const { zfs, settings, names } = space;
+  const { protocol } = settings;
   const mountpoint = shownValue(entry, "mountpoint");
-  const mounted = shownValue(entry, "mounted") === "yes";
-  const exports = settings.protocol === "nfs" && mounted && mountpoint;
+  const mounted = shownValue(entry, "mounted") === "yes" && mountpoint !== undefined;
+  if (mounted && protocol === "zfs-local" && mountpoint === "legacy")
+    throw new ZfsError("used", `${entry.name} is mounted on its node`);
   const how: Destruction = {
-    ...kind,
-    shared: mounted && settings.protocol !== "zfs-local",
-    ...(exports && { exported: { mountpoint: exports, sharenfs: ownValue(entry, "sharenfs") } }),
-    sharesmb: ownValue(entry, "sharesmb"),
+    snapshots: below.map(nameOf),
+    ...(mounted && protocol !== "zfs-local" && { served: { protocol, mountpoint } }),
   };
+  const foreign = foreignOf(below).map(nameOf);
+  if (foreign.length > 0)
+    call.log.warn("snapshots that csimux did not take are destroyed with their volume", {
+      volume: id,
+      dataset: entry.name,
+      snapshots: listed(foreign),
+    });
   const origin = shownValue(entry, "origin");
   if (origin !== undefined && names.isOwnOrigin(origin)) await zfs.destroy(origin, { deferred: true }, call.signal);
   for (const pauseMs of [...busyPausesMs, undefined]) {
@@ -167,8 +215,8 @@ export async function reap(space: Space, call: Call): Promise<void> {
     for (const entry of own) {
       const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
       const below = belowOf(entry.name, [...all.values()]);
-      if (obstacle({ entry, below })) continue;
-      await destroyed(space, entry, { snapshots: snapshotsOf(below) }, call);
+      if (obstacle(space, { entry, below })) continue;
+      await destroyed(space, ownValue(entry, property.tombstone) ?? "", { entry, below }, call);
       found = true;
     }
   }

@@ -71,6 +71,13 @@ export const parents = {
     }),
     "fail",
   ),
+  foreignSnapshots: optional(
+    oneOf(["delete", "keep"], {
+      description:
+        "what becomes of snapshots that csimux did not take when their volume is deleted: delete destroys them with it, keep refuses the deletion and names them. Held snapshots (zfs hold) and clones keep a volume in either case",
+    }),
+    "delete",
+  ),
 };
 
 const program = (description: string, fallback: string) =>

@@ -45,4 +45,6 @@ export interface StoreSettings {
   readonly marks: Marks;
   /** What becomes of a deleted volume that snapshots or clones still need: refused, or set aside until they are gone. */
   readonly dependents: "fail" | "tombstone";
+  /** What becomes of snapshots that csimux did not take when their volume is deleted: destroyed with it, or kept, and the volume with them. */
+  readonly foreignSnapshots: "delete" | "keep";
 }

@@ -8,7 +8,7 @@ import { switched } from "./parameters.ts";
 import { reap } from "./removal.ts";
 import { anySnapshot, findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
 import type { Space } from "./space.ts";
-import { refuseOthers, removeStaging } from "./staging.ts";
+import { refuseOthers, removeCopy, removeStaging } from "./staging.ts";
 import { TakenNames } from "./taken-names.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
@@ -50,7 +50,8 @@ export class DatasetSnapshots implements Snapshotting {
       throw this.#space.error("failed-precondition", `the snapshot ${entry?.name} is of ${whose}; it is left as it is`);
     if (entry && parts.detached)
       await zfs.settle?.(names.snapshotStaging(parts.volume, parts.name), entry.name, call.signal);
-    if (entry) await zfs.destroy(entry.name, parts.detached ? { recursive: true } : { deferred: true }, call.signal);
+    if (entry && parts.detached) await removeCopy(this.#space, entry.name, call);
+    else if (entry) await zfs.destroy(entry.name, { deferred: true }, call.signal);
     if (parts.detached) await this.#tidy(parts.volume, parts.name, call);
     else await reap(this.#space, call);
   }

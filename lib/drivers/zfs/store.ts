@@ -10,10 +10,10 @@ import { DatasetGroupSnapshots } from "./group-snapshots.ts";
 import { makeEmpty, makeFrom } from "./making.ts";
 import { changes } from "./mutable.ts";
 import { isVolumeId } from "./names.ts";
-import { removable, removeVolume } from "./removal.ts";
+import { removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
 import type { Space } from "./space.ts";
-import { removeStaging } from "./staging.ts";
+import { removeLeft } from "./staging.ts";
 import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
 import { sizeValues, wholeBlocks } from "./values.ts";
 import { ZfsError } from "./zfs.ts";
@@ -41,7 +41,8 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     this.#close = close;
     this.snapshots = new DatasetSnapshots(space);
     const { zfs, settings } = space;
-    const exports = settings.sharing["sharenfs"] !== undefined && zfs.share !== undefined;
+    const { sharenfs, sharesmb } = settings.sharing;
+    const exports = (sharenfs ?? sharesmb) !== undefined && zfs.share !== undefined;
     this.restore = exports ? async ({ dataset }, { signal }) => zfs.share?.(dataset, signal) : undefined;
     this.groupSnapshots = space.zfs.together ? new DatasetGroupSnapshots(space) : undefined;
   }
@@ -91,14 +92,8 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return { ...asset, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
-  async findRemovable(id: string, call: Call): Promise<ZfsAsset | undefined> {
-    const entry = await removable(this.#space, id, call);
-    const asset = assetOf(id, entry, this.#space.settings);
-    return asset && { ...asset, removable: entry };
-  }
-
-  async destroy(id: string, call: Call, asset?: ZfsAsset): Promise<void> {
-    await removeVolume(this.#space, id, call, asset?.removable);
+  async remove(id: string, before: (asset: ZfsAsset) => Promise<void>, call: Call): Promise<void> {
+    await removeVolume(this.#space, id, before, call);
   }
 
   explain(error: unknown): Meaning | undefined {
@@ -190,10 +185,16 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
   /** Removes what a failed creation left. What stands there for another request stays. */
   async #undo(spec: VolumeSpec, call: Call): Promise<boolean> {
     const id = this.idOf(spec.name);
-    const asset = await this.find(id, call);
-    const { names } = this.#space;
-    if (asset && !asset.finished && asset.name === spec.name) await this.destroy(id, call);
-    else if (!asset) await removeStaging(this.#space, names.staging(id), call);
+    const others = new Error("what stands there is of another request");
+    const refuseOthers = async ({ finished, name }: ZfsAsset) => {
+      if (finished || name !== spec.name) throw others;
+    };
+    try {
+      if (await this.find(id, call)) await this.remove(id, refuseOthers, call);
+      else await removeLeft(this.#space, id, spec.source !== undefined, call);
+    } catch (error) {
+      if (error !== others) throw error;
+    }
     return true;
   }
 }

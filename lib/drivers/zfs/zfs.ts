@@ -1,3 +1,5 @@
+import type { Protocol } from "../../core/protocols.ts";
+
 /** What stands in a pool. */
 export type Kind = "filesystem" | "volume" | "snapshot";
 
@@ -69,18 +71,18 @@ export interface Copy {
 
 /** How something is destroyed. */
 export interface Destruction {
-  /** With all its snapshots: for what csimux made for itself. */
-  readonly recursive?: boolean;
   /** With exactly these snapshots of its, by their names behind the "@"; it stays when it has another one by then. */
   readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes later, with the last of them. */
   readonly deferred?: boolean;
-  /** A mounted file system that ZFS shares, over whatever protocol. */
-  readonly shared?: boolean;
-  /** A file system that clients may have mounted: where it lies, and how it is shared over NFS of its own. */
-  readonly exported?: { readonly mountpoint: string; readonly sharenfs: string | undefined };
-  /** How a file system is shared over SMB of its own: its usershare would outlive it (OpenZFS 2.1, zfs destroy). */
-  readonly sharesmb?: string | undefined;
+  /** A mounted file system that clients of a server may use: unmounted first, and mounted and shared again when it stays. */
+  readonly served?: Served;
+}
+
+/** A mounted file system, and the protocol by which its host may serve it. */
+export interface Served {
+  readonly protocol: Protocol;
+  readonly mountpoint: string;
 }
 
 /** The name of a snapshot, and where others of this name may be. */
@@ -108,6 +110,8 @@ export type ZfsFailure =
   | "pool-absent"
   | "exists"
   | "busy"
+  | "used"
+  | "unshared"
   | "dependents"
   | "held"
   | "full"
@@ -182,7 +186,10 @@ export interface Zfs {
    * that it lies in. Throws as `read`.
    */
   family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries>;
-  /** Destroys one thing; success when it is gone or never was. */
+  /**
+   * Destroys one thing; success when it is gone or never was. A file system that somebody uses stays as it was, mounted and shared
+   * and with its snapshots: "used" where it is known who that is, "busy" where it is not.
+   */
   destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void>;
   /** Gives a dataset another name, with its snapshots and what lies below. */
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;

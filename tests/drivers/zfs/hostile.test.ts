@@ -4,7 +4,6 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli-steps.ts";
-import { cachedStep } from "../../../lib/drivers/zfs/exports.ts";
 import { locked } from "../../../lib/drivers/zfs/host-lock.ts";
 import {
   closeStep as closeLio,
@@ -22,6 +21,7 @@ import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/nvmetcli.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
 import { deviceStep } from "../../../lib/drivers/zfs/target-steps.ts";
 import { targetcliStep } from "../../../lib/drivers/zfs/targetcli.ts";
+import { usersStep } from "../../../lib/drivers/zfs/users.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 
@@ -156,7 +156,7 @@ describe.each(words)("the word %j", word => {
     const [program, ...rest] = deviceStep(word).argv;
     const calls = called(
       look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
-      cachedStep(word, ["sudo", "-n"]),
+      look(usersStep(word, ["sudo", "-n"])),
       look(inspectLio("lio", target, lio)),
       look(closeLio(target, lio)),
       look(restoredStep(target, { ...lio, saved: [word] })),

@@ -471,47 +471,6 @@ describe("a deletion", () => {
     expect(rig.fake.find(`${dataset("a")}@taken`)).toBeDefined();
   });
 
-  test("has succeeded when somebody else deletes it while its export is taken back", async () => {
-    const rig = await open();
-    await rig.open().create(volumeOf("a"), call);
-    const seen: string[] = [];
-    const host: StorageHost = {
-      ...rig.host,
-      async script(whole, signal) {
-        const steps = whole.steps.map(({ name }) => name);
-        seen.push(...steps);
-        // A client has used it, so it is not destroyed at once.
-        if (steps.includes("cached") && steps.includes("destroy"))
-          return new Map([["cached", { exitCode: 0, stdout: "", stderr: "" }]]);
-        if (steps.includes("set")) rig.fake.zfs("destroy", dataset("a"));
-        return rig.host.script(whole, signal);
-      },
-    };
-    await rig.on(host).delete("a", call);
-    expect(seen).toContain("set");
-    expect(await rig.remains()).toEqual([]);
-  });
-
-  test("takes an SMB share back first, which outlives its file system otherwise, and gives it again where that is held", async () => {
-    const rig = await open("zfs-generic-smb");
-    await rig.open().create(volumeOf("a"), call);
-    rig.fake.zfs("snapshot", `${dataset("a")}@kept`);
-    rig.fake.zfs("hold", "backup", `${dataset("a")}@kept`);
-    expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
-    expect(own(rig, dataset("a"), "sharesmb")).toBe("on");
-    rig.fake.zfs("release", "backup", `${dataset("a")}@kept`);
-    const seen: string[] = [];
-    const script: StorageHost["script"] = (whole, signal) => {
-      seen.push(...whole.steps.map(({ argv }) => argv.join(" ")));
-      return rig.host.script(whole, signal);
-    };
-    await rig.on({ ...rig.host, script }).delete("a", call);
-    const at = (words: string) => seen.findIndex(each => each.endsWith(words));
-    expect(at(`set sharesmb=off ${dataset("a")}`)).toBeGreaterThanOrEqual(0);
-    expect(at(`set sharesmb=off ${dataset("a")}`)).toBeLessThan(at(`destroy ${dataset("a")}`));
-    expect(await rig.remains()).toEqual([]);
-  });
-
   test("of what is held says so", async () => {
     const rig = await open();
     await rig.open().create(volumeOf("a"), call);
@@ -544,6 +503,7 @@ describe("a pool that democratic-csi wrote", () => {
     rig.fake.zfs("create", "-p", dataset("pvc-1"));
     set(dataset("pvc-1"), {
       refquota: "1G",
+      sharenfs: "rw",
       [property.volumeName]: "pvc-1",
       [property.managed]: "true",
       [property.driver]: "zfs-generic-nfs",
@@ -576,6 +536,7 @@ describe("a pool that democratic-csi wrote", () => {
     rig.fake.zfs("clone", `${dataset("pvc-1")}@volume-source-for-volume-pvc-2`, dataset("pvc-2"));
     set(dataset("pvc-2"), {
       refquota: "1G",
+      sharenfs: "rw",
       [property.volumeName]: "pvc-2",
       [property.managed]: "true",
       [property.sourceKind]: "volume",

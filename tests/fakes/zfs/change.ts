@@ -121,7 +121,7 @@ export function create(pools: Pools, argv: readonly string[]): void {
     delete pools.state.things[name];
     throw error;
   }
-  if (mountsItself(pools, thing) && !set.has("u")) pools.mount(thing);
+  if (mountsItself(pools, thing) && !set.has("u")) pools.share(thing);
 }
 
 /** zfs snapshot [-r] (-o K=V)* NAME... : all of them or none. */
@@ -176,7 +176,7 @@ export function clone(pools: Pools, argv: readonly string[]): void {
     throw error;
   }
   pools.copyContent(origin, thing);
-  if (mountsItself(pools, thing)) pools.mount(thing);
+  if (mountsItself(pools, thing)) pools.share(thing);
 }
 
 /** zfs set K=V... NAME... */
@@ -189,6 +189,9 @@ export function set(pools: Pools, argv: readonly string[]): void {
     if (thing.type === "snapshot" && pairs.some(([key]) => !key.includes(":")))
       throw new Failure(`cannot set property for '${name}': this property can not be modified for snapshots`);
     apply(pools, thing, pairs, false);
+    if (!pairs.some(([key]) => key === "sharenfs" || key === "sharesmb") || !thing.mounted) continue;
+    pools.usershare(thing, false);
+    pools.share(thing);
   }
 }
 
@@ -248,8 +251,18 @@ export function mount(pools: Pools, argv: readonly string[], on: boolean): void 
   if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
   if (on && thing.own["mountpoint"]?.value === "legacy") throw new Failure(`cannot mount '${name}': legacy mountpoint`);
   if (on && thing.mounted) throw new Failure(`cannot mount '${name}': filesystem already mounted`);
+  if (!on && !thing.mounted) throw new Failure(`cannot unmount '${name}': not currently mounted`);
   if (on) pools.mount(thing);
-  else pools.unmount(thing);
+  else pools.release(thing, "unmount");
+}
+
+/** zfs share NAME */
+export function share(pools: Pools, argv: readonly string[]): void {
+  const name = argv.at(-1) ?? "";
+  const thing = pools.find(name);
+  if (!thing) throw new Failure(`cannot open '${name}': dataset does not exist`);
+  if (pools.protocols(thing).length === 0) throw new Failure(`cannot share '${name}': legacy share`);
+  pools.share(thing);
 }
 
 /** zfs hold TAG SNAPSHOT and zfs release TAG SNAPSHOT */

@@ -32,26 +32,24 @@ function destroyDataset(pools: Pools, name: string, set: ReadonlySet<string>): v
         outside,
       ),
     );
-  refuseBusy(pools, thing);
+  if (set.has("n")) return;
+  pools.release(thing, "destroy");
+  refuseOwned(pools, thing);
   const held = all.find(each => (each.holds ?? []).length > 0);
   if (held) throw new Failure(heldText(held));
-  if (set.has("n")) return;
   for (const each of [...all].sort((a, b) => (a.name < b.name ? 1 : -1))) pools.remove(each);
 }
 
 const heldText = (thing: Thing): string =>
   `cannot destroy snapshot ${thing.name}: it's being held. Run 'zfs holds -r ${thing.name}' to see holders.`;
 
-function refuseBusy(pools: Pools, thing: Thing): void {
-  const busy = pools.state.faults.busy;
-  const left = busy?.[thing.name] ?? 0;
-  if (!busy || left <= 0) return;
-  busy[thing.name] = left - 1;
-  throw new Failure(
-    thing.mounted
-      ? `cannot unmount '${pools.place(thing)}': pool or dataset is busy`
-      : `cannot destroy '${thing.name}': dataset is busy`,
-  );
+function refuseOwned(pools: Pools, { name, type }: Thing): void {
+  const { owned, busy } = pools.state.faults;
+  const counts = type === "volume" && busy?.[name] ? busy : owned;
+  const left = counts?.[name] ?? 0;
+  if (!counts || left <= 0) return;
+  counts[name] = left - 1;
+  throw new Failure(`cannot destroy '${name}': dataset is busy`);
 }
 
 /** The snapshots of a list such as a,b,c%d; a part before or after "%" that is empty means the first or the last one. */
@@ -75,15 +73,20 @@ function destroySnapshots(pools: Pools, name: string, set: ReadonlySet<string>):
   if (!pools.find(dataset)) throw new Failure(`cannot open '${dataset}': dataset does not exist`);
   const found = matching(pools, dataset, text);
   if (found.length === 0) throw new Failure("could not find any snapshots to destroy; check snapshot names.");
+  if (set.has("n")) return;
+  // All of them or none: one request, of which each part is looked at first (dsl_destroy_snapshots_nvl).
+  const some = found.find(each => (each.holds ?? []).length > 0 || pools.clonesOf(each).length > 0);
+  if (some && found.length > 1 && !set.has("d") && !set.has("R"))
+    throw new Failure(
+      (some.holds ?? []).length > 0 ? heldText(some) : `cannot destroy snapshot ${some.name}: snapshot is cloned`,
+    );
   for (const each of found) {
     const clones = pools.clonesOf(each);
     const held = (each.holds ?? []).length > 0;
-    if (set.has("n")) continue;
     if (set.has("d") && (clones.length > 0 || held)) each.defer = true;
     else if (held) throw new Failure(heldText(each));
     else if (clones.length === 0) pools.remove(each);
     else if (set.has("R")) for (const clone of clones) destroy(pools, ["-R", clone.name]);
-    else if (found.length > 1) throw new Failure(`cannot destroy snapshot ${each.name}: snapshot is cloned`);
     else
       throw new Failure(
         lines(

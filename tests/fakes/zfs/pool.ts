@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { holdsExport } from "./nfsd.ts";
 import { natives } from "./properties.ts";
 
 /** A dataset or snapshot of the model. */
@@ -26,6 +27,8 @@ export interface Thing {
   defer?: boolean;
   holds?: string[];
   mounted?: boolean;
+  /** Exported over NFS, or a usershare of Samba. */
+  shared?: boolean;
   /** Encrypted, without its key. */
   locked?: boolean;
   /** What an interrupted receive left: how a send goes on. */
@@ -34,8 +37,10 @@ export interface Thing {
 
 /** What tests make go wrong. */
 export interface Faults {
-  /** How often a dataset is busy still. */
+  /** How often a dataset is busy still: a mounted one because a process on its host uses it. */
   busy?: Record<string, number>;
+  /** How often a dataset cannot be destroyed although it is not mounted: it is being sent, for example (EBUSY, dsl_destroy_head_check). */
+  owned?: Record<string, number>;
   /** How long a send waits, in milliseconds, before it goes on. */
   sendMs?: number;
   /** After how many bytes a receive ends as if its connection were cut. */
@@ -53,12 +58,14 @@ interface State {
   devices: Record<string, number>;
   /** Every command that ran, as one line each. */
   log: string[];
+  /** File systems whose share was gone for a moment, because they could not be unmounted. */
+  disturbed: string[];
 }
 
 /** A failure in zfs's own words, on stderr. */
 export class Failure extends Error {}
 
-const empty: State = { things: {}, pools: {}, next: 1, faults: {}, devices: {}, log: [] };
+const empty: State = { things: {}, pools: {}, next: 1, faults: {}, devices: {}, log: [], disturbed: [] };
 
 /** The pools that live in a folder; each process that opens it sees the same. */
 export class Pools {
@@ -181,6 +188,44 @@ export class Pools {
     thing.mounted = true;
   }
 
+  /** The protocols over which ZFS shares a file system. */
+  protocols(thing: Thing): readonly string[] {
+    if (thing.type !== "filesystem") return [];
+    return ["sharenfs", "sharesmb"].filter(key => !["off", "-", ""].includes(this.value(thing, key).value));
+  }
+
+  /** zfs share: mounts first (share_mount_one). */
+  share(thing: Thing): void {
+    this.mount(thing);
+    thing.shared = thing.mounted === true && this.protocols(thing).length > 0;
+    this.usershare(thing, thing.shared);
+  }
+
+  /** The usershares of Samba are files; zfs unmount removes one, zfs destroy does not (zfs-2.1.11 on Debian 12). */
+  usershare(thing: Thing, on: boolean): void {
+    const folder = join(this.folder, "usershares");
+    const path = join(folder, thing.name.replaceAll(/[-/ ]/g, "_"));
+    if (!on) rmSync(path, { force: true });
+    if (!on || !this.protocols(thing).includes("sharesmb")) return;
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(path, "");
+  }
+
+  /**
+   * What zfs does to what it unmounts (libzfs_mount.c, zfs_unmount): it is unshared, unmounted, and shared again where that fails.
+   * Throws as zfs does.
+   */
+  release(thing: Thing, verb: "unmount" | "destroy"): void {
+    if (!thing.mounted) return;
+    if (inUse(this, thing)) {
+      if (thing.shared) this.state.disturbed.push(thing.name);
+      throw new Failure(`cannot unmount '${this.place(thing)}': pool or dataset is busy`);
+    }
+    thing.shared = false;
+    if (verb === "unmount") this.usershare(thing, false);
+    this.unmount(thing);
+  }
+
   unmount(thing: Thing): void {
     if (!thing.mounted) return;
     const [shown, hidden] = [this.place(thing), join(this.folder, "data", thing.guid)];
@@ -221,6 +266,14 @@ export class Pools {
     const place = this.place(thing);
     return existsSync(place) ? weigh(place) : 0;
   }
+}
+
+/** Whether a mounted file system cannot be unmounted: a process uses it, or the NFS server holds on to it. */
+function inUse(pools: Pools, thing: Thing): boolean {
+  const { busy } = pools.state.faults;
+  const left = busy?.[thing.name] ?? 0;
+  if (busy && left > 0) busy[thing.name] = left - 1;
+  return left > 0 || holdsExport(pools.folder, pools.place(thing));
 }
 
 function weigh(path: string): number {

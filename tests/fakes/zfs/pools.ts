@@ -2,11 +2,13 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileS
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { CommandRunner } from "../../../lib/io/runner.ts";
+import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import { nvmetcli } from "../nvmetcli.ts";
 import { targetcli } from "../targetcli.ts";
+import { deviceText, flushed } from "./nfsd.ts";
 import { Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
+import { shell } from "./shell.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and what stands in the pools. */
 export interface FakeZfs {
@@ -46,6 +48,14 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
   const lio = `LIO_ROOT='${folder}/lio' LIO_FAULT=$(cat '${folder}/lio-fault' 2>/dev/null)`;
   writeFileSync(join(bin, "targetcli"), `#!/bin/sh\n${lio} exec '${process.execPath}' '${targetcliPath}'\n`);
   chmodSync(join(bin, "targetcli"), 0o755);
+  mkdirSync(join(folder, "devices"));
+  writeFileSync(
+    join(bin, "stat"),
+    `#!/bin/sh
+exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
+`,
+  );
+  chmodSync(join(bin, "stat"), 0o755);
   for (const each of ["subsystems", "ports/1/subsystems", "ports/2/subsystems"])
     mkdirSync(join(folder, "nvmet", each), { recursive: true });
   for (const port of [1, 2]) {
@@ -96,19 +106,27 @@ export async function fakeZfs(bytes = 2 ** 40): Promise<FakeZfs> {
 
 /**
  * The same model without a process for each command: zfs and the tools of targets run here, everything else in `others`. What
- * csimux starts a tool with, such as a shell that takes a lock, is looked through.
+ * csimux starts a tool with, such as a shell that takes a lock, is looked through. /proc is the folder of that name of the model.
  */
 export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner => ({
   where: "fake",
   async run(command, signal) {
+    const { folder } = fake;
     const [, , text = ""] = command.argv;
     const words = text.startsWith("lock=") ? command.argv.slice(5) : command.argv;
     const [program, ...argv] = words;
-    if (program === "zfs" || program === "zpool") return outputOf(run(fake.folder, program, argv, ""));
-    if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(fake.folder));
+    const zfs = ([name = "", ...rest]: readonly string[]): Result => run(folder, name, rest, "");
+    if (program === "zfs" || program === "zpool") return outputOf(zfs(words));
+    if (argv[1]?.startsWith("said=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
+    if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(folder));
+    if (program === "exportfs") {
+      flushed(folder);
+      return outputOf({ out: "", err: "", code: 0 });
+    }
+    if (words.some(word => /\/proc\/(?:net\/rpc|fs\/nfsd)\//.test(word)))
+      return inProc(folder, command, others, signal);
     const at = words.findIndex(word => word === "targetcli" || word === "nvmetcli");
     if (at < 0) return others.run(command, signal);
-    const { folder } = fake;
     const { stdin = "" } = command;
     if (words[at] === "targetcli") {
       const out = targetcli(join(folder, "lio"), faultIn(folder, "lio"), stdin);
@@ -118,6 +136,23 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     return outputOf(nvmetcli(host, words.slice(at + 1), stdin));
   },
 });
+
+/** A command line, and another one where it fails, as a shell runs them. */
+function orElse(first: string, second: string, zfs: (argv: readonly string[]) => Result): Result {
+  const done = shell(first, zfs);
+  if (done.code !== 0) shell(second, zfs);
+  return done;
+}
+
+/** Runs a program on the model's /proc; stat(1) tells the devices of the model. */
+async function inProc(folder: string, command: Command, others: CommandRunner, signal: AbortSignal): Promise<Output> {
+  const place = join(folder, "proc/");
+  const [program = "", ...argv] = command.argv.map(word => word.replaceAll("/proc/", place));
+  const [, , , mountpoint = ""] = argv;
+  if (program === "sh") writeFileSync(join(folder, "devices", mountpoint.replaceAll("/", "_")), deviceText(mountpoint));
+  const output = await others.run({ ...command, argv: [program, ...argv] }, signal);
+  return { ...output, stdout: output.stdout.replaceAll(place, "/proc/") };
+}
 
 /** The exports of the host's NFS server: the text of a file that tests write. */
 function exportsOf(folder: string): Result {

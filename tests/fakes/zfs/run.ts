@@ -1,7 +1,7 @@
 import { mkdirSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf } from "../../../lib/core/errno.ts";
-import { clone, create, hold, inherit, mount, promote, rename, set, snapshot } from "./change.ts";
+import { clone, create, hold, inherit, mount, promote, rename, set, share, snapshot } from "./change.ts";
 import { destroy } from "./destroy.ts";
 import { Failure, Pools } from "./pool.ts";
 import { get, list, type Printed } from "./show.ts";
@@ -27,7 +27,7 @@ const changes: Readonly<Record<string, (pools: Pools, argv: readonly string[]) =
   unmount: (pools, argv) => mount(pools, argv, false),
   hold: (pools, argv) => hold(pools, argv, true),
   release: (pools, argv) => hold(pools, argv, false),
-  share: () => {},
+  share,
 };
 
 function answer(pools: Pools, program: string, argv: readonly string[], stdin: string): Omit<Result, "code"> {

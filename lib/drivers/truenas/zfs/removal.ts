@@ -19,23 +19,15 @@ export class Removal {
     this.#reading = reading;
   }
 
-  /** As Zfs.destroy. */
-  async destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
-    const { recursive, deferred, snapshots = [] } = how;
+  /** As Zfs.destroy. A request to destroy a dataset that has snapshots would be refused only after its shares were removed (25.10). */
+  async destroy(name: string, { deferred, snapshots = [] }: Destruction, signal: AbortSignal): Promise<void> {
     if (name.includes("@")) return this.#snapshot(name, deferred === true, signal);
-    try {
-      await this.#dataset(name, signal);
-    } catch (error) {
-      // Most have no snapshots; of the others each is looked at.
-      const refused = error instanceof ZfsError && error.failure !== "busy" && error.failure !== "incomplete";
-      if (!refused || !(recursive || snapshots.length > 0)) throw error;
-      if (recursive) await this.#snapshots(name, signal);
-      for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);
-      await this.#dataset(name, signal);
-    }
+    for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);
+    await this.#dataset(name, signal);
   }
 
-  async #snapshots(dataset: string, signal: AbortSignal): Promise<void> {
+  /** Removes a copy that csimux made for itself, with its snapshots. */
+  async copy(dataset: string, signal: AbortSignal): Promise<void> {
     const below = await this.#reading.below(
       dataset,
       ["filesystem", "volume", "snapshot"],
@@ -48,7 +40,8 @@ export class Removal {
     const cloned = below.find(({ properties }) => properties.has("clones"));
     if (cloned)
       throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
-    for (const { name } of below.filter(each => each.name.includes("@"))) await this.#snapshot(name, false, signal);
+    const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [name.slice(name.indexOf("@") + 1)] : []));
+    await this.destroy(dataset, { snapshots }, signal);
   }
 
   async #snapshot(name: string, defer: boolean, signal: AbortSignal): Promise<void> {

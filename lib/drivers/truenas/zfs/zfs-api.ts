@@ -166,7 +166,7 @@ export class ZfsApi implements Zfs {
   }
 
   #copying(): CopyTools {
-    const remove = (name: string, signal: AbortSignal) => this.#removal.destroy(name, { recursive: true }, signal);
+    const remove = (name: string, signal: AbortSignal) => this.#removal.copy(name, signal);
     return { api: this.#api, reading: this.#reading, remove };
   }
 
@@ -185,7 +185,7 @@ export class ZfsApi implements Zfs {
     if (await this.#reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
     // Where a clone gets its properties before it gets its name; what an interrupted copy leaves has the same name.
     const staging = stagingOf(name);
-    await this.#removal.destroy(staging, { recursive: true }, signal);
+    await this.#removal.copy(staging, signal);
     await this.#api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
     const { fields, user } = apiValues(values);
     const size = volsize === undefined ? {} : { volsize: Number(volsize), force_size: true };

@@ -1,0 +1,339 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Call } from "../../../lib/core/call.ts";
+import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
+import type { Script, StorageHost } from "../../../lib/io/script.ts";
+import { codeOf } from "../../contract/driver-volumes.ts";
+import { callWith, gib, volumeOf } from "../../contract/rig.ts";
+import { atEachStep } from "../../contract/steps.ts";
+import { nfsActive, nfsCache, nfsClients } from "../../fakes/zfs/nfsd.ts";
+import { type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";
+
+const call = callWith();
+const rigs: ZfsRig[] = [];
+afterEach(async () => {
+  for (const rig of rigs.splice(0)) await rig.close();
+});
+
+async function open(options: ZfsOptions | string = "zfs-generic-nfs"): Promise<ZfsRig> {
+  const rig = await zfsRig(typeof options === "string" ? { driver: options } : options);
+  rigs.push(rig);
+  return rig;
+}
+
+const dataset = (id: string): string => `tank/k/v/${id}`;
+const from = (id: string): Source => ({ kind: "volume", id });
+const copyOf = (id: string, source: string): VolumeSpec => ({
+  ...volumeOf(id, gib, from(source)),
+  parameters: { detachedVolumesFromVolumes: "true" },
+});
+const messageOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => "",
+    (error: Error) => error.message,
+  );
+
+/** A volume "a" with content and a snapshot of another program. */
+async function withForeign(options?: ZfsOptions | string): Promise<ZfsRig> {
+  const rig = await open(options);
+  await rig.write(await rig.open().create(volumeOf("a"), call), "content");
+  rig.fake.zfs("snapshot", `${dataset("a")}@nightly-backup`);
+  return rig;
+}
+
+const usershares = ({ fake: { folder } }: ZfsRig): readonly string[] =>
+  existsSync(join(folder, "usershares")) ? readdirSync(join(folder, "usershares")) : [];
+
+/** All that a refused deletion must leave as it was. */
+const stateOf = (rig: ZfsRig): object => ({
+  volume: structuredClone(rig.fake.find(dataset("a"))),
+  snapshot: rig.fake.find(`${dataset("a")}@nightly-backup`) !== undefined,
+  usershares: usershares(rig),
+});
+
+const disturbed = (rig: ZfsRig): readonly string[] => rig.fake.with(pools => pools.state.disturbed);
+
+/** A host on which something happens before the step that destroys. */
+const meanwhile = (host: StorageHost, happens: () => void): StorageHost => ({
+  ...host,
+  script(whole: Script, signal: AbortSignal) {
+    if (whole.steps.some(({ name }) => name === "destroy")) happens();
+    return host.script(whole, signal);
+  },
+});
+
+describe("a deletion that is refused changes nothing", () => {
+  test("while an NFS client holds a file open: it is named, and its share is not gone for a moment", async () => {
+    const rig = await withForeign();
+    const { folder } = rig.fake;
+    nfsCache(folder, [rig.fake.place(dataset("a"))]);
+    nfsClients(folder, [{ id: 3, open: [rig.fake.place(dataset("a"))] }]);
+    const before = stateOf(rig);
+    expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+    const message = await messageOf(rig.open().delete("a", call));
+    expect(message).toContain('"Linux NFSv4.2 node-3" at "10.0.0.3:975"');
+    expect(message).not.toContain("expire");
+    expect([stateOf(rig), disturbed(rig)]).toEqual([before, []]);
+    nfsClients(folder, []);
+    await rig.open().delete("a", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("while the open files of a client that has vanished are kept for it: the message says how to end that", async () => {
+    const rig = await withForeign();
+    nfsClients(rig.fake.folder, [{ id: 7, open: [rig.fake.place(dataset("a"))], status: "courtesy" }]);
+    const message = await messageOf(rig.open().delete("a", call));
+    expect(message).toContain(
+      "not heard of for 230 s (when it is gone for good: echo expire > /proc/fs/nfsd/clients/7/ctl)",
+    );
+  });
+
+  test("while a client without open files is at work", async () => {
+    const rig = await withForeign();
+    nfsActive(rig.fake.folder, [rig.fake.place(dataset("a"))]);
+    const before = stateOf(rig);
+    expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
+    expect([stateOf(rig), disturbed(rig)]).toEqual([before, []]);
+  }, 30_000);
+
+  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
+    "while a process of its host uses it, with %s; afterwards it succeeds",
+    async driverName => {
+      const rig = await withForeign(driverName);
+      const busy = (times: number) =>
+        rig.fake.with(pools => {
+          pools.state.faults.busy = { [dataset("a")]: times };
+        });
+      busy(99);
+      const before = stateOf(rig);
+      expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
+      expect(stateOf(rig)).toEqual(before);
+      busy(0);
+      await rig.open().delete("a", call);
+      expect([await rig.remains(), usershares(rig)]).toEqual([[], []]);
+    },
+  );
+
+  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
+    "where it cannot be destroyed after it was unmounted, with %s",
+    async driverName => {
+      const rig = await open(driverName);
+      await rig.write(await rig.open().create(volumeOf("a"), call), "content");
+      rig.fake.with(pools => {
+        pools.state.faults.owned = { [dataset("a")]: 99 };
+      });
+      const before = stateOf(rig);
+      expect(await codeOf(rig.open().delete("a", call))).toBe("aborted");
+      expect(stateOf(rig)).toEqual(before);
+      expect(rig.fake.find(dataset("a"))).toMatchObject({ mounted: true, shared: true });
+    },
+  );
+
+  test.each(["zfs-generic-nfs", "zfs-generic-smb", "zfs-local-zvol"])(
+    "where one of its snapshots is held at the last moment, with %s: no other is destroyed",
+    async driverName => {
+      const rig = await withForeign(driverName);
+      rig.fake.zfs("snapshot", `${dataset("a")}@weekly`);
+      const before = stateOf(rig);
+      const hold = () => rig.fake.zfs("hold", "backup", `${dataset("a")}@weekly`);
+      expect(await codeOf(rig.on(meanwhile(rig.host, hold)).delete("a", call))).toBe("failed-precondition");
+      expect(stateOf(rig)).toEqual(before);
+      expect(await messageOf(rig.open().delete("a", call))).toContain("weekly");
+    },
+  );
+
+  test("while a node has it mounted by itself", async () => {
+    const rig = await withForeign("zfs-local-dataset");
+    rig.fake.zfs("set", "mountpoint=legacy", dataset("a"));
+    rig.fake.with(pools => {
+      const thing = pools.find(dataset("a"));
+      if (thing) thing.mounted = true;
+    });
+    expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+    expect(rig.fake.find(`${dataset("a")}@nightly-backup`)).toBeDefined();
+  });
+});
+
+describe("a deletion", () => {
+  test("of what clients have used of late empties the server's cache first, while it is still exported", async () => {
+    const rig = await withForeign();
+    nfsCache(rig.fake.folder, [rig.fake.place(dataset("a"))]);
+    const exported: unknown[] = [];
+    const host: StorageHost = {
+      ...rig.host,
+      script(whole, signal) {
+        if (whole.steps.some(({ name }) => name === "flush")) exported.push(rig.fake.find(dataset("a"))?.shared);
+        return rig.host.script(whole, signal);
+      },
+    };
+    await rig.on(host).delete("a", call);
+    expect(exported).toEqual([true]);
+    expect([await rig.remains(), disturbed(rig)]).toEqual([[], []]);
+  });
+
+  test("has succeeded when somebody else deletes the volume meanwhile", async () => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    await rig.on(meanwhile(rig.host, () => rig.fake.zfs("destroy", dataset("a")))).delete("a", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("has not succeeded when only the snapshots of a volume are gone meanwhile and the volume is busy", async () => {
+    const rig = await withForeign();
+    const happens = () => {
+      if (rig.fake.find(`${dataset("a")}@nightly-backup`)) rig.fake.zfs("destroy", `${dataset("a")}@nightly-backup`);
+      rig.fake.with(pools => {
+        pools.state.faults.owned = { [dataset("a")]: 99 };
+      });
+    };
+    expect(await codeOf(rig.on(meanwhile(rig.host, happens)).delete("a", call))).toBe("aborted");
+    expect(rig.fake.find(dataset("a"))).toBeDefined();
+  });
+
+  test("destroys snapshots of other programs with the volume, and the log names them", async () => {
+    const rig = await withForeign();
+    const lines: unknown[] = [];
+    const log: Call["log"] = {
+      ...call.log,
+      warn: (message, fields) => void lines.push([message, fields]),
+      with: () => log,
+    };
+    await rig.open().delete("a", { ...call, log });
+    expect(lines).toEqual([
+      [
+        "snapshots that csimux did not take are destroyed with their volume",
+        { volume: "a", dataset: dataset("a"), snapshots: "nightly-backup" },
+      ],
+    ]);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test.each(["zfs-generic-nfs", "zfs-local-zvol"])(
+    "is refused for them with foreignSnapshots: keep, and names them, with %s",
+    async driver => {
+      const rig = await withForeign({ driver, zfs: { foreignSnapshots: "keep" } });
+      const before = stateOf(rig);
+      expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+      expect(await messageOf(rig.open().delete("a", call))).toContain("nightly-backup");
+      expect(stateOf(rig)).toEqual(before);
+      rig.fake.zfs("destroy", `${dataset("a")}@nightly-backup`);
+      await rig.open().delete("a", call);
+      expect(await rig.remains()).toEqual([]);
+    },
+  );
+
+  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
+    "that is interrupted anywhere leaves %s whole and shared, or nothing; its repeat leaves nothing",
+    async driverName => {
+      const rig = await withForeign(driverName);
+      const whole = stateOf(rig) as { volume: object };
+      await atEachStep(
+        (step, when) => {
+          const { driver, dead } = rig.dying(step, when);
+          return { work: () => driver.delete("a", call), dead };
+        },
+        async step => {
+          const { guid, txg, creation, ...now } = rig.fake.find(dataset("a")) ?? { guid: "", txg: 0, creation: 0 };
+          if (rig.fake.find(dataset("a")))
+            expect([step, { ...stateOf(rig), volume: { ...now, guid, txg, creation } }]).toMatchObject([
+              step,
+              { ...whole, volume: { mounted: true, shared: true } },
+            ]);
+          await rig.open().delete("a", call);
+          expect([step, await rig.remains(), usershares(rig)]).toEqual([step, [], []]);
+          await rig.open().create(volumeOf("a"), call);
+          rig.fake.zfs("snapshot", `${dataset("a")}@nightly-backup`);
+        },
+      );
+    },
+  );
+});
+
+describe("a volume that is there already", () => {
+  test.each(["zfs-generic-nfs", "zfs-generic-smb"])(
+    "is shared again when it is asked for again, with %s",
+    async driverName => {
+      const rig = await open(driverName);
+      const made = await rig.open().create(volumeOf("a"), call);
+      rig.fake.zfs("unmount", dataset("a"));
+      expect(await rig.open().create(volumeOf("a"), call)).toEqual(made);
+      expect(rig.fake.find(dataset("a"))).toMatchObject({ mounted: true, shared: true });
+    },
+  );
+
+  test("is not answered for while its sharing is switched off", async () => {
+    const rig = await open();
+    await rig.open().create(volumeOf("a"), call);
+    rig.fake.zfs("set", "sharenfs=off", dataset("a"));
+    expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("unavailable");
+    expect(await messageOf(rig.open().create(volumeOf("a"), call))).toContain("set its sharenfs");
+    expect(rig.fake.find(dataset("a"))).toBeDefined();
+  });
+});
+
+describe("a copy that fails", () => {
+  /** A copy "b" of "a" that was cut. */
+  async function cut(): Promise<ZfsRig> {
+    const rig = await open();
+    await rig.write(await rig.open().create(volumeOf("a"), call), "old");
+    rig.fake.with(pools => {
+      pools.state.faults.cutReceive = 100;
+    });
+    expect(await codeOf(rig.open().create(copyOf("b", "a"), call))).not.toBe("ok");
+    rig.fake.with(pools => {
+      delete pools.state.faults.cutReceive;
+    });
+    return rig;
+  }
+
+  test("and is deleted instead of repeated leaves no snapshot on its source", async () => {
+    const rig = await cut();
+    await rig.open().delete("b", call);
+    expect(await rig.remains()).toEqual([dataset("a")]);
+    await rig.open().delete("a", call);
+    expect(await rig.remains()).toEqual([]);
+  });
+
+  test("and was never begun leaves none either, wherever its creation broke off", async () => {
+    const rig = await open();
+    await rig.write(await rig.open().create(volumeOf("a"), call), "old");
+    await atEachStep(
+      (step, when) => {
+        const { driver, dead } = rig.dying(step, when);
+        return { work: () => driver.create(copyOf("b", "a"), call), dead };
+      },
+      async step => {
+        await rig.open().delete("b", call);
+        expect([step, await rig.remains()]).toEqual([step, [dataset("a")]]);
+      },
+    );
+  });
+
+  test("does not give its old content to a later volume of this name", async () => {
+    const rig = await open();
+    const source = await rig.open().create(volumeOf("a"), call);
+    await rig.write(source, "old");
+    rig.fake.zfs("snapshot", `${dataset("a")}@volume-source-for-volume-b`);
+    await rig.write(source, "new");
+    expect(await rig.read(await rig.open().create(copyOf("b", "a"), call))).toBe("new");
+  });
+});
+
+test("the undo of a failed creation leaves a volume that another controller has completed meanwhile", async () => {
+  const rig = await open({ driver: "zfs-generic-iscsi" });
+  let completed = false;
+  const host: StorageHost = {
+    ...rig.host,
+    async script(whole, signal) {
+      const isTarget = whole.steps.some(({ argv }) => argv.includes("targetcli"));
+      if (!isTarget || completed) return rig.host.script(whole, signal);
+      completed = true;
+      rig.fake.zfs("set", "democratic-csi:provision_success=true", dataset("a"));
+      throw new Error("a failure that nobody knows");
+    },
+  };
+  expect(await codeOf(rig.on(host).create(volumeOf("a"), call))).not.toBe("ok");
+  expect(completed).toBe(true);
+  expect((await rig.open().reading?.get("a", call))?.id).toBe("a");
+});

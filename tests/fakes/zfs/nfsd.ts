@@ -1,0 +1,80 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/**
+ * The NFS server of a host as Linux shows it below /proc, in files below the folder of its pools (Linux 6.1, fs/nfsd/nfs4state.c and
+ * net/sunrpc/cache.c).
+ */
+
+const contentOf = (folder: string): string => join(folder, "proc/net/rpc/nfsd.export/content");
+const flushOf = (folder: string): string => join(folder, "proc/net/rpc/nfsd.export/flush");
+const clientsOf = (folder: string): string => join(folder, "proc/fs/nfsd/clients");
+const read = (path: string): string => (existsSync(path) ? readFileSync(path, "utf8") : "");
+const seconds = (): number => Math.floor(Date.now() / 1000);
+
+/** A minor number for the device of each folder; the major one of file systems of ZFS is 0. */
+const minorOf = (place: string): number =>
+  [...place].reduce((sum, each) => (sum * 31 + each.charCodeAt(0)) & 0xffff, 7);
+const inHex = (minor: number): string => `00:${minor.toString(16).padStart(2, "0")}`;
+
+/** An NFSv4 client, and the folders in which it holds files open. */
+export interface NfsClient {
+  readonly id: number;
+  readonly open: readonly string[];
+  readonly status?: "confirmed" | "courtesy";
+}
+
+/** Says which clients a server has, and who holds files where. */
+export function nfsClients(folder: string, clients: readonly NfsClient[]): void {
+  rmSync(clientsOf(folder), { recursive: true, force: true });
+  for (const { id, open, status = "confirmed" } of clients) {
+    const path = join(clientsOf(folder), String(id));
+    mkdirSync(path, { recursive: true });
+    const name = `name: "Linux NFSv4.2 node-${id}"`;
+    const head = ["clientid: 0x85eb22496b030478", `address: "10.0.0.${id}:975"`, `status: ${status}`];
+    writeFileSync(
+      join(path, "info"),
+      [...head, "seconds from last renew: 230", name, "minor version: 2", ""].join("\n"),
+    );
+    const state = (place: string) =>
+      `- 0x0000000178: { type: open, access: rw, deny: --, superblock: "${inHex(minorOf(place))}:2", filename: "a/file", owner: "x" }\n`;
+    writeFileSync(join(path, "states"), open.map(state).join(""));
+    writeFileSync(join(path, "ctl"), "");
+  }
+}
+
+/** Puts folders into the export cache, as a request of a client does. `lastFlush`: in seconds from now. */
+export function nfsCache(folder: string, places: readonly string[], lastFlush = -60): void {
+  mkdirSync(join(folder, "proc/net/rpc/nfsd.export"), { recursive: true });
+  writeFileSync(
+    contentOf(folder),
+    ["#path domain(flags)", ...places.map(each => `${each}\t*(rw,sec=1)`), ""].join("\n"),
+  );
+  writeFileSync(flushOf(folder), `${seconds() + lastFlush}\n`);
+}
+
+/** exportfs -f: what the cache holds goes, unless the moment of the flush is ahead of the clock (cache_flush, cache_clean). */
+export function flushed(folder: string): void {
+  if (!existsSync(flushOf(folder))) return;
+  const moment = Math.max(seconds(), Number(read(flushOf(folder))) + 1);
+  writeFileSync(flushOf(folder), `${moment}\n`);
+  if (moment <= seconds()) writeFileSync(contentOf(folder), read(join(folder, "proc/active")));
+}
+
+/** Clients that are at work all the time bring back what they use. */
+export function nfsActive(folder: string, places: readonly string[]): void {
+  nfsCache(folder, places);
+  writeFileSync(join(folder, "proc/active"), read(contentOf(folder)));
+}
+
+/** Whether the server keeps a folder from being unmounted. */
+export function holdsExport(folder: string, place: string): boolean {
+  const clients = clientsOf(folder);
+  const states = existsSync(clients) ? readdirSync(clients).map(id => read(join(clients, id, "states"))) : [];
+  const device = `superblock: "${inHex(minorOf(place))}:`;
+  return read(contentOf(folder)).includes(`${place}\t`) || states.some(text => text.includes(device));
+}
+
+/** What stat -c %d says of a folder: both numbers of its device in one (include/linux/kdev_t.h, new_encode_dev). */
+export const deviceText = (place: string): string =>
+  `${(minorOf(place) & 0xff) | ((minorOf(place) & 0xfff00) << 12)}\n`;

@@ -1,0 +1,46 @@
+import type { Result } from "./run.ts";
+
+/** The words of a command line as a POSIX shell takes them apart: bare ones, and text in single quotes. */
+const wordsIn = (text: string): readonly string[] =>
+  [...text.matchAll(/(?:'[^']*'|\\.|[^\s';])+|;/g)].map(([word]) =>
+    word.replace(
+      /'([^']*)'|\\(.)/g,
+      (_, quoted: string | undefined, escaped: string | undefined) => quoted ?? escaped ?? "",
+    ),
+  );
+
+/**
+ * Runs a list of commands with "&&", ";" and braces, and nothing else of the language (POSIX.1-2017, Shell 2.9). What all of them
+ * said comes together; the code is that of the last one that ran.
+ */
+export function shell(text: string, run: (argv: readonly string[]) => Result): Result {
+  const words = [...wordsIn(text)];
+  let said = "";
+  const list = (wanted: boolean): number => {
+    let code = 0;
+    let runs = wanted;
+    for (;;) {
+      const ended = command(runs);
+      if (runs) code = ended;
+      let next = words.shift();
+      // A list may end with a semicolon.
+      if (next === ";" && words[0] === "}") next = words.shift();
+      if (next === undefined || next === "}") return code;
+      runs = next === "&&" ? runs && code === 0 : wanted;
+    }
+  };
+  const command = (wanted: boolean): number => {
+    if (words[0] === "{") {
+      words.shift();
+      return list(wanted);
+    }
+    const argv: string[] = [];
+    while (words.length > 0 && !["&&", ";", "}"].includes(words[0] ?? "")) argv.push(words.shift() ?? "");
+    if (!wanted || argv.length === 0 || argv[0] === ":") return 0;
+    const { err, code } = run(argv);
+    said += err;
+    return code;
+  };
+  const code = list(true);
+  return { out: "", err: said, code };
+}
