@@ -33,7 +33,7 @@ export function eachBegun({ space, storeOn, close, ...beginning }: Begins): Volu
     finish: asset => given.finish(asset),
     create: async (spec, call) => (await at()).create(spec, call),
     find: async id => (await at()).find(id),
-    destroy: async (id, call) => (await at()).destroy(id, call),
+    remove: async (id, before, call) => (await at()).remove(id, before, call),
     resize: async (asset, bytes) => (await at()).resize(asset, bytes),
     available: async parameters => (await at()).available(parameters),
     list: async (page, call) => (await at()).list(page, call),

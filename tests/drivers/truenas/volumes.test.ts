@@ -147,6 +147,44 @@ describe.each(scaleVersions)("on TrueNAS %s", version => {
     });
   });
 
+  test.each(waysOf(version))("a share over %s is there again when the deletion of its volume is refused", async way => {
+    await on({ version }, way, async (driver, double) => {
+      const { id, context } = await driver.create(volumeOf("pvc-1"), call);
+      const tables = () =>
+        JSON.stringify(double.state.tables, (key, value) => (key === "id" ? undefined : value)).length;
+      const before = tables();
+      double.busy.add(`${parent}/${id}`);
+      expect((await refusal(driver.delete(id, call))).code).toBe("aborted");
+      expect(tables()).toBe(before);
+      expect((await getVolume(driver, id)).context).toEqual(context);
+      double.busy.clear();
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
+  test("a held snapshot of another program is found before a share is withdrawn, and before another snapshot is destroyed", async () => {
+    // 26 does not tell of holds.
+    if (number >= 2600) return;
+    await on({ version }, "nfs", async (driver, double) => {
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      for (const name of ["auto-1", "auto-2"])
+        double.state.snapshots[`${parent}/${id}@${name}`] = {
+          ...{ dataset: `${parent}/${id}`, name: name, user: {}, guid: "7", createtxg: 7, creation: 7 },
+          ...{ holds: 0, deferred: false },
+        };
+      const held = double.state.snapshots[`${parent}/${id}@auto-2`];
+      if (held) held.holds = 1;
+      double.requests.length = 0;
+      const refused = await refusal(driver.delete(id, call));
+      expect([refused.code, refused.message]).toEqual(["failed-precondition", expect.stringContaining("auto-2")]);
+      expect(methods(double).filter(method => /\.(?:delete|destroy|update)$/.test(method))).toEqual([]);
+      if (held) held.holds = 0;
+      await driver.delete(id, call);
+      expect(remainsOf(double)).toEqual([]);
+    });
+  });
+
   test("mode and owner are set, root included, and a job that fails is a failure", async () => {
     const zfs = { datasetPermissionsMode: "0770", datasetPermissionsUser: "0", datasetPermissionsGroup: "3000" };
     await on(

@@ -354,13 +354,17 @@ const childrenOf = (nas: Nas, name: string): readonly Dataset[] =>
 export const clonesOf = (nas: Nas, snapshot: string): readonly Dataset[] =>
   Object.values(nas.state.datasets).filter(({ origin }) => origin === snapshot);
 
+function unshared(nas: Nas, name: string): void {
+  const path = `/mnt/${name}`;
+  for (const table of ["nfs", "smb"] as const)
+    removed(nas, table, row => row["path"] === path || (row["paths"] as readonly string[] | undefined)?.[0] === path);
+}
+
 /** Takes a dataset away, with its shares, and the snapshot that only waited for it. */
 export function drop(nas: Nas, name: string): void {
   const { origin } = nas.state.datasets[name] ?? {};
   delete nas.state.datasets[name];
-  const path = `/mnt/${name}`;
-  for (const table of ["nfs", "smb"] as const)
-    removed(nas, table, row => row["path"] === path || (row["paths"] as readonly string[] | undefined)?.[0] === path);
+  unshared(nas, name);
   const waiting = origin === undefined ? undefined : nas.state.snapshots[origin];
   if (origin !== undefined && waiting?.deferred && clonesOf(nas, origin).length === 0 && waiting.holds === 0)
     delete nas.state.snapshots[origin];
@@ -373,6 +377,8 @@ export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const name = String(id);
   if (nas.number >= 2600) return removeOn26(nas, name, recursive);
   existing(nas, name);
+  // Shares go first, whatever becomes of the dataset (TS-25.10, plugins/pool_/dataset.py, do_delete).
+  unshared(nas, name);
   const why = obstacle(nas, name, recursive);
   if (why) throw why;
   for (const each of [...childrenOf(nas, name).map(child => child.name), name]) {

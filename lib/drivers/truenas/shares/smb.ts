@@ -73,7 +73,8 @@ export class SmbShare implements Share<Shareable> {
   /** As Share.publish. A share of the volume's path is the volume's, whatever its name; one of its name for another path is not. */
   async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
-    const name = assetName(asset, spec.parameters, this.#settings, rule);
+    // A volume that is complete keeps the name that nodes know.
+    const name = asset.notes["share"] ?? assetName(asset, spec.parameters, this.#settings, rule);
     const shares = tableOf(this.#site, "sharing.smb", call);
     const { number } = await api.version(call.signal);
     const request = this.#request(asset, name, spec, number);
