@@ -38,7 +38,7 @@ test("a block device that grows is grown by TrueNAS, which tells it to those who
   }
 });
 
-test("a volume whose host lost its power between making and marking is completed, and a used dataset of its name is not", async () => {
+test("a dataset without marks is never taken for a volume, however empty, and stays as it is", async () => {
   for (const way of ["iscsi", "nfs"] as const) {
     const { fake, open, close } = await sshRig(way, "25.10");
     const driver = open();
@@ -48,8 +48,11 @@ test("a volume whose host lost its power between making and marking is completed
       mkdirSync(fake.place(name), { recursive: true });
     }
     fake.zfs("snapshot", "tank/k/v/pvc-3@theirs");
-    expect(await driver.create(volumeOf("pvc-2"), callWith())).toMatchObject({ id: "pvc-2", bytes: gib });
-    expect(await refusal(driver.create(volumeOf("pvc-3"), callWith()))).toMatchObject({ code: "already-exists" });
+    for (const name of ["pvc-2", "pvc-3"]) {
+      expect(await refusal(driver.create(volumeOf(name), callWith()))).toMatchObject({ code: "already-exists" });
+      expect(await refusal(driver.delete(name, callWith()))).not.toMatchObject({ code: "ok" });
+      expect(fake.zfs("list", "-H", "-o", "name", `tank/k/v/${name}`)).toContain(name);
+    }
     await close();
   }
 });

@@ -165,13 +165,14 @@ export function assetName(asset: Shareable, parameters: Context, naming: Naming,
 }
 
 /**
- * What a volume has in common with no other: the guid of its dataset. Up to 25.04 the API shows none; there it is the name with the
- * second of its creation, which a later dataset of this name does not share. Empty when neither is known.
+ * What a volume has in common with no other, best first: the guid of its dataset, and its name with the second of its creation,
+ * which a later dataset of this name does not share. Up to 25.04 the API shows no guid, so a system that was upgraded has names of
+ * both kinds.
  */
-function identityOf({ guid, dataset, creation }: Shareable): string {
-  if (guid !== "") return guid;
-  return creation === "" ? "" : `${dataset} ${creation}`;
-}
+const identitiesOf = ({ guid, dataset, creation }: Shareable): readonly string[] => [
+  ...(guid === "" ? [] : [guid]),
+  ...(creation === "" ? [] : [`${dataset} ${creation}`]),
+];
 
 /**
  * The name of a disk's target or subsystem: the one that is kept; for a volume that was finished without one, as democratic-csi
@@ -185,9 +186,10 @@ export function targetName(
   rule: NameRule,
 ): string {
   if (kept !== undefined) return kept;
-  const tag = tagOf(identityOf(asset));
+  const [identity] = identitiesOf(asset);
   const plain = assetName(asset, parameters, naming, rule);
-  if (asset.finished || tag === "") return plain;
+  if (asset.finished || identity === undefined) return plain;
+  const tag = tagOf(identity);
   const suffix = naming.nameSuffix.toLowerCase();
   const whole = plain.endsWith(suffix)
     ? `${plain.slice(0, plain.length - suffix.length)}-${tag}${suffix}`
@@ -200,7 +202,7 @@ export function targetName(
  * that no other volume can have, or the volume has noted the object.
  */
 export const isProved = (asset: Shareable, name: string, note: string, row: Row): boolean =>
-  bearsTag(name, identityOf(asset)) || asset.notes[note] === String(row.id);
+  identitiesOf(asset).some(identity => bearsTag(name, identity)) || asset.notes[note] === String(row.id);
 
 /** Fields of a request that say who may do what, and a row of the server that says something else. */
 export function otherAccess(request: object, row: Row, fields: readonly string[]): readonly string[] {
