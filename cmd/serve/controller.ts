@@ -37,9 +37,9 @@ function surveyor(
   path: string,
   then: () => void,
   log: Log,
-): () => Promise<void> {
+): { readonly look: () => Promise<void>; readonly problem: () => string | undefined } {
   let unread: string | undefined;
-  return async () => {
+  const look = async () => {
     await main.look();
     try {
       await connections.survey();
@@ -52,6 +52,7 @@ function surveyor(
     }
     then();
   };
+  return { look, problem: () => unread };
 }
 
 /** What the controller half is told by the command line. */
@@ -129,7 +130,8 @@ export function openController(
   const ending = new AbortController();
   // In the background: a storage that does not answer must not hold up the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });
-  const watches = [new FolderWatch(folder, surveyor(main, connections, folder.path, check, log))];
+  const survey = surveyor(main, connections, folder.path, check, log);
+  const watches = [new FolderWatch(folder, survey.look)];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
     /** Looks at all connections now, and at what changes from now on. */
@@ -139,6 +141,8 @@ export function openController(
     },
     /** What is known of all connections and groups at this moment; asks nobody. */
     overview: () => overview(main.config.groups),
+    /** Why the folder of connection files cannot be read; undefined while it can. */
+    folderProblem: survey.problem,
     /** What leads a node of a segment to volumes of connections that it reaches. */
     examples,
     /** Whether calls may name this: there is or was such a connection, or there is such a group. */

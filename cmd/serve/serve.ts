@@ -82,6 +82,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     views: () => ({
       mux: isController ? controller.overview() : undefined,
       node: modes.has("node") ? node.parts.volumes.healthView() : undefined,
+      folderProblem: isController ? controller.folderProblem() : undefined,
       single: main.config.single,
     }),
   };

@@ -11,7 +11,7 @@ export function addStatus(program: Command, host: Host): void {
     .description("show what a running csimux knows: connections, groups, calls in progress; asks no storage")
     .option("--endpoint <url>", "the CSI socket of the process, beside which it tells its status (also CSI_ENDPOINT)")
     .option("--status-socket <path>", "as csimux serve was told")
-    .option("--output <format>", "text or json", "text")
+    .option("-o, --output <format>", "text, json or yaml", "text")
     .option("--watch [seconds]", "show it again every so many seconds (default: 2), until interrupted")
     .option(
       "--bundle <file>",
@@ -20,7 +20,7 @@ export function addStatus(program: Command, host: Host): void {
     .option("--timeout <seconds>", "how long to wait for the answer", "10")
     .addHelpText(
       "after",
-      "\nExit code 0: every file is good, every storage was checked and can be used; 1: one is not, or something is wrong with a volume; 2: nobody could be asked.",
+      "\nExit code 0: every file is good, every storage was checked and can be used, and no connection's last call has failed; 1: something is not so, or something is wrong with a volume; 2: nobody could be asked.",
     )
     .action(async (flags: StatusFlags) => exit(await run(flags, host)));
 }

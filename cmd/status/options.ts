@@ -14,7 +14,7 @@ export interface StatusFlags {
 export interface StatusOptions {
   /** Whom to ask: a status socket, or the CSI socket that it lies beside. */
   readonly from: { readonly socket: string } | { readonly endpoint: string };
-  readonly output: "text" | "json";
+  readonly output: "text" | "json" | "yaml";
   /** Milliseconds between two looks; undefined: one look. */
   readonly everyMs: number | undefined;
   readonly timeoutMs: number;
@@ -28,7 +28,8 @@ const usualEndpoint = "unix:///csi/csi.sock";
 /** Throws UsageError. */
 export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, string | undefined>>): StatusOptions {
   const { endpoint, statusSocket, output, watch, bundle } = flags;
-  if (output !== "text" && output !== "json") throw new UsageError(`--output is text or json, not "${output}"`);
+  if (output !== "text" && output !== "json" && output !== "yaml")
+    throw new UsageError(`--output is text, json or yaml, not "${output}"`);
   if (statusSocket === "") throw new UsageError("--status-socket is empty");
   if (bundle === "") throw new UsageError("--bundle names a new file, or - for standard output");
   if (bundle !== undefined && watch !== undefined) throw new UsageError("--bundle looks once; leave --watch out");

@@ -8,14 +8,12 @@ import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import type { StatusOptions } from "./options.ts";
 import { statusText } from "./text.ts";
+import { isWell } from "./verdict.ts";
 
 /** Clears a terminal and goes to its first line (ECMA-48: CUP, ED). */
 const clear = "\x1b[H\x1b[2J";
 
-/** States in which nothing is to be done; a node knows no states. */
-const fine: ReadonlySet<string> = new Set(["good", "unknown"]);
-
-/** Prints the status once, or again and again. The exit code is 0, 1 when a connection is not in order or something is wrong with a volume, 2 when nobody could be asked. */
+/** Prints the status once, or again and again. The exit code is 0, 1 when something is wrong (isWell), 2 when nobody could be asked. */
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
   const socket = socketOf(options);
   if (options.bundle !== undefined) return report(socket, options.bundle, options, host);
@@ -52,11 +50,8 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   const start = options.everyMs !== undefined && host.colour ? clear : "";
   try {
     const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
-    host.out(`${start}${options.output === "json" ? jsonText(status, options) : statusText(status, host.colour)}`);
-    const isWell = status.connections.every(
-      ({ state, outage, storage }) => fine.has(state) && !outage && (storage === undefined || storage.state === "good"),
-    );
-    return status.health.length === 0 && isWell ? 0 : 1;
+    host.out(`${start}${await shown(status, options, host)}`);
+    return isWell(status) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     host.err(`csimux: ${error.message}\n`);
@@ -64,9 +59,13 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   }
 }
 
-/** One line for each look, so that who reads a stream of them knows where one ends. */
-const jsonText = (status: Status, { everyMs }: StatusOptions): string =>
-  `${JSON.stringify(status, undefined, everyMs === undefined ? 2 : undefined)}\n`;
+/** JSON: one line for each look of several; YAML: a document for each, so that a reader of a stream knows where one ends. */
+async function shown(status: Status, { output, everyMs }: StatusOptions, host: Host): Promise<string> {
+  if (output === "text") return statusText(status, host.colour);
+  if (output === "json") return `${JSON.stringify(status, undefined, everyMs === undefined ? 2 : undefined)}\n`;
+  const { yamlText } = await import("../../lib/yaml/print.ts");
+  return `${everyMs === undefined ? "" : "---\n"}${yamlText(status)}`;
+}
 
 function socketOf({ from }: StatusOptions): string {
   if ("socket" in from) return from.socket;

@@ -1,6 +1,10 @@
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
-import { type Cell, table } from "../terminal/table.ts";
+import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/visible.ts";
+import { badness, openFailure, standingOf } from "./verdict.ts";
+
+/** Lines for people are no longer, in characters, unless a single word is. */
+const width = 80;
 
 const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
 
@@ -41,7 +45,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 /** The whole status for people. */
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
-    ...[head(status), connections(status, colour), groups(status)],
+    ...[head(status), summary(status), connections(status, colour), groups(status)],
     ...[health(status), problems(status), calls(status)],
   ];
   return parts.filter(part => part !== "").join("\n");
@@ -55,45 +59,52 @@ function head({ name, version, modes, node, started, now, aliases = [] }: Status
   return `${visible(name)}: csimux ${version}, ${modes.join(" and ")}${on}, up for ${age(started, now)}\n${also}`;
 }
 
-function connections({ connections: all, modes, now }: Status, colour: boolean): string {
+/** How many connections there are in each state, the most frequent first. */
+function summary({ connections: all, modes, folderProblem }: Status): string {
+  if (folderProblem !== undefined) return wrapped(`cannot read the connection files: ${visible(folderProblem)}`);
   if (all.length === 0)
     return modes.includes("controller") ? "No connections.\n" : "No calls about a connection yet.\n";
+  const counts = new Map<string, number>();
+  for (const each of all) counts.set(standingOf(each), (counts.get(standingOf(each)) ?? 0) + 1);
+  const parts = [...counts].sort(([, a], [, b]) => b - a).map(([state, count]) => `${count} ${state}`);
+  return wrapped(`${all.length} connection${all.length === 1 ? "" : "s"}: ${parts.join(", ")}`);
+}
+
+/** One line for each connection, the worst first. Columns that say nothing about any of them are left out. */
+function connections({ connections: all, now }: Status, colour: boolean): string {
+  if (all.length === 0) return "";
   const titles = ["CONNECTION", "STATE", "SINCE", "DRIVER", "FREE", "VOLUMES", "CALLS", "LAST OK", "PLACES"];
   const ago = (time: string | undefined) => (time === undefined ? "-" : age(time, now));
-  const rows = all.map((each): readonly Cell[] => [
+  const aged = (text: string, at: string) => `${text} (${age(at, now)} ago)`;
+  const rows = worstFirst(all).map((each): readonly Cell[] => [
     visible(each.name),
     stateCell(each, colour),
     ago(each.since),
     visible(each.driver ?? "-"),
-    each.freeBytes ? size(each.freeBytes.value) : "-",
-    each.volumes ? String(each.volumes.value) : "-",
+    each.freeBytes ? aged(size(each.freeBytes.value), each.freeBytes.at) : "-",
+    each.volumes ? aged(String(each.volumes.value), each.volumes.at) : "-",
     String(each.inUse),
     ago(each.lastSuccess?.at),
     each.state === "unknown" || each.driver === undefined ? "-" : visible(each.places.join(" or ") || "everywhere"),
   ]);
-  return table([titles, ...rows]);
+  const said = titles.map((title, column) => title === "CONNECTION" || rows.some(row => row[column] !== "-"));
+  return tableWithin(
+    width,
+    [titles, ...rows].map(row => row.filter((_, column) => said[column])),
+  );
 }
+
+/** Connections that are equally bad stay in the order of their names. */
+const worstFirst = (all: readonly ConnectionStatus[]): readonly ConnectionStatus[] =>
+  [...all].sort((a, b) => badness(b) - badness(a));
 
 function stateCell(each: ConnectionStatus, colour: boolean): Cell {
-  const { state, suspended } = each;
-  const storage = storageWords[each.storage?.state ?? "good"];
-  const standing = state === "good" && storage !== undefined ? [] : [state];
-  const text = [...standing, ...(storage === undefined ? [] : [storage]), ...(suspended ? ["suspended"] : [])].join(
-    ", ",
-  );
-  const tint =
-    storage === undefined ? tints[state] : each.storage?.state === "not-checked" ? tints.degraded : tints.bad;
+  const text = each.suspended ? `${standingOf(each)}, suspended` : standingOf(each);
+  const { state, storage } = each;
+  const isBad = storage !== undefined && storage.state !== "good" && storage.state !== "not-checked";
+  const tint = isBad ? tints.bad : storage?.state === "not-checked" ? tints.degraded : tints[state];
   return { text, tint: colour ? word => `\x1b[${tint}m${word}\x1b[0m` : undefined };
 }
-
-/** What stands in place of a good state while the storage cannot be used, or nobody knows whether it can. */
-const storageWords: Readonly<Record<NonNullable<ConnectionStatus["storage"]>["state"], string | undefined>> = {
-  good: undefined,
-  "not-checked": "not checked yet",
-  unreachable: "unreachable",
-  "login-refused": "login refused",
-  unusable: "unusable",
-};
 
 function groups({ groups: all, connections: known }: Status): string {
   if (all.length === 0) return "";
@@ -102,7 +113,7 @@ function groups({ groups: all, connections: known }: Status): string {
     policy,
     members.length === 0 ? "none" : members.map(member => memberText(member, known)).join(", "),
   ]);
-  return table([["GROUP", "POLICY", "MEMBERS"], ...rows]);
+  return tableWithin(width, [["GROUP", "POLICY", "MEMBERS"], ...rows]);
 }
 
 /** A member, and why it gets no new volume now: the others take what it would have taken. */
@@ -111,7 +122,8 @@ function memberText(name: string, known: readonly ConnectionStatus[]): string {
   if (!found || found.state === "gone") return `${visible(name)} (no file)`;
   if (found.state === "bad") return `${visible(name)} (out of service)`;
   if (found.suspended) return `${visible(name)} (suspended)`;
-  return found.outage ? `${visible(name)} (unavailable)` : visible(name);
+  const { state } = found.storage ?? { state: "good" };
+  return state === "good" || state === "not-checked" ? visible(name) : `${visible(name)} (${standingOf(found)})`;
 }
 
 /** How many volumes with the same trouble are named. */
@@ -131,27 +143,53 @@ function health({ health: all, now }: Status): string {
   });
   const left = shown.length - rows.length;
   const more = left === 0 ? [] : [[`and ${left} more`, "", "", "", ""]];
-  return table([["HEALTH OF", "REASON", "HOW BAD", "FOR", "WHAT"], ...rows, ...more]);
+  return tableWithin(width, [["HEALTH OF", "REASON", "HOW BAD", "FOR", "WHAT"], ...rows, ...more]);
 }
 
-/** What is wrong with files, and the last failures since which nothing has succeeded. */
+/** What is wrong with files and storages, each cause once, and the last failures since which no call has succeeded. */
 function problems({ connections: all, now }: Status): string {
-  const lines = all.flatMap(each => {
-    const { name, state, problem, outage, lastSuccess, lastFailure } = each;
-    const file = problem === undefined ? [] : [`${visible(name)}: ${visible(problem)}${consequence[state] ?? ""}`];
-    if (outage)
-      file.push(
-        `${visible(name)}: unavailable for ${age(outage.since, now)}, asked again ${soon(outage.next, now)}; until then calls are refused: ${visible(outage.reason)}`,
-      );
-    else if (each.healthProblem !== undefined)
-      file.push(`${visible(name)}: cannot use the storage: ${visible(each.healthProblem)}`);
-    if (state === "gone") file.push(`${visible(name)}: its file was removed; its volumes wait until it is back`);
-    if (!lastFailure || (lastSuccess && lastSuccess.at > lastFailure.at)) return file;
-    const { method, code, message, at } = lastFailure;
-    return [...file, `${visible(name)}: ${method} ${age(at, now)} ago: ${code}: ${visible(message)}`];
+  const lines = worstFirst(all).flatMap(each => {
+    const { name, state, problem } = each;
+    const file = problem === undefined ? [] : [`${problem}${consequence[state] ?? ""}`];
+    if (state === "gone") file.push("its file was removed; its volumes wait until it is back");
+    const failure = openFailure(each);
+    const call = failure && `${failure.method} ${age(failure.at, now)} ago: ${failure.code}: ${failure.message}`;
+    const storage = storageLine(each, now);
+    // A call to a storage that is away failed for the reason that is told already.
+    const isSame = storage !== undefined && failure !== undefined && away.has(failure.code);
+    return [...file, storage, isSame ? undefined : call].flatMap(line => line ?? []).map(line => `${name}: ${line}`);
   });
-  return lines.map(line => `${line}\n`).join("");
+  return lines.map(line => wrapped(visible(line))).join("");
 }
+
+/** Codes of calls to a storage that does not answer or does not let csimux in. */
+const away: ReadonlySet<string> = new Set([
+  ...["unavailable", "deadline-exceeded", "unauthenticated", "permission-denied"],
+]);
+
+/** Why the storage of a connection cannot be used; undefined where nothing is wrong with it. */
+function storageLine({ name, storage, outage }: ConnectionStatus, now: string): string | undefined {
+  if (storage === undefined || storage.state === "good") return undefined;
+  if (storage.state === "not-checked") return "the storage has not been checked yet";
+  // Drivers name the connection and what they were doing, which this line does, too.
+  const known = [`connection "${name}": `, "cannot use the storage: "];
+  const reason = known.reduce(
+    (text, start) => (text.startsWith(start) ? text.slice(start.length) : text),
+    storage.reason ?? "",
+  );
+  const text = `${storageTexts[storage.state]}: ${reason}`;
+  if (!outage) return text;
+  return `${text} (for ${age(outage.since, now)}; calls are refused, next check ${soon(outage.next, now)})`;
+}
+
+const storageTexts = {
+  unreachable: "cannot check the storage",
+  "login-refused": "the storage refuses the login",
+  unusable: "cannot use the storage",
+} as const;
+
+/** A text on lines of the usual width, further ones indented. */
+const wrapped = (text: string): string => `${linesOf(text, width - 2).join("\n  ")}\n`;
 
 const consequence: Readonly<Partial<Record<ConnectionStatus["state"], string>>> = {
   degraded: " (the last good file goes on being served)",

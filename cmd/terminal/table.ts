@@ -28,6 +28,38 @@ function filled(cell: Cell, row: readonly Cell[], column: number, widths: readon
   return `${typeof cell !== "string" && cell.tint ? cell.tint(text) : text}${blanks}`;
 }
 
+/** As `table`, with the texts of the last column continued on further lines where a line would be longer than `width`. */
+export function tableWithin(width: number, rows: readonly (readonly Cell[])[]): string {
+  const columns = Math.max(0, ...rows.map(row => row.length));
+  const before = rows.map(row => row.slice(0, columns - 1).map(textOf));
+  const used = Array.from({ length: columns - 1 }, (_, column) =>
+    Math.max(0, ...before.map(row => row[column]?.length ?? 0)),
+  ).reduce((sum, each) => sum + each + 2, 0);
+  const room = Math.max(leastRoom, width - used);
+  return table(
+    rows.flatMap(row => {
+      const last = row[columns - 1];
+      if (typeof last !== "string") return [row];
+      const [first = "", ...more] = linesOf(last, room);
+      return [[...row.slice(0, columns - 1), first], ...more.map(line => [...row.slice(1).map(() => ""), line])];
+    }),
+  );
+}
+
+/** The least width of a last column: narrower ones cannot be read. */
+const leastRoom = 24;
+
+/** A text of one line, cut at blanks into lines of at most `width` characters; a word that is longer stays whole. */
+export function linesOf(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
 /** As many names as fit into a line. */
 export function someOf(names: readonly string[], most = 4): string {
   if (names.length <= most) return names.join(", ");

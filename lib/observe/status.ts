@@ -69,6 +69,8 @@ export interface Status {
   readonly aliases?: ProcessFacts["aliases"];
   readonly started: string;
   readonly now: string;
+  /** Why the folder of connection files cannot be read; absent while it can. */
+  readonly folderProblem?: string | undefined;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: MuxView["groups"];
   /** All that is known to be wrong with connections, storages and volumes. */
@@ -105,17 +107,24 @@ const time = (ms: number): string => new Date(ms).toISOString();
 export interface Views {
   readonly mux?: MuxView | undefined;
   readonly node?: NodeHealthView | undefined;
+  /** As Status.folderProblem. */
+  readonly folderProblem?: string | undefined;
   /** The only connection, whose ids have no prefix. */
   readonly single?: string | undefined;
 }
 
 /** The process at this moment. Asks nobody. */
-export function statusOf(facts: ProcessFacts, { mux: view, node, single }: Views, ledger: Ledger): Status {
+export function statusOf(
+  facts: ProcessFacts,
+  { mux: view, node, folderProblem, single }: Views,
+  ledger: Ledger,
+): Status {
   const { started, ...rest } = facts;
   return {
     ...rest,
     started: time(started),
     now: time(Date.now()),
+    folderProblem,
     connections: view ? view.connections.map(each => connectionStatus(each, ledger)) : metOn(ledger),
     groups: view?.groups ?? [],
     health: healthOf(view, node, volume => parseHandle(volume, "volume")?.connection ?? single),

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { statusOptions } from "../../cmd/status/options.ts";
 import { age, size, statusText } from "../../cmd/status/text.ts";
+import { isWell } from "../../cmd/status/verdict.ts";
 import { UsageError } from "../../cmd/terminal/usage-error.ts";
 import type { Status } from "../../lib/observe/status.ts";
 
@@ -59,17 +60,20 @@ const status: Status = {
 test("people see states, the last failure since which nothing succeeded, groups and calls", () => {
   expect(statusText(status, false)).toBe(`c.example: csimux 1, controller, up for 100s
 
-CONNECTION  STATE            SINCE  DRIVER      FREE  VOLUMES  CALLS  LAST OK  PLACES
-nas         good, suspended  60s    nfs-client  -     -        1      50s      zone=a or zone=b
-dead        unreachable      100s   nfs-client  -     -        0      -        everywhere
-old         gone             10s    -           -     -        0      -        -
+3 connections: 1 good, 1 unreachable, 1 gone
+
+CONNECTION  STATE            SINCE  DRIVER      CALLS  LAST OK  PLACES
+old         gone             10s    -           0      -        -
+dead        unreachable      100s   nfs-client  0      -        everywhere
+nas         good, suspended  60s    nfs-client  1      50s      zone=a or zone=b
 
 GROUP  POLICY  MEMBERS
-pool   spread  nas (suspended), old (no file), new (no file), dead (unavailable)
+pool   spread  nas (suspended), old (no file), new (no file), dead (unreachable)
 
-nas: DeleteVolume 40s ago: unavailable: no \\u001b[31mroute
-dead: unavailable for 20s, asked again in 12s; until then calls are refused: no route
 old: its file was removed; its volumes wait until it is back
+dead: cannot check the storage: no route (for 20s; calls are refused, next
+  check in 12s)
+nas: DeleteVolume 40s ago: unavailable: no \\u001b[31mroute
 
 IN PROGRESS   CONNECTION  OBJECT   FOR
 DeleteVolume  nas         v:nas/a  30s
@@ -83,6 +87,87 @@ test("a failure that was followed by a success is no problem any more", () => {
   expect(statusText({ ...status, connections: [later] }, false)).not.toContain("no route");
 });
 
+const plain = { state: "good", driver: "nfs-client", suspended: false, places: [], inUse: 0 } as const;
+const storage = (state: NonNullable<(typeof status.connections)[number]["storage"]>["state"], reason?: string) => ({
+  storage: { state, at: at(90), reason },
+});
+const shown = (connections: Status["connections"], more: Partial<Status> = {}) => {
+  const { groups: _, calls: __, ...rest } = status;
+  const all = { ...rest, groups: [], calls: [], connections, ...more };
+  return { text: statusText(all, false), well: isWell(all) };
+};
+const reasonOf = (name: string) =>
+  `connection "${name}": cannot use the storage: connect to 192.0.2.7:443: no route to host, after 3 tries in 10 s`;
+
+test("of 30 connections the bad ones come first, each cause stands there once, and lines of text fit 80 columns", () => {
+  const names = Array.from({ length: 30 }, (_, index) => `nas${String(index).padStart(2, "0")}`);
+  const all = names.map((name, index) =>
+    index % 3 === 0
+      ? {
+          ...{ ...plain, name, ...storage("unreachable", reasonOf(name)) },
+          lastFailure: { method: "CreateVolume", at: at(60), code: "unavailable", message: reasonOf(name) },
+        }
+      : { ...plain, name, ...storage("good") },
+  );
+  const { text, well } = shown(all);
+  expect(well).toBe(false);
+  expect(text).toContain("\n30 connections: 20 good, 10 unreachable\n");
+  expect(text.match(/^nas\d+ /gm)?.slice(0, 10)).toEqual(
+    names.filter((_, index) => index % 3 === 0).map(each => `${each} `),
+  );
+  expect(text.match(/no route to host/g)).toHaveLength(10);
+  expect(text).toContain("nas03: cannot check the storage: connect to 192.0.2.7:443: no route to host,\n");
+  for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+});
+
+test.each([
+  ["good", undefined, "good", ""],
+  ["not-checked", undefined, "not checked yet", "nas: the storage has not been checked yet"],
+  ["unreachable", "no route", "unreachable", "nas: cannot check the storage: no route"],
+  ["login-refused", "the key is wrong", "login refused", "nas: the storage refuses the login: the key is wrong"],
+  ["unusable", "no pool tank", "unusable", "nas: cannot use the storage: no pool tank"],
+] as const)("a storage that is %s is shown as that, and is well only when it is good", (state, reason, word, line) => {
+  const { text, well } = shown([{ ...plain, name: "nas", ...storage(state, reason) }]);
+  expect(well).toBe(state === "good");
+  expect(text).toContain(`1 connection: 1 ${word}\n`);
+  expect(text).toContain(line);
+});
+
+test("a last call that has failed is not well until a call succeeds", () => {
+  const failed = { lastFailure: { method: "CreateVolume", at: at(60), code: "internal", message: "no" } };
+  const nas = { ...plain, name: "nas", ...storage("good"), ...failed };
+  expect(shown([nas]).well).toBe(false);
+  expect(shown([{ ...nas, lastSuccess: { method: "CreateVolume", at: at(61) } }]).well).toBe(true);
+});
+
+test("figures have their age; columns that say nothing are left out", () => {
+  const nas = { ...plain, name: "nas", ...storage("good"), volumes: { value: 1, at: at(40) } };
+  const { text } = shown([nas, { ...nas, name: "new", volumes: undefined }]);
+  expect(text).toContain("1 (60s ago)");
+  expect(text).not.toContain("FREE");
+});
+
+test("a folder of connections that cannot be read is no lack of connections, and not well", () => {
+  const { text, well } = shown([], { folderProblem: "/connections does not exist" });
+  expect([text.includes("No connections"), well]).toEqual([false, false]);
+  expect(text).toContain("cannot read the connection files: /connections does not exist\n");
+});
+
+test("a long message of a condition goes on below itself", () => {
+  const condition = {
+    seenBy: "controller",
+    of: "storage",
+    connection: "nas",
+    reason: "PoolDegraded",
+    severity: "degraded",
+    message: "the pool tank lost the disk sdb and runs without redundancy until it is replaced",
+    since: at(0),
+  } as const;
+  const { text } = shown([{ ...plain, name: "nas", ...storage("good") }], { health: [condition] });
+  expect(text).toContain("the pool tank lost the disk");
+  for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+});
+
 describe("the flags", () => {
   const flags = { output: "text", timeout: "10" };
   test("name the socket, or the endpoint, or what the environment says", () => {
@@ -94,7 +179,7 @@ describe("the flags", () => {
     expect(statusOptions({ ...flags, watch: "0.5" }, {}).everyMs).toBe(500);
   });
 
-  test.each([{ output: "yaml" }, { timeout: "0" }, { timeout: "soon" }, { watch: "-1" }, { statusSocket: "" }])(
+  test.each([{ output: "xml" }, { timeout: "0" }, { timeout: "soon" }, { watch: "-1" }, { statusSocket: "" }])(
     "%j are refused",
     bad => expect(() => statusOptions({ ...flags, ...bad }, {})).toThrow(UsageError),
   );

@@ -68,6 +68,22 @@ test("status tells of connections, groups and calls, with an exit code that says
   }
 }, 120_000);
 
+test("a folder of connections that is not there is told, with exit code 1, also as YAML", async () => {
+  const sandbox = await makeSandbox("off");
+  await rm(sandbox.connections, { recursive: true });
+  const world = await World.on(sandbox, async () => startDaemon({ command: [await build()], sandbox, flags: [] }));
+  try {
+    const { code } = await until(world, ({ folderProblem }) => folderProblem !== undefined);
+    expect(code).toBe(1);
+    const text = await asked("--endpoint", world.sandbox.socket);
+    expect([text.status, text.stdout]).toEqual([1, expect.stringContaining("cannot read the connection files: ")]);
+    const yaml = await asked("--endpoint", world.sandbox.socket, "-o", "yaml");
+    expect([yaml.status, yaml.stdout]).toEqual([1, expect.stringMatching(/^folderProblem: .*/m)]);
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 60_000);
+
 test("only the user that csimux runs as may ask; a peer that does not read holds nothing up; the socket goes with csimux", async () => {
   const world = await started();
   const socket = `${world.sandbox.socket}.status`;
