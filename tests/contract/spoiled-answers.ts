@@ -45,8 +45,8 @@ export class Spoiler {
   }
 }
 
-/** All ways in which one answer is spoiled. */
-export function harmsOf({ text }: Answer): readonly Harm[] {
+/** All ways in which one answer is spoiled; `random`: at how many places within its lines it is cut. */
+function harmsOf({ text }: Answer, random: number): readonly Harm[] {
   const cut = (at: number, code: number): Harm => ({
     title: `cut after ${at} of ${text.length} bytes, exit code ${code}`,
     spoil: answer => ({ text: answer.text.slice(0, at), code }),
@@ -55,7 +55,7 @@ export function harmsOf({ text }: Answer): readonly Harm[] {
   if (text === "") return [failed];
   return [
     failed,
-    ...cutsOf(text).map(at => cut(at, 0)),
+    ...cutsOf(text, random).map(at => cut(at, 0)),
     ...cutsOf(text, 6, 2).map(at => cut(at, 1)),
     { title: "doubled", spoil: answer => ({ ...answer, text: answer.text + answer.text }) },
     ...cutsOf(text, 4, 3).map(at => ({
@@ -213,11 +213,12 @@ function fault(before: readonly string[], honest: Ending, spoiled: Ending): stri
 
 /**
  * Runs an operation once for each way of spoiling each of its answers, and expects no fault. `excuses` says which faults are none,
- * by operation, answer and harm, each with the reason next to it.
+ * by operation, answer and harm, each with the reason next to it. `random`: as in cutsOf(), at how many places within lines.
  */
 export async function expectTruthful(
   rig: SpoiledRig,
   title: string,
+  random = 50,
   excuses: (where: { readonly answer: Answer; readonly harm: Harm; readonly fault: string }) => boolean = () => false,
 ): Promise<number> {
   const operation = operations[title];
@@ -230,7 +231,7 @@ export async function expectTruthful(
   const faults: string[] = [];
   let runs = 0;
   for (const [at, answer] of plain.answers.entries())
-    for (const harm of harmsOf(answer)) {
+    for (const harm of harmsOf(answer, random)) {
       await restore();
       runs++;
       const spoiled = await ended(rig, () => operation.run(rig.open(new Spoiler(at, harm))));

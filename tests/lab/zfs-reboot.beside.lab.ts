@@ -52,12 +52,23 @@ async function powerCycle(): Promise<void> {
   );
 }
 
+/** Makes a volume. A dataset that lost its power before it got its mark is removed by hand, as the answer says, and made again. */
+async function makingAfterLoss(name: string): Promise<unknown> {
+  try {
+    return await making(world, "nas", name);
+  } catch (error) {
+    if (!String(error).includes("bears no mark")) throw error;
+    await guestShell(`zfs destroy ${parent}/${name}`);
+    return await making(world, "nas", name);
+  }
+}
+
 test(
   "a storage host that loses its power while volumes are made has exactly those volumes when it is back",
   async () => {
     const names = numbered("made", 6);
     await making(world, "nas", "first");
-    const work = Promise.all(names.map(name => making(world, "nas", name)));
+    const work = Promise.all(names.map(makingAfterLoss));
     await waitFor("the first of them", async () => ((await guestPoolBelow(parent)).length > 1 ? true : undefined));
     await powerCycle();
     await work;
