@@ -28,6 +28,7 @@ export const errors = {
   lunExists: 18990538,
   noTarget: 18990710,
   targetExists: 18990744,
+  shareExists: 3301,
 } as const;
 
 /** Whether this is DSM's answer with that number. */
@@ -101,7 +102,7 @@ const shares: Numbers = {
   402: ["not-found", "the shared folder does not exist"],
   403: ["invalid-argument", "DSM does not take a value of this request"],
   3300: ["failed-precondition", "DSM cannot do this with the shared folder: is its volume Btrfs?"],
-  3301: ["already-exists", "a shared folder of this name exists"],
+  [errors.shareExists]: ["already-exists", "a shared folder of this name exists"],
   3309: ["resource-exhausted", "the system has as many shared folders as it can have"],
   3328: ["unavailable", "DSM is busy with shared folders"],
 };

@@ -74,7 +74,10 @@ export class FolderSnapshots implements Snapshotting {
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.find(id, call);
     if (!found) return;
-    await this.#space.folders.deleteSnapshot(found.volume.folder.name, found.time, call.signal);
+    // What another controller took for the same call goes with it: one name means one snapshot.
+    const twins = (await snapshotsOf(this.#space, found.volume, call)).filter(({ key }) => key === found.key);
+    for (const { volume, time } of twins)
+      await this.#space.folders.deleteSnapshot(volume.folder.name, time, call.signal);
     // DSM answers that it succeeded also where it did not.
     if (await this.find(id, call))
       throw this.#space.error("aborted", `DSM still has snapshot "${id}"; repeat the call`);

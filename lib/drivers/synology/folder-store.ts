@@ -6,7 +6,7 @@ import { pageOf } from "../pages.ts";
 import { sizeFrom } from "../sizes.ts";
 import type { Looked, Notes, VolumeStore } from "../store.ts";
 import { dsmFindings } from "./condition.ts";
-import { DsmError } from "./dsm-error.ts";
+import { DsmError, errors, isAnswer, isNoShare } from "./dsm-error.ts";
 import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
 import type { FolderAsset, FolderSpace } from "./folder-space.ts";
 import { type Folder, mebibyte } from "./folders.ts";
@@ -66,7 +66,11 @@ export class FolderStore implements VolumeStore<FolderAsset> {
 
   async finish(asset: FolderAsset, _notes: Notes, call: Call): Promise<FolderAsset> {
     const description = this.#space.names.mark("ok", asset.mark.source);
-    if (!asset.finished) await this.#space.folders.set(asset.folder, { description }, call.signal);
+    if (!asset.finished)
+      await this.#space.folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
+        if (!isNoShare(error)) throw error;
+        throw this.#space.error("aborted", `volume "${asset.id}" was removed while it was made; repeat the call`);
+      });
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
 
@@ -145,12 +149,23 @@ export class FolderStore implements VolumeStore<FolderAsset> {
       else await folders.create(folder, call.signal);
     } catch (error) {
       if (!(error instanceof DsmError)) throw error;
+      // What stands there is not of this call, and may have been completed by now.
+      if (isAnswer(error, errors.shareExists))
+        throw this.#space.error(
+          "aborted",
+          `somebody else is making the shared folder of volume "${id}"; repeat the call`,
+        );
       const undo = async () => {
-        await this.remove(id, async () => {}, call);
+        await this.remove(id, async asset => this.#refuseFinished(asset), call);
         return true;
       };
       throw await afterFailure(error, undo, this.#space, `create volume "${spec.name.slice(0, 160)}"`, call);
     }
+  }
+
+  #refuseFinished({ id, finished }: FolderAsset): void {
+    if (finished)
+      throw this.#space.error("aborted", `volume "${id}" was completed by somebody else meanwhile; it stays`);
   }
 
   async #origin({ kind, id }: Source, call: Call): Promise<Origin> {

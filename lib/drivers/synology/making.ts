@@ -8,7 +8,7 @@ import { markOf } from "./names.ts";
 import { removeLuns } from "./removal.ts";
 import type { Lun, LunSnapshot } from "./san.ts";
 import { snapshotOfId } from "./snapshots.ts";
-import type { LunSpace } from "./space.ts";
+import type { LunSpace, Named } from "./space.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
 import { until } from "./until.ts";
 
@@ -38,6 +38,9 @@ export async function makeLun(
       throw space.error("aborted", `somebody else is making the LUN of volume "${id}"; repeat the call`);
     // DSM has been seen to refuse a LUN and to make it all the same.
     const undo = async () => {
+      // Another controller may have completed the volume meanwhile.
+      const isVolume = ({ id: other, state }: Named): boolean => other === id.toLowerCase() && state === "whole";
+      if (space.named(await space.san.luns(call.signal)).some(isVolume)) return false;
       await removeLuns(space, id, call);
       return true;
     };

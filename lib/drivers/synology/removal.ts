@@ -1,4 +1,5 @@
 import type { Call } from "../../core/call.ts";
+import { errors, isAnswer } from "./dsm-error.ts";
 import type { Target } from "./san.ts";
 import type { LunSpace, Named } from "./space.ts";
 import { until } from "./until.ts";
@@ -23,9 +24,14 @@ export async function removeLuns(space: LunSpace, id: string, call: Call): Promi
     if (mapped.length === 0 && sessions.length === 0) await space.san.deleteTarget(target, call.signal);
 }
 
-/** Gives a LUN the name of one that is being removed. */
+/**
+ * Gives a LUN the name of one that is being removed. Another controller may have done so: the name holds the beginning of the LUN's own
+ * UUID, so nothing else has it.
+ */
 export async function setAside(space: LunSpace, { lun }: Pick<Named, "lun">, call: Call): Promise<void> {
-  await space.san.renameLun(lun.uuid, space.names.removed(lun.name, lun.uuid), call.signal);
+  await space.san.renameLun(lun.uuid, space.names.removed(lun.name, lun.uuid), call.signal).catch((error: unknown) => {
+    if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
+  });
 }
 
 async function remove(space: LunSpace, named: Named, call: Call): Promise<void> {

@@ -77,7 +77,7 @@ export class LunSnapshots implements Snapshotting {
         "failed-precondition",
         `snapshot "${id}" was taken by "${found.snapshot.takenBy}", so it stays; delete it in SAN Manager`,
       );
-    await this.#space.san.deleteSnapshot(found.snapshot.uuid, call.signal);
+    for (const { uuid } of [found.snapshot, ...found.twins]) await this.#space.san.deleteSnapshot(uuid, call.signal);
   }
 
   /** As Snapshotting.get. */
@@ -103,8 +103,8 @@ export class LunSnapshots implements Snapshotting {
   }
 
   async #take(volume: Named, name: string, volumeId: string, fields: Context | object, call: Call): Promise<Snapshot> {
-    const { san, owner } = this.#space;
-    const own = { snapshot_name: backendName(name, 64), description: name, taken_by: `csimux:${owner}` };
+    const { san } = this.#space;
+    const own = { snapshot_name: backendName(name, 64), description: name, taken_by: this.#taker };
     // What DSM refuses it may have done all the same, and what it did must not be reported as refused.
     const refusal = await san
       .takeSnapshot(volume.lun.uuid, { ...fields, ...own }, call.signal)
@@ -139,8 +139,20 @@ export class LunSnapshots implements Snapshotting {
     if (!idShape.test(id)) return undefined;
     const { luns, targets } = await this.#space.look(call);
     const place = placeOf(this.#space, id, luns, targets);
-    const snapshot = await snapshotOfId(this.#space, id, luns, targets, call);
-    return place && snapshot && { volume: place.volume, snapshot };
+    if (!place) return undefined;
+    const all = await this.#space.snapshots(place.volume.lun, call);
+    const snapshot = all.find(each => each.uuid === place.snapshot);
+    return snapshot && { volume: place.volume, snapshot, twins: this.#twins(snapshot, all) };
+  }
+
+  /** What another controller took for the same call: one name means one snapshot, so they go together. */
+  #twins({ uuid, takenBy, description }: LunSnapshot, all: readonly LunSnapshot[]): readonly LunSnapshot[] {
+    if (takenBy !== this.#taker) return [];
+    return all.filter(each => each.takenBy === takenBy && each.description === description && each.uuid !== uuid);
+  }
+
+  get #taker(): string {
+    return `csimux:${this.#space.owner}`;
   }
 
   #told({ lun }: Named, snapshot: LunSnapshot, volumeId: string): Snapshot {

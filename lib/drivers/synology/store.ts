@@ -5,6 +5,7 @@ import type { Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import type { Looked, Notes, VolumeStore } from "../store.ts";
 import { dsmFindings } from "./condition.ts";
+import { errors, isAnswer } from "./dsm-error.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
@@ -65,7 +66,11 @@ export class LunStore implements VolumeStore<LunAsset> {
 
   async finish(asset: LunAsset, notes: Notes, call: Call): Promise<LunAsset> {
     const name = asset.lun.name.replace(/\.new$/, "");
-    if (!asset.finished) await this.#space.san.renameLun(asset.lun.uuid, name, call.signal);
+    if (!asset.finished)
+      await this.#space.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
+        if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
+        throw this.#space.error("aborted", `somebody else completed or removed volume "${asset.id}"; repeat the call`);
+      });
     const lun = { ...asset.lun, name };
     return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
   }
