@@ -1,12 +1,23 @@
 import { describe, expect, test } from "bun:test";
+import { pause } from "../../../lib/core/pause.ts";
 import { tagOf } from "../../../lib/drivers/zfs/target-names.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { on, parent, refusal, remainsOf } from "./rig.ts";
 
 const call = callWith();
-const tagged = (double: Double, id: string): string =>
-  `${id}-${tagOf(double.state.datasets[`${parent}/${id}`]?.guid ?? "")}`;
+/** The name that a target must have: by the guid of the zvol, or, where the API shows none, by its name and creation. */
+function tagged(double: Double, id: string, version: string): string {
+  const dataset = double.state.datasets[`${parent}/${id}`];
+  const identity = version === "24.10" ? `${parent}/${id} ${dataset?.creation}` : dataset?.guid;
+  return `${id}-${tagOf(identity ?? "")}`;
+}
+
+/** A dataset's creation is told in seconds. */
+async function nextSecond(): Promise<void> {
+  const now = Math.floor(Date.now() / 1000);
+  while (Math.floor(Date.now() / 1000) === now) await pause(20);
+}
 const nameTables = { iscsi: "target", nvmeof: "nvmetSubsys" } as const;
 
 describe.each([
@@ -41,8 +52,9 @@ describe.each([
         const names = () => double.state.tables[nameTables[way]].map(each => each["name"]);
         const { id } = await driver.create(volumeOf("pvc-1"), call);
         const [old] = names();
-        expect(old).toBe(tagged(double, "pvc-1"));
+        expect(old).toBe(tagged(double, "pvc-1", version));
         await driver.delete(id, call);
+        await nextSecond();
         const { context } = await driver.create(volumeOf("pvc-1"), call);
         expect(names()).not.toContain(old);
         expect((await driver.create(volumeOf("pvc-1"), call)).context).toEqual(context);
@@ -61,7 +73,7 @@ test.each(["24.10", "25.10", "26.0"] as const)(
       await driver.create(volumeOf("pvc-2", gib, { kind: "volume", id }), call);
       await driver.create(volumeOf("pvc-3", gib, { kind: "snapshot", id: taken?.id ?? "" }), call);
       await driver.create({ ...volumeOf("pvc-4", gib, { kind: "volume", id }), parameters: copied }, call);
-      const names = ["pvc-1", "pvc-2", "pvc-3", "pvc-4"].map(each => tagged(double, each));
+      const names = ["pvc-1", "pvc-2", "pvc-3", "pvc-4"].map(each => tagged(double, each, version));
       expect(double.state.tables.target.map(each => each["name"])).toEqual(names);
     }),
 );
