@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import { pause } from "../../../lib/core/pause.ts";
 import { tagOf } from "../../../lib/drivers/zfs/target-names.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
@@ -16,7 +15,7 @@ function tagged(double: Double, id: string, version: string): string {
 /** A dataset's creation is told in seconds. */
 async function nextSecond(): Promise<void> {
   const now = Math.floor(Date.now() / 1000);
-  while (Math.floor(Date.now() / 1000) === now) await pause(20);
+  while (Math.floor(Date.now() / 1000) === now) await Bun.sleep(20);
 }
 const nameTables = { iscsi: "target", nvmeof: "nvmetSubsys" } as const;
 
