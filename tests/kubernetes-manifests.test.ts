@@ -19,6 +19,7 @@ interface Container {
   readonly name: string;
   readonly args?: readonly string[];
   readonly env?: readonly { readonly name: string; readonly value?: string }[];
+  readonly ports?: readonly { readonly name?: string; readonly containerPort: number }[];
   readonly volumeMounts?: readonly { readonly name: string }[];
   readonly securityContext?: unknown;
   readonly resources?: {
@@ -40,6 +41,7 @@ interface Manifest {
   readonly spec?: {
     readonly replicas?: number;
     readonly template: {
+      readonly metadata?: { readonly annotations?: Readonly<Record<string, string>> };
       readonly spec: {
         readonly containers: readonly Container[];
         readonly volumes: readonly { readonly name: string }[];
@@ -168,6 +170,20 @@ describe("the manifests", () => {
     );
     const port = (file: string) => argsOf(file, "csimux").find(arg => arg.startsWith("--health-address="));
     expect(port("base/node.yaml")).not.toBe(port("drivers/node-local/node-patch.yaml"));
+  });
+
+  test("serve metrics of controller and nodes, each on a port of that name that the annotations tell and no other driver has", () => {
+    const told = (file: string) => {
+      const found = workloads.find(each => each.file === file)?.manifest.spec?.template;
+      const ports = found?.spec.containers.find(({ name }) => name === "csimux")?.ports ?? [];
+      const flag = argsOf(file, "csimux").find(arg => arg.startsWith("--metrics-address="));
+      const named = ports.find(({ name }) => name === "metrics")?.containerPort;
+      return [flag, named, found?.metadata?.annotations?.["prometheus.io/port"]];
+    };
+    const as = (port: number) => [`--metrics-address=:${port}`, port, String(port)];
+    expect(told("drivers/central/controller.yaml")).toEqual(as(9733));
+    expect(told("base/node.yaml")).toEqual(as(9733));
+    expect(told("drivers/node-local/node-patch.yaml")).toEqual(as(9736));
   });
 
   test("attach volumes wherever connections may serve disks, and not where volumes stay on their node", () => {
