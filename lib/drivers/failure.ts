@@ -59,7 +59,7 @@ export const inUse = (what: string, by: readonly string[]): CsiError => {
 export function unfinished(error: unknown, subject: Subject, doing: string): CsiError {
   const failed = failure(error, subject, doing);
   if (!isFinal(failed)) return failed;
-  return new CsiError("unavailable", `${failed.message}; then repeat the call, because something of it is there`, {
+  return new CsiError("unavailable", `${failed.message}; then repeat the call: something of it may be there`, {
     cause: error,
   });
 }

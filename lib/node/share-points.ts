@@ -56,6 +56,8 @@ class Point implements SharePoint {
   #running: Promise<string> | undefined;
   /** What was seen where it mounted: the kernel may call a server by another name under which it has the same export mounted. */
   #shows: Identity | undefined;
+  /** Whether the log tells of the mount that is tried: one that fails is tried again at each question to the storage. */
+  #isLogged = false;
 
   constructor(parts: SharePointParts, settings: ShareSettings, key: string) {
     this.#parts = parts;
@@ -91,8 +93,11 @@ class Point implements SharePoint {
       table = await mounts.table();
     }
     await ensureFolder(at, call.signal);
-    log.info("mounting a share for the controller, because it is mounted nowhere else", { source: share.source, at });
+    if (!this.#isLogged)
+      log.info("mounting a share for the controller, because it is mounted nowhere else", { source: share.source, at });
+    this.#isLogged = true;
     this.#shows = await mounts.mount({ ...share, at, flags: [] }, table, call.signal);
+    this.#isLogged = false;
     return at;
   }
 
