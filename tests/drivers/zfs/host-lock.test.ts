@@ -14,8 +14,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { destroyDataset } from "../../../lib/drivers/zfs/cli-destroy.ts";
 import { datasetLock, locked } from "../../../lib/drivers/zfs/host-lock.ts";
 import type { Argv } from "../../../lib/io/runner.ts";
+import type { Step } from "../../../lib/io/script.ts";
 
 let folder = "";
 /** A lock that nobody else uses. */
@@ -143,4 +145,47 @@ test("a flock that cannot wait, as that of busybox, is asked again and again", a
 test("a file system always has the same lock", () => {
   expect(datasetLock("tank/k/v/pvc-1")).toBe(datasetLock("tank/k/v/pvc-1"));
   expect(datasetLock("tank/k/v/pvc-1")).toMatch(/^zfs-(?:\d|1[0-5])$/);
+});
+
+test("what could not be destroyed is mounted and shared again, also when the login that asked for it is gone", async () => {
+  const zfs = join(folder, "zfs");
+  // As a program does that writes its complaint before it ends; nobody reads it any more.
+  writeFileSync(
+    zfs,
+    `#!/bin/sh
+cd '${folder}'
+[ "$1" = destroy ] && until [ -e go ]; do sleep 0.01; done
+echo "$*" >>calls
+[ "$1" = destroy ] && { printf '%s\n' "cannot destroy '$2': dataset is busy" >&2; echo said >>calls; exit 1; }
+exit 0
+`,
+  );
+  chmodSync(zfs, 0o755);
+  let argv: readonly string[] = [];
+  const by = {
+    words: { zfs: [zfs] as Argv, zpool: "zpool", privileged: [] },
+    exports: undefined as never,
+    run: async (steps: readonly Step[]) => {
+      argv = steps[0]?.argv.map(String) ?? [];
+      return new Map([["destroy", { stdout: "", stderr: "", exitCode: 0 }]]);
+    },
+  };
+  const served = { protocol: "smb", mountpoint: "/tank/a" } as const;
+  await destroyDataset(by, "tank/a", { snapshots: ["s"], served }, new AbortController().signal);
+  const [program = "", ...words] = argv;
+  const child = spawn(program, words, { stdio: ["ignore", "pipe", "pipe"] });
+  child.stdout.destroy();
+  child.stderr.destroy();
+  writeFileSync(join(folder, "go"), "");
+  await once(child, "exit");
+  const calls = readFileSync(join(folder, "calls"), "utf8").trimEnd().split("\n");
+  expect(calls).toEqual([
+    "unmount tank/a",
+    "destroy tank/a@s",
+    "said",
+    "destroy tank/a",
+    "said",
+    "mount tank/a",
+    "share tank/a",
+  ]);
 });

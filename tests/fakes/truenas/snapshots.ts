@@ -247,7 +247,7 @@ export function createResource(nas: Nas, [data]: readonly unknown[]): unknown {
   if (!nas.state.datasets[dataset]) throw new Invalid([method, `'${dataset}' not found`, 2]);
   const id = `${dataset}@${name}`;
   if (nas.state.snapshots[id]) throw new Invalid([method, `'${id}' already exists`, 17]);
-  return resource(nas, taken(nas, dataset, name, user_properties), [], true);
+  return resource(nas, taken(nas, dataset, name, user_properties), [], true, false);
 }
 
 const resourceQuery = v.strictObject({
@@ -261,7 +261,13 @@ const resourceQuery = v.strictObject({
   max_txg: or(whole, 0),
 });
 
-function resource(nas: Nas, snapshot: Snapshot, wanted: readonly string[] | null, user: boolean): object {
+function resource(
+  nas: Nas,
+  snapshot: Snapshot,
+  wanted: readonly string[] | null,
+  user: boolean,
+  holds: boolean,
+): object {
   const raw = rawOf(nas, snapshot);
   const keys = (wanted ?? []).filter(key => key in raw && !hidden26.has(key));
   const properties = keys.map(key => [key, { raw: raw[key], value: raw[key], source: null }]);
@@ -273,7 +279,7 @@ function resource(nas: Nas, snapshot: Snapshot, wanted: readonly string[] | null
     snapshot_name: snapshot.name,
     createtxg: snapshot.createtxg,
     guid: Number(snapshot.guid),
-    holds: null,
+    holds: holds ? Array.from({ length: snapshot.holds }, (_, at) => `tag-${at}`) : null,
     properties: wanted?.length ? Object.fromEntries(properties) : null,
     user_properties: user ? userOf(nas, snapshot) : null,
   };
@@ -293,7 +299,9 @@ export function queryResource(nas: Nas, [data]: readonly unknown[]): unknown {
       ({ dataset }) => dataset === path || (fields.recursive && dataset.startsWith(`${path}/`)),
     );
   });
-  return found.map(each => resource(nas, each, fields.properties ?? null, fields.get_user_properties));
+  return found.map(each =>
+    resource(nas, each, fields.properties ?? null, fields.get_user_properties, fields.get_holds),
+  );
 }
 
 const resourceDestroy = v.strictObject({

@@ -20,6 +20,13 @@ const withSelection = 2504;
 /** From here on one query for all snapshots is better than one for each. */
 const manySnapshots = 8;
 
+/** 26 tells the holds of a snapshot beside its properties; zfsprops(7) calls their number userrefs. */
+function withHolds(row: Row): Row {
+  const { holds, properties } = row;
+  if (!Array.isArray(holds)) return row;
+  return { ...row, properties: { ...(properties as Row | null), userrefs: { raw: String(holds.length) } } };
+}
+
 /** Snapshots of a TrueNAS system. */
 export class SnapshotReading {
   readonly #api: Api;
@@ -49,8 +56,9 @@ export class SnapshotReading {
     signal: AbortSignal,
   ): Promise<readonly Row[]> {
     if (version >= withSnapshotResources) {
-      const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties) };
-      const rows = await present(this.#api, "zfs.resource.snapshot.query", [request], signal);
+      const holds = properties.includes("userrefs") ? { get_holds: true } : {};
+      const request = { paths: [parent], recursive: depth > 1, ...resourceFields(properties), ...holds };
+      const rows = (await present(this.#api, "zfs.resource.snapshot.query", [request], signal)).map(withHolds);
       return properties.includes("clones") ? this.#withClones(rows, signal) : rows;
     }
     if (depth === 1 && version >= withSelection) return this.#few(parent, properties, version, signal);
