@@ -62,6 +62,11 @@ const whenAbsent =
     throw error;
   };
 
+const parentAbsent = (dataset: string, cause: ZfsError): ZfsError => {
+  const parent = dataset.slice(0, dataset.lastIndexOf("/"));
+  return new ZfsError("parent-absent", `the parent dataset ${parent} cannot be created`, { cause });
+};
+
 /** A new volume without content. One round trip, unless the dataset above it has to be made too. */
 export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
   const plan = planOf(space, spec, 0n);
@@ -81,8 +86,8 @@ export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Pro
   const made = await zfs
     .create(dataset, false, look, call.signal)
     .catch(whenAbsent(() => zfs.create(dataset, true, look, call.signal)))
-    // Somebody else makes the dataset above it at this moment: zfs create -p does not wait for that.
-    .catch(whenAbsent(error => Promise.reject(new ZfsError("busy", error.message))));
+    // The pool does not exist, or somebody else makes the dataset above it at this moment: zfs create -p does not wait for that.
+    .catch(whenAbsent(cause => Promise.reject(parentAbsent(plan.dataset, cause))));
   return standing(space, spec, plan, made, call);
 }
 

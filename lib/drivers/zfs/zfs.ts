@@ -107,6 +107,7 @@ export interface Namesakes {
 /** Why ZFS did not do something. */
 export type ZfsFailure =
   | "absent"
+  | "parent-absent"
   | "pool-absent"
   | "exists"
   | "busy"
