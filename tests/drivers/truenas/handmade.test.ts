@@ -72,6 +72,28 @@ describe.each(scaleVersions)("on TrueNAS %s over the API", version => {
   });
 });
 
+/** Up to 25.10 pool.dataset.delete removes everything that serves a dataset before it refuses. */
+describe.each(scaleVersions)("on TrueNAS %s", version => {
+  test.each(["nfs", "iscsi"] as const)(
+    "a deletion over %s that is refused for a clone leaves all shares and targets, those by hand too",
+    async way => {
+      const double = await startDouble({ version });
+      const driver = openOn(double, way);
+      const { id } = await driver.create(volumeOf("pvc-1"), call);
+      const clone = await driver.create(volumeOf("clone", gib, { kind: "volume", id }), call);
+      double.state.tables.smb.push({ id: 9, name: "by-hand", path: `/mnt/${parent}/${id}/sub`, enabled: true });
+      const before = seen(double);
+      expect((await refusal(driver.delete(id, call))).code).toBe("failed-precondition");
+      expect(seen(double)).toEqual(before);
+      await driver.delete(clone.id, call);
+      await driver.delete(id, call);
+      expect(Object.keys(double.state.datasets).some(name => name.startsWith(`${parent}/`))).toBe(false);
+      await driver.close?.();
+      await double.close();
+    },
+  );
+});
+
 describe.each(versions)("on TrueNAS %s over ssh", version => {
   test.each(waysOf(version))("a dataset by hand in the place of a volume over %s is left as it is", async way => {
     const rig = await sshRig(way, version);
