@@ -1,5 +1,5 @@
 import type { Step } from "../../io/script.ts";
-import { sessionsFound, type Target } from "./target-share.ts";
+import { lastLine, sessionsFound, type Target } from "./target-share.ts";
 import { aloneStep, step } from "./target-steps.ts";
 
 /** What the kernel shows of LIO's targets, and what rtslib has saved of them. */
@@ -37,7 +37,7 @@ for each in "$root/iscsi/$iqn"/tpgt_*/lun/lun_*/*; do
   [ "$path" = "$device" ] || { echo "foreign $path"; continue; }
   case $each in "$group"/lun/lun_0/*) echo lun;; esac
 done
-exit 0`;
+echo ${lastLine}`;
 
 /** What `inspectStep` finds of a whole target. */
 export const wholeTarget = ["backstore", "target", "enabled", "portal", "lun"] as const;
@@ -51,13 +51,13 @@ export const inspectStep = (name: string, target: Target, { configfs, privileged
   step(name, [...privileged, "sh", "-c", inspectText, "sh", configfs, target.whole, target.asset, target.device]);
 
 /** Reads the names of all targets that the kernel has and that are enabled, one on each line. */
-const targetsText = `[ -d "$1" ] || exit 0
+const targetsText = `[ -d "$1" ] || { echo ${lastLine}; exit 0; }
 cd "$1" || exit 2
 for each in iscsi/*/tpgt_*/enable; do
   [ -e "$each" ] || continue
   [ "$(cat "$each")" = 1 ] && { each=\${each#iscsi/}; echo "\${each%%/*}"; }
 done
-exit 0`;
+echo ${lastLine}`;
 
 /** See targetsText. A kernel that has not loaded its targets, which targetcli has it do, has no folder for them. */
 export const targetsStep = ({ configfs, privileged }: LioPlaces): Step =>
@@ -112,7 +112,9 @@ export const closeStep = ({ whole }: Target, { configfs, privileged }: LioPlaces
 const restoredText = `import json, os, sys
 root, iqn, asset, device = sys.argv[1:5]
 files = [each for each in sys.argv[5:] if os.path.exists(each)]
-if not files: sys.exit()
+if not files:
+    print("${lastLine}")
+    sys.exit()
 with open(max(files, key=os.path.getmtime)) as file: saved = json.load(file)
 kernel = {"block": "iblock", "ramdisk": "rd_mcp"}
 core = os.path.join(root, "core")
@@ -142,6 +144,7 @@ for target in saved.get("targets", []):
         missing += ["%s/%s" % (wwn, part) for part in parts if not os.path.isdir(os.path.join(place, part))]
 if own: print("own")
 for each in missing[:20]: print("missing " + each)
+print("${lastLine}")
 `;
 
 /**

@@ -1,5 +1,5 @@
 import type { Step } from "../../io/script.ts";
-import { sessionsFound, type Target } from "./target-share.ts";
+import { lastLine, sessionsFound, type Target } from "./target-share.ts";
 import { step } from "./target-steps.ts";
 
 /** What the kernel shows of its NVMe subsystems. */
@@ -21,7 +21,7 @@ const subsystemsText = `cd "$1" || exit 2
 for each in ports/*/subsystems/*; do
   [ -e "$each" ] && echo "\${each##*/}"
 done
-exit 0`;
+echo ${lastLine}`;
 
 /** See subsystemsText. */
 export const subsystemsStep = ({ configfs }: NvmetPlaces): Step =>
@@ -48,7 +48,7 @@ for each in "$root"/ports/*/subsystems/"$nqn"; do
   port=\${each#"$root"/ports/}
   echo "port \${port%%/*}"
 done
-exit 0`;
+echo ${lastLine}`;
 
 /** What `inspectStep` finds of a whole subsystem that these ports lead to. */
 export const wholeSubsystem = (ports: readonly string[]): readonly string[] => [

@@ -192,7 +192,7 @@ export function refuseSessions(target: Target, outputs: Outputs, step: string): 
     const hosts = output.stdout.split("\n").filter(line => line !== "");
     throw inUse(`the target ${target.whole}`, [...new Set(hosts)]);
   }
-  linesOf(outputs, step);
+  done(outputs, step);
 }
 
 /** The exit code of a step that found sessions and has left everything as it was. */
@@ -210,10 +210,24 @@ export function refuseLacking(target: Target, lacking: readonly string[], said: 
   );
 }
 
-/** The lines of a step that must have ended well. */
+/** The last line of each answer about targets: an exit code of 0 does not prove that every line of it has arrived. */
+export const lastLine = "end";
+
+/** The lines of an answer about targets. Throws "unavailable" when the step failed, or when the answer does not end with `lastLine`. */
 export function linesOf(outputs: Outputs, step: string): ReadonlySet<string> {
+  const lines = done(outputs, step).stdout.split("\n");
+  if (lines.pop() !== "" || lines.pop() !== lastLine)
+    throw new CsiError(
+      "unavailable",
+      "the target cannot be looked at: a part of the answer is missing; repeat the call",
+    );
+  return new Set(lines);
+}
+
+/** The output of a step that has succeeded. Throws "unavailable". */
+function done(outputs: Outputs, step: string): Output {
   const output = outputs.get(step);
-  if (output?.exitCode === 0) return new Set(output.stdout.split("\n").filter(line => line !== ""));
+  if (output?.exitCode === 0) return output;
   const failed = [...outputs.values()].find(each => each.exitCode !== 0);
   throw new CsiError(
     "unavailable",

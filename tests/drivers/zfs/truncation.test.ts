@@ -61,7 +61,14 @@ async function open(options: ZfsOptions): Promise<SpoiledRig> {
 
 // Volumes that are set aside when they are deleted while something needs them go other ways there, and nowhere else.
 const setAside = { driver: "zfs-local-zvol", zfs: { deleteWithDependents: "tombstone" } };
+/** What a share or target adds to a volume; a deletion waits for a tool's lock at each answer, so target-answers.test.ts looks at its answers. */
+const shared = ["zfs-generic-smb", "zfs-generic-iscsi", "zfs-generic-nvmeof"] as const;
 const cases: readonly (readonly [string, string, ZfsOptions])[] = [
+  ...shared.flatMap(driver =>
+    Object.keys(operations)
+      .filter(title => /^(?:create|get|list|expand)$/.test(title))
+      .map(title => [driver, title, { driver }] as const),
+  ),
   ...Object.keys(operations).map(title => ["zfs-generic-nfs", title, { driver: "zfs-generic-nfs" }] as const),
   ...Object.keys(operations)
     .filter(title => /^list|^delete a (?:volume|snapshot)/.test(title))
@@ -71,7 +78,13 @@ const cases: readonly (readonly [string, string, ZfsOptions])[] = [
 test.each(cases)(
   "%s never says that it did, when it did not: %s; and it destroys nothing more, however an answer is spoiled",
   async (_, title, options) => {
-    expect(await expectTruthful(await open(options), title, options === setAside ? 10 : 50)).toBeGreaterThan(0);
+    expect(
+      await expectTruthful(
+        await open(options),
+        title,
+        options.driver === "zfs-generic-nfs" ? 50 : options === setAside ? 10 : 2,
+      ),
+    ).toBeGreaterThan(0);
   },
   300_000,
 );

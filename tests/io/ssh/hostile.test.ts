@@ -34,6 +34,9 @@ describe("a storage host that writes without end costs little memory, and nothin
 
   for (const form of ["noise while nothing runs", "noise after the end"])
     test(`${form} ends the login: it would be the output of the next script`, async () => {
-      expect((await against(form)).how).toMatch(/^(?:lost|overflow|exit 0, dead)$/);
+      // Noise that comes together with the greeting ends the login before the first script.
+      expect((await against(form)).how).toMatch(
+        /^(?:lost|overflow|exit 0, dead|the login shell prints without end, .*)$/,
+      );
     });
 });
