@@ -6,9 +6,10 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
-  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -57,14 +58,19 @@ function program(): string {
 const begun = (): number =>
   existsSync(join(folder, "begun")) ? readFileSync(join(folder, "begun"), "utf8").split("\n").length - 1 : 0;
 
-/** Whether somebody waits for the lock (proc_locks(5): "->" marks a waiter). */
+/**
+ * Whether a flock(1) waits for the lock: its file descriptor 9 is the lock's file. /proc/locks would say so too, but not in a container:
+ * there it leaves out locks whose taker has ended (proc_locks(5)), as the flock of a shell that holds one has.
+ */
 function waitedFor(): boolean {
   const path = `/run/lock/csimux-${lock}`;
-  if (!existsSync(path)) return false;
-  const inode = `:${statSync(path).ino} `;
-  return readFileSync("/proc/locks", "utf8")
-    .split("\n")
-    .some(line => line.includes("->") && line.includes(inode));
+  return readdirSync("/proc").some(pid => {
+    try {
+      return readFileSync(`/proc/${pid}/comm`, "utf8") === "flock\n" && readlinkSync(`/proc/${pid}/fd/9`) === path;
+    } catch {
+      return false;
+    }
+  });
 }
 
 async function until(what: () => boolean): Promise<void> {
