@@ -6,14 +6,14 @@ import type { Status } from "../../lib/observe/status.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
+import { isHealthy } from "./connection-state.ts";
 import type { StatusOptions } from "./options.ts";
 import { statusText } from "./text.ts";
-import { isWell } from "./verdict.ts";
 
 /** Clears a terminal and goes to its first line (ECMA-48: CUP, ED). */
 const clear = "\x1b[H\x1b[2J";
 
-/** Prints the status once, or again and again. The exit code is 0, 1 when something is wrong (isWell), 2 when nobody could be asked. */
+/** Prints the status once, or again and again. The exit code is 0, 1 when something is wrong (isHealthy), 2 when nobody could be asked. */
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
   const socket = socketOf(options);
   if (options.bundle !== undefined) return report(socket, options.bundle, options, host);
@@ -51,7 +51,7 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   try {
     const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
     host.out(`${start}${await shown(status, options, host)}`);
-    return isWell(status) ? 0 : 1;
+    return isHealthy(status) ? 0 : 1;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
     host.err(`csimux: ${error.message}\n`);

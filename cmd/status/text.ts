@@ -1,7 +1,7 @@
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
 import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/visible.ts";
-import { badness, openFailure, standingOf } from "./verdict.ts";
+import { latestFailure, severity, stateText } from "./connection-state.ts";
 
 /** Lines for people are no longer, in characters, unless a single word is. */
 const width = 80;
@@ -65,7 +65,7 @@ function summary({ connections: all, modes, folderProblem }: Status): string {
   if (all.length === 0)
     return modes.includes("controller") ? "No connections.\n" : "No calls about a connection yet.\n";
   const counts = new Map<string, number>();
-  for (const each of all) counts.set(standingOf(each), (counts.get(standingOf(each)) ?? 0) + 1);
+  for (const each of all) counts.set(stateText(each), (counts.get(stateText(each)) ?? 0) + 1);
   const parts = [...counts].sort(([, a], [, b]) => b - a).map(([state, count]) => `${count} ${state}`);
   return wrapped(`${all.length} connection${all.length === 1 ? "" : "s"}: ${parts.join(", ")}`);
 }
@@ -96,10 +96,10 @@ function connections({ connections: all, now }: Status, colour: boolean): string
 
 /** Connections that are equally bad stay in the order of their names. */
 const worstFirst = (all: readonly ConnectionStatus[]): readonly ConnectionStatus[] =>
-  [...all].sort((a, b) => badness(b) - badness(a));
+  [...all].sort((a, b) => severity(b) - severity(a));
 
 function stateCell(each: ConnectionStatus, colour: boolean): Cell {
-  const text = each.suspended ? `${standingOf(each)}, suspended` : standingOf(each);
+  const text = each.suspended ? `${stateText(each)}, suspended` : stateText(each);
   const { state, storage } = each;
   const isBad = storage !== undefined && storage.state !== "good" && storage.state !== "not-checked";
   const tint = isBad ? tints.bad : storage?.state === "not-checked" ? tints.degraded : tints[state];
@@ -123,7 +123,7 @@ function memberText(name: string, known: readonly ConnectionStatus[]): string {
   if (found.state === "bad") return `${visible(name)} (out of service)`;
   if (found.suspended) return `${visible(name)} (suspended)`;
   const { state } = found.storage ?? { state: "good" };
-  return state === "good" || state === "not-checked" ? visible(name) : `${visible(name)} (${standingOf(found)})`;
+  return state === "good" || state === "not-checked" ? visible(name) : `${visible(name)} (${stateText(found)})`;
 }
 
 /** How many volumes with the same trouble are named. */
@@ -152,7 +152,7 @@ function problems({ connections: all, now }: Status): string {
     const { name, state, problem } = each;
     const file = problem === undefined ? [] : [`${problem}${consequence[state] ?? ""}`];
     if (state === "gone") file.push("its file was removed; its volumes wait until it is back");
-    const failure = openFailure(each);
+    const failure = latestFailure(each);
     const call = failure && `${failure.method} ${age(failure.at, now)} ago: ${failure.code}: ${failure.message}`;
     const storage = storageLine(each, now);
     // A call to a storage that is away failed for the reason that is told already.

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
+import { isHealthy } from "../../cmd/status/connection-state.ts";
 import { statusOptions } from "../../cmd/status/options.ts";
 import { age, size, statusText } from "../../cmd/status/text.ts";
-import { isWell } from "../../cmd/status/verdict.ts";
 import { UsageError } from "../../cmd/terminal/usage-error.ts";
 import type { Status } from "../../lib/observe/status.ts";
 
@@ -94,7 +94,7 @@ const storage = (state: NonNullable<(typeof status.connections)[number]["storage
 const shown = (connections: Status["connections"], more: Partial<Status> = {}) => {
   const { groups: _, calls: __, ...rest } = status;
   const all = { ...rest, groups: [], calls: [], connections, ...more };
-  return { text: statusText(all, false), well: isWell(all) };
+  return { text: statusText(all, false), well: isHealthy(all) };
 };
 const reasonOf = (name: string) =>
   `connection "${name}": cannot use the storage: connect to 192.0.2.7:443: no route to host, after 3 tries in 10 s`;

@@ -1,8 +1,9 @@
 import { leasedDsm } from "../../lib/drivers/synology/clients.ts";
 import { leasedApi } from "../../lib/drivers/truenas/clients.ts";
 import { serverOf } from "../../lib/drivers/truenas/server.ts";
+import { printCost } from "./process-cost.ts";
 
-/** Calls of a hostile server, in a process of its own: prints how they ended, what they cost, and how long the event loop stood still. */
+/** Calls of a hostile server, in a process of its own; see printCost. */
 
 const [kind = "", port = "", calls = "1"] = process.argv.slice(2);
 const never = new AbortController().signal;
@@ -22,25 +23,14 @@ function asked(): () => Promise<unknown> {
 }
 
 const ask = asked();
-const begin = process.memoryUsage.rss();
-let most = begin;
-let longest = 0;
-let last = performance.now();
-const sampling = setInterval(() => {
-  const now = performance.now();
-  longest = Math.max(longest, now - last);
-  last = now;
-  most = Math.max(most, process.memoryUsage.rss());
-}, 5);
-const ends = await Promise.all(
-  Array.from({ length: Number(calls) }, () =>
-    ask().then(
-      value => `answered ${JSON.stringify(value).length > 1000}`,
-      (error: { readonly message: string }) => error.message,
+await printCost(async () => {
+  const ends = await Promise.all(
+    Array.from({ length: Number(calls) }, () =>
+      ask().then(
+        value => `answered ${JSON.stringify(value).length > 1000}`,
+        (error: { readonly message: string }) => error.message,
+      ),
     ),
-  ),
-);
-clearInterval(sampling);
-const grownMiB = Math.round((most - begin) / (1 << 20));
-process.stdout.write(JSON.stringify({ how: ends[0], grownMiB, longestMs: Math.round(longest) }));
-process.exit(0);
+  );
+  return ends[0] ?? "";
+});

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { isHealthy } from "../../cmd/status/connection-state.ts";
 import { statusText } from "../../cmd/status/text.ts";
-import { isWell } from "../../cmd/status/verdict.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { Ledger } from "../../lib/observe/ledger.ts";
@@ -85,7 +85,7 @@ describe.each(["at the start", "later"] as const)("a storage that, %s,", when =>
       expect(storage()).toMatchObject({ state, at: expect.any(String), reason: expect.stringContaining(reason) });
       expect(status().connections[0]?.healthProblem).toContain(reason);
       expect(statusText(status(), false)).toContain(reason);
-      expect([isWell(status()), await unknown()]).toEqual([false, "1"]);
+      expect([isHealthy(status()), await unknown()]).toEqual([false, "1"]);
       await round();
       expect(said()).toEqual([]);
       answers(async () => {});
@@ -94,7 +94,7 @@ describe.each(["at the start", "later"] as const)("a storage that, %s,", when =>
       expect(said()).toEqual(['connection "nas": its storage can be used again']);
       expect(storage()).toMatchObject({ state: "good", reason: undefined });
       expect(statusText(status(), false)).toContain("1 connection: 1 good");
-      expect([isWell(status()), await unknown()]).toEqual([true, "0"]);
+      expect([isHealthy(status()), await unknown()]).toEqual([true, "0"]);
     },
   );
 });

@@ -74,9 +74,3 @@ export const isFull = (error: unknown): boolean =>
   speaksOf(error, errnos.full, errnos.quota) ||
   (error instanceof ApiError &&
     error.problems.some(each => each.attribute?.endsWith(".volsize") && /80%/.test(each.message)));
-
-/** A field that this version does not have, by the end of its name. */
-export const problemWith = (error: unknown, field: string): Problem | undefined =>
-  error instanceof ApiError
-    ? error.problems.find(({ attribute }) => attribute?.split(".").at(-1) === field)
-    : undefined;

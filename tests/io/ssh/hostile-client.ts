@@ -1,21 +1,12 @@
 import { Worker } from "../../../lib/io/ssh/worker.ts";
 import { standing } from "../../../lib/io/standing.ts";
+import { printCost } from "../process-cost.ts";
 
-/** One script on a hostile host, in a process of its own: prints how it ended, what it cost, and how long the event loop stood still. */
+/** One script on a hostile host, in a process of its own; see printCost. */
 
 const [form = ""] = process.argv.slice(2);
 const shell = [process.execPath, `${import.meta.dir}/../../fakes/hostile/shell.ts`, form] as const;
 const env = { PATH: process.env["PATH"] ?? "" };
-const begin = process.memoryUsage.rss();
-let most = begin;
-let longest = 0;
-let last = performance.now();
-const sampling = setInterval(() => {
-  const now = performance.now();
-  longest = Math.max(longest, now - last);
-  last = now;
-  most = Math.max(most, process.memoryUsage.rss());
-}, 5);
 
 async function ended(): Promise<string> {
   const worker = await Worker.open("ssh hostile", listener => standing([...shell], env, listener), 20_000);
@@ -27,11 +18,6 @@ async function ended(): Promise<string> {
   return `exit ${outputs.get("one")?.exitCode}, ${worker.dead ? "dead" : "alive"}`;
 }
 
-const how = await ended().catch((error: { readonly failure?: string; readonly message: string }) =>
-  error.failure === undefined ? error.message : error.failure,
+await printCost(() =>
+  ended().catch((error: { readonly failure?: string; readonly message: string }) => error.failure ?? error.message),
 );
-clearInterval(sampling);
-process.stdout.write(
-  JSON.stringify({ how, grownMiB: Math.round((most - begin) / (1 << 20)), longestMs: Math.round(longest) }),
-);
-process.exit(0);
