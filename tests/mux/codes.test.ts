@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { CsiError } from "../../lib/core/errors.ts";
-import { inUse } from "../../lib/drivers/failure.ts";
+import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
+import { zfsMeaning } from "../../lib/drivers/zfs/meanings.ts";
+import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";
 
@@ -117,6 +119,12 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     },
     "the storage does not answer": async world => {
       world.memory("a").fail.create = down;
+      await create(world);
+    },
+    "the pool does not exist or is not imported": async world => {
+      const subject = { connection: "a", explain: zfsMeaning };
+      const absent = new ZfsError("pool-absent", 'the pool "nopool" is not there or not imported');
+      world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
       await create(world);
     },
     "the same with other arguments is in progress": async world => {

@@ -20,7 +20,7 @@ import {
   volumeValues,
   wholeBlocks,
 } from "./values.ts";
-import { type Entry, type Made, type NewDataset, untrue, ZfsError } from "./zfs.ts";
+import { type Entry, type Made, type NewDataset, untrue, ZfsError, type ZfsFailure } from "./zfs.ts";
 
 /** When a dataset without a mark is looked at again, in milliseconds. */
 const markPausesMs = [200, 500, 1000];
@@ -54,18 +54,30 @@ const max = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const permissionsOf = ({ settings: { volumes } }: Space) =>
   volumes.type === "filesystem" ? volumes.permissions : undefined;
 
-/** Does something else where a dataset is not there. */
-const whenAbsent =
-  <T>(otherwise: (error: ZfsError) => Promise<T>) =>
+/** Does something else where ZFS failed for one of these reasons. */
+const whenever =
+  <T>(failures: readonly ZfsFailure[], otherwise: (error: ZfsError) => Promise<T>) =>
   (error: unknown): Promise<T> => {
-    if (error instanceof ZfsError && error.failure === "absent") return otherwise(error);
+    if (error instanceof ZfsError && failures.includes(error.failure)) return otherwise(error);
     throw error;
   };
 
-const parentAbsent = (dataset: string, cause: ZfsError): ZfsError => {
+/**
+ * Why the dataset above volumes cannot be created. Without its pool that tells nothing about what an earlier call made: a pool that is
+ * not imported looks the same. With it, somebody else creates that dataset at this moment: zfs create -p does not wait for that.
+ */
+async function withoutParent({ names, zfs }: Space, dataset: string, cause: ZfsError, call: Call): Promise<ZfsError> {
   const parent = dataset.slice(0, dataset.lastIndexOf("/"));
-  return new ZfsError("parent-absent", `the parent dataset ${parent} cannot be created`, { cause });
-};
+  const head = `the parent dataset ${parent} cannot be created`;
+  const isPoolAbsent = (error: unknown): true => {
+    if (error instanceof ZfsError && error.failure === "pool-absent") return true;
+    throw error;
+  };
+  const absent = await zfs.read({ names: [names.pool], properties: ["type"] }, call.signal).catch(isPoolAbsent);
+  if (absent === true)
+    return new ZfsError("pool-absent", `${head}: its pool does not exist or is not imported`, { cause });
+  return new ZfsError("parent-absent", head, { cause });
+}
 
 /** A new volume without content. One round trip, unless the dataset above it has to be made too. */
 export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
@@ -85,9 +97,12 @@ export async function makeEmpty(space: Space, spec: VolumeSpec, call: Call): Pro
   await refuseSameShare(space, plan.id, call);
   const made = await zfs
     .create(dataset, false, look, call.signal)
-    .catch(whenAbsent(() => zfs.create(dataset, true, look, call.signal)))
-    // The pool does not exist, or somebody else makes the dataset above it at this moment: zfs create -p does not wait for that.
-    .catch(whenAbsent(cause => Promise.reject(parentAbsent(plan.dataset, cause))));
+    .catch(whenever(["absent"], () => zfs.create(dataset, true, look, call.signal)))
+    .catch(
+      whenever(["absent", "pool-absent"], async cause => {
+        throw await withoutParent(space, plan.dataset, cause, call);
+      }),
+    );
   return standing(space, spec, plan, made, call);
 }
 

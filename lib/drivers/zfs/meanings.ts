@@ -5,8 +5,8 @@ import { ZfsError, type ZfsFailure } from "./zfs.ts";
 /** What a refusal of ZFS means to a caller, and what to do about it. */
 const meanings: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   absent: ["not-found", "it does not exist"],
-  "parent-absent": ["aborted", "see that its pool exists and is imported, then repeat the call"],
-  "pool-absent": ["unavailable", "import the pool; nothing is known of what is in it"],
+  "parent-absent": ["aborted", "another call may be creating it; repeat the call"],
+  "pool-absent": ["unavailable", "correct the dataset names of the connection, or import the pool"],
   exists: ["aborted", "something of this name exists; repeat the call"],
   busy: ["aborted", "somebody uses it still; repeat the call"],
   used: ["failed-precondition", "it stays as it was"],

@@ -1,11 +1,33 @@
 import { expect, test } from "bun:test";
-import { zfsMeaning } from "../../../lib/drivers/zfs/meanings.ts";
-import { ZfsError } from "../../../lib/drivers/zfs/zfs.ts";
+import { callWith, volumeOf } from "../../contract/rig.ts";
+import { scaleVersions } from "../../fakes/truenas/versions.ts";
+import { on, refusal } from "../truenas/rig.ts";
+import { zfsRig } from "./zfs-rig.ts";
 
-test("a parent dataset that cannot be created is not said to be in use", () => {
-  const meaning = zfsMeaning(new ZfsError("parent-absent", "the parent dataset nopool/v cannot be created"));
-  expect(meaning).toEqual({
-    code: "aborted",
-    text: "the parent dataset nopool/v cannot be created; see that its pool exists and is imported, then repeat the call",
+const call = callWith();
+const parents = { datasetParentName: "nopool/k/v", detachedSnapshotsDatasetParentName: "nopool/k/s" };
+const words =
+  "the parent dataset nopool/k/v cannot be created: its pool does not exist or is not imported; " +
+  "correct the dataset names of the connection, or import the pool";
+
+/** An earlier call may have made the volume before the pool was exported, so nothing but a repeat is safe. */
+const answer = { code: "unavailable", message: `connection "c1": cannot create volume "pvc-1": ${words}` };
+
+test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
+  "a volume of %s is UNAVAILABLE while its pool does not exist",
+  async driver => {
+    const rig = await zfsRig({ driver, zfs: parents });
+    try {
+      expect(await refusal(rig.open().create(volumeOf("pvc-1"), call))).toMatchObject(answer);
+    } finally {
+      await rig.close();
+    }
+  },
+);
+
+test.each(scaleVersions)("a volume on TrueNAS %s is UNAVAILABLE while its pool does not exist", async version => {
+  const ask = on({ version }, "nfs", async driver => void (await driver.create(volumeOf("pvc-1"), call)), {
+    zfs: parents,
   });
+  expect(await refusal(ask)).toMatchObject(answer);
 });
