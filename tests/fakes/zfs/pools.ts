@@ -67,11 +67,17 @@ exec cat '${folder}'/devices/"$(printf %s "$4" | tr / _)"
   const nvmet = `NVMET_ROOT='${folder}/nvmet' NVMET_SAVED='${folder}/saved.json' NVMET_FAULT=$(cat '${folder}/nvmet-fault' 2>/dev/null)`;
   writeFileSync(join(bin, "nvmetcli"), `#!/bin/sh\n${nvmet} exec '${process.execPath}' '${nvmetcliPath}' "$@"\n`);
   chmodSync(join(bin, "nvmetcli"), 0o755);
+  // A command that a refused call left running may save the pools at any time: whoever changes them does it alone.
   const within = <T>(work: (pools: Pools) => T): T => {
-    const pools = new Pools(folder);
-    const result = work(pools);
-    pools.save();
-    return result;
+    const unlock = locked(folder);
+    try {
+      const pools = new Pools(folder);
+      const result = work(pools);
+      pools.save();
+      return result;
+    } finally {
+      unlock();
+    }
   };
   within(pools => pools.addPool("tank", bytes));
   return {

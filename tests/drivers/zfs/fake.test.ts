@@ -1,0 +1,29 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
+import { type FakeZfs, fakeZfs } from "../../fakes/zfs/pools.ts";
+
+// The model of zfs itself: several processes and the test change it at once.
+
+let fake: FakeZfs;
+
+beforeAll(async () => {
+  fake = await fakeZfs();
+});
+afterAll(() => fake.close());
+
+test("what a test changes in the pools while commands run is kept, and so is what the commands change", async () => {
+  const names = Array.from({ length: 12 }, (_, n) => `tank/v${n}`);
+  const running = names.map(name => Bun.spawn([join(fake.bin, "zfs"), "create", name], { stderr: "inherit" }));
+  let ended = 0;
+  for (const each of running) each.exited.then(() => ended++);
+  let changes = 0;
+  while (ended < running.length) {
+    fake.with(pools => {
+      pools.state.faults.delayMs = (pools.state.faults.delayMs ?? 0) + 1;
+    });
+    changes++;
+    await Bun.sleep(1);
+  }
+  expect(fake.with(pools => pools.state.faults.delayMs)).toBe(changes);
+  expect(names.filter(name => fake.find(name) === undefined)).toEqual([]);
+});
