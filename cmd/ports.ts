@@ -7,9 +7,9 @@ import { measured, measuredHost } from "../lib/io/measured.ts";
 import type { CommandRunner } from "../lib/io/runner.ts";
 import { SshHosts } from "../lib/io/ssh/hosts.ts";
 import type { SshSettings } from "../lib/io/ssh/settings.ts";
-import { shareAttachers } from "../lib/node/attachers.ts";
-import { Mounts } from "../lib/node/mounts.ts";
-import { SharePoints } from "../lib/node/share-points.ts";
+import { shareAttachers } from "../lib/node/attach/attachers.ts";
+import { Mounts } from "../lib/node/mount/mounts.ts";
+import { SharePoints } from "../lib/node/mount/share-points.ts";
 import type { Host } from "./host.ts";
 import { toolEnvironment } from "./tools.ts";
 

@@ -8,9 +8,9 @@ import { answersTcp } from "../../lib/io/answers.ts";
 import { hostRunner } from "../../lib/io/host.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import { measured } from "../../lib/io/measured.ts";
-import { attachers } from "../../lib/node/attachers.ts";
+import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
-import type { InlineMaker } from "../../lib/node/inline.ts";
+import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
 import type { Outside } from "../../lib/schema/outside.ts";
 import type { Host } from "../host.ts";
@@ -48,7 +48,7 @@ export function openNode(
   main: MainFile,
   outside: Outside,
   { info }: OwnNode,
-  inline: InlineMaker,
+  inline: InlineProvisioner,
   tell: CommandObserver,
   elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,
 ) {

@@ -1,23 +1,23 @@
 import type { Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import { ensureFolder, removeEntry } from "./entries.ts";
-import { bindFlags, lackingFlags } from "./flags.ts";
-import { type MountTable, sameFolder } from "./mount-table.ts";
-import type { Mounts } from "./mounts.ts";
-import { realPlace } from "./paths.ts";
-import { Records, type StageRecord } from "./records.ts";
+import { bindFlags, lackingFlags } from "./mount/flags.ts";
+import { ensureFolder, removeMountPoint } from "./mount/mount-points.ts";
+import { type MountTable, sameFolder } from "./mount/mount-table.ts";
+import type { Mounts } from "./mount/mounts.ts";
+import { resolveParents } from "./mount/paths.ts";
 import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
+import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** A volume that was made for a pod: what mount(8) mounts, and what tells it from every other one, also of the same name. */
-export interface InlineMade {
+export interface InlineSource {
   readonly fsType: string;
   readonly source: string;
   readonly identity: string;
 }
 
 /** What makes volumes that live with their pod. Everything may be repeated, and interrupted after any step. */
-export interface InlineMaker {
+export interface InlineProvisioner {
   /** Throws "invalid-argument" where the attributes name no connection. */
   connectionOf(attributes: Context): string;
   /** Makes the volume, or finds it made; `begin` is called with its name once nothing is wrong with what is asked, before anything is done. */
@@ -27,7 +27,7 @@ export interface InlineMaker {
     attributes: Context,
     begin: (source: string) => Promise<void>,
     call: Call,
-  ): Promise<InlineMade>;
+  ): Promise<InlineSource>;
   /** Removes it with its content, if it is proved to be that volume; success when it is gone or never was. */
   remove(connection: string, id: string, identity: string | undefined, call: Call): Promise<void>;
 }
@@ -42,15 +42,15 @@ export const isInline = (context: Context): boolean => context["csi.storage.k8s.
  * before anything is made, so that whatever happens it is found again. The caller holds the volume and the target.
  */
 export class InlineVolumes {
-  readonly #maker: InlineMaker;
+  readonly #maker: InlineProvisioner;
   readonly #mounts: Mounts;
-  readonly #records: Records;
+  readonly #records: StageRecords;
 
   /** `folder` is for records of what was begun; it must survive restarts of the machine. */
-  constructor(maker: InlineMaker, mounts: Mounts, folder: string) {
+  constructor(maker: InlineProvisioner, mounts: Mounts, folder: string) {
     this.#maker = maker;
     this.#mounts = mounts;
-    this.#records = new Records(folder);
+    this.#records = new StageRecords(folder);
   }
 
   /** `targetPath` is a checked path. */
@@ -59,7 +59,7 @@ export class InlineVolumes {
     refuseUnfit(volumeId, capability);
     const connection = this.#maker.connectionOf(context);
     const table = await this.#mounts.table();
-    const target = await realPlace(request.targetPath, table, call.signal);
+    const target = await resolveParents(request.targetPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
     if (before && (before.stagingPath !== target || before.context["connection"] !== connection))
       throw new CsiError(
@@ -87,7 +87,7 @@ export class InlineVolumes {
     const record = await this.#records.find(volumeId, call.log);
     if (!record) return false;
     const table = await this.#mounts.table();
-    const target = await realPlace(targetPath, table, call.signal);
+    const target = await resolveParents(targetPath, table, call.signal);
     if (target !== record.stagingPath)
       throw new CsiError(
         "invalid-argument",
@@ -107,7 +107,7 @@ export class InlineVolumes {
         );
       await this.#mounts.unmount(target, table, call);
     }
-    await removeEntry(target, call.signal);
+    await removeMountPoint(target, call.signal);
     await this.#maker.remove(context["connection"] ?? "", volumeId, notes["identity"], call);
     await this.#records.remove(volumeId);
   }

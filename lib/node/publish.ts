@@ -1,49 +1,56 @@
 import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
-import { digest } from "./digest.ts";
-import type { Disks } from "./disks.ts";
-import { ensureFile, ensureFolder, removeEntry } from "./entries.ts";
-import { bindFlags, lackingFlags } from "./flags.ts";
-import { silent } from "./health.ts";
-import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
-import { type Bind, type Mounts, misfit } from "./mounts.ts";
-import { withoutPasswords } from "./options.ts";
-import { type Ownership, refuseForeign } from "./ownership.ts";
-import { realPlace } from "./paths.ts";
-import { RawReading } from "./raw.ts";
-import { isTarget, lastingContext, type Published, type Records, type StageRecord, stagedAt } from "./records.ts";
+import { type Attachers, attacherOf, protocolKey } from "./attach/attachers.ts";
+import type { Disks } from "./disks/disks.ts";
+import { ReadOnlyBlockAccess } from "./disks/read-only-block.ts";
+import { serverSilent } from "./health/mount-health.ts";
+import { withoutPasswords } from "./mount/all-flags.ts";
+import { bindFlags, lackingFlags } from "./mount/flags.ts";
+import { ensureFile, ensureFolder, removeMountPoint } from "./mount/mount-points.ts";
+import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
+import { type BindMount, type Mounts, mountMismatch } from "./mount/mounts.ts";
+import { resolveParents } from "./mount/paths.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, stageRecord } from "./stage.ts";
+import { digest } from "./state/digest.ts";
+import { type MountOwnership, refuseForeign } from "./state/ownership.ts";
+import {
+  contextWithoutPodInfo,
+  isTarget,
+  type PublishedTarget,
+  type StageRecord,
+  type StageRecords,
+  stagedAt,
+} from "./state/stage-records.ts";
 
 /** What a publish call asks for, with real places. */
-interface Wanted {
-  readonly bind: Bind;
-  readonly entry: Published;
+interface PublishPlan {
+  readonly bind: BindMount;
+  readonly entry: PublishedTarget;
 }
 
 /** NodePublishVolume and NodeUnpublishVolume. The caller holds the volume and the target. */
-export class Publishing {
+export class VolumePublishing {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
-  readonly #records: Records;
-  readonly #ownership: Ownership;
-  readonly #reading: RawReading;
+  readonly #records: StageRecords;
+  readonly #ownership: MountOwnership;
+  readonly #reading: ReadOnlyBlockAccess;
 
-  constructor(attachers: Attachers, mounts: Mounts, records: Records, ownership: Ownership, disks: Disks) {
+  constructor(attachers: Attachers, mounts: Mounts, records: StageRecords, ownership: MountOwnership, disks: Disks) {
     this.#attachers = attachers;
     this.#mounts = mounts;
     this.#records = records;
     this.#ownership = ownership;
-    this.#reading = new RawReading(disks);
+    this.#reading = new ReadOnlyBlockAccess(disks);
   }
 
   /** Both paths are checked paths. */
   async publish(request: PublishRequest & { readonly stagingPath: string }, call: Call): Promise<void> {
     const table = await this.#mounts.table();
-    const staging = await realPlace(request.stagingPath, table, call.signal);
-    const target = await realPlace(request.targetPath, table, call.signal);
+    const staging = await resolveParents(request.stagingPath, table, call.signal);
+    const target = await resolveParents(request.targetPath, table, call.signal);
     if (isWithin(staging, target) || isWithin(target, staging)) {
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} lie within each other`);
     }
@@ -53,7 +60,7 @@ export class Publishing {
       await this.#mounts.unmount(target, table, call);
       return await this.#mount(wanted, staged, await this.#mounts.table(), call);
     }
-    if (table.top(target)) return await this.#again(wanted, staged, table, call);
+    if (table.top(target)) return await this.#repeated(wanted, staged, table, call);
     refuseSecond(wanted, staged, table);
     await this.#mount(wanted, staged, table, call);
   }
@@ -61,7 +68,7 @@ export class Publishing {
   /** `targetPath` is a checked path. Success when nothing is there. */
   async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<void> {
     const table = await this.#mounts.table();
-    const target = await realPlace(targetPath, table, call.signal);
+    const target = await resolveParents(targetPath, table, call.signal);
     const record = await this.#records.find(volumeId, call.log);
     if (record?.stagingPath === target) {
       throw new CsiError(
@@ -69,19 +76,19 @@ export class Publishing {
         `${target} is the staging path of volume "${volumeId}", not a target path`,
       );
     }
-    const own = await this.#ownership.isOwn(volumeId, record, target, table);
+    const own = await this.#ownership.owns(volumeId, record, target, table);
     if (!own) return refuseForeign(volumeId, target, table);
     await this.#mounts.unmount(target, table, call);
     if (record) await this.#reading.end(record, target, table, call);
-    await removeEntry(target, call.signal);
-    if (record && isTarget(record, target)) await this.#strike(record, target, call);
+    await removeMountPoint(target, call.signal);
+    if (record && isTarget(record, target)) await this.#removeTarget(record, target, call);
   }
 
   /**
    * What is unmounted is unpublished, even where the disk of the records is full: then pods must be able to go most of all.
    * An entry that stays counts for nothing once its target is not mounted.
    */
-  async #strike(record: StageRecord, target: string, call: Call): Promise<void> {
+  async #removeTarget(record: StageRecord, target: string, call: Call): Promise<void> {
     await this.#records.save(without(record, target)).catch((error: unknown) => {
       call.log.warn("the record of an unpublished volume could not be written; it still names the target", {
         volumeId: record.volumeId,
@@ -107,7 +114,7 @@ export class Publishing {
       );
     }
     const top = table.top(at);
-    const own = await this.#ownership.isOwn(volumeId, record, at, table);
+    const own = await this.#ownership.owns(volumeId, record, at, table);
     if (!top || !own || (record && record.stagingPath !== staging)) {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
@@ -127,17 +134,17 @@ export class Publishing {
     const top = table.top(target);
     if (!top || staged.attached?.kind !== "share" || !isTarget(staged, target)) return false;
     const health = await this.#mounts.health(top, call.signal);
-    if (health === "silent") throw silent(staged.volumeId, top);
+    if (health === "silent") throw serverSilent(staged.volumeId, top);
     return health === "stale";
   }
 
   /** Something is mounted at the target: success when it is what an equal earlier call made. */
-  async #again(wanted: Wanted, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
+  async #repeated(wanted: PublishPlan, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
     const { bind, entry } = wanted;
     const earlier = staged.published.find(({ target }) => target === entry.target);
     const top = table.top(bind.at);
     const identity = table.identity(bind.source);
-    const wrong = misfit(top, identity, bind.flags);
+    const wrong = mountMismatch(top, identity, bind.flags);
     if (top && !sameFolder(top, identity)) {
       throw new CsiError(
         "failed-precondition",
@@ -156,7 +163,7 @@ export class Publishing {
       await this.#mounts.protect(bind.at, identity, bind.flags, table, call.signal);
   }
 
-  async #mount(wanted: Wanted, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
+  async #mount(wanted: PublishPlan, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
     const { bind, entry } = wanted;
     await this.#records.save(withEntry(staged, shown(entry, table.identity(bind.source))));
     let made = false;
@@ -171,9 +178,9 @@ export class Publishing {
   }
 
   /** What cannot be undone stands in the record, counts for nothing while it is not mounted, and goes with unpublishing. */
-  async #undo(made: boolean, { bind, entry }: Wanted, staged: StageRecord, call: Call): Promise<void> {
+  async #undo(made: boolean, { bind, entry }: PublishPlan, staged: StageRecord, call: Call): Promise<void> {
     try {
-      if (made) await removeEntry(bind.at, call.signal);
+      if (made) await removeMountPoint(bind.at, call.signal);
       await this.#records.save(without(staged, entry.target));
     } catch (error) {
       call.log.warn("what a failed publishing had begun could not be undone", {
@@ -192,23 +199,26 @@ async function ensureFileIn(place: string, signal: AbortSignal): Promise<boolean
 }
 
 /** By what it shows a mount at the target is known again, also when the volume is mounted anew where it is staged. */
-const shown = (entry: Published, { device, root }: Identity): Published => ({ ...entry, shows: { device, root } });
+const shown = (entry: PublishedTarget, { device, root }: Identity): PublishedTarget => ({
+  ...entry,
+  shows: { device, root },
+});
 
 const without = (record: StageRecord, target: string): StageRecord => ({
   ...record,
   published: record.published.filter(published => published.target !== target),
 });
 
-const withEntry = (record: StageRecord, entry: Published): StageRecord => ({
+const withEntry = (record: StageRecord, entry: PublishedTarget): StageRecord => ({
   ...record,
   published: [...without(record, entry.target).published, entry],
 });
 
-function wantedOf(request: PublishRequest, staged: StageRecord, target: string): Wanted {
+function wantedOf(request: PublishRequest, staged: StageRecord, target: string): PublishPlan {
   const { capability, readonly, context, publishContext } = request;
   const { kind, fsType, mountFlags, mountGroup, mode } = capability;
   const flags = flagsOf(readonly ? { ...capability, mountFlags: [...mountFlags, "ro"] } : capability);
-  const volume = { context: lastingContext(context), publishContext: lastingContext(publishContext) };
+  const volume = { context: contextWithoutPodInfo(context), publishContext: contextWithoutPodInfo(publishContext) };
   const terms = {
     kind,
     fsType: fsType || undefined,
@@ -226,7 +236,7 @@ function wantedOf(request: PublishRequest, staged: StageRecord, target: string):
 }
 
 /** CSI NodePublishVolume, the table of second calls: a single writer has a single target. */
-function refuseSecond({ entry }: Wanted, staged: StageRecord, table: MountTable): void {
+function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountTable): void {
   const others = staged.published.filter(({ target }) => target !== entry.target && table.layers(target) > 0);
   const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];
   const [other] = others;

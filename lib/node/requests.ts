@@ -38,7 +38,7 @@ export interface UnpublishRequest {
 }
 
 /** NodeGetVolumeStats and NodeExpandVolume: a volume and where it was staged or published. */
-export interface PlacedVolume {
+export interface VolumeAtPath {
   readonly volumeId: string;
   readonly path: string;
 }

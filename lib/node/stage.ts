@@ -2,20 +2,27 @@ import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import type { Turns } from "../io/turns.ts";
-import type { Attacher, Attachment, Wanted } from "./attacher.ts";
-import { type Attachers, attacherOf, protocolKey } from "./attachers.ts";
-import { Draft, isRepeated } from "./draft.ts";
-import { removeEntry } from "./entries.ts";
-import { bindFlags } from "./flags.ts";
-import { inTurn } from "./in-turn.ts";
-import type { MountTable } from "./mount-table.ts";
-import type { Mounts } from "./mounts.ts";
-import { withAllFlags } from "./options.ts";
-import { type Ownership, refuseForeign } from "./ownership.ts";
-import { realPlace } from "./paths.ts";
-import { blockFile, isTarget, lastingContext, type Records, type StageRecord, stagedAt } from "./records.ts";
+import type { Attacher, Attachment, AttachRequest } from "./attach/attacher.ts";
+import { type Attachers, attacherOf, protocolKey } from "./attach/attachers.ts";
+import { withTargetLock } from "./attach/target-lock.ts";
+import { withAllFlags } from "./mount/all-flags.ts";
+import { bindFlags } from "./mount/flags.ts";
+import { removeMountPoint } from "./mount/mount-points.ts";
+import type { MountTable } from "./mount/mount-table.ts";
+import type { Mounts } from "./mount/mounts.ts";
+import { resolveParents } from "./mount/paths.ts";
+import type { StagingMounts } from "./mount/staging-mounts.ts";
 import type { StageRequest, UnstageRequest } from "./requests.ts";
-import type { Showing } from "./show.ts";
+import { type MountOwnership, refuseForeign } from "./state/ownership.ts";
+import { isSameStaging, StageRecordWriter } from "./state/record-writer.ts";
+import {
+  blockFile,
+  contextWithoutPodInfo,
+  isTarget,
+  type StageRecord,
+  type StageRecords,
+  stagedAt,
+} from "./state/stage-records.ts";
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
 
@@ -48,7 +55,7 @@ export function stageRecord(
     volumeId,
     stagingPath: place,
     protocol,
-    context: lastingContext(context),
+    context: contextWithoutPodInfo(context),
     kind,
     fsType: attacher.access.filesystems === "any" ? undefined : fsType || undefined,
     mode,
@@ -66,7 +73,7 @@ const published = (record: StageRecord | undefined, table: MountTable): StageRec
 
 /** A volume has one staging path and, while it is staged, one capability (CSI NodeStageVolume). */
 function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {
-  if (!earlier || isRepeated(earlier, record)) return;
+  if (!earlier || isSameStaging(earlier, record)) return;
   const { volumeId, stagingPath } = earlier;
   if (stagingPath !== record.stagingPath) {
     throw new CsiError(
@@ -83,12 +90,12 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
 const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
 
 /** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
-export class Staging {
+export class VolumeStaging {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
-  readonly #records: Records;
-  readonly #ownership: Ownership;
-  readonly #showing: Showing;
+  readonly #records: StageRecords;
+  readonly #ownership: MountOwnership;
+  readonly #showing: StagingMounts;
   readonly #turns: Turns;
 
   readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
@@ -97,9 +104,9 @@ export class Staging {
   constructor(
     attachers: Attachers,
     mounts: Mounts,
-    records: Records,
-    ownership: Ownership,
-    showing: Showing,
+    records: StageRecords,
+    ownership: MountOwnership,
+    showing: StagingMounts,
     turns: Turns,
     mountFlags: (volumeId: string) => Promise<readonly string[]>,
   ) {
@@ -122,12 +129,12 @@ export class Staging {
     checkAccess(attacher, capability, volumeId);
     attacher.check?.(context, volumeId);
     const table = await this.#mounts.table();
-    const place = await realPlace(request.stagingPath, table, call.signal);
+    const place = await resolveParents(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
-    const record = following(stageRecord(request, protocol, attacher, place), before);
-    const staged = await this.#ownership.live(before, table);
+    const record = recordAfter(stageRecord(request, protocol, attacher, place), before);
+    const staged = await this.#ownership.stillStaged(before, table);
     refuseSecond(record, staged);
-    const draft = new Draft(this.#records, record, before);
+    const draft = new StageRecordWriter(this.#records, record, before);
     const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
     try {
       await this.#attach(attacher, wanted, draft, before, call);
@@ -139,40 +146,40 @@ export class Staging {
 
   async #attach(
     attacher: Attacher,
-    wanted: Wanted,
-    draft: Draft,
+    wanted: AttachRequest,
+    draft: StageRecordWriter,
     before: StageRecord | undefined,
     call: Call,
   ): Promise<void> {
     if (attacher.detach) await draft.save();
     const work = () => attacher.attach(wanted, draft.note, call);
-    const attached = await inTurn(this.#turns, attacher, wanted.context, call, work);
+    const attached = await withTargetLock(this.#turns, attacher, wanted.context, call, work);
     // What takes its time to attach finds other mounts than before.
     const table = attacher.detach ? await this.#mounts.table() : wanted.table;
-    await this.#showing.show(attached, wanted, draft, before, table, call);
+    await this.#showing.mount(attached, wanted, draft, before, table, call);
   }
 
   /** `stagingPath` is a checked path. Success when nothing is staged there. */
   async unstage({ volumeId, stagingPath }: UnstageRequest, call: Call): Promise<void> {
     const table = await this.#mounts.table();
-    const place = await realPlace(stagingPath, table, call.signal);
+    const place = await resolveParents(stagingPath, table, call.signal);
     const record = await this.#records.find(volumeId, call.log);
     if (record?.stagingPath !== place && isTarget(record, place) && table.layers(place) > 0) {
       throw new CsiError("invalid-argument", `${place} is a target path of volume "${volumeId}", not its staging path`);
     }
     const recorded = record?.stagingPath === place ? record : undefined;
     const at = recorded ? stagedAt(recorded) : mountedIn(place, table);
-    const own = await this.#ownership.isOwn(volumeId, record, at, table);
+    const own = await this.#ownership.owns(volumeId, record, at, table);
     if (!own) return refuseForeign(volumeId, at, table);
     refuseUsed(recorded, table);
     await this.#mounts.unmount(at, table, call);
-    if (at !== place) await removeEntry(at, call.signal);
+    if (at !== place) await removeMountPoint(at, call.signal);
     if (recorded) await this.#detach(recorded, call);
   }
 
   async #detach(record: StageRecord, call: Call): Promise<void> {
     const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
-    await inTurn(this.#turns, attacher, record.context, call, async () => {
+    await withTargetLock(this.#turns, attacher, record.context, call, async () => {
       if (attacher.detach && !wasNeverAttached(attacher, record))
         await attacher.detach(record, await this.#others(record), call);
       await this.#records.remove(record.volumeId);
@@ -190,7 +197,7 @@ export class Staging {
    */
   async #undo(
     failure: unknown,
-    draft: Draft,
+    draft: StageRecordWriter,
     kept: StageRecord | undefined,
     attacher: Attacher,
     call: Call,
@@ -218,10 +225,10 @@ function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: S
 }
 
 /** The record of a new staging with what it keeps of the one before it. */
-function following(record: StageRecord, before: StageRecord | undefined): StageRecord {
+function recordAfter(record: StageRecord, before: StageRecord | undefined): StageRecord {
   if (!before) return record;
   const { published, notes, shows, attached } = before;
-  return isRepeated(before, record)
+  return isSameStaging(before, record)
     ? { ...record, published, notes, shows, attached }
     : { ...record, published, notes };
 }

@@ -6,33 +6,33 @@ import type { Condition } from "../health/steady.ts";
 import type { Answers } from "../io/answers.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import { Turns } from "../io/turns.ts";
-import type { Attachers } from "./attachers.ts";
-import { Care } from "./care.ts";
-import type { Disks } from "./disks.ts";
-import { Growing } from "./grow.ts";
-import { type InlineMaker, InlineVolumes, isInline } from "./inline.ts";
-import { type Measured, Measuring } from "./measuring.ts";
-import { Mounts } from "./mounts.ts";
-import { Orphans } from "./orphans.ts";
-import { type DriverName, Ownership } from "./ownership.ts";
-import { checkedPath, normalPath, realPlace } from "./paths.ts";
-import { Publishing } from "./publish.ts";
-import { reconcile } from "./reconcile.ts";
-import { Records, type StageRecord } from "./records.ts";
+import type { Attachers } from "./attach/attachers.ts";
+import type { Disks } from "./disks/disks.ts";
+import { VolumeExpansion } from "./expand.ts";
+import { type StorageHealth, StorageHealthMonitor } from "./health/storage-monitor.ts";
+import { UsageReader } from "./health/usage.ts";
+import { VolumeHealthMonitor } from "./health/volume-monitor.ts";
+import { type VolumeMeasurement, VolumeStats } from "./health/volume-stats.ts";
+import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
+import { Mounts } from "./mount/mounts.ts";
+import { checkedPath, normalPath, resolveParents } from "./mount/paths.ts";
+import { StagingMounts } from "./mount/staging-mounts.ts";
+import { VolumePublishing } from "./publish.ts";
 import type {
   Context,
-  PlacedVolume,
   PublishRequest,
   StageRequest,
   UnpublishRequest,
   UnstageRequest,
+  VolumeAtPath,
 } from "./requests.ts";
-import { Restoring } from "./restoring.ts";
-import { Showing } from "./show.ts";
-import { Staging } from "./stage.ts";
-import { type StorageHealth, Storages } from "./storages.ts";
-import { Usages } from "./usage.ts";
-import { Watching } from "./watching.ts";
+import { VolumeStaging } from "./stage.ts";
+import { Maintenance } from "./state/maintenance.ts";
+import { OrphanedVolumes } from "./state/orphans.ts";
+import { type DriverName, MountOwnership } from "./state/ownership.ts";
+import { PathRestorer } from "./state/path-restorer.ts";
+import { reconcile } from "./state/reconcile.ts";
+import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** How long the beginning may take, in milliseconds: the node is not served before. */
 const beginMs = 10_000;
@@ -52,7 +52,7 @@ export interface NodePorts {
   readonly attachers: Attachers;
   readonly disks: Disks;
   /** What makes volumes that live with their pod, and the folder of their records, which must survive restarts of the machine. */
-  readonly inline?: { readonly maker: InlineMaker; readonly folder: string } | undefined;
+  readonly inline?: { readonly maker: InlineProvisioner; readonly folder: string } | undefined;
   /** The folder of the records; must survive restarts of the process. */
   readonly records: string;
   /** The mount table, `/proc/self/mountinfo` outside tests. */
@@ -80,15 +80,15 @@ export interface HealthPorts {
 export class NodeVolumes {
   readonly #locks = new Locks();
   readonly #mounts: Mounts;
-  readonly #records: Records;
-  readonly #ownership: Ownership;
-  readonly #care: Care;
-  readonly #staging: Staging;
-  readonly #publishing: Publishing;
+  readonly #records: StageRecords;
+  readonly #ownership: MountOwnership;
+  readonly #care: Maintenance;
+  readonly #staging: VolumeStaging;
+  readonly #publishing: VolumePublishing;
   readonly #inline: InlineVolumes | undefined;
-  readonly #growing: Growing;
-  readonly #watching: Watching;
-  readonly #measuring: Measuring;
+  readonly #growing: VolumeExpansion;
+  readonly #watching: VolumeHealthMonitor;
+  readonly #measuring: VolumeStats;
   readonly #everyMs: number;
   #rounds: Rounds | undefined;
 
@@ -108,28 +108,28 @@ export class NodeVolumes {
   }: NodePorts) {
     const turns = new Turns();
     this.#mounts = new Mounts(runner, host, mountinfo, records);
-    this.#records = new Records(records);
-    this.#ownership = new Ownership(this.#records, drivers);
-    this.#staging = new Staging(
+    this.#records = new StageRecords(records);
+    this.#ownership = new MountOwnership(this.#records, drivers);
+    this.#staging = new VolumeStaging(
       attachers,
       this.#mounts,
       this.#records,
       this.#ownership,
-      new Showing(this.#mounts, disks),
+      new StagingMounts(this.#mounts, disks),
       turns,
       mountFlags,
     );
-    this.#publishing = new Publishing(attachers, this.#mounts, this.#records, this.#ownership, disks);
+    this.#publishing = new VolumePublishing(attachers, this.#mounts, this.#records, this.#ownership, disks);
     this.#inline = inline && new InlineVolumes(inline.maker, this.#mounts, inline.folder);
-    this.#growing = new Growing(attachers, disks, turns);
-    const storages = new Storages(attachers, answers, health.holdMs);
+    this.#growing = new VolumeExpansion(attachers, disks, turns);
+    const storages = new StorageHealthMonitor(attachers, answers, health.holdMs);
     const watched = { mounts: this.#mounts, records: this.#records, ownership: this.#ownership, attachers, disks };
-    this.#watching = new Watching(watched, storages, health.elsewhere, health.holdMs);
-    this.#measuring = new Measuring(this.#mounts, disks, new Usages(runner), this.#watching);
+    this.#watching = new VolumeHealthMonitor(watched, storages, health.elsewhere, health.holdMs);
+    this.#measuring = new VolumeStats(this.#mounts, disks, new UsageReader(runner), this.#watching);
     this.#everyMs = health.everyMs;
-    this.#care = new Care([
-      new Restoring(attachers, this.#records, turns),
-      new Orphans(this.#mounts, this.#records, (request, call) => this.unstage(request, call)),
+    this.#care = new Maintenance([
+      new PathRestorer(attachers, this.#records, turns),
+      new OrphanedVolumes(this.#mounts, this.#records, (request, call) => this.unstage(request, call)),
     ]);
   }
 
@@ -138,7 +138,7 @@ export class NodeVolumes {
     await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(beginMs));
     this.#care.start(careMs, log);
     if (this.#everyMs === 0) return;
-    this.#rounds = new Rounds(this.#everyMs, signal => this.#watching.look(log, signal));
+    this.#rounds = new Rounds(this.#everyMs, signal => this.#watching.run(log, signal));
     this.#rounds.start();
   }
 
@@ -188,28 +188,28 @@ export class NodeVolumes {
   }
 
   /** Takes no lock. Throws "not-found" when the volume is not mounted at the path (CSI NodeGetVolumeStats). */
-  async stats(request: PlacedVolume, call: Call): Promise<Measured> {
+  async stats(request: VolumeAtPath, call: Call): Promise<VolumeMeasurement> {
     required(request.volumeId, "volume_id");
     const { place, table, record } = await this.#placed(request, call);
-    return await this.#measuring.measure({ volumeId: request.volumeId, place, table, record }, call);
+    return await this.#measuring.measure({ volumeId: request.volumeId, path: place, table, record }, call);
   }
 
   /**
    * What is wrong with a volume on this node. `path` may be empty: then the staged volume is looked at. Takes no lock. Throws
    * "not-found" when the volume is not known here (CSI NodeGetVolumeHealth).
    */
-  async health({ volumeId, path }: PlacedVolume, call: Call): Promise<readonly Condition[]> {
+  async health({ volumeId, path }: VolumeAtPath, call: Call): Promise<readonly Condition[]> {
     required(volumeId, "volume_id");
     const record = await this.#records.find(volumeId, call.log);
     if (record) return this.#watching.see(volumeId, await this.#watching.findings(record, call.signal), call.log);
     if (path === "") throw new CsiError("not-found", `volume "${volumeId}" is not known on this node`);
     const { place, table } = await this.#placed({ volumeId, path }, call);
-    return await this.#measuring.health({ volumeId, place, table, record }, call);
+    return await this.#measuring.health({ volumeId, path: place, table, record }, call);
   }
 
   /** What is wrong with storages as this node sees them (CSI NodeGetStorageHealth). Looks at all volumes of the node. */
   async storageHealth(call: Call): Promise<readonly StorageHealth[]> {
-    await this.#watching.look(call.log, call.signal);
+    await this.#watching.run(call.log, call.signal);
     return this.#watching.view().storages;
   }
 
@@ -223,7 +223,7 @@ export class NodeVolumes {
    * Returns the bytes that it has now, undefined where the node need not do anything. Throws "not-found" when the volume is
    * not mounted at the path, and "failed-precondition" when it was staged by somebody else.
    */
-  async expand(request: PlacedVolume, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
+  async expand(request: VolumeAtPath, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const path = normalPath(request.path) ?? request.path;
     return await this.#hold(request.volumeId, path, async () => {
       const { record, place } = await this.#placed(request, call);
@@ -242,7 +242,7 @@ export class NodeVolumes {
     throw new CsiError("failed-precondition", `volume "${request.volumeId}": this node makes no volumes for pods`);
   }
 
-  async #placed({ volumeId, path }: PlacedVolume, call: Call) {
+  async #placed({ volumeId, path }: VolumeAtPath, call: Call) {
     required(path, "volume_path");
     const absent = new CsiError(
       "not-found",
@@ -251,9 +251,9 @@ export class NodeVolumes {
     const normal = normalPath(path);
     if (normal === undefined) throw absent;
     const table = await this.#mounts.table();
-    const place = await realPlace(normal, table, call.signal);
+    const place = await resolveParents(normal, table, call.signal);
     const record: StageRecord | undefined = await this.#records.find(volumeId, call.log);
-    if (!table.top(place) || !(await this.#ownership.isOwn(volumeId, record, place, table))) throw absent;
+    if (!table.top(place) || !(await this.#ownership.owns(volumeId, record, place, table))) throw absent;
     return { place, table, record };
   }
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Attached, Attacher, Attachment, Wanted } from "../../lib/node/attacher.ts";
-import { MountTable } from "../../lib/node/mount-table.ts";
+import type { Attached, Attacher, Attachment, AttachRequest } from "../../lib/node/attach/attacher.ts";
+import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import { callWith } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
 
 const call = callWith();
-type Context = Wanted["context"];
+type Context = AttachRequest["context"];
 
 /** One node and volumes that it can attach. */
 export interface AttacherRig {
@@ -40,7 +40,7 @@ class Recorded {
     return { volumeId: this.volumeId, context: this.context, notes: this.#notes };
   }
 
-  get wanted(): Wanted {
+  get wanted(): AttachRequest {
     const { volumeId, context } = this;
     const capability = {
       kind: "mount",

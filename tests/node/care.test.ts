@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Care } from "../../lib/node/care.ts";
+import { Maintenance } from "../../lib/node/state/maintenance.ts";
 import { keptLog } from "./lab.ts";
 
 test("it goes on by itself until it is stopped", async () => {
@@ -8,7 +8,7 @@ test("it goes on by itself until it is stopped", async () => {
   const look = async () => {
     if (++looks === 3) again.resolve();
   };
-  const care = new Care([{ look }]);
+  const care = new Maintenance([{ run: look }]);
   care.start(20, keptLog().log);
   await again.promise;
   care.stop();

@@ -1,5 +1,5 @@
-import type { Attacher, Device, Note, Wanted } from "../../lib/node/attacher.ts";
-import { MountTable } from "../../lib/node/mount-table.ts";
+import type { AttachedDevice, Attacher, AttachRequest, SaveNotes } from "../../lib/node/attach/attacher.ts";
+import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import { callOf, writer } from "./lab.ts";
 
 /** One volume as the node's stage keeps it: its notes outlive the attacher, which is a new one for each call. */
@@ -13,17 +13,17 @@ export class FakeVolume {
     this.context = context;
   }
 
-  readonly note: Note = async notes => {
+  readonly note: SaveNotes = async notes => {
     for (const [key, value] of Object.entries(notes)) {
       if (value === undefined) delete this.notes[key];
       else this.notes[key] = value;
     }
   };
 
-  async attach(host: Host, secrets: Readonly<Record<string, string>> = {}): Promise<Device> {
+  async attach(host: Host, secrets: Readonly<Record<string, string>> = {}): Promise<AttachedDevice> {
     const { volumeId, context, notes, note } = this;
     const given = { publishContext: {}, capability: writer, readonly: false, table: new MountTable([]) };
-    const wanted: Wanted = { volumeId, context, notes, ...given };
+    const wanted: AttachRequest = { volumeId, context, notes, ...given };
     const attached = await host.attacher().attach(wanted, note, { ...callOf(), secrets });
     if (attached.kind === "device") return attached;
     throw new Error(`attached as ${attached.kind}`);
@@ -38,7 +38,7 @@ export class FakeVolume {
   }
 
   async grown(host: Host, least?: bigint): Promise<bigint | undefined> {
-    return await host.attacher().grown?.(this, least, callOf());
+    return await host.attacher().grow?.(this, least, callOf());
   }
 }
 

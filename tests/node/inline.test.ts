@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { InlineMaker } from "../../lib/node/inline.ts";
+import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, writer } from "./lab.ts";
@@ -12,7 +12,7 @@ let maker: Pool;
 let node: NodeVolumes;
 
 /** Volumes in memory: what a connection makes and removes. */
-class Pool implements InlineMaker {
+class Pool implements InlineProvisioner {
   readonly volumes = new Map<string, string>();
   readonly log: string[] = [];
   /** What goes wrong, and whether the volume is there then. */

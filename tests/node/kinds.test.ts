@@ -4,9 +4,16 @@ import { once } from "node:events";
 import { copyFile, mkdir, readdir, readFile, stat, truncate, writeFile } from "node:fs/promises";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Command } from "../../lib/io/runner.ts";
-import type { Attached, Attacher, Attachment, Device, Note, Wanted } from "../../lib/node/attacher.ts";
-import type { Disks } from "../../lib/node/disks.ts";
-import { otherFlags } from "../../lib/node/flags.ts";
+import type {
+  Attached,
+  AttachedDevice,
+  Attacher,
+  Attachment,
+  AttachRequest,
+  SaveNotes,
+} from "../../lib/node/attach/attacher.ts";
+import type { Disks } from "../../lib/node/disks/disks.ts";
+import { otherFlags } from "../../lib/node/mount/flags.ts";
 import type { NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 import { hasLoops } from "./disks/disk.ts";
 import { callOf, calm, codeOf, isRoot, Lab, local, mountinfo, spying, writer } from "./lab.ts";
@@ -27,15 +34,15 @@ class Toy implements Attacher {
   readonly attached = new Set<string>();
   readonly detached: (readonly string[])[] = [];
   fails: "attach" | "detach" | "both" | undefined;
-  readonly #what: (wanted: Wanted) => Attached;
+  readonly #what: (wanted: AttachRequest) => Attached;
 
-  constructor(what: (wanted: Wanted) => Attached) {
+  constructor(what: (wanted: AttachRequest) => Attached) {
     this.#what = what;
   }
 
   readonly lockOf = () => "target";
 
-  async attach(wanted: Wanted, note: Note): Promise<Attached> {
+  async attach(wanted: AttachRequest, note: SaveNotes): Promise<Attached> {
     await note({ session: `of ${wanted.volumeId}`, passing: undefined });
     this.attached.add(wanted.volumeId);
     if (this.fails === "attach" || this.fails === "both") throw new CsiError("permission-denied", "wrong password");
@@ -49,7 +56,7 @@ class Toy implements Attacher {
     this.detached.push([volumeId, ...others.map(other => other.volumeId)]);
   };
 
-  readonly grown = async () => 42n;
+  readonly grow = async () => 42n;
 }
 
 /** A tmpfs stands for the share of a server: a mount by type and source, of which nothing is known before. */
@@ -80,7 +87,7 @@ const disks: Disks = {
   bytes: async () => 16n << 20n,
 };
 
-async function loopDevice(image = "image"): Promise<Device> {
+async function loopDevice(image = "image"): Promise<AttachedDevice> {
   await truncate(lab.at(image), 16 << 20).catch(async () => {
     await writeFile(lab.at(image), "");
     await truncate(lab.at(image), 16 << 20);

@@ -7,11 +7,11 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
-import type { AttacherPorts } from "../../lib/node/attacher.ts";
-import { attachers } from "../../lib/node/attachers.ts";
+import type { AttacherPorts } from "../../lib/node/attach/attacher.ts";
+import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
-import { isLocal } from "../../lib/node/look.ts";
-import { MountTable } from "../../lib/node/mount-table.ts";
+import { isOnLocalFilesystem } from "../../lib/node/mount/file-type.ts";
+import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
 import { type NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 
@@ -84,7 +84,7 @@ export class Lab {
   /** Containers have an overlay here, about which csimux asks programs; what the tests count is what a local file system takes. */
   async #becomeLocal(): Promise<void> {
     const table = new MountTable(parseMountinfo(await readFile(mountinfo, "utf8")));
-    if (isLocal(this.folder, table)) return;
+    if (isOnLocalFilesystem(this.folder, table)) return;
     const { exitCode, stderr } = await local.run({ argv: ["mount", "-t", "tmpfs", "lab", this.folder] }, calm);
     if (exitCode !== 0) throw new Error(stderr);
     this.#mounted = true;

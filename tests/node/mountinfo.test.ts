@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseMountinfo } from "../../lib/core/mountinfo.ts";
-import { bindFlags, bindOptions, otherFlags } from "../../lib/node/flags.ts";
-import { MountTable, readMountTable } from "../../lib/node/mount-table.ts";
-import { checkedPath, normalPath, realPlace } from "../../lib/node/paths.ts";
-import { parseCounts, usageOf } from "../../lib/node/usage.ts";
+import { parseCounts, usageOf } from "../../lib/node/health/usage.ts";
+import { bindFlags, bindOptions, otherFlags } from "../../lib/node/mount/flags.ts";
+import { MountTable, readMountTable } from "../../lib/node/mount/mount-table.ts";
+import { checkedPath, normalPath, resolveParents } from "../../lib/node/mount/paths.ts";
 import { calm, codeOf, Lab, mountinfo } from "./lab.ts";
 
 describe("a line of mountinfo", () => {
@@ -190,8 +190,8 @@ test.each([
 test("a path that the mount table names is not looked at any more", async () => {
   const lines = ["1 0 8:1 / / rw - ext4 /dev/a rw", "2 1 0:9 / /dev/fd/nfs rw - nfs4 host:/x rw"].join("\n");
   const table = new MountTable(parseMountinfo(lines));
-  expect(await realPlace("/dev/fd/nfs", table, calm)).toBe("/dev/fd/nfs");
-  expect(await realPlace("/dev/fd/other", table, calm)).toMatch(/^\/proc\/[0-9]+\/fd\/other$/);
+  expect(await resolveParents("/dev/fd/nfs", table, calm)).toBe("/dev/fd/nfs");
+  expect(await resolveParents("/dev/fd/other", table, calm)).toMatch(/^\/proc\/[0-9]+\/fd\/other$/);
 });
 
 test("usage follows statfs: used counts what root reserved, negatives are zero, no inodes without a count, no more than a message holds", () => {

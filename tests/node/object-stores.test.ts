@@ -7,8 +7,8 @@ import type { Call, Secrets } from "../../lib/core/call.ts";
 import { parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { hostRunner } from "../../lib/io/host.ts";
 import { localRunner } from "../../lib/io/local.ts";
-import { attachers } from "../../lib/node/attachers.ts";
-import { MountTable } from "../../lib/node/mount-table.ts";
+import { attachers } from "../../lib/node/attach/attachers.ts";
+import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import {
   accessKey,

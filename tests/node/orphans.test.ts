@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
-import { Mounts } from "../../lib/node/mounts.ts";
-import { Orphans } from "../../lib/node/orphans.ts";
-import { Records } from "../../lib/node/records.ts";
+import { Mounts } from "../../lib/node/mount/mounts.ts";
+import { OrphanedVolumes } from "../../lib/node/state/orphans.ts";
+import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 
 let lab: Lab;
@@ -15,9 +15,9 @@ test.skipIf(!isRoot)(
   "a volume whose staging folder is gone, and that is mounted nowhere, is unstaged after a second look",
   async () => {
     const node = lab.node();
-    const records = new Records(lab.at("records"));
+    const records = new StageRecords(lab.at("records"));
     const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
-    const orphans = new Orphans(mounts, records, (request, call) => node.unstage(request, call));
+    const orphans = new OrphanedVolumes(mounts, records, (request, call) => node.unstage(request, call));
     const { log } = keptLog();
     const known = async () => (await records.all()).map(({ volumeId }) => volumeId).sort();
     for (const name of ["used", "rebooted", "gone"]) {
@@ -26,10 +26,10 @@ test.skipIf(!isRoot)(
     }
     for (const name of ["rebooted", "gone"]) await local.run({ argv: ["umount", lab.at("staging", name)] }, calm);
     await rm(lab.at("staging", "gone"), { recursive: true });
-    await orphans.look(log, calm);
+    await orphans.run(log, calm);
     expect(await known()).toEqual(["gone", "rebooted", "used"]);
-    await orphans.look(log, calm);
-    await orphans.look(log, calm);
+    await orphans.run(log, calm);
+    await orphans.run(log, calm);
     expect(await known()).toEqual(["rebooted", "used"]);
     await node.unstage({ volumeId: "used", stagingPath: lab.at("staging", "used") }, callOf());
   },
@@ -42,10 +42,10 @@ test.skipIf(!isRoot)("a volume that is published although its staging folder is 
   await node.publish(lab.publish("a"), callOf());
   await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
   await rm(lab.at("staging", "a"), { recursive: true });
-  const records = new Records(lab.at("records"));
+  const records = new StageRecords(lab.at("records"));
   const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
-  const orphans = new Orphans(mounts, records, (request, call) => node.unstage(request, call));
-  for (let looks = 0; looks < 3; looks++) await orphans.look(keptLog().log, calm);
+  const orphans = new OrphanedVolumes(mounts, records, (request, call) => node.unstage(request, call));
+  for (let looks = 0; looks < 3; looks++) await orphans.run(keptLog().log, calm);
   expect(await records.all()).toHaveLength(1);
   await node.unpublish({ volumeId: "a", targetPath: lab.publish("a").targetPath }, callOf());
 });

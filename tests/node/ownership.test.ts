@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
 import { mkdir, readdir, readFile, rename, symlink, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { attachers } from "../../lib/node/attachers.ts";
+import { attachers } from "../../lib/node/attach/attachers.ts";
 import { callOf, calm, codeOf, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 
 let lab: Lab;

@@ -3,9 +3,9 @@ import { readdir, readFile } from "node:fs/promises";
 import type { Capability } from "../../lib/core/access.ts";
 import type { Call, Secrets } from "../../lib/core/call.ts";
 import type { Code } from "../../lib/core/errors.ts";
-import { attachers } from "../../lib/node/attachers.ts";
-import { mountCode } from "../../lib/node/mount-words.ts";
-import { ownSecrets } from "../../lib/node/secrets.ts";
+import { attachers } from "../../lib/node/attach/attachers.ts";
+import { ownSecrets } from "../../lib/node/attach/secrets.ts";
+import { mountErrorCode } from "../../lib/node/mount/mount-errors.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
 import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
@@ -196,7 +196,7 @@ test.each<[string, Code]>([
   ["mount: /x: bad option; for several filesystems you might need a /sbin/mount.nfs helper", "failed-precondition"],
   ["something new", "internal"],
 ])("mount's %j means %s", (words, code) => {
-  expect(mountCode(words)).toBe(code);
+  expect(mountErrorCode(words)).toBe(code);
 });
 
 test("of secrets under several prefixes the narrowest counts, whatever their order", () => {

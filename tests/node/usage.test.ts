@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { parseMountinfo } from "../../lib/core/mountinfo.ts";
 import type { CommandRunner } from "../../lib/io/runner.ts";
-import { MountTable } from "../../lib/node/mount-table.ts";
-import { Usages } from "../../lib/node/usage.ts";
+import { UsageReader } from "../../lib/node/health/usage.ts";
+import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import { calm, codeOf } from "./lab.ts";
 
 const table = new MountTable(parseMountinfo("1 0 0:1 / / rw - tmpfs none rw\n2 1 0:9 / /at rw - nfs4 nas:/a rw\n"));
@@ -18,7 +18,7 @@ test("a measuring that several callers share goes on when the first of them leav
       return { stdout: "4096 10 5 5 10 5", stderr: "", exitCode: 0 };
     },
   };
-  const usages = new Usages(runner);
+  const usages = new UsageReader(runner);
   const leaving = new AbortController();
   const first = codeOf(usages.measure("a", "/at", table, leaving.signal));
   const second = usages.measure("a", "/at", table, calm);

@@ -2,13 +2,13 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Finding } from "../../lib/health/finding.ts";
-import { attachers, shareAttachers } from "../../lib/node/attachers.ts";
-import { Mounts } from "../../lib/node/mounts.ts";
-import { Ownership } from "../../lib/node/ownership.ts";
-import { Records } from "../../lib/node/records.ts";
-import { Storages } from "../../lib/node/storages.ts";
+import { attachers, shareAttachers } from "../../lib/node/attach/attachers.ts";
+import { StorageHealthMonitor } from "../../lib/node/health/storage-monitor.ts";
+import { VolumeHealthMonitor } from "../../lib/node/health/volume-monitor.ts";
+import { Mounts } from "../../lib/node/mount/mounts.ts";
+import { MountOwnership } from "../../lib/node/state/ownership.ts";
+import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
-import { Watching } from "../../lib/node/watching.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
 import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disks/disk.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
@@ -32,11 +32,11 @@ function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answ
   const { runner } = mount;
   const known = shareAttachers({ hostMounts: false });
   const node = lab.node(runner, mountinfo, { host: runner, attachers: known });
-  const records = new Records(lab.at("records"));
+  const records = new StageRecords(lab.at("records"));
   const mounts = new Mounts(runner, runner, mountinfo, lab.at("records"));
-  const storages = new Storages(known, answers, 0);
-  const care = new Watching(
-    { mounts, records, ownership: new Ownership(records, []), attachers: known, disks: noneGone },
+  const storages = new StorageHealthMonitor(known, answers, 0);
+  const care = new VolumeHealthMonitor(
+    { mounts, records, ownership: new MountOwnership(records, []), attachers: known, disks: noneGone },
     storages,
     async () => elsewhere,
     0,
@@ -44,11 +44,11 @@ function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answ
   const { log, warnings } = keptLog();
   const told: string[] = [];
   const kept = { ...log, info: (text: string) => void told.push(text) };
-  return { node, care, warnings, told, look: () => care.look(kept, calm) };
+  return { node, care, warnings, told, look: () => care.run(kept, calm) };
 }
 
 /** The reasons for which each volume and each storage is unwell. */
-function view(care: Watching): Readonly<Record<string, readonly string[]>> {
+function view(care: VolumeHealthMonitor): Readonly<Record<string, readonly string[]>> {
   const { volumes, storages } = care.view();
   const reasons = (all: readonly Finding[]) => all.map(({ reason }) => reason);
   return Object.fromEntries([
@@ -137,17 +137,17 @@ test("a storage without volumes here is asked whether it can be reached, and so 
 /** A node with folders of this machine, and what cares for it. */
 function ownWorld() {
   const known = attachers(lab.ports(local));
-  const records = new Records(lab.at("records"));
+  const records = new StageRecords(lab.at("records"));
   const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
-  const storages = new Storages(known, async () => true, 0);
-  const care = new Watching(
-    { mounts, records, ownership: new Ownership(records, []), attachers: known, disks: noneGone },
+  const storages = new StorageHealthMonitor(known, async () => true, 0);
+  const care = new VolumeHealthMonitor(
+    { mounts, records, ownership: new MountOwnership(records, []), attachers: known, disks: noneGone },
     storages,
     async () => [],
     0,
   );
   const look = async () => {
-    await care.look(keptLog().log, calm);
+    await care.run(keptLog().log, calm);
     return view(care);
   };
   return { node: lab.node(), look };

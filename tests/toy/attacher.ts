@@ -1,7 +1,7 @@
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { protocols } from "../../lib/core/protocols.ts";
-import type { Attached, Attacher, Attachment, Note, Wanted } from "../../lib/node/attacher.ts";
+import type { Attached, Attacher, Attachment, AttachRequest, SaveNotes } from "../../lib/node/attach/attacher.ts";
 import type { Step } from "./storage.ts";
 
 /** A node in memory: sessions by target, each with the devices that it brought. */
@@ -13,7 +13,7 @@ export class ToyNode {
   }
 }
 
-function needed(context: Wanted["context"], key: string): string {
+function needed(context: AttachRequest["context"], key: string): string {
   const value = context[key];
   if (value) return value;
   throw new CsiError("invalid-argument", `volume_context does not hold ${key}`);
@@ -30,9 +30,9 @@ export class ToyAttacher implements Attacher {
     this.#step = step;
   }
 
-  readonly lockOf = (context: Wanted["context"]): string | undefined => context["iqn"];
+  readonly lockOf = (context: AttachRequest["context"]): string | undefined => context["iqn"];
 
-  async attach({ context }: Wanted, note: Note, call: Call): Promise<Attached> {
+  async attach({ context }: AttachRequest, note: SaveNotes, call: Call): Promise<Attached> {
     const iqn = needed(context, "iqn");
     const lun = needed(context, "lun");
     if (lun === "absent") throw new CsiError("not-found", `there is no LUN ${lun} behind ${iqn}`);

@@ -3,10 +3,10 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { CommandRunner } from "../../io/runner.ts";
-import type { Attacher, AttacherPorts, Wanted } from "../attacher.ts";
-import { lookAt } from "../look.ts";
-import { isWithin, type MountTable } from "../mount-table.ts";
-import { checkedPath, realPlace } from "../paths.ts";
+import { fileTypeAt } from "../mount/file-type.ts";
+import { isWithin, type MountTable } from "../mount/mount-table.ts";
+import { checkedPath, resolveParents } from "../mount/paths.ts";
+import type { Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
 
 /**
  * A folder of this node, `path` in the volume context. Anybody who may make PersistentVolumes can name any path: it must be a
@@ -22,18 +22,18 @@ export const hostpath = ({ runner, hostFolders }: Pick<AttacherPorts, "runner" |
 });
 
 async function folder(
-  { volumeId, context, table }: Wanted,
+  { volumeId, context, table }: AttachRequest,
   allowed: readonly string[] | undefined,
   runner: CommandRunner,
   call: Call,
 ): Promise<string> {
   const subject = `volume "${volumeId}"`;
   const path = checkedPath(context["path"] ?? "", `${subject}: volume_context key path`);
-  const place = await realPlace(path, table, call.signal);
+  const place = await resolveParents(path, table, call.signal);
   if (allowed && !(await lies(place, allowed, table, call.signal))) {
     throw new CsiError("permission-denied", `${subject}: ${path} lies in none of node.hostpath.folders`);
   }
-  const kind = await lookAt(place, table, runner, call.signal);
+  const kind = await fileTypeAt(place, table, runner, call.signal);
   if (kind === "directory") return place;
   if (kind === undefined) throw new CsiError("not-found", `${subject}: the folder ${path} does not exist on this node`);
   throw new CsiError("failed-precondition", `${subject}: ${path} is a ${kind}, not a folder; it will not be mounted`);
@@ -47,6 +47,6 @@ async function lies(
   signal: AbortSignal,
 ): Promise<boolean> {
   const inside = folders.map(folder => join(checkedPath(folder, "node.hostpath.folders"), "volume"));
-  const real = await Promise.all(inside.map(path => realPlace(path, table, signal)));
+  const real = await Promise.all(inside.map(path => resolveParents(path, table, signal)));
   return real.some(path => place !== dirname(path) && isWithin(dirname(path), place));
 }

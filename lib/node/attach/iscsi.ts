@@ -3,21 +3,29 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Finding } from "../../health/finding.ts";
-import type { Attacher, AttacherPorts, Attachment, Device, Note, Storage, Wanted } from "../attacher.ts";
-import { bytesOf } from "../block-size.ts";
-import { flushed, isHeld } from "../held.ts";
+import { bytesOf } from "../disks/block-size.ts";
+import { flushDisk, isHeld } from "../disks/in-use.ts";
+import { Multipath } from "../disks/multipath.ts";
+import { Sysfs } from "../disks/sysfs.ts";
+import { pathFindings } from "../health/path-findings.ts";
 import { attributesOf } from "../iscsi/credentials.ts";
 import { Login } from "../iscsi/login.ts";
+import { PortalSessions } from "../iscsi/portal-sessions.ts";
 import { type Session, sessionsOf } from "../iscsi/sessions.ts";
 import { portalText, type Target, targetOf } from "../iscsi/target.ts";
 import { identityOf, isRunning, remove, rescan, scan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
-import { Ways } from "../iscsi/ways.ts";
-import { Multipath } from "../multipath.ts";
-import { Opened } from "../opened.ts";
-import { ownSecrets } from "../secrets.ts";
-import { Sysfs } from "../sysfs.ts";
-import { within } from "../wait.ts";
-import { wayFindings } from "../ways-down.ts";
+import { OpenedSessions } from "../state/opened-sessions.ts";
+import type {
+  AttachedDevice,
+  Attacher,
+  AttacherPorts,
+  Attachment,
+  AttachRequest,
+  SaveNotes,
+  StorageAddresses,
+} from "./attacher.ts";
+import { pollUntil } from "./poll-until.ts";
+import { ownSecrets } from "./secrets.ts";
 
 /** How long a disk may take to go or to grow once it was asked to, in milliseconds. */
 const goneMs = 10_000;
@@ -32,32 +40,32 @@ class Iscsi implements Attacher {
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
   readonly #login: Login;
-  readonly #ways: Ways;
+  readonly #ways: PortalSessions;
 
   constructor(ports: Ports) {
     const { host, hostRoot, runner, sys, opened: folder, proc } = ports;
     this.#ports = ports;
     this.#sysfs = new Sysfs(sys, runner);
     this.#multipath = new Multipath(host, this.#sysfs, join(proc, "net/unix"));
-    const opened = new Opened(folder, join(proc, "sys/kernel/random/boot_id"));
+    const opened = new OpenedSessions(folder, join(proc, "sys/kernel/random/boot_id"));
     this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
-    this.#ways = new Ways(this.#login, this.#sysfs, ports.answers);
+    this.#ways = new PortalSessions(this.#login, this.#sysfs, ports.answers);
   }
 
   /** Volumes of one target share its sessions. */
-  readonly lockOf = (context: Wanted["context"]): string | undefined => context["iqn"];
+  readonly lockOf = (context: AttachRequest["context"]): string | undefined => context["iqn"];
 
-  readonly check = (context: Wanted["context"], volumeId: string): void => void targetOf(context, volumeId);
+  readonly check = (context: AttachRequest["context"], volumeId: string): void => void targetOf(context, volumeId);
 
   /** See Attacher. Also throws "unauthenticated" for refused credentials and "unavailable" when no portal answers. */
-  async attach({ volumeId, context }: Wanted, note: Note, call: Call): Promise<Device> {
+  async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
     const target = targetOf(context, volumeId);
     const isMultipath = await this.#multipath.runs();
     const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
     const sessions = await this.#ways.sessions(target, attributes, isMultipath, call);
     const units = await this.#ways.units(sessions, target, () => note({ added: "yes" }), call);
     const names = units.map(({ name }) => name);
-    const map = await this.#multipath.awaited(names, target.portals.length > 1, call);
+    const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
     await note({ map: map?.name });
     const device = map?.device ?? names[0] ?? "";
     const identity = units[0] ? await identityOf(units[0], this.#sysfs) : "";
@@ -83,9 +91,9 @@ class Iscsi implements Attacher {
   };
 
   /** The storage is known by its portals. */
-  readonly storageOf = (context: Wanted["context"]): Storage => {
+  readonly storageOf = (context: AttachRequest["context"]): StorageAddresses => {
     const { portals } = targetOf(context, "");
-    return { name: `iscsi ${portals.map(portalText).join(",")}`, ways: portals };
+    return { name: `iscsi ${portals.map(portalText).join(",")}`, addresses: portals };
   };
 
   /** See Attacher. */
@@ -95,7 +103,7 @@ class Iscsi implements Attacher {
     const units = await this.#units(target);
     const running = await Promise.all(units.map(unit => isRunning(unit, this.#sysfs)));
     const wanted = (await this.#multipath.runs()) ? target.portals.length : 1;
-    return wayFindings({
+    return pathFindings({
       target: target.iqn,
       up: sessions.filter(({ isLoggedIn }) => isLoggedIn).length,
       wanted: Math.max(wanted, sessions.length),
@@ -105,11 +113,7 @@ class Iscsi implements Attacher {
   };
 
   /** See Attacher. */
-  readonly grown = async (
-    { volumeId, context }: Attachment,
-    least: bigint | undefined,
-    call: Call,
-  ): Promise<bigint> => {
+  readonly grow = async ({ volumeId, context }: Attachment, least: bigint | undefined, call: Call): Promise<bigint> => {
     const target = targetOf(context, volumeId);
     const units = await this.#units(target);
     if (units.length === 0)
@@ -123,11 +127,11 @@ class Iscsi implements Attacher {
       const [first = 0n] = sizes;
       return sizes.every(size => size === first) && first >= (least ?? 1n) ? first : undefined;
     };
-    const bytes = await within(grownMs, () => sized(names), task, call.signal);
+    const bytes = await pollUntil(grownMs, () => sized(names), task, call.signal);
     if (bytes === undefined) throw new CsiError("unavailable", `${task}: the target does not show the new size yet`);
     if (!map) return bytes;
     await this.#multipath.resize(map, call);
-    const whole = await within(grownMs, () => sized([map.device, ...names]), task, call.signal);
+    const whole = await pollUntil(grownMs, () => sized([map.device, ...names]), task, call.signal);
     if (whole === undefined)
       throw new CsiError("unavailable", `${task}: the map ${map.name} does not follow its paths`);
     return whole;
@@ -142,7 +146,7 @@ class Iscsi implements Attacher {
     const known = await this.#units(target);
     // A session that another volume of the target opened shows this one's disk only when it is asked to.
     const disks = isMultipath || known.length === 0 ? await this.#missing(target, call) : [];
-    if (isMultipath && disks.length > 0) await this.#multipath.awaited(disks, target.portals.length > 1, call);
+    if (isMultipath && disks.length > 0) await this.#multipath.waitForMap(disks, target.portals.length > 1, call);
     return [...sessions.map(({ id }) => `session ${id}`), ...disks];
   };
 
@@ -180,13 +184,13 @@ class Iscsi implements Attacher {
     const path = join(this.#ports.devices, map?.device ?? names[0] ?? "");
     if (units.length === 0) return;
     await this.#refuseHeld(path, call);
-    await flushed(path, this.#ports.runner, call);
+    await flushDisk(path, this.#ports.runner, call);
     if (map) await this.#multipath.flush(map, call);
     if (target.portals.length > 1) await this.#multipath.forget(names, call);
     for (const name of names) await this.#refuseHeld(join(this.#ports.devices, name), call);
     await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
     const gone = async () => ((await this.#ownUnits(target, call)).length === 0 ? true : undefined);
-    if (!(await within(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
+    if (!(await pollUntil(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
       throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not go away; it will be tried again`);
   }
 

@@ -1,7 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import type { Attacher } from "../attacher.ts";
-import { otherFlags } from "../flags.ts";
+import { otherFlags } from "../mount/flags.ts";
+import type { Attacher } from "./attacher.ts";
 import { shareOf } from "./server.ts";
 
 /** Network ids of the management servers: alternatives of one with ",", servers with ":" between them (mount.lustre(8)). */
@@ -10,7 +10,7 @@ const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;
 /** Lustre: `server` holds the network ids, `share` the file system and a folder in it. Its client is the host's, tools included. */
 export const lustre = (): Attacher => ({
   access: protocols.lustre,
-  storageOf: context => ({ name: `lustre ${context["server"] ?? ""}`, ways: [] }),
+  storageOf: context => ({ name: `lustre ${context["server"] ?? ""}`, addresses: [] }),
   async attach(wanted) {
     const server = wanted.context["server"] ?? "";
     if (!nids.test(server)) {

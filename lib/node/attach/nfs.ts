@@ -1,14 +1,14 @@
 import { protocols } from "../../core/protocols.ts";
-import type { Attacher, AttacherPorts, Share } from "../attacher.ts";
-import { otherFlags } from "../flags.ts";
-import type { MountWords } from "../mount-words.ts";
+import { otherFlags } from "../mount/flags.ts";
+import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { AttachedShare, Attacher, AttacherPorts } from "./attacher.ts";
 import { serversOf, shareOf, storageOfShare } from "./server.ts";
 
 /** Where servers listen (RFC 7530, 3.1), those of version 3 as well unless they were told otherwise. */
 const port = 2049;
 
 /** What mount.nfs(8) says besides what every mount may say. */
-const words: MountWords = [
+const words: MountErrorPatterns = [
   [/rpc\.statd is not running/i, "failed-precondition"],
   [/requested NFS version or transport protocol is not supported/i, "failed-precondition"],
   [/mount system call failed/i, "unavailable"],
@@ -23,14 +23,14 @@ export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
   storageOf: context => storageOfShare("nfs", port, context),
   async attach(wanted) {
     const [source, ...alternatives] = serversOf(wanted).map(server => `${server}:${shareOf(wanted)}`);
-    const share: Share = {
+    const share: AttachedShare = {
       kind: "share",
       fsType: wanted.capability.fsType ?? "nfs",
       source: source ?? "",
       alternatives,
       options: ["retry=0", ...otherFlags(wanted.capability.mountFlags)],
       onHost: hostMounts,
-      words,
+      errorPatterns: words,
     };
     return share;
   },

@@ -3,19 +3,27 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Finding } from "../../health/finding.ts";
-import type { Attacher, AttacherPorts, Attachment, Device, Note, Storage, Wanted } from "../attacher.ts";
-import { bytesOf } from "../block-size.ts";
-import { flushed, isHeld } from "../held.ts";
-import { Multipath } from "../multipath.ts";
-import { Connections } from "../nvme/connections.ts";
+import { bytesOf } from "../disks/block-size.ts";
+import { flushDisk, isHeld } from "../disks/in-use.ts";
+import { Multipath } from "../disks/multipath.ts";
+import { Sysfs } from "../disks/sysfs.ts";
+import { pathFindings } from "../health/path-findings.ts";
+import { FabricConnections } from "../nvme/connections.ts";
 import { type Controller, controllersOf, disksOf } from "../nvme/controllers.ts";
 import { type Namespace, namespaceOf, transportText } from "../nvme/subsystem.ts";
-import { Opened } from "../opened.ts";
-import { ownSecrets } from "../secrets.ts";
-import { soon } from "../soon.ts";
-import { Sysfs } from "../sysfs.ts";
-import { within } from "../wait.ts";
-import { wayFindings } from "../ways-down.ts";
+import { OpenedSessions } from "../state/opened-sessions.ts";
+import type {
+  AttachedDevice,
+  Attacher,
+  AttacherPorts,
+  Attachment,
+  AttachRequest,
+  SaveNotes,
+  StorageAddresses,
+} from "./attacher.ts";
+import { pollUntil } from "./poll-until.ts";
+import { resultsWithGrace } from "./results-with-grace.ts";
+import { ownSecrets } from "./secrets.ts";
 
 /** Once one way works, the others get this long. */
 const graceMs = 10_000;
@@ -33,30 +41,30 @@ class Nvmeof implements Attacher {
   readonly #ports: Ports;
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
-  readonly #connections: Connections;
+  readonly #connections: FabricConnections;
 
   constructor(ports: Ports) {
     this.#ports = ports;
     this.#sysfs = new Sysfs(ports.sys, ports.runner);
     this.#multipath = new Multipath(ports.host, this.#sysfs, join(ports.proc, "net/unix"));
-    const opened = new Opened(ports.opened, join(ports.proc, "sys/kernel/random/boot_id"));
-    this.#connections = new Connections(ports, this.#sysfs, opened);
+    const opened = new OpenedSessions(ports.opened, join(ports.proc, "sys/kernel/random/boot_id"));
+    this.#connections = new FabricConnections(ports, this.#sysfs, opened);
   }
 
   /** Volumes of one subsystem share its connections. */
-  readonly lockOf = (context: Wanted["context"]): string | undefined => context["nqn"];
+  readonly lockOf = (context: AttachRequest["context"]): string | undefined => context["nqn"];
 
-  readonly check = (context: Wanted["context"], volumeId: string): void => void namespaceOf(context, volumeId);
+  readonly check = (context: AttachRequest["context"], volumeId: string): void => void namespaceOf(context, volumeId);
 
   /** See Attacher. Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no way leads to it. */
-  async attach({ volumeId, context }: Wanted, note: Note, call: Call): Promise<Device> {
+  async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
     const wanted = namespaceOf(context, volumeId);
     await note({ connecting: "yes" });
     await this.#connect(wanted, ownSecrets(call.secrets, context), call);
     const names = await this.#disks(wanted, call);
     const map = (await this.#isNative())
       ? undefined
-      : await this.#multipath.awaited(names, wanted.transports.length > 1, call);
+      : await this.#multipath.waitForMap(names, wanted.transports.length > 1, call);
     const name = map?.device ?? names[0] ?? "";
     const identity = await this.#sysfs.text("class/block", names[0] ?? "", "wwid");
     const own = Object.fromEntries(names.map(each => [`class/block/${each}/wwid`, identity]));
@@ -89,11 +97,11 @@ class Nvmeof implements Attacher {
   };
 
   /** The storage is known by its transports, of which those over TCP can be asked. */
-  readonly storageOf = (context: Wanted["context"]): Storage => {
+  readonly storageOf = (context: AttachRequest["context"]): StorageAddresses => {
     const { transports } = namespaceOf(context, "");
     const tcp = transports.filter(({ type }) => type === "tcp");
     const ways = tcp.map(({ address, service }) => ({ host: address, port: Number(service) }));
-    return { name: `nvmeof ${transports.map(transportText).join(",")}`, ways };
+    return { name: `nvmeof ${transports.map(transportText).join(",")}`, addresses: ways };
   };
 
   /** See Attacher. */
@@ -102,7 +110,7 @@ class Nvmeof implements Attacher {
     const controllers = await controllersOf(nqn, this.#sysfs);
     const disks = (await disksOf(nqn, this.#sysfs)).filter(disk => disk.nsid === nsid);
     const all = (await this.#isNative()) || (await this.#multipath.runs());
-    return wayFindings({
+    return pathFindings({
       target: nqn,
       up: controllers.filter(({ isLive }) => isLive).length,
       wanted: Math.max(all ? transports.length : 1, controllers.length),
@@ -112,11 +120,7 @@ class Nvmeof implements Attacher {
   };
 
   /** See Attacher. */
-  readonly grown = async (
-    { volumeId, context }: Attachment,
-    least: bigint | undefined,
-    call: Call,
-  ): Promise<bigint> => {
+  readonly grow = async ({ volumeId, context }: Attachment, least: bigint | undefined, call: Call): Promise<bigint> => {
     const { nqn, nsid } = namespaceOf(context, volumeId);
     await this.#rescan(await controllersOf(nqn, this.#sysfs), call);
     const task = `growing volume "${volumeId}"`;
@@ -126,7 +130,7 @@ class Nvmeof implements Attacher {
       const [first = 0n] = sizes;
       return sizes.every(size => size === first) && first >= (least ?? 1n) ? { bytes: first, names } : undefined;
     };
-    const seen = await within(grownMs, sized, task, call.signal);
+    const seen = await pollUntil(grownMs, sized, task, call.signal);
     if (!seen) throw new CsiError("unavailable", `${task}: the subsystem does not show the new size yet`);
     const map = await this.#multipath.mapOf(seen.names);
     if (map) await this.#multipath.resize(map, call);
@@ -145,7 +149,7 @@ class Nvmeof implements Attacher {
     const worth = lost.filter((_, index) => answers[index]);
     if (worth.length === 0) return [];
     await this.#connect({ ...wanted, transports: worth }, {}, call);
-    if (!(await this.#isNative())) await this.#multipath.awaited(await this.#disks(wanted, call), isJoined, call);
+    if (!(await this.#isNative())) await this.#multipath.waitForMap(await this.#disks(wanted, call), isJoined, call);
     return worth.map(transportText);
   };
 
@@ -169,7 +173,7 @@ class Nvmeof implements Attacher {
         return undefined;
       });
     if ((await this.#isNative()) || (await this.#multipath.runs())) {
-      if ((await soon(transports.map(open), graceMs, call.signal)).length > 0) return;
+      if ((await resultsWithGrace(transports.map(open), graceMs, call.signal)).length > 0) return;
     } else {
       for (const transport of transports) if (await open(transport)) return;
     }
@@ -190,7 +194,7 @@ class Nvmeof implements Attacher {
       }
       return undefined;
     };
-    const names = await within(diskMs, ask, `looking for namespace ${nsid} of ${nqn}`, call.signal);
+    const names = await pollUntil(diskMs, ask, `looking for namespace ${nsid} of ${nqn}`, call.signal);
     if (!names) throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; does the subsystem have it?`);
     const identities = new Set(await Promise.all(names.map(name => this.#sysfs.text("class/block", name, "wwid"))));
     if (identities.size === 1) return names;
@@ -216,7 +220,7 @@ class Nvmeof implements Attacher {
           "unavailable",
           `${path} is still in use on this node; it stays attached until that has ended`,
         );
-      await flushed(path, this.#ports.runner, call);
+      await flushDisk(path, this.#ports.runner, call);
     }
     if (map) await this.#multipath.flush(map, call);
   }

@@ -2,10 +2,10 @@ import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.ts";
-import type { Attacher, AttacherPorts, MountProgram, Share, Wanted } from "../attacher.ts";
-import { otherFlags } from "../flags.ts";
-import type { MountWords } from "../mount-words.ts";
-import { ownSecrets } from "../secrets.ts";
+import { otherFlags } from "../mount/flags.ts";
+import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
+import { ownSecrets } from "./secrets.ts";
 
 /** A bucket and, where that is a pool, a file system in it; perhaps a moment ("@2026-11-22T00:00:00Z"). */
 const filesystemShape =
@@ -16,7 +16,7 @@ const storeShape = /^[A-Za-z][A-Za-z0-9-]*:\/\/$/;
 const licenceLength = 24;
 
 /** What the program says about the object store. */
-const words: MountWords = [
+const words: MountErrorPatterns = [
   [/access ?denied|forbidden|InvalidAccessKey|SignatureDoesNotMatch/i, "permission-denied"],
   [/licen[cs]e|passphrase/i, "failed-precondition"],
 ];
@@ -36,7 +36,7 @@ const exits: MountProgram["exits"] = {
 };
 
 /** The environment of the program: keys `env.<NAME>` of the stage secret, and over them those of the volume. */
-function environment({ volumeId, context }: Wanted, secrets: Secrets): Readonly<Record<string, string>> {
+function environment({ volumeId, context }: AttachRequest, secrets: Secrets): Readonly<Record<string, string>> {
   const all = { ...variablesOf(secrets), ...variablesOf(context) };
   for (const [name, value] of Object.entries(all)) {
     if (isVariable(name) && !value.includes("\0")) continue;
@@ -50,7 +50,7 @@ function environment({ volumeId, context }: Wanted, secrets: Secrets): Readonly<
 }
 
 /** The file system in its object store. The store stands in `env.OBJECTSTORE`, or in front of the file system. */
-function place({ volumeId, context }: Wanted, given: string | undefined) {
+function place({ volumeId, context }: AttachRequest, given: string | undefined) {
   const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
   const [, store, filesystem = ""] = /^([^/]*:\/\/)?(.*)$/s.exec(context["filesystem"] ?? "") ?? [];
   const shown = JSON.stringify((context["filesystem"] ?? "").slice(0, 200));
@@ -79,7 +79,7 @@ export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): 
       const list = options.length > 0 ? ["-o", options.join(",")] : [];
       return ["mount.objectivefs", ...list, filesystem];
     };
-    const share: Share = {
+    const share: AttachedShare = {
       kind: "share",
       fsType: "objectivefs",
       source: `${objectStore}${filesystem}`,
@@ -87,7 +87,7 @@ export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): 
       onHost: hostMounts,
       env: { ...variables, OBJECTSTORE: objectStore },
       secret,
-      words,
+      errorPatterns: words,
       program: { argv, exits },
     };
     return share;

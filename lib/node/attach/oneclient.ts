@@ -1,13 +1,13 @@
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import type { Attacher, AttacherPorts, MountProgram, Share, Wanted } from "../attacher.ts";
-import { otherFlags } from "../flags.ts";
-import type { MountWords } from "../mount-words.ts";
-import { ownSecrets } from "../secrets.ts";
+import { otherFlags } from "../mount/flags.ts";
+import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
+import { ownSecrets } from "./secrets.ts";
 import { holdsControl, serversOf } from "./server.ts";
 
 /** What oneclient(1) says of servers and tokens. */
-const words: MountWords = [
+const words: MountErrorPatterns = [
   [/token|authenti|authoriz|certificate/i, "permission-denied"],
   [/cannot connect|connection error|timeout/i, "unavailable"],
 ];
@@ -24,7 +24,7 @@ const parts = (text: string | undefined): readonly string[] =>
     .filter(part => part !== "");
 
 /** The spaces that are to be seen; none named: all that the token opens. */
-function spaces({ volumeId, context }: Wanted): readonly string[] {
+function spaces({ volumeId, context }: AttachRequest): readonly string[] {
   const names = parts(context["space_names"]);
   const ids = parts(context["space_ids"]);
   const bad = [...names, ...ids].find(each => each.startsWith("-") || holdsControl(each));
@@ -60,7 +60,7 @@ const isTuning = (flag: string): boolean => {
 };
 
 /** Flags of the class and the node as oneclient(1) has them. */
-function flagsOf({ volumeId, capability }: Wanted): readonly string[] {
+function flagsOf({ volumeId, capability }: AttachRequest): readonly string[] {
   const flags = otherFlags(capability.mountFlags);
   const bad = flags.find(flag => !isTuning(flag));
   if (bad === undefined) return flags;
@@ -88,14 +88,14 @@ export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): At
       const list = options.length > 0 ? ["-o", options.join(",")] : [];
       return ["oneclient", "-H", server, ...flags, ...list, ...chosen];
     };
-    const share: Share = {
+    const share: AttachedShare = {
       kind: "share",
       fsType: "oneclient",
       // So the mount table calls all of them.
       source: "oneclient",
       options: [],
       onHost: hostMounts,
-      words,
+      errorPatterns: words,
       program: { argv, exits },
       ...(token && { env: { ONECLIENT_ACCESS_TOKEN: token }, secret: [token] }),
     };

@@ -1,6 +1,6 @@
 import { isIPv6 } from "node:net";
 import { CsiError } from "../../core/errors.ts";
-import type { Storage, Wanted } from "../attacher.ts";
+import type { AttachRequest, StorageAddresses } from "./attacher.ts";
 
 /** Names and IPv4 addresses (RFC 1123; underscores are met in the field). The first character keeps it from being an option. */
 const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
@@ -9,9 +9,9 @@ const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 export const holdsControl = (text: string): boolean =>
   [...text].some(character => character < " " || character === "\x7f");
 
-type Asked = Pick<Wanted, "volumeId" | "context">;
+type ServerRequest = Pick<AttachRequest, "volumeId" | "context">;
 
-const invalid = ({ volumeId }: Asked, what: string): CsiError =>
+const invalid = ({ volumeId }: ServerRequest, what: string): CsiError =>
   new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
 
 /** The address without the zone of a link-local one ("fe80::1%eth0"). */
@@ -28,7 +28,7 @@ function serverName(text: string): string | undefined {
  * The servers of a volume, from `server` of its context: one, or several with commas between them, under each of which the same
  * share is found. Throws "invalid-argument".
  */
-export function serversOf(wanted: Asked): readonly [string, ...string[]] {
+export function serversOf(wanted: ServerRequest): readonly [string, ...string[]] {
   const given = wanted.context["server"] ?? "";
   const texts = given.split(",").map(text => text.trim());
   const [first, ...more] = texts.map(serverName);
@@ -38,14 +38,14 @@ export function serversOf(wanted: Asked): readonly [string, ...string[]] {
 }
 
 /** The storage of a share: its servers, of which one must listen at `port`. Throws "invalid-argument". */
-export function storageOfShare(protocol: string, port: number, context: Wanted["context"]): Storage {
+export function storageOfShare(protocol: string, port: number, context: AttachRequest["context"]): StorageAddresses {
   const servers = serversOf({ volumeId: "", context });
   const ways = servers.map(server => ({ host: server.replace(/^\[|\]$/g, ""), port }));
-  return { name: `${protocol} ${servers.join(",")}`, ways };
+  return { name: `${protocol} ${servers.join(",")}`, addresses: ways };
 }
 
 /** `share` of a volume's context as it is, without control characters and ways upwards. Throws "invalid-argument". */
-export function shareOf(wanted: Wanted): string {
+export function shareOf(wanted: AttachRequest): string {
   const share = wanted.context["share"] ?? "";
   const shown = JSON.stringify(share.slice(0, 200));
   if (share === "") throw invalid(wanted, "share is missing");

@@ -1,18 +1,18 @@
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import type { Attacher, AttacherPorts, Share, Wanted } from "../attacher.ts";
-import { otherFlags } from "../flags.ts";
-import type { MountWords } from "../mount-words.ts";
-import { flagValue, withoutPasswords } from "../options.ts";
-import { ownSecrets } from "../secrets.ts";
+import { flagValue, withoutPasswords } from "../mount/all-flags.ts";
+import { otherFlags } from "../mount/flags.ts";
+import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { AttachedShare, Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
+import { ownSecrets } from "./secrets.ts";
 import { serversOf, shareOf, storageOfShare } from "./server.ts";
 
 /** Where servers listen (MS-SMB2, 2.1). */
 const port = 445;
 
 /** What mount.cifs(8) says besides what every mount may say: an errno in brackets. */
-const words: MountWords = [
+const words: MountErrorPatterns = [
   [/mount error\(13\)|mount error\((?:126|127|128|129)\)/, "permission-denied"],
   [/mount error\((?:11|101|104|110|111|112|113|115)\)/, "unavailable"],
   [/mount error\((?:19|22|95)\)/, "failed-precondition"],
@@ -31,7 +31,7 @@ interface Login {
  * Who logs in: keys `username`, `password` and `domain` of the stage secret, or flags of the same names wherever flags may come
  * from, mostly `mount_flags` of the secret. Nobody: as guest, because mount.cifs(8) would ask a terminal.
  */
-function login({ capability, volumeId }: Wanted, secrets: Secrets): Login {
+function login({ capability, volumeId }: AttachRequest, secrets: Secrets): Login {
   const flags = capability.mountFlags;
   const named = ["username", "user"];
   const username = secrets["username"] ?? flagValue(flags, ...named);
@@ -67,14 +67,14 @@ export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
     const { options, password } = login(wanted, ownSecrets(call.secrets, wanted.context));
     const others = withoutPasswords(otherFlags(wanted.capability.mountFlags)).filter(flag => !ofLogin.test(flag));
     const group = wanted.capability.mountGroup;
-    const asked: Share = {
+    const asked: AttachedShare = {
       kind: "share",
       fsType: wanted.capability.fsType ?? "cifs",
       source: source ?? "",
       alternatives,
       options: [...options, ...others, ...(group ? [`gid=${group}`] : [])],
       onHost: hostMounts,
-      words,
+      errorPatterns: words,
       ...(password !== undefined && { stdin: password, secret: [password], env: { PASSWD_FD: "0" } }),
     };
     return asked;

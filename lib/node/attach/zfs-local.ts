@@ -6,10 +6,10 @@ import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner } from "../../io/runner.ts";
-import type { Attached, Attacher, AttacherPorts, Wanted } from "../attacher.ts";
 import { deviceNumber } from "../disks/block-device.ts";
-import { bounded } from "../files.ts";
-import { otherFlags } from "../flags.ts";
+import { bounded } from "../mount/files.ts";
+import { otherFlags } from "../mount/flags.ts";
+import type { Attached, Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
 
 /** A dataset of a pool (zfs(8), "ZFS Component Naming Requirements"); snapshots and bookmarks are none. */
 const dataset = /^[A-Za-z][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.: -]*)+$/;
@@ -49,7 +49,12 @@ export const zfsLocal = ({
   },
 });
 
-async function properties(name: string, { volumeId }: Wanted, host: CommandRunner, call: Call): Promise<Properties> {
+async function properties(
+  name: string,
+  { volumeId }: AttachRequest,
+  host: CommandRunner,
+  call: Call,
+): Promise<Properties> {
   const task = `volume "${volumeId}": looking at dataset ${name}`;
   const argv = ["zfs", "get", "-Hp", "-o", "value", "type,guid,mountpoint", name] as const;
   const output = await host.run({ argv: [...argv] }, call.signal).catch((error: unknown) => {
@@ -62,7 +67,7 @@ async function properties(name: string, { volumeId }: Wanted, host: CommandRunne
 }
 
 /** Only a dataset without a mount point of its own ("legacy") is mounted as any other file system is (zfsprops(7), mountpoint). */
-function fileSystem(name: string, mountpoint: string, { capability, volumeId }: Wanted): Attached {
+function fileSystem(name: string, mountpoint: string, { capability, volumeId }: AttachRequest): Attached {
   if (capability.kind === "block")
     throw new CsiError(
       "failed-precondition",

@@ -2,7 +2,7 @@ import { access, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Device } from "../attacher.ts";
+import type { AttachedDevice } from "../attach/attacher.ts";
 
 /** A disk or a partition of this node. */
 export interface BlockDevice {
@@ -58,7 +58,7 @@ export class BlockDevices {
   }
 
   /** Throws "unavailable" where the device of this path and number is not the volume any more, or never was. */
-  async prove({ path, number, proof }: Device): Promise<void> {
+  async prove({ path, number, proof }: AttachedDevice): Promise<void> {
     const now = (await nodeAt(path)).number;
     if (now !== number) throw replaced(path, `its number is ${now}, not ${number}`);
     for (const [file, expected] of Object.entries(proof)) {

@@ -1,16 +1,16 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
-import type { Device } from "../attacher.ts";
-import type { Disks, DiskWanted, Mountable, MountedDisk } from "../disks.ts";
+import type { AttachedDevice } from "../attach/attacher.ts";
 import { type BlockDevice, BlockDevices } from "./block-device.ts";
 import { type Contents, contentsOf } from "./contents.ts";
+import type { Disks, Mountable, MountedDisk, PrepareRequest } from "./disks.ts";
+import { FilesystemMaker } from "./filesystem-maker.ts";
 import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
-import { type Begun, Formats } from "./formats.ts";
 import { HeldDisk } from "./held-disk.ts";
-import { Making } from "./making.ts";
 import type { DiskSettings } from "./settings.ts";
 import { complaint, failed, run } from "./tool.ts";
+import { type UnfinishedFormat, UnfinishedFormats } from "./unfinished-formats.ts";
 
 /** A check reads the whole file system; the call ends it sooner. */
 const checkMs = 600_000;
@@ -26,9 +26,9 @@ export interface DiskPorts {
 }
 
 /** A disk and what was found on it. */
-interface Look {
+interface DiskInspection {
   readonly device: BlockDevice;
-  readonly begun: Begun | undefined;
+  readonly begun: UnfinishedFormat | undefined;
   readonly found: Contents;
 }
 
@@ -36,25 +36,25 @@ interface Look {
 export class DiskFilesystems implements Disks {
   readonly #runner: CommandRunner;
   readonly #devices: BlockDevices;
-  readonly #formats: Formats;
-  readonly #making: Making;
+  readonly #formats: UnfinishedFormats;
+  readonly #making: FilesystemMaker;
   readonly #settings: DiskSettings;
 
   constructor({ runner, sys, folder, settings }: DiskPorts) {
     this.#runner = runner;
     this.#settings = settings;
     this.#devices = new BlockDevices(sys);
-    this.#formats = new Formats(folder);
-    this.#making = new Making(runner, this.#formats, type => settings.format[type] ?? []);
+    this.#formats = new UnfinishedFormats(folder);
+    this.#making = new FilesystemMaker(runner, this.#formats, type => settings.format[type] ?? []);
   }
 
   /** See Disks. */
-  hold(device: Device, call: Call): Promise<HeldDisk> {
+  hold(device: AttachedDevice, call: Call): Promise<HeldDisk> {
     return HeldDisk.open(this.#devices, device, call.signal);
   }
 
   /** See Disks. Also throws "invalid-argument" for a type that csimux does not know. */
-  async prepare(attached: Device, wanted: DiskWanted, call: Call): Promise<Mountable> {
+  async prepare(attached: AttachedDevice, wanted: PrepareRequest, call: Call): Promise<Mountable> {
     const asked = wanted.fsType === undefined ? undefined : filesystemName(wanted.fsType);
     if (wanted.fsType !== undefined && asked === undefined)
       throw new CsiError(
@@ -72,7 +72,7 @@ export class DiskFilesystems implements Disks {
   async #prepared(
     path: string,
     held: HeldDisk,
-    wanted: DiskWanted,
+    wanted: PrepareRequest,
     asked: string | undefined,
     call: Call,
   ): Promise<Mountable> {
@@ -90,7 +90,13 @@ export class DiskFilesystems implements Disks {
     await held.prove();
     const { mountType, flags, readOnlyFlags, words } = filesystem;
     const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
-    return { source: device.path, number: device.number, fsType: mountType, options, ...(words && { words }) };
+    return {
+      source: device.path,
+      number: device.number,
+      fsType: mountType,
+      options,
+      ...(words && { errorPatterns: words }),
+    };
   }
 
   /** See Disks. */
@@ -130,9 +136,9 @@ export class DiskFilesystems implements Disks {
 
   /** The type of the file system that is there in the end, or is made. Throws "failed-precondition" instead of guessing. */
   async #settled(
-    { device, begun, found }: Look,
+    { device, begun, found }: DiskInspection,
     asked: string | undefined,
-    wanted: DiskWanted & { readonly mayMake: boolean },
+    wanted: PrepareRequest & { readonly mayMake: boolean },
     call: Call,
   ): Promise<string> {
     const { path } = device;
@@ -155,7 +161,7 @@ export class DiskFilesystems implements Disks {
   }
 
   /** A file system stands where a making was interrupted. Where its tool signs first, only a check can tell whether it is whole. */
-  async #finish(device: BlockDevice, begun: Begun, type: string, call: Call): Promise<void> {
+  async #finish(device: BlockDevice, begun: UnfinishedFormat, type: string, call: Call): Promise<void> {
     const filesystem = knownType(type, device.path);
     if (!filesystem.signedLast) await this.#checked(filesystem, filesystem.check.argv, device.path, call);
     if (type === begun.type) await this.#making.settle(device, begun, call.signal);

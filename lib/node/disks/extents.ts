@@ -1,7 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { callsAtOnce } from "../../core/slots.ts";
 import { fileThreads } from "../../io/file-threads.ts";
-import { bounded } from "../files.ts";
+import { bounded } from "../mount/files.ts";
 import type { BlockDevice } from "./block-device.ts";
 import { openDisk } from "./open-disk.ts";
 

@@ -1,5 +1,5 @@
 import type { Argv } from "../../io/runner.ts";
-import type { MountWords } from "../mount-words.ts";
+import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 
 /** A file system that csimux can put on a disk. Arguments are complete but for the device, which always comes last. */
 export interface Filesystem {
@@ -28,7 +28,7 @@ export interface Filesystem {
   /** Flags of a mount that must not write a byte: not even the journal is replayed (ext4(5), xfs(5), btrfs(5)). */
   readonly readOnlyFlags: readonly string[];
   /** What mount(8) complains about. */
-  readonly words?: MountWords;
+  readonly words?: MountErrorPatterns;
   /** Whether all files get one group by the flag gid=. */
   readonly groupFlag: boolean;
   /**

@@ -1,8 +1,8 @@
 import type { FileHandle } from "node:fs/promises";
 import { CsiError } from "../../core/errors.ts";
-import type { Device } from "../attacher.ts";
-import type { HeldDevice } from "../disks.ts";
+import type { AttachedDevice } from "../attach/attacher.ts";
 import { type BlockDevices, deviceNumber } from "./block-device.ts";
+import type { HeldDevice } from "./disks.ts";
 import { openDisk } from "./open-disk.ts";
 
 /**
@@ -12,17 +12,17 @@ import { openDisk } from "./open-disk.ts";
  */
 export class HeldDisk implements HeldDevice {
   readonly #devices: BlockDevices;
-  readonly #device: Device;
+  readonly #device: AttachedDevice;
   readonly #file: FileHandle;
 
-  private constructor(devices: BlockDevices, device: Device, file: FileHandle) {
+  private constructor(devices: BlockDevices, device: AttachedDevice, file: FileHandle) {
     this.#devices = devices;
     this.#device = device;
     this.#file = file;
   }
 
   /** Throws "unavailable" where the disk is gone, or is another one than was attached. */
-  static async open(devices: BlockDevices, device: Device, signal: AbortSignal): Promise<HeldDisk> {
+  static async open(devices: BlockDevices, device: AttachedDevice, signal: AbortSignal): Promise<HeldDisk> {
     const { path } = device;
     // Opening what is no disk can have effects of its own.
     await devices.prove(device);

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { CsiError } from "../../core/errors.ts";
-import { bounded } from "../files.ts";
+import { bounded } from "../mount/files.ts";
 
 /**
  * Opens a disk for reading. Throws "unavailable" when it cannot be opened or the call ends first: a disk whose paths are all gone

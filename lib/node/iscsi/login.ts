@@ -5,10 +5,10 @@ import { type Code, CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
 import { Turns } from "../../io/turns.ts";
-import { bounded } from "../files.ts";
-import type { Opened } from "../opened.ts";
-import type { Sysfs } from "../sysfs.ts";
-import { within } from "../wait.ts";
+import { pollUntil } from "../attach/poll-until.ts";
+import type { Sysfs } from "../disks/sysfs.ts";
+import { bounded } from "../mount/files.ts";
+import type { OpenedSessions } from "../state/opened-sessions.ts";
 import { type Attributes, attributeOf, commonAttributes, recordFile, setAttributes } from "./node-record.ts";
 import { goesTo, type Session, sessionsOf } from "./sessions.ts";
 import { type Portal, portalText, type Target } from "./target.ts";
@@ -40,7 +40,7 @@ export interface LoginPorts {
   /** Where the host's root is seen from here: "/host", or "/" where csimux runs on the host itself. */
   readonly hostRoot: string;
   readonly sysfs: Sysfs;
-  readonly opened: Opened;
+  readonly opened: OpenedSessions;
 }
 
 /** Opens and closes sessions through the host's iscsiadm. What it reports is believed only when the kernel shows it. */
@@ -48,7 +48,7 @@ export class Login {
   readonly #host: CommandRunner;
   readonly #root: string;
   readonly #sysfs: Sysfs;
-  readonly #opened: Opened;
+  readonly #opened: OpenedSessions;
   readonly #turns = new Turns();
 
   constructor({ host, hostRoot, sysfs, opened }: LoginPorts) {
@@ -90,7 +90,7 @@ export class Login {
       const session = await this.find(target, portal, call);
       return session?.isLoggedIn ? session : undefined;
     };
-    const session = await within(showMs, ask, `logging in to ${name}`, call.signal);
+    const session = await pollUntil(showMs, ask, `logging in to ${name}`, call.signal);
     if (session) return session;
     throw new CsiError("unavailable", `the session with ${name} is not logged in; the portal may be down`);
   }
@@ -129,7 +129,7 @@ export class Login {
     if (!good.includes(output.exitCode)) throw refused(output, task);
     const gone = async () =>
       (await this.#sysfs.text("class/iscsi_session", `session${id}`, "targetname")) ? undefined : true;
-    if (!(await within(showMs, gone, task, call.signal)))
+    if (!(await pollUntil(showMs, gone, task, call.signal)))
       throw new CsiError("unavailable", `${task}: the session is still there; it will be tried again`);
   }
 
@@ -167,7 +167,7 @@ export class Login {
       return output.exitCode === exit.database ? undefined : output;
     };
     let last: Output | undefined;
-    const waited = () => within(databaseMs, ask, task, signal);
+    const waited = () => pollUntil(databaseMs, ask, task, signal);
     const output = (words.includes("-o") ? await this.#turns.take("", signal, waited) : await waited()) ?? last;
     if (output && output.exitCode !== exit.missing) return output;
     throw new CsiError("failed-precondition", `${task}: this node has no iscsiadm; install open-iscsi on it`);

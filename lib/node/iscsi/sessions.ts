@@ -1,4 +1,4 @@
-import type { Sysfs } from "../sysfs.ts";
+import type { Sysfs } from "../disks/sysfs.ts";
 import type { Portal } from "./target.ts";
 
 /** A session of this node with a target, as the kernel shows it. */

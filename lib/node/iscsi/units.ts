@@ -1,5 +1,5 @@
-import { bytesOf } from "../block-size.ts";
-import type { Sysfs } from "../sysfs.ts";
+import { bytesOf } from "../disks/block-size.ts";
+import type { Sysfs } from "../disks/sysfs.ts";
 import type { Session } from "./sessions.ts";
 
 /** One disk of this node that is a LUN seen through one session. */

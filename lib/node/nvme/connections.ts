@@ -5,11 +5,11 @@ import type { Call, Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { Output } from "../../io/runner.ts";
-import type { AttacherPorts } from "../attacher.ts";
-import { bounded } from "../files.ts";
-import type { Opened } from "../opened.ts";
-import type { Sysfs } from "../sysfs.ts";
-import { within } from "../wait.ts";
+import type { AttacherPorts } from "../attach/attacher.ts";
+import { pollUntil } from "../attach/poll-until.ts";
+import type { Sysfs } from "../disks/sysfs.ts";
+import { bounded } from "../mount/files.ts";
+import type { OpenedSessions } from "../state/opened-sessions.ts";
 import { type Controller, controllersOf, goesBy } from "./controllers.ts";
 import { hostIdentity } from "./host-identity.ts";
 import { type Transport, transportText } from "./subsystem.ts";
@@ -22,7 +22,7 @@ const showMs = 10_000;
 const dhchap = { dhchap_secret: "dhchap-secret", dhchap_ctrl_secret: "dhchap-ctrl-secret" } as const;
 
 /** One connection that is wanted. */
-export interface Way {
+export interface FabricPath {
   readonly nqn: string;
   readonly transport: Transport;
 }
@@ -33,19 +33,19 @@ type Ports = Pick<AttacherPorts, "runner" | "host" | "hostRoot" | "devices">;
  * Connects to subsystems and disconnects by the kernel's own interfaces: what nvme-connect(1) does, without secrets in its argv
  * and without reading its words.
  */
-export class Connections {
+export class FabricConnections {
   readonly #ports: Ports;
   readonly #sysfs: Sysfs;
-  readonly #opened: Opened;
+  readonly #opened: OpenedSessions;
 
-  constructor(ports: Ports, sysfs: Sysfs, opened: Opened) {
+  constructor(ports: Ports, sysfs: Sysfs, opened: OpenedSessions) {
     this.#ports = ports;
     this.#sysfs = sysfs;
     this.#opened = opened;
   }
 
   /** The connection that goes this way, or undefined. */
-  async find({ nqn, transport }: Way, call: Call): Promise<Controller | undefined> {
+  async find({ nqn, transport }: FabricPath, call: Call): Promise<Controller | undefined> {
     const controllers = await controllersOf(nqn, this.#sysfs);
     if (controllers.length === 0) return undefined;
     const ways = await addressed(transport, call.signal);
@@ -56,7 +56,7 @@ export class Connections {
    * The live connection that goes this way, made if there is none. Throws "unauthenticated" when the subsystem refuses this host,
    * "unavailable" when it does not answer, "failed-precondition" where the kernel cannot do it.
    */
-  async open(way: Way, secrets: Secrets, call: Call): Promise<Controller> {
+  async open(way: FabricPath, secrets: Secrets, call: Call): Promise<Controller> {
     const found = await this.find(way, call);
     if (found?.isLive) return found;
     if (!found) {
@@ -70,13 +70,13 @@ export class Connections {
       const controller = await this.find(way, call);
       return controller?.isLive ? controller : undefined;
     };
-    const controller = await within(showMs, live, task, call.signal);
+    const controller = await pollUntil(showMs, live, task, call.signal);
     if (controller) return controller;
     throw new CsiError("unavailable", `${task}: the connection is not live`);
   }
 
   /** Ends the connection that goes this way, if csimux made it since the machine started. */
-  async close(way: Way, call: Call): Promise<void> {
+  async close(way: FabricPath, call: Call): Promise<void> {
     const key = keyOf(way);
     const controller = (await this.#opened.has(key)) === "now" ? await this.find(way, call) : undefined;
     if (controller) {
@@ -84,13 +84,13 @@ export class Connections {
       await this.#sysfs.write([...folder, "delete_controller"], "1", call.signal, true);
       const gone = async () => ((await this.#sysfs.text(...folder, "subsysnqn")) === way.nqn ? undefined : true);
       const task = `disconnecting from ${way.nqn}`;
-      if (!(await within(showMs, gone, task, call.signal)))
+      if (!(await pollUntil(showMs, gone, task, call.signal)))
         throw new CsiError("unavailable", `${task}: ${controller.name} is still there; it will be tried again`);
     }
     await this.#opened.remove(key);
   }
 
-  async #connect({ nqn, transport }: Way, first: Transport, secrets: Secrets, call: Call): Promise<void> {
+  async #connect({ nqn, transport }: FabricPath, first: Transport, secrets: Secrets, call: Call): Promise<void> {
     const { hostnqn, hostid, ...options } = transport.options;
     const own = hostnqn && hostid ? { nqn: hostnqn, id: hostid } : await hostIdentity(this.#ports.hostRoot);
     const authentication = Object.entries(dhchap).flatMap(([option, key]) => {
@@ -133,7 +133,7 @@ export class Connections {
   }
 }
 
-const keyOf = ({ nqn, transport }: Way): string => `nvmeof ${nqn} ${transportText(transport)}`;
+const keyOf = ({ nqn, transport }: FabricPath): string => `nvmeof ${nqn} ${transportText(transport)}`;
 
 /** The kernel takes and shows addresses only. Without an answer of the resolver there are none. */
 async function addressed(transport: Transport, signal: AbortSignal): Promise<readonly Transport[]> {

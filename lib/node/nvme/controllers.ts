@@ -1,4 +1,4 @@
-import type { Sysfs } from "../sysfs.ts";
+import type { Sysfs } from "../disks/sysfs.ts";
 import type { Transport } from "./subsystem.ts";
 
 /** A connection of this node with a subsystem, as the kernel shows it. */

@@ -7,9 +7,9 @@ import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
-import { shareAttachers } from "../../../lib/node/attachers.ts";
-import { Mounts } from "../../../lib/node/mounts.ts";
-import { SharePoints } from "../../../lib/node/share-points.ts";
+import { shareAttachers } from "../../../lib/node/attach/attachers.ts";
+import { Mounts } from "../../../lib/node/mount/mounts.ts";
+import { SharePoints } from "../../../lib/node/mount/share-points.ts";
 import { MountProgram } from "../../fakes/mount-program.ts";
 import { callOf, codeOf, isRoot, keptLog } from "../../node/lab.ts";
 

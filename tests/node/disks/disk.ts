@@ -6,8 +6,8 @@ import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
 import { DiskFilesystems } from "../../../lib/node/disks/disk-filesystems.ts";
+import type { PrepareRequest } from "../../../lib/node/disks/disks.ts";
 import type { DiskSettings } from "../../../lib/node/disks/settings.ts";
-import type { DiskWanted } from "../../../lib/node/disks.ts";
 import { isHostRoot } from "../../root.ts";
 import { local } from "../lab.ts";
 
@@ -57,7 +57,7 @@ export class Disk {
     return new DiskFilesystems({ runner, sys: "/sys", folder: join(this.folder, records), settings });
   }
 
-  wanted(more: Partial<DiskWanted> = {}): DiskWanted {
+  wanted(more: Partial<PrepareRequest> = {}): PrepareRequest {
     return { volumeId: "volume", fsType: undefined, readonly: false, ...more };
   }
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
-import type { Attacher } from "../../../lib/node/attacher.ts";
+import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { callOf, codeOf, Lab, local, mountinfo, writer } from "../lab.ts";
 import { Disk, hasLoops, hasProgram, leastFor, mayResize, sh } from "./disk.ts";
 
@@ -16,7 +16,7 @@ afterEach(() => lab.close());
 const attacher = (disk: Disk): Attacher => ({
   access: { kinds: ["mount", "block"], filesystems: ["ext4", "xfs", "btrfs"], sharedWriters: false },
   attach: async () => disk.device,
-  grown: async () => BigInt(sh('blockdev --getsize64 "$1"', disk.path)),
+  grow: async () => BigInt(sh('blockdev --getsize64 "$1"', disk.path)),
 });
 
 const context = { node_attach_driver: "disk" };

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { spawnSync } from "node:child_process";
 import { truncateSync } from "node:fs";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
-import type { Attacher, Device } from "../../../lib/node/attacher.ts";
+import type { AttachedDevice, Attacher } from "../../../lib/node/attach/attacher.ts";
 import { callOf, codeOf, Lab, local, mountinfo, spying, writer } from "../lab.ts";
 import { Disk, hasLoops, sh } from "./disk.ts";
 
@@ -15,7 +15,7 @@ afterEach(() => lab.close());
 const context = { node_attach_driver: "disk" };
 
 /** A node whose volume "a" is attached as this device, by whatever name it had when it was proved. */
-const nodeOf = (device: Device, runner: CommandRunner = local) => {
+const nodeOf = (device: AttachedDevice, runner: CommandRunner = local) => {
   const attacher: Attacher = {
     access: { kinds: ["mount", "block"], filesystems: ["ext4"], sharedWriters: false },
     attach: async () => device,
@@ -23,9 +23,9 @@ const nodeOf = (device: Device, runner: CommandRunner = local) => {
   return lab.node(runner, mountinfo, { attachers: new Map([["disk", attacher]]) });
 };
 
-const stage = (device: Device, kind: "mount" | "block", runner?: CommandRunner) =>
+const stage = (device: AttachedDevice, kind: "mount" | "block", runner?: CommandRunner) =>
   codeOf(nodeOf(device, runner).stage(lab.stage("a", { context, capability: { ...writer, kind } }), callOf()));
-const unstage = (device: Device) =>
+const unstage = (device: AttachedDevice) =>
   nodeOf(device).unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
 
 /** The disk goes away, and the name and the number that it had become those of another disk. False where the kernel refuses. */

@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, w
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
+import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import { nvmeof } from "../../../lib/node/attach/nvmeof.ts";
-import type { Attacher } from "../../../lib/node/attacher.ts";
 
 const done = (exitCode = 0, stderr = ""): Output => ({ exitCode, stderr, stdout: "" });
 

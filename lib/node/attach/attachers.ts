@@ -1,0 +1,49 @@
+import { CsiError } from "../../core/errors.ts";
+import type { Attacher, AttacherPorts } from "./attacher.ts";
+import { hostpath } from "./hostpath.ts";
+import { iscsi } from "./iscsi.ts";
+import { lustre } from "./lustre.ts";
+import { nfs } from "./nfs.ts";
+import { nvmeof } from "./nvmeof.ts";
+import { objectivefs } from "./objectivefs.ts";
+import { oneclient } from "./oneclient.ts";
+import { smb } from "./smb.ts";
+import { zfsLocal } from "./zfs-local.ts";
+
+/** The key of `volume_context` that names the protocol. */
+export const protocolKey = "node_attach_driver";
+
+/** The protocols that this node can attach, by the value of `node_attach_driver`. */
+export type Attachers = ReadonlyMap<string, Attacher>;
+
+/** The protocols of shares. */
+export const shareAttachers = (ports: Pick<AttacherPorts, "hostMounts">): Attachers =>
+  new Map([
+    ["nfs", nfs(ports)],
+    ["smb", smb(ports)],
+    ["lustre", lustre()],
+  ]);
+
+/** Every protocol that csimux has. */
+export const attachers = (ports: AttacherPorts): Attachers =>
+  new Map<string, Attacher>([
+    ["hostpath", hostpath(ports)],
+    ...shareAttachers(ports),
+    ["iscsi", iscsi(ports)],
+    ["nvmeof", nvmeof(ports)],
+    ["zfs-local", zfsLocal(ports)],
+    ["objectivefs", objectivefs(ports)],
+    ["oneclient", oneclient(ports)],
+  ]);
+
+/** Throws "invalid-argument" for a protocol that is missing or unknown. */
+export function attacherOf(known: Attachers, protocol: string | undefined, volumeId: string): Attacher {
+  if (!protocol) throw new CsiError("invalid-argument", `volume_context of "${volumeId}" does not hold ${protocolKey}`);
+  const attacher = known.get(protocol);
+  if (attacher) return attacher;
+  const names = [...known.keys()].join(", ");
+  throw new CsiError(
+    "invalid-argument",
+    `volume "${volumeId}": ${protocolKey} "${protocol.slice(0, 100)}" is not one of ${names}`,
+  );
+}

@@ -1,0 +1,16 @@
+import type { Call } from "../../core/call.ts";
+import type { Turns } from "../../io/turns.ts";
+import type { Context } from "../requests.ts";
+import type { Attacher } from "./attacher.ts";
+
+/** Works on what the volume shares with others when no other volume does; at once where it shares nothing. */
+export function withTargetLock<T>(
+  turns: Turns,
+  attacher: Attacher,
+  context: Context,
+  call: Call,
+  work: () => Promise<T>,
+): Promise<T> {
+  const name = attacher.lockOf?.(context);
+  return name === undefined ? work() : turns.take(name, call.signal, work);
+}

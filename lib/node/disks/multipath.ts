@@ -1,0 +1,157 @@
+import { readFile } from "node:fs/promises";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import { commandFailure } from "../../io/commands.ts";
+import type { CommandRunner, Output } from "../../io/runner.ts";
+import { pollUntil } from "../attach/poll-until.ts";
+import type { Sysfs } from "./sysfs.ts";
+
+/** One disk made of several ways to it (multipathd(8)). */
+export interface MultipathMap {
+  /** As the kernel calls it: "dm-0". */
+  readonly device: string;
+  /** As multipath calls it: "mpatha". */
+  readonly name: string;
+}
+
+/** How long the daemon may take to make a map of ways that it knows, and of one that may stay alone, in milliseconds. */
+const mapMs = 15_000;
+const loneMs = 5_000;
+
+/** After what time it is asked again for a way that it did not take, in milliseconds. */
+const againMs = 2_000;
+
+/** How long a map in use is tried to be flushed, in milliseconds. */
+const flushMs = 20_000;
+
+const socket = "@/org/kernel/linux/storage/multipathd";
+
+/** Maps of dm-multipath. Other things that are built on disks, such as LVM and LUKS, are none of them. */
+export class Multipath {
+  readonly #host: CommandRunner;
+  readonly #sysfs: Sysfs;
+  readonly #sockets: string;
+
+  /** `sockets` is /proc/net/unix outside tests, of the host's network. */
+  constructor(host: CommandRunner, sysfs: Sysfs, sockets: string) {
+    this.#host = host;
+    this.#sysfs = sysfs;
+    this.#sockets = sockets;
+  }
+
+  /** Whether the daemon runs on this node. */
+  async runs(): Promise<boolean> {
+    return (await readFile(this.#sockets, "utf8").catch(() => "")).includes(socket);
+  }
+
+  /** The map that is built on one of these disks, or undefined. */
+  async mapOf(disks: readonly string[]): Promise<MultipathMap | undefined> {
+    for (const disk of disks) {
+      for (const device of await this.#sysfs.names("class/block", disk, "holders")) {
+        const uuid = await this.#sysfs.text("class/block", device, "dm/uuid");
+        const name = await this.#sysfs.text("class/block", device, "dm/name");
+        if (uuid.startsWith("mpath-") && name) return { device, name };
+      }
+    }
+    return undefined;
+  }
+
+  /**
+   * The map of these disks, waited for where the daemon runs; undefined where it does not, or wants none of them. Where several
+   * ways are `expected`, the daemon is told that the disk is one of its own, because by default (find_multipaths strict) it
+   * takes none that it does not know; a way that is alone now may get company then. Where one is expected, the daemon is waited for
+   * only if it claims the disk. Throws "unavailable" for disks that it
+   * claims without making a map: it may take them at any moment.
+   */
+  async waitForMap(disks: readonly string[], expected: boolean, call: Call): Promise<MultipathMap | undefined> {
+    if (!(await this.runs())) return await this.mapOf(disks);
+    const task = `waiting for a map of ${disks.join(", ")}`;
+    if (expected) for (const disk of disks) await this.#run(["multipath", "-a", `/dev/${disk}`], task, call);
+    else if (!(await this.#claims(disks, call))) return await this.mapOf(disks);
+    let next = 0;
+    const ask = async () => {
+      const maps = await Promise.all(disks.map(disk => this.mapOf([disk])));
+      if (maps.every(map => map !== undefined)) return maps[0];
+      // It refuses a disk that udev is not through with yet.
+      if (performance.now() >= next) {
+        for (const disk of disks.filter((_, index) => !maps[index]))
+          await this.#run(["multipathd", "add", "path", disk], `adding ${disk} to a map`, call);
+        next = performance.now() + againMs;
+      }
+      return undefined;
+    };
+    const map = (await pollUntil(expected ? mapMs : loneMs, ask, task, call.signal)) ?? (await this.mapOf(disks));
+    if (map) return map;
+    if (await this.#claims(disks, call))
+      throw new CsiError("unavailable", `multipathd claims one of ${disks.join(", ")} but makes no map of it`);
+    if (expected) call.log.warn("multipathd makes no map of a disk, so one way to it is used alone", { disks });
+    return undefined;
+  }
+
+  /** Whether the daemon would take one of these disks, by its configuration (multipath(8), -c). */
+  async #claims(disks: readonly string[], call: Call): Promise<boolean> {
+    for (const disk of disks) {
+      const { exitCode } = await this.#run(["multipath", "-c", `/dev/${disk}`], `asking about ${disk}`, call);
+      if (exitCode === 0) return true;
+    }
+    return false;
+  }
+
+  /**
+   * What must stay true of a map for it to be the disk with this identity (Device.proof). `attribute` is where its paths tell who
+   * they are. Throws "failed-precondition" where one of its paths is another disk: what is written to the map may end up there.
+   */
+  async proof(
+    { device, name }: MultipathMap,
+    attribute: string,
+    identity: string,
+  ): Promise<Readonly<Record<string, string>>> {
+    const paths = await this.#sysfs.names("class/block", device, "slaves");
+    const found = await Promise.all(paths.map(path => this.#sysfs.text("class/block", path, attribute)));
+    const other = paths.find((_, index) => found[index] !== identity);
+    if (other !== undefined)
+      throw new CsiError(
+        "failed-precondition",
+        `the map ${name} of multipathd has the path ${other}, which is another disk than its other paths; remove it (multipathd del path ${other})`,
+      );
+    const uuid = `class/block/${device}/dm/uuid`;
+    return {
+      [uuid]: await this.#sysfs.text(uuid),
+      ...Object.fromEntries(paths.map(path => [`class/block/${path}/${attribute}`, identity])),
+    };
+  }
+
+  /** Has the daemon forget the disks that `awaited` told it of, when they are about to go for good. */
+  async forget(disks: readonly string[], call: Call): Promise<void> {
+    if (!(await this.runs())) return;
+    for (const disk of disks.slice(0, 1))
+      await this.#run(["multipath", "-w", `/dev/${disk}`], `forgetting ${disk}`, call);
+  }
+
+  /** Removes a map that nobody uses. Throws "unavailable" while somebody does. */
+  async flush(map: MultipathMap, call: Call): Promise<void> {
+    const task = `removing the map ${map.name}`;
+    let last = "";
+    const gone = async () => {
+      const { exitCode, stderr, stdout } = await this.#run(["multipath", "-f", map.name], task, call);
+      if (exitCode !== 0) last = (stderr.trim() || stdout.trim()).slice(0, 300);
+      return (await this.#sysfs.text("class/block", map.device, "dm/name")) === map.name ? undefined : true;
+    };
+    if (await pollUntil(flushMs, gone, task, call.signal)) return;
+    throw new CsiError("unavailable", `${task} failed: ${last || "it is still there"}; it will be tried again`);
+  }
+
+  /** Has a map notice that its ways grew. Throws "unavailable". */
+  async resize(map: MultipathMap, call: Call): Promise<void> {
+    const task = `growing the map ${map.name}`;
+    const { exitCode, stdout, stderr } = await this.#run(["multipathd", "resize", "map", map.name], task, call);
+    const words = (stderr.trim() || stdout.trim()).slice(0, 300);
+    if (exitCode !== 0 || /fail/.test(stdout)) throw new CsiError("unavailable", `${task} failed: ${words}`);
+  }
+
+  async #run(argv: readonly [string, ...string[]], task: string, call: Call): Promise<Output> {
+    return await this.#host.run({ argv }, call.signal).catch((error: unknown) => {
+      throw commandFailure(error, task);
+    });
+  }
+}

@@ -1,0 +1,34 @@
+import type { Call } from "../core/call.ts";
+import type { Turns } from "../io/turns.ts";
+import { type Attachers, attacherOf } from "./attach/attachers.ts";
+import { withTargetLock } from "./attach/target-lock.ts";
+import type { Disks } from "./disks/disks.ts";
+import { isReadOnly } from "./stage.ts";
+import type { StageRecord } from "./state/stage-records.ts";
+
+/** The work of NodeExpandVolume. The caller holds the volume. */
+export class VolumeExpansion {
+  readonly #attachers: Attachers;
+  readonly #disks: Disks;
+  readonly #turns: Turns;
+
+  constructor(attachers: Attachers, disks: Disks, turns: Turns) {
+    this.#attachers = attachers;
+    this.#disks = disks;
+    this.#turns = turns;
+  }
+
+  /**
+   * Makes the device, and the file system that is mounted at `at`, as large as the volume. A volume that is only read here
+   * keeps its file system as it is. Returns the bytes of the device; undefined for folders and shares, whose server grew them.
+   */
+  async grow(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
+    const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
+    const work = async () => attacher.grow?.(record, least, call);
+    const bytes = await withTargetLock(this.#turns, attacher, record.context, call, work);
+    const mounted = record.attached?.kind === "device" ? record.attached.mounted : undefined;
+    if (!mounted || isReadOnly(record.mode)) return bytes;
+    await this.#disks.grow({ volumeId: record.volumeId, ...mounted, at }, call);
+    return bytes;
+  }
+}

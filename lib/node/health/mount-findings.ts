@@ -1,0 +1,96 @@
+import { lstat } from "node:fs/promises";
+import { errnoOf } from "../../core/errno.ts";
+import { CsiError } from "../../core/errors.ts";
+import { isLocalName } from "../../core/local-filesystems.ts";
+import type { Mount } from "../../core/mountinfo.ts";
+import type { Finding } from "../../health/finding.ts";
+import type { Disks } from "../disks/disks.ts";
+import { bounded } from "../mount/files.ts";
+import type { Mounts } from "../mount/mounts.ts";
+import type { StageRecord } from "../state/stage-records.ts";
+import { ext4Findings } from "./ext4-errors.ts";
+
+/** Answers of a file system that has failed: the kernel has shut it down, or cannot read its disk (errno(3)). */
+const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"]);
+
+/** How long a disk of this machine may take to say that it is there, in milliseconds. */
+const localMs = 5_000;
+
+/** What is wrong with what is mounted as `mount`; asks it whether it answers. Throws what says nothing about the volume. */
+export async function mountFindings(
+  mount: Mount,
+  record: StageRecord | undefined,
+  mounts: Mounts,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  if (record?.kind === "block") return [];
+  const fixed = mountTableFindings(mount, record);
+  const answer = isLocalName(mount.fsType)
+    ? await localFindings(mount, signal)
+    : await serverFindings(mount, mounts, signal);
+  return [...fixed, ...(await ext4Findings(mount)), ...answer];
+}
+
+/** What the mount table alone shows. */
+export function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (mount.root.endsWith("//deleted"))
+    findings.push({ reason: "FolderRemoved", message: `the folder that is mounted at ${mount.at} was removed` });
+  // ext4 does so after an error (ext4(5), errors=remount-ro), btrfs and others, too.
+  if (mount.readOnly && record && record.kind !== "block" && !record.flags.includes("ro"))
+    findings.push({ reason: "ReadOnlyFileSystem", message: `the file system at ${mount.at} has become read-only` });
+  return findings;
+}
+
+/** The finding for a failure to measure what is mounted; undefined for one that says nothing about the volume. */
+export function failureFinding({ code, message }: CsiError, mount: Mount | undefined): Finding | undefined {
+  if (code === "deadline-exceeded") return { reason: "NotAnswering", message };
+  if (code !== "unavailable") return undefined;
+  if (/Stale file handle|Transport endpoint is not connected|ESTALE|ENOTCONN/.test(message))
+    return { reason: "StaleHandle", message };
+  if (/Host is down|No route to host|timed out/.test(message)) return { reason: "NotAnswering", message };
+  const isBroken = mount && isLocalName(mount.fsType) && [...failed].some(name => message.endsWith(name));
+  return isBroken ? { reason: "FileSystemFailed", message } : undefined;
+}
+
+async function serverFindings(mount: Mount, mounts: Mounts, signal: AbortSignal): Promise<readonly Finding[]> {
+  const health = await mounts.health(mount, signal);
+  if (health === "silent")
+    return [
+      { reason: "NotAnswering", message: `the server of ${mount.source}, mounted at ${mount.at}, does not answer` },
+    ];
+  if (health === "stale")
+    return [
+      {
+        reason: "StaleHandle",
+        message: `the server of ${mount.source} no longer knows what is mounted at ${mount.at}`,
+      },
+    ];
+  return [];
+}
+
+async function localFindings({ at }: Mount, signal: AbortSignal): Promise<readonly Finding[]> {
+  const limit = AbortSignal.timeout(localMs);
+  try {
+    await bounded(lstat(at), `looking at ${at}`, AbortSignal.any([signal, limit]));
+    return [];
+  } catch (error) {
+    const errno = error instanceof CsiError ? errnoOf(error.cause) : undefined;
+    if (errno !== undefined && failed.has(errno))
+      return [{ reason: "FileSystemFailed", message: `the file system at ${at} answers ${errno}` }];
+    if (limit.aborted && !signal.aborted)
+      return [{ reason: "NotAnswering", message: `the disk at ${at} does not answer` }];
+    if (errno !== undefined) return [];
+    throw error;
+  }
+}
+
+/** Whether a volume was a disk that the kernel has no more. */
+export const hasLostDisk = async (record: StageRecord, disks: Pick<Disks, "isGone">): Promise<boolean> =>
+  record.attached?.kind === "device" && (await disks.isGone(record.attached.mounted?.number ?? record.attached.number));
+
+/** What is wrong with such a volume. */
+export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
+  reason: "DeviceGone",
+  message: `the disk of volume "${volumeId}" is gone from this node`,
+});

@@ -1,0 +1,84 @@
+import { CsiError } from "../../core/errors.ts";
+import type { Finding } from "../../health/finding.ts";
+import { type Condition, Steady } from "../../health/steady.ts";
+import { storageFindings } from "../../health/storage.ts";
+import type { Answers } from "../../io/answers.ts";
+import type { StorageAddresses } from "../attach/attacher.ts";
+import { type Attachers, protocolKey } from "../attach/attachers.ts";
+import type { Context } from "../requests.ts";
+
+/** A volume context, and what is wrong with the volume on this node. */
+export interface VolumeReport {
+  readonly context: Context;
+  readonly findings: readonly Finding[];
+}
+
+/** A storage as this node sees it, and what is wrong with it. */
+export interface StorageHealth {
+  readonly storage: string;
+  readonly conditions: readonly Condition[];
+}
+
+/** What this node sees of storages (CSI NodeGetStorageHealth): those of its volumes, and those that volumes elsewhere lead to. */
+export class StorageHealthMonitor {
+  readonly #attachers: Attachers;
+  readonly #answers: Answers;
+  readonly #conditions: Steady;
+
+  constructor(attachers: Attachers, answers: Answers, holdMs: number) {
+    this.#attachers = attachers;
+    this.#answers = answers;
+    this.#conditions = new Steady(holdMs);
+  }
+
+  /**
+   * One look at all of them. `elsewhere` are contexts of volumes that this node might get; servers of storages without a volume
+   * here are asked whether they can be reached.
+   */
+  async record(
+    here: readonly VolumeReport[],
+    elsewhere: readonly Context[],
+    isFirst: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const volumes = new Map<string, (readonly Finding[])[]>();
+    for (const { context, findings } of here) {
+      const name = this.#storageOf(context)?.name;
+      if (name !== undefined) volumes.set(name, [...(volumes.get(name) ?? []), findings]);
+    }
+    const others = new Map<string, StorageAddresses>();
+    for (const context of elsewhere) {
+      const storage = this.#storageOf(context);
+      if (storage && !volumes.has(storage.name)) others.set(storage.name, storage);
+    }
+    const asked = await Promise.all([...others.values()].map(each => this.#isReachable(each, signal)));
+    const all = [
+      ...[...volumes].map(([name, findings]) => ({ name, volumes: findings, answers: undefined })),
+      ...[...others.keys()].map((name, index) => ({ name, volumes: [], answers: asked[index] })),
+    ];
+    for (const view of all) this.#conditions.see(view.name, storageFindings(view), isFirst);
+    const names = new Set(all.map(({ name }) => name));
+    for (const name of this.#conditions.watched()) if (!names.has(name)) this.#conditions.forget(name);
+  }
+
+  /** What is wrong with storages, as far as this node knows. */
+  view(): readonly StorageHealth[] {
+    return this.#conditions.subjects().map(storage => ({ storage, conditions: this.#conditions.of(storage) }));
+  }
+
+  #storageOf(context: Context): StorageAddresses | undefined {
+    try {
+      return this.#attachers.get(context[protocolKey] ?? "")?.storageOf?.(context);
+    } catch (error) {
+      if (error instanceof CsiError) return undefined;
+      throw error;
+    }
+  }
+
+  /** Whether one of its ways is open; undefined where there is nothing that could be asked. */
+  async #isReachable({ addresses: ways }: StorageAddresses, signal: AbortSignal): Promise<boolean | undefined> {
+    if (ways.length === 0) return undefined;
+    const answers = await Promise.all(ways.map(({ host, port }) => this.#answers(host, port, signal)));
+    return answers.includes(true);
+  }
+}

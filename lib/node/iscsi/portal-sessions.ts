@@ -1,0 +1,144 @@
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Answers } from "../../io/answers.ts";
+import { pollUntil } from "../attach/poll-until.ts";
+import { resultsWithGrace } from "../attach/results-with-grace.ts";
+import type { Sysfs } from "../disks/sysfs.ts";
+import type { Login } from "./login.ts";
+import type { Attributes } from "./node-record.ts";
+import type { Session } from "./sessions.ts";
+import { type Portal, portalText, type Target } from "./target.ts";
+import { identityOf, isRunning, rescan, scan, type Unit, unitOf } from "./units.ts";
+
+/** Once one way works, the others get this long. */
+const graceMs = 10_000;
+
+/** How long a LUN may take to appear in a session, and after what time it is looked for again, in milliseconds. */
+const unitMs = 20_000;
+const scanMs = 3_000;
+
+/** The ways of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
+export class PortalSessions {
+  readonly #login: Login;
+  readonly #sysfs: Sysfs;
+  readonly #answers: Answers;
+
+  constructor(login: Login, sysfs: Sysfs, answers: Answers) {
+    this.#login = login;
+    this.#sysfs = sysfs;
+    this.#answers = answers;
+  }
+
+  /**
+   * Sessions with all portals that answer; with the first one that does where `all` is not asked for, since without multipath a
+   * second way is of no use. Throws the error of a portal when none answers, that of refused credentials before others.
+   */
+  async sessions(target: Target, attributes: Attributes, all: boolean, call: Call): Promise<readonly Session[]> {
+    const failures: unknown[] = [];
+    const open = (portal: Portal) =>
+      this.#login.open(target, portal, attributes, call).catch((error: unknown) => {
+        failures.push(error);
+        call.log.warn("a portal of a target cannot be used", {
+          iqn: target.iqn,
+          portal: portalText(portal),
+          reason: messageOf(error),
+        });
+        return undefined;
+      });
+    const portals = await this.#usablePortals(target, all, call);
+    const sessions = all ? await resultsWithGrace(portals.map(open), graceMs, call.signal) : await first(portals, open);
+    if (sessions.length > 0) return sessions;
+    throw (
+      failures.find(error => error instanceof CsiError && error.code === "unauthenticated") ??
+      failures[0] ??
+      call.signal.reason
+    );
+  }
+
+  /**
+   * Portals with a working session, and those that answer: open-iscsi takes half a minute to give a dead one up. All of them when
+   * none does, because this process may not be in the network that sessions are made in.
+   */
+  async #usablePortals(target: Target, all: boolean, call: Call): Promise<readonly Portal[]> {
+    const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
+    const known = target.portals.filter((_, index) => sessions[index]?.isLoggedIn);
+    if (!all && known.length > 0) return known;
+    const rest = target.portals.filter(portal => !known.includes(portal));
+    const answers = await Promise.all(rest.map(({ host, port }) => this.#answers(host, port, call.signal)));
+    const worth = [...known, ...rest.filter((_, index) => answers[index])];
+    if (worth.length === 0) return target.portals;
+    const silent = target.portals.filter(portal => !worth.includes(portal)).map(portalText);
+    if (silent.length > 0) call.log.warn("portals of a target do not answer", { iqn: target.iqn, portals: silent });
+    return worth;
+  }
+
+  /**
+   * Logs in again to portals that answer and have no session any more, with what was used before. Without multipath one session is
+   * enough; one that is there but not logged in is open-iscsi's to repair. Answers the sessions that are new.
+   */
+  async restored(target: Target, all: boolean, call: Call): Promise<readonly Session[]> {
+    const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
+    const lost = target.portals.filter((_, index) => !sessions[index]);
+    if (lost.length === 0 || (!all && lost.length < target.portals.length)) return [];
+    const answers = await Promise.all(lost.map(({ host, port }) => this.#answers(host, port, call.signal)));
+    const portals = lost.filter((_, index) => answers[index]);
+    const attributes = portals.length > 0 ? await this.#login.known(target) : undefined;
+    return attributes ? await this.sessions({ ...target, portals }, attributes, all, call) : [];
+  }
+
+  /**
+   * The disks of a LUN in these sessions. `adding` is called before the kernel is asked for one that it does not have. Throws
+   * "unavailable" when the target shows no such LUN, "failed-precondition" when the sessions show different disks.
+   */
+  async units(
+    sessions: readonly Session[],
+    target: Target,
+    adding: () => Promise<void>,
+    call: Call,
+  ): Promise<readonly Unit[]> {
+    const known = await Promise.all(sessions.map(session => unitOf(session, target.lun, this.#sysfs)));
+    if (known.includes(undefined)) await adding();
+    const asked = await Promise.all(sessions.map(session => this.#unit(session, target, call)));
+    const units = asked.filter(unit => unit !== undefined);
+    if (units.length === 0) {
+      throw new CsiError("unavailable", `${target.iqn} shows no disk with LUN ${target.lun}; does the target have it?`);
+    }
+    const identities = new Set(await Promise.all(units.map(unit => identityOf(unit, this.#sysfs))));
+    if (identities.size === 1) return units;
+    const names = units.map(({ name }) => name).join(", ");
+    throw new CsiError(
+      "failed-precondition",
+      `the portals of ${target.iqn} show different disks (${names}); none is used`,
+    );
+  }
+
+  async #unit(session: Session, { iqn, lun }: Target, call: Call): Promise<Unit | undefined> {
+    const known = await unitOf(session, lun, this.#sysfs);
+    // The target may have another disk under an old number since.
+    if (known) await rescan(known, this.#sysfs, call.signal);
+    let next = 0;
+    const ask = async () => {
+      if (!(await unitOf(session, lun, this.#sysfs)) && performance.now() >= next) {
+        await scan(session, lun, this.#sysfs, call.signal);
+        next = performance.now() + scanMs;
+      }
+      const unit = await unitOf(session, lun, this.#sysfs);
+      return unit && (await isRunning(unit, this.#sysfs)) ? unit : undefined;
+    };
+    return await pollUntil(unitMs, ask, `looking for LUN ${lun} of ${iqn}`, call.signal);
+  }
+}
+
+/** The first that works, one after the other. */
+async function first<T>(
+  portals: readonly Portal[],
+  open: (portal: Portal) => Promise<T | undefined>,
+): Promise<readonly T[]> {
+  for (const portal of portals) {
+    const session = await open(portal);
+    if (session) return [session];
+  }
+  return [];
+}
+
+const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
