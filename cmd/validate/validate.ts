@@ -31,7 +31,7 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
     return 2;
   }
   const linted = await linting(inputs, options, host);
-  if (linted.checked === 0) {
+  if (linted.files.length === 0) {
     host.err(
       `csimux: none of the ${inputs.length} files is one of csimux: no configuration, no class, no Secret with connections\n`,
     );
@@ -41,17 +41,18 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   const all = [...linted.problems, ...online];
   const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
   const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
-  const unseen = missingFolder !== undefined && linted.worlds.every(({ connections }) => connections.length === 0);
-  const code = failing.length > 0 ? 1 : unseen ? 2 : 0;
-  host.out(printed(shown, options, inputs, { checked: linted.checked, code }, host.colour));
+  const without = linted.worlds.every(({ connections }) => connections.length === 0);
+  const folder = missingFolder === undefined || !without ? [] : [absentFolder(missingFolder)];
+  const unseen = [...folder, ...linted.unseen];
+  const code = failing.length > 0 ? 1 : unseen.length > 0 ? 2 : 0;
+  host.out(printed(shown, options, { files: linted.files, unseen, code }, host.colour));
   if (options.format === "text" && !options.quiet) for (const world of linted.worlds) host.out(changes(world));
-  if (unseen) {
-    host.err(
-      `csimux: no connection was looked at: the folder ${missingFolder} is not on this machine; name the connection files\n`,
-    );
-  }
+  for (const each of unseen) host.err(`csimux: ${each}\n`);
   return code;
 }
+
+const absentFolder = (folder: string): string =>
+  `no connection was looked at: the folder ${folder} is not on this machine; name the connection files`;
 
 async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Problem[]> {
   const { online } = await import("./online.ts");
@@ -70,21 +71,19 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
 function printed(
   problems: readonly Problem[],
   { format, quiet, strict }: ValidateOptions,
-  inputs: readonly Input[],
-  { checked, code }: { readonly checked: number; readonly code: number },
+  seen: { readonly files: readonly string[]; readonly unseen: readonly string[]; readonly code: number },
   colour: boolean,
 ): string {
-  if (format === "json") return json(problems);
+  if (format === "json") return json(problems, seen);
   // What fails the command is an error to the services that read these.
   const judged = strict ? problems.map(each => ({ ...each, severity: "error" as const })) : problems;
-  if (format === "sarif") return sarif(judged, rules, version, code);
+  if (format === "sarif") return sarif(judged, rules, version, seen.code);
   if (format === "github") return github(judged);
-  const files = inputs.map(({ file }) => file);
-  if (format === "junit") return junit(judged, files);
+  if (format === "junit") return junit(judged, seen.files);
   const text = errorsFirst(problems)
     .map(problem => problemText(problem, paint(colour)))
     .join("");
-  return quiet && problems.length === 0 ? "" : text + summary(problems, checked);
+  return quiet && problems.length === 0 ? "" : text + summary(problems, seen.files.length);
 }
 
 /** What is different from democratic-csi for a main file of a single driver; empty for others. */

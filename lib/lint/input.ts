@@ -42,6 +42,13 @@ export function addInput(input: Input, found: Gathered): void {
       ? [explained(parseYaml(file, text), text)]
       : parseYamlDocuments(file, text, manifestBudget).map(each => explained(asServed(each, text), text));
   const before = sizeOf(found);
+  if (sources.some(isEncrypted)) {
+    found.documents++;
+    found.encrypted.push(file);
+    const isFile = sources.every(({ value }) => !isMapping(value) || !("apiVersion" in value));
+    if (isFile && role !== "main") found.sealed.push(input.name ?? nameOf(file));
+    return;
+  }
   for (const source of sources) addDocument(input, source, found);
   const plain = sources.filter(({ value }) => isConfiguration(kindOf(value)));
   const [first] = sources;
@@ -71,6 +78,10 @@ function passedOver(file: string): Finding | undefined {
   return problem("file-not-read", [], message, `rename it to "${nameOf(file)}.yaml"`);
 }
 
+/** Whether sops has encrypted the values: it adds a mapping with a code that proves them (getsops/sops, "Encryption Protocol"). */
+const isEncrypted = ({ value }: Source): boolean =>
+  isMapping(value) && isMapping(value["sops"]) && typeof value["sops"]["mac"] === "string";
+
 /** How much was found that csimux has to do with. */
 const sizeOf = ({ candidates, classes, helm, volumes, documents }: Gathered): number =>
   candidates.length + classes.length + helm.length + volumes.length + documents;
@@ -98,7 +109,8 @@ function isOtherManifest(sources: readonly Source[]): boolean {
 const isOtherObject = (value: unknown): boolean =>
   isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && isOther(kindOf(value));
 
-const isOther = (kind: Kind): boolean => kind === "other" || kind === "csi-driver" || kind === "workload";
+const isOther = (kind: Kind): boolean =>
+  kind === "other" || kind === "csi-driver" || kind === "workload" || kind === "kustomization";
 
 function addDocument(input: Input, source: Source, found: Gathered): void {
   const { file, text, role, name = nameOf(file) } = input;

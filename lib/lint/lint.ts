@@ -11,6 +11,8 @@ import type { Input } from "./input.ts";
 import type { Leaf, Placed } from "./leaf.ts";
 import { rules } from "./rules.ts";
 import { suppressed } from "./suppress.ts";
+import { unseen } from "./unseen.ts";
+import { containersOf, isServing } from "./workloads.ts";
 import type { World } from "./world.ts";
 
 /** A diagnostic in the coordinates of the file that the user gave, with the line to show. */
@@ -23,12 +25,19 @@ export interface Linted {
   readonly problems: readonly Problem[];
   /** One for each deployment. */
   readonly worlds: readonly World[];
-  /** How many files held something of csimux. */
-  readonly checked: number;
+  /** The files that held something of csimux, in the order of the inputs. */
+  readonly files: readonly string[];
+  /** What belongs to them and could not be looked at, each in words. */
+  readonly unseen: readonly string[];
 }
 
-const filesOf = ({ main, connections, classes, helm, volumes }: World): readonly string[] =>
-  [...(main ? [main] : []), ...connections, ...classes, ...helm, ...volumes].map(({ leaf }) => leaf.file);
+/** Manifests that run csimux are of csimux, and so is a kustomization that makes the Secret of its connections. */
+function filesOf(world: World): readonly string[] {
+  const { main, connections, classes, helm, volumes, workloads } = world;
+  const running = workloads.filter(each => containersOf(each).some(isServing));
+  const all = [...(main ? [main] : []), ...connections, ...classes, ...helm, ...volumes, ...running];
+  return [...all.map(({ leaf }) => leaf.file), ...world.encrypted];
+}
 
 const ruleIds: ReadonlySet<string> = new Set(rules.map(({ id }) => id));
 
@@ -59,7 +68,8 @@ export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
   );
   const worlds = all.map(({ world }) => world);
   const files = new Set([...worlds.flatMap(filesOf), ...problems.map(({ file }) => file)]);
-  return { problems: withoutRepeats(problems), worlds, checked: files.size };
+  const looked = inputs.map(({ file }) => file).filter(file => files.has(file));
+  return { problems: withoutRepeats(problems), worlds, files: looked, unseen: unseen(worlds) };
 }
 
 function lintOne(

@@ -11,6 +11,7 @@ export type ObjectKind =
   | "persistent-volume"
   | "csi-driver"
   | "workload"
+  | "kustomization"
   | "list";
 
 interface Known {
@@ -33,6 +34,7 @@ const objects: ReadonlyMap<string, Known> = new Map<string, Known>([
   ["Deployment", { kind: "workload", apiVersion: "apps/v1" }],
   ["DaemonSet", { kind: "workload", apiVersion: "apps/v1" }],
   ["StatefulSet", { kind: "workload", apiVersion: "apps/v1" }],
+  ["Kustomization", { kind: "kustomization", apiVersion: "kustomize.config.k8s.io/v1beta1" }],
   ["List", { kind: "list", apiVersion: "v1" }],
   ["SecretList", { kind: "list", apiVersion: "v1" }],
   ["ConfigMapList", { kind: "list", apiVersion: "v1" }],

@@ -9,6 +9,7 @@ import { type HeadFault, headFault } from "./object-kinds.ts";
 import type { Candidate } from "./read.ts";
 import { secretEntries } from "./secret-entries.ts";
 import { type SecretFile, secretFiles, textFiles } from "./secret-files.ts";
+import type { Store } from "./unseen.ts";
 import {
   type ClassObject,
   type HelmValues,
@@ -29,6 +30,11 @@ export interface Gathered {
   readonly workloads: ManifestObject[];
   /** Names of connections whose files nobody can read here. */
   readonly sealed: string[];
+  /** Files that sops has encrypted. */
+  readonly encrypted: string[];
+  /** Secrets and ConfigMaps, whatever they hold. */
+  readonly stores: Store[];
+  readonly kustomizations: ManifestObject[];
   readonly reported: Reported[];
   readonly placed: Placed[];
   /** Inputs that hold something of ours. */
@@ -42,12 +48,18 @@ export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, fo
       if (isMapping(item)) addObject(leaf, kindOf(item), item, [...path, "items", index], found);
     }
   }
+  if (kind === "secret" || kind === "config-map")
+    found.stores.push({
+      kind: kind === "secret" ? "Secret" : "ConfigMap",
+      name: textAt(value, "metadata", "name") ?? "",
+    });
   if (kind === "secret") addSecret(leaf, value, path, found);
   if (kind === "config-map")
     addFiles(leaf, value, textFiles(leaf.source, leaf.text, value, [...path, "data"]), path, found);
   if (kind === "sealed-secret") addSealed(value, found);
   if (kind === "persistent-volume") found.volumes.push({ leaf, path, value });
   if (kind === "csi-driver") found.drivers.push({ leaf, path, value });
+  if (kind === "kustomization") found.kustomizations.push({ leaf, path, value });
   if (kind === "workload") found.workloads.push({ leaf, path, value });
   if (kind === "storage-class" || kind === "snapshot-class") found.classes.push(classObject(leaf, kind, value, path));
   if (kind === "helm") addHelm(leaf, value, found);

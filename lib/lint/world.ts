@@ -44,7 +44,7 @@ export interface VolumeObject {
   readonly value: Mapping;
 }
 
-/** A CSIDriver, or a Deployment, DaemonSet or StatefulSet; of csimux or of anybody else. */
+/** A CSIDriver, a Deployment, DaemonSet or StatefulSet, of csimux or of anybody else, or a kustomization. */
 export interface ManifestObject {
   readonly leaf: Leaf;
   /** Where the object stands in its document. */
@@ -69,6 +69,12 @@ export interface World {
   readonly workloads: readonly ManifestObject[];
   /** Connections that exist, but whose files cannot be read here. */
   readonly sealed: readonly string[];
+  /** Files that sops has encrypted. */
+  readonly encrypted: readonly string[];
+  /** Secrets and ConfigMaps, whatever they hold. */
+  readonly stores: readonly { readonly kind: "Secret" | "ConfigMap"; readonly name: string }[];
+  /** Files kustomization.yaml. */
+  readonly kustomizations: readonly ManifestObject[];
   readonly modules: readonly DriverModule[];
   /** Compiles patterns of topology rules. */
   readonly compile: PatternCompiler;

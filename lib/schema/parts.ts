@@ -220,18 +220,55 @@ export const scalar = (about: About, help = "must be text, a number or a boolean
 /** A value that is handed on unchanged, whatever its shape. */
 export const anything = (about: About): v.GenericSchema<unknown, unknown> => described(v.unknown(), about);
 
+/** Thrown where a rule reads a value that is wrong by itself. */
+class WrongByItself extends Error {}
+
+type Keys = readonly (string | number)[];
+
+/** The same mapping or list for a rule: reading what is wrong by itself throws WrongByItself. */
+function guarded(value: object, faults: readonly Keys[]): object {
+  return new Proxy(value, {
+    get(target, key) {
+      const inner: unknown = Reflect.get(target, key);
+      const below = faults.filter(([first]) => String(first) === key);
+      if (below.some(({ length }) => length === 1)) throw new WrongByItself();
+      const isWhole = below.length === 0 || typeof inner !== "object" || inner === null;
+      return isWhole
+        ? inner
+        : guarded(
+            inner,
+            below.map(([, ...rest]) => rest),
+          );
+    },
+  });
+}
+
+/** What a rule finds until it comes to a value that is wrong by itself. */
+function* untilFault<T>(find: () => Iterable<T>): Iterable<T> {
+  try {
+    yield* find();
+  } catch (error) {
+    if (!(error instanceof WrongByItself)) throw error;
+  }
+}
+
 /**
- * A rule over several keys of one mapping, checked once each key is right by itself. `problems` yields the path of the
- * key at fault, below this mapping, and what is wrong.
+ * A rule over several keys of one mapping. It reads no key of a wrong type: what it would find after reading one is found once that
+ * is right. `problems` yields the path of the key at fault, below this mapping, and what is wrong.
  */
 export function consistent<S extends v.GenericSchema<unknown, object>>(
   schema: S,
   problems: (value: v.InferOutput<S>) => Iterable<readonly [path: readonly (string | number)[], message: string]>,
 ): S {
   const check = v.rawCheck<object>(({ dataset, addIssue }) => {
-    if (!dataset.typed) return;
-    for (const [path, message] of problems(dataset.value as v.InferOutput<S>)) {
-      const [first, ...rest] = path.map(key => pathItem(dataset.value, key));
+    const { value, typed, issues = [] } = dataset;
+    const faults = issues.map(
+      ({ path = [] }): Keys => path.map(({ key }) => (typeof key === "number" ? key : String(key))),
+    );
+    if (typeof value !== "object" || value === null || faults.some(({ length }) => length === 0)) return;
+    const seen = (typed ? value : guarded(value, faults)) as v.InferOutput<S>;
+    for (const [path, message] of untilFault(() => problems(seen))) {
+      const [first, ...rest] = path.map(key => pathItem(value, key));
       addIssue(first ? { message, path: [first, ...rest] } : { message });
     }
   });

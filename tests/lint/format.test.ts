@@ -36,7 +36,7 @@ describe("output", () => {
   });
 
   test("JSON has the promised form", () => {
-    const { diagnostics } = JSON.parse(json([problem, bare]));
+    const { diagnostics } = JSON.parse(json([problem, bare], { files: [], unseen: [] }));
     expect(Object.keys(diagnostics[0])).toEqual([
       "file",
       "line",

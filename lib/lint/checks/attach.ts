@@ -2,7 +2,8 @@ import { type Protocol, protocols } from "../../core/protocols.ts";
 import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
 import { factsOf, isDisk, isLocal } from "../facts.ts";
 import type { Reported } from "../leaf.ts";
-import { at, type ConnectionFile, listAt, type ManifestObject, textAt, type World } from "../world.ts";
+import { containersOf, isController, isPatch, isSidecar, servedNames } from "../workloads.ts";
+import { at, type ConnectionFile, textAt, type World } from "../world.ts";
 import { ownProvisioners } from "./class-target.ts";
 
 /**
@@ -10,7 +11,7 @@ import { ownProvisioners } from "./class-target.ts";
  * `attachRequired: true` (the API's default), and waits then for an attachment that external-attacher confirms.
  */
 export function* attach(world: World): Iterable<Reported> {
-  const names = servedNames(world);
+  const names = namesIn(world);
   for (const { leaf, path, value } of world.drivers) {
     const name = textAt(value, "metadata", "name") ?? "";
     const connections = servedBy(name, names, world);
@@ -51,20 +52,8 @@ const attacherMissing = (path: Path): Finding =>
 /** Names under which csimux answers, each with the one connection that it leads to, or with undefined for all of them. */
 type Names = ReadonlyMap<string, string | undefined>;
 
-function servedNames(world: World): Names {
-  const names = new Map<string, string | undefined>([...ownProvisioners(world)].map(name => [name, undefined]));
-  for (const container of world.workloads.flatMap(containersOf)) {
-    const args = argsOf(container);
-    if (!args.includes("serve")) continue;
-    for (const name of valuesOf(args, "--name")) names.set(name, undefined);
-    for (const [name = "", connection] of valuesOf(args, "--alias").map(text => text.split("=")))
-      names.set(name, connection);
-  }
-  return names;
-}
-
-/** Names of drivers are domains in reverse order; a patch of kustomize may be called anything else. */
-const isPatch = (name: string): boolean => !name.includes(".");
+const namesIn = (world: World): Names =>
+  new Map([...[...ownProvisioners(world)].map(name => [name, undefined] as const), ...servedNames(world.workloads)]);
 
 /** The connections behind a CSIDriver; undefined for one of another driver. */
 function servedBy(name: string, names: Names, { connections, drivers }: World): readonly ConnectionFile[] | undefined {
@@ -99,34 +88,5 @@ function lacksAttacher(name: string, { drivers, workloads }: World): boolean {
     return (other === name || isPatch(other)) && at(value, "spec", "attachRequired") === false;
   });
   const containers = workloads.flatMap(containersOf);
-  const isAttacher = (container: unknown): boolean =>
-    /\b(?:csi|external)-attacher\b/.test(textAt(container, "image") ?? "") ||
-    /^attacher\b/.test(textAt(container, "name") ?? "");
-  return !exempt && containers.some(isController) && !containers.some(isAttacher);
+  return !exempt && containers.some(isController) && !containers.some(each => isSidecar(each, "attacher"));
 }
-
-function isController(container: unknown): boolean {
-  const args = argsOf(container);
-  const modes = valuesOf(args, "--mode");
-  return args.includes("serve") && (modes.length === 0 || modes.some(mode => mode.includes("controller")));
-}
-
-const containersOf = ({ value }: ManifestObject): readonly unknown[] =>
-  listAt(value, "spec", "template", "spec", "containers");
-
-/** Arguments of a container, with the variables that its `env` gives as text ("$(NAME)", Kubernetes' own expansion). */
-function argsOf(container: unknown): readonly string[] {
-  const variables = new Map(
-    listAt(container, "env").map(each => [textAt(each, "name") ?? "", textAt(each, "value")] as const),
-  );
-  const expanded = (text: string): string =>
-    text.replace(/\$\(([^)]*)\)/g, (whole, name: string) => variables.get(name) ?? whole);
-  return listAt(container, "args").map(each => expanded(String(each)));
-}
-
-/** The values of an option, as `--option=value` or in the next argument. */
-const valuesOf = (args: readonly string[], option: string): readonly string[] =>
-  args.flatMap((arg, index) => {
-    if (arg.startsWith(`${option}=`)) return [arg.slice(option.length + 1)];
-    return arg === option ? [args[index + 1] ?? ""] : [];
-  });

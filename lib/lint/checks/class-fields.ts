@@ -3,6 +3,7 @@ import { meant, nearest } from "../../schema/nearest.ts";
 import type { Reported } from "../leaf.ts";
 import { headFault } from "../object-kinds.ts";
 import { headFinding } from "../objects.ts";
+import { isPatch, servedNames } from "../workloads.ts";
 import { at, type ClassObject, textAt, type World } from "../world.ts";
 
 const words = {
@@ -95,8 +96,10 @@ function* naming(each: ClassObject): Iterable<Finding> {
 }
 
 /** Rules about classes among each other, and about the driver that they name. */
-export function* namedDrivers(all: readonly ClassObject[], { helm, classes }: World): Iterable<Reported> {
-  const drivers = helm.flatMap(each => textAt(each.value, "csiDriver", "name") ?? []);
+export function* namedDrivers(all: readonly ClassObject[], world: World): Iterable<Reported> {
+  const { helm, classes } = world;
+  const ofChart = helm.flatMap(each => textAt(each.value, "csiDriver", "name") ?? []);
+  const drivers = ofChart.length > 0 ? ofChart : namesOfManifests(world);
   const seen = new Map<string, ClassObject>();
   for (const each of all) {
     const name = `${each.kind} ${textAt(each.value, ...nameAt(each)) ?? ""}`;
@@ -109,7 +112,7 @@ export function* namedDrivers(all: readonly ClassObject[], { helm, classes }: Wo
         finding: problem("class-name", [...each.path, ...nameAt(each)], message, "rename one of the two"),
       };
     }
-    const finding = each.ours ? undefined : wrongDriver(each, drivers);
+    const finding = each.ours ? undefined : wrongDriver(each, drivers, ofChart.length > 0 ? " (csiDriver.name)" : "");
     if (finding) yield { leaf: each.leaf, finding };
   }
   const own = new Set([...drivers, ...all.flatMap(({ provisioner }) => provisioner ?? [])]);
@@ -121,12 +124,20 @@ export function* namedDrivers(all: readonly ClassObject[], { helm, classes }: Wo
   }
 }
 
+/** The names of the driver that manifests give: csimux's arguments, or without a workload the only CSIDriver. */
+function namesOfManifests({ drivers, workloads }: World): readonly string[] {
+  const served = [...servedNames(workloads).keys()];
+  if (served.length > 0) return served;
+  const names = drivers.map(({ value }) => textAt(value, "metadata", "name") ?? "").filter(name => !isPatch(name));
+  return names.length === 1 ? names : [];
+}
+
 const keyOf = ({ kind }: ClassObject): string => (kind === "storage" ? "provisioner" : "driver");
 
-function wrongDriver(each: ClassObject, drivers: readonly string[]): Finding | undefined {
+function wrongDriver(each: ClassObject, drivers: readonly string[], key: string): Finding | undefined {
   if (each.provisioner === undefined) return missing(each, drivers);
   if (drivers.length === 0 || drivers.includes(each.provisioner)) return undefined;
-  const message = `the class is for "${each.provisioner}", but the driver is called "${drivers.join('", "')}" (csiDriver.name)`;
+  const message = `the class is for "${each.provisioner}", but the driver is called "${drivers.join('", "')}"${key}`;
   return problem("class-driver", [...each.path, keyOf(each)], message, `write "${keyOf(each)}: ${drivers[0]}"`);
 }
 

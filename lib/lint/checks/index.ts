@@ -7,6 +7,7 @@ import { exports } from "./exports.ts";
 import { groups } from "./groups.ts";
 import { helm } from "./helm.ts";
 import { mainFile } from "./main-file.ts";
+import { manifests } from "./manifests.ts";
 import { storage } from "./storage.ts";
 import { topology } from "./topology.ts";
 import { transport } from "./transport.ts";
@@ -26,4 +27,5 @@ export const checks: readonly Check[] = [
   volumes,
   helm,
   attach,
+  manifests,
 ];

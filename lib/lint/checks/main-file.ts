@@ -23,8 +23,9 @@ export function* mainFile({ main, compile, modules }: World): Iterable<Reported>
   ];
   for (const finding of findings) yield { leaf, finding };
   const topology = main.read.partial?.nodeTopology;
-  if (topology?.kind !== "rules") return;
-  for (const finding of [...gaps(main, topology), ...patterns(main, topology, compile)]) yield { leaf, finding };
+  if (topology?.kind === "rules") for (const finding of gaps(main, topology)) yield { leaf, finding };
+  if (topology === undefined || topology.kind === "rules")
+    for (const finding of patterns(main, topology?.rules ?? writtenRules(main), compile)) yield { leaf, finding };
 }
 
 /** Keys outside `proxy:` are defaults for connections; one that no driver has is a mistake. */
@@ -151,14 +152,20 @@ function* gaps(main: MainFile, topology: TopologyConfig & { kind: "rules" }): It
   }
 }
 
+/** The patterns and templates of rules as they are written, where something else is wrong with the topology. */
+const writtenRules = (main: MainFile): readonly RuleConfig[] =>
+  rulesOf(main).map(([, rule]) => ({
+    key: "",
+    source: { kind: "nodeName" },
+    pattern: textAt(rule, "regex") ?? textAt(rule, "matchRegexp") ?? "(.*)",
+    template: textAt(rule, "template") ?? textAt(rule, "resultTemplate") ?? "{match:0}",
+    fallback: undefined,
+  }));
+
 /** What the topology code itself says about its rules. */
-function* patterns(
-  main: MainFile,
-  topology: TopologyConfig & { kind: "rules" },
-  compile: PatternCompiler,
-): Iterable<Finding> {
+function* patterns(main: MainFile, rules: readonly RuleConfig[], compile: PatternCompiler): Iterable<Finding> {
   const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
-  for (const { rule, field, message } of compileRules(topology.rules, compile).problems) {
+  for (const { rule, field, message } of compileRules(rules, compile).problems) {
     const path = ["proxy", "nodeTopology", listName(main), rule];
     const key = keys[field].find(each => textAt(main.proxy, ...path.slice(1), each) !== undefined);
     yield failure("topology-pattern", key === undefined ? path : [...path, key], message);

@@ -1,7 +1,13 @@
 import type { Problem } from "../lint.ts";
 
-/** `{"diagnostics": [...]}`: a stable form. `fix` is null where there is no advice. */
-export function json(problems: readonly Problem[]): string {
+/** What was looked at, and what belongs to it and could not be. */
+interface Extent {
+  readonly files: readonly string[];
+  readonly unseen: readonly string[];
+}
+
+/** `{"diagnostics": [...], "files": [...], "notLookedAt": [...]}`: a stable form. `fix` is null where there is no advice. */
+export function json(problems: readonly Problem[], { files, unseen }: Extent): string {
   const diagnostics = problems.map(({ file, line, column, severity, rule, path, message, fix }) => ({
     file,
     line,
@@ -12,5 +18,5 @@ export function json(problems: readonly Problem[]): string {
     message,
     fix: fix ?? null,
   }));
-  return `${JSON.stringify({ diagnostics }, undefined, 2)}\n`;
+  return `${JSON.stringify({ diagnostics, files, notLookedAt: unseen }, undefined, 2)}\n`;
 }

@@ -37,6 +37,12 @@ const csiDriver = (spec: string): string =>
 const controller = (sidecars: string): string =>
   `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: csimux-controller }\nspec:\n  template:\n    spec:\n      containers:\n        - name: csimux\n          image: registry.example.org/csimux\n          args: [serve, --name=org.example.csimux, --mode=controller]\n${sidecars}`;
 const attacher = "        - { name: attacher, image: registry.k8s.io/sig-storage/csi-attacher:v4.12.0 }\n";
+const provisioner = (args: string): string =>
+  `        - { name: provisioner, image: registry.k8s.io/sig-storage/csi-provisioner:v6.3.0, args: ["${args}"] }\n`;
+const mounting = (name: string): string =>
+  `${controller("          volumeMounts:\n            - { name: connections, mountPath: /connections }\n" + attacher)}      volumes:\n        - { name: connections, secret: { secretName: ${name} } }\n`;
+const generating = (files: string): string =>
+  `apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsecretGenerator:\n  - name: connections\n    files: [${files}]\n`;
 const disk = iscsi("[nas.example.org]");
 
 /** Rules about Kubernetes objects. */
@@ -191,6 +197,48 @@ export const cluster: readonly Rule[] = [
     why: "Kubernetes refuses a class without; nobody serves one with another name. A name that is only nearly right is a warning.",
     bad: { "values.yaml": values(""), "class.yaml": plain.replace("org.example.csimux", "org.example.other") },
     good: { "values.yaml": values(""), "class.yaml": plain },
+  },
+  {
+    id: "capacity-tracking",
+    severity: "warning",
+    title: "The free space is told and looked at",
+    why: "kube-scheduler looks at free space where the CSIDriver has `storageCapacity: true`, and csi-provisioner tells it with `--enable-capacity=true`. With the first alone pods wait for a volume forever; the second alone has no effect.",
+    bad: {
+      "c1.yaml": nfs(),
+      "driver.yaml": `${csiDriver("{ attachRequired: true, storageCapacity: true }")}---\n${controller(attacher + provisioner(""))}`,
+    },
+    good: {
+      "c1.yaml": nfs(),
+      "driver.yaml": `${csiDriver("{ attachRequired: true, storageCapacity: true }")}---\n${controller(attacher + provisioner("--enable-capacity=true"))}`,
+    },
+  },
+  {
+    id: "workload-secret",
+    severity: "error",
+    title: "The pod mounts the Secret with the connections",
+    why: "A pod with another Secret finds no connections, and one whose Secret does not exist never starts.",
+    bad: {
+      "proxy.yaml": main(),
+      "secret.yaml": secret("stringData:\n  c1.yaml: |\n"),
+      "pod.yaml": mounting("conections"),
+    },
+    good: {
+      "proxy.yaml": main(),
+      "secret.yaml": secret("stringData:\n  c1.yaml: |\n"),
+      "pod.yaml": mounting("connections"),
+    },
+  },
+  {
+    id: "kustomize-file-missing",
+    severity: "error",
+    title: "Every connection file is in the Secret",
+    why: "kustomize puts only files into a Secret that `secretGenerator` names; csimux never sees the others.",
+    bad: { "c1.yaml": nfs(), "c2.yaml": nfs("", "other.example.org"), "kustomization.yaml": generating("c1.yaml") },
+    good: {
+      "c1.yaml": nfs(),
+      "c2.yaml": nfs("", "other.example.org"),
+      "kustomization.yaml": generating("c1.yaml, c2.yaml"),
+    },
   },
   {
     id: "class-suspended",
