@@ -8,7 +8,7 @@ const collect = (value: string, before: readonly string[] | undefined): readonly
 
 /**
  * `csimux topology`: exit code 0; 1 when something that was looked at is wrong (a node that cannot register, a class that can never be
- * bound, a file); 2 for bad usage and for input that cannot be read.
+ * bound, a file); 2 for bad usage, for input that cannot be read, and where something could not be looked at.
  */
 export function addTopology(program: Command, host: Host): void {
   program

@@ -54,16 +54,25 @@ function connectionsText(targets: readonly Target[], view: View, tint: Paint): s
 function connectionRow(target: Target, { nodes, prefix }: View, tint: Paint): readonly Cell[] {
   const fine = nodes.filter(({ report }) => !report.failure);
   const reaching = fine.filter(node => reachable(target, node, prefix));
-  const places = [...new Set(reaching.map(({ report }) => placeText(report.segments, prefix)))];
   const all = reaching.length === fine.length;
   const note = target.suspended ? " (suspended: takes no new volumes)" : "";
-  const from = reaching.length === 0 ? noNode(target, prefix) : all ? "every node" : somePlaces(places);
+  const from =
+    reaching.length === 0 ? noNode(target, prefix) : all ? "every node" : somePlaces(askedBy(target, reaching, prefix));
   const lost = reaching.length === 0 && fine.length > 0;
   return [
     target.name,
     `${reaching.length}/${fine.length}`,
     { text: from + note, tint: lost ? tint.error : note ? tint.warning : undefined },
   ];
+}
+
+/** The places that a connection asks for and nodes are in. */
+function askedBy(target: Target, reaching: readonly ViewedNode[], prefix: string): readonly string[] {
+  const labels = reaching.map(({ report }) => ({ labels: report.segments }));
+  const places = placesAt(target, labels, prefix).filter(place =>
+    reaching.some(node => reachable({ ...target, places: [place] }, node, prefix)),
+  );
+  return [...new Set(places.map(({ requirements, extra }) => placeText({ ...requirements, ...extra }, prefix)))];
 }
 
 const mostPlaces = 6;

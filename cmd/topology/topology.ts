@@ -9,14 +9,17 @@ import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { type Change, changesData, changesText } from "./changes.ts";
 import { classView, courses } from "./classes.ts";
-import { readTargets, type Target, type Targets, targetsNamed } from "./connections.ts";
+import { readTargets, type Targets, targetsNamed } from "./connections.ts";
 import { ConfigError, type Rules, readAsked, readRules, type Subject } from "./input.ts";
 import type { Output, TopologyOptions } from "./options.ts";
 import { codeName, report } from "./report.ts";
 import { viewText } from "./text.ts";
 import { clusterWarnings, registered, type View, type ViewedNode, viewData } from "./view.ts";
 
-/** Returns the exit code: 0, or 1 when a node could not register or the question has no answer. Throws UsageError. */
+/**
+ * Returns the exit code: 0; 1 when a node could not register or the question has no answer; 2 when only something could not be looked
+ * at. Throws UsageError.
+ */
 export async function topology(options: TopologyOptions, host: Host): Promise<number> {
   const { output, changesFrom } = options;
   try {
@@ -46,16 +49,27 @@ function show(view: View, output: Output, host: Host): number {
   const { many, nodes } = view;
   if (output === "text") host.out(viewText(view, host.colour));
   const failure = many ? undefined : nodes[0]?.report.failure;
-  if (failure) return failed(codeName(failure), failure.message, output, host);
+  if (failure) {
+    failed(codeName(failure), failure.message, output, host);
+    return isUnseen(failure) ? 2 : 1;
+  }
   if (output !== "text") host.out(encoded(viewData(view), output));
-  return isWrong(view) ? 1 : 0;
+  const isPart = (many && view.targets === undefined) || nodes.some(({ report }) => isUnseen(report.failure));
+  return isWrong(view) ? 1 : isPart ? 2 : 0;
 }
 
+/** Whether a fact of the node is not known here, so that nothing can be said of it. */
+const isUnseen = (failure: CsiError | undefined): boolean => failure?.code === "unavailable";
+
 /** Whether something of what was looked at cannot work. */
-const isWrong = ({ nodes, classes, broken }: View): boolean =>
-  nodes.some(({ report }) => report.failure) ||
-  classes.some(each => nodes.length > 0 && each.nodes.length === 0) ||
-  broken.size > 0;
+function isWrong({ nodes, classes, broken }: View): boolean {
+  const seen = nodes.filter(({ report }) => !isUnseen(report.failure));
+  return (
+    seen.some(({ report }) => report.failure) ||
+    classes.some(each => seen.length > 0 && each.nodes.length === 0) ||
+    broken.size > 0
+  );
+}
 
 /** The later rules' nodes come first; both lists are of the same nodes in the same order. */
 function showChanges(after: readonly ViewedNode[], before: readonly ViewedNode[], output: Output, host: Host): number {
@@ -83,8 +97,8 @@ async function viewOf(
   const many = options.nodes !== undefined || options.kubeconfig !== undefined;
   const found = await connections(config, connection !== undefined || classes.length > 0, many, options);
   const cluster = nodes.filter(({ report }) => !report.failure).map(registered);
-  const whole = connection === undefined && options.storageClass === undefined;
-  const targets = found && (whole ? found.all : asked(found, connection, classes, config));
+  const whole = connection === undefined;
+  const targets = found && (whole ? found.all : targetsNamed(connection, found, config));
   return {
     prefix: config.defaults.prefix,
     configured: config.nodeTopology !== undefined,
@@ -96,27 +110,14 @@ async function viewOf(
     classes: found ? classes.map(each => classView(config, cluster, found, each)) : [],
     whole,
     details,
-    warnings: many ? [...unseen(found, config), ...clusterWarnings(nodes), ...cutWarning(cluster, whole, details)] : [],
+    warnings: many
+      ? [
+          ...unseen(found, config),
+          ...clusterWarnings(nodes),
+          ...cutWarning(cluster, whole && classes.length === 0, details),
+        ]
+      : [],
   };
-}
-
-/** The connections that were asked about, each once. What a class names and is not there is said of the class. */
-function asked(
-  found: Targets,
-  connection: string | undefined,
-  classes: readonly StorageClass[],
-  config: ProxyConfig,
-): readonly Target[] {
-  if (connection !== undefined) return targetsNamed(connection, found, config);
-  const all = classes.flatMap(each => {
-    try {
-      return targetsNamed(each.connection, found, config);
-    } catch (error) {
-      if (error instanceof CsiError) return [];
-      throw error;
-    }
-  });
-  return [...new Set(all)];
 }
 
 /** The connections, where they are asked about or where there are many nodes to compare them with. */
@@ -150,9 +151,9 @@ const unseen = (found: Targets | undefined, { configFolder }: ProxyConfig): read
         `which connections nodes reach was not looked at: the folder ${configFolder} is not on this machine; see --connections`,
       ];
 
-function cutWarning(cluster: readonly ClusterNode[], whole: boolean, details: boolean): readonly string[] {
+function cutWarning(cluster: readonly ClusterNode[], noClaims: boolean, details: boolean): readonly string[] {
   const places = alike(cluster).length;
-  if (whole || !details || places <= mostCourses) return [];
+  if (noClaims || !details || places <= mostCourses) return [];
   return [`the nodes are in ${places} different places; claims are followed for the first ${mostCourses} of them`];
 }
 

@@ -91,7 +91,7 @@ rule  key   source                      input     value  why
     const { code, err } = await world.run(["--config", config, "--node-name", "w1"]);
     expect(err).toContain('a rule asks for the label "example.com/room" of the node');
     expect(err).toContain("--label example.com/room=<value>, or give nodes with --nodes or --kubeconfig");
-    expect(code).toBe(1);
+    expect(code).toBe(2);
   });
 
   test("facts that are not given are those of the machine", async () => {

@@ -16,6 +16,8 @@ beforeAll(async () => {
   program = await build();
   folder = await mkdtemp(join(tmpdir(), "csimux-topology-"));
   await cp(given, folder, { recursive: true });
+  const node = { kind: "Node", metadata: { name: "rack-1-a", labels: { "topology.kubernetes.io/zone": "za" } } };
+  await writeFile(join(folder, "one.json"), JSON.stringify({ kind: "List", items: [node] }));
 }, 60_000);
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -123,6 +125,17 @@ describe("the nodes of csimux topology", () => {
 });
 
 describe("csimux topology ends with exit code 2", () => {
+  test("where the connections could not be looked at, or a node's label is not known", async () => {
+    const elsewhere = await readFile(join(folder, "proxy.yaml"), "utf8");
+    await writeFile(join(folder, "far.yaml"), elsewhere.replace(/configFolder: .*/, "configFolder: /no/such/folder"));
+    await writeFile(join(folder, "names"), "rack-1-a\n");
+    const far = await csimux("--config", "far.yaml", ...nodes.slice(0, 1), "one.json");
+    expect([far.code, far.stdout]).toEqual([2, expect.stringContaining("was not looked at")]);
+    const names = await csimux(...main, "--nodes", "names");
+    expect([names.code, names.stdout]).toEqual([2, expect.stringContaining("does not say which labels rack-1-a has")]);
+    expect((await csimux(...main, "--node-name", "rack-1-a")).code).toBe(2);
+  });
+
   test.each<readonly [string, readonly string[]]>([
     ["without a main file", []],
     ["for a main file that is not there", ["--config", "absent.yaml"]],
