@@ -3,17 +3,15 @@ import { setImmediate as breathe } from "node:timers/promises";
 
 /** A text up to this size can be of any form, in bytes. */
 const tinyBytes = 4 << 10;
-/** A text up to this size is read in one go, in bytes: that takes some milliseconds. */
-const smallBytes = 256 << 10;
-/** How much is looked through, and how much of an array is read, before others have their turn. */
+/** How much is looked through, and how much of a long array is read, before others have their turn, in bytes. */
 const pieceBytes = 256 << 10;
-/** How many values one element of an array, and everything outside arrays, may have: they are read in one go. */
-const mostTogether = 200_000;
+/** How many values are read in one go, those of 5,000 volumes: so many may one element of a long array have. */
+const mostTogether = 500_000;
 /** How deep objects and arrays may lie in each other; answers of storages need ten. */
 const deepest = 64;
 /** How many values a text may have: each costs memory, however short it is. */
 const mostValues = 3_000_000;
-/** A longer text, in bytes, is looked through before the first value is made of it; a shorter one cannot have many more than those. */
+/** A longer text is never read in one go, in bytes. */
 const longBytes = 8 << 20;
 
 /** A text that is no JSON, or whose form is none that a storage answers in. */
@@ -22,14 +20,16 @@ export class NotJson extends Error {
 }
 
 /**
- * The value of a text of JSON (RFC 8259) in UTF-8. A long one is read in pieces, the elements of its outermost arrays by and by, so
- * that nothing else waits for it; nesting and the number of values are looked at before anything is made of them. Throws NotJson.
+ * The value of a text of JSON (RFC 8259) in UTF-8. Nesting and the number of values are looked at before anything is made of them.
+ * One of very many values is read in pieces, the elements of its outermost arrays by and by, so that nothing else waits for it.
+ * Throws NotJson.
  */
 export async function parsedJson(text: Buffer): Promise<unknown> {
   if (text.length <= tinyBytes) return read(text.toString("utf8"));
+  const first = new Scan(text);
+  await first.through();
+  if (first.values <= mostTogether && text.length <= longBytes) return read(text.toString("utf8"));
   const scan = new Scan(text);
-  if (text.length <= smallBytes) return scan.whole();
-  if (text.length > longBytes) await new Scan(text).through();
   const place = `array ${randomUUID()} `;
   const skeleton: string[] = [];
   const arrays: unknown[][] = [];
@@ -67,6 +67,8 @@ function read(text: string, revive?: (key: string, value: unknown) => unknown): 
 
 const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a];
 const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d];
+/** No byte, and a depth that none has. */
+const [none, anyDepth] = [-1, -1_000_000_000];
 
 /** Goes through a text once, byte by byte, without reading values. */
 class Scan {
@@ -81,52 +83,45 @@ class Scan {
     this.#text = text;
   }
 
-  /** The value of a text that is short. */
-  whole(): unknown {
-    while (this.at < this.#text.length) this.#step();
-    return read(this.#text.toString("utf8"));
-  }
-
   /** Goes to the end. */
   async through(): Promise<void> {
     while (this.at < this.#text.length) {
-      this.#step();
-      if (this.at - this.#rested > pieceBytes) await this.#rest();
+      this.#seek(none);
+      await this.#rest();
     }
   }
 
   /** Where the next array begins; undefined at the end. */
   async array(): Promise<number | undefined> {
     while (this.at < this.#text.length) {
-      if (this.#text[this.at] === openArray) return this.at;
-      this.#step();
-      if (this.at - this.#rested > pieceBytes) await this.#rest();
+      if (this.#seek(openArray)) return this.at;
+      await this.#rest();
     }
     return undefined;
   }
 
   /** The elements of the array that begins there, some at a time; afterwards the scan is behind it. */
   async *elements(begin: number): AsyncGenerator<readonly unknown[]> {
-    const depth = this.#depth;
+    const inside = this.#depth + 1;
     this.#step();
     let from = begin + 1;
     let counted = this.values;
     while (this.at < this.#text.length) {
-      const byte = this.#text[this.at];
-      const inside = this.#depth === depth + 1;
-      if (inside && (byte === comma || byte === closeArray)) {
-        if (this.values - counted > mostTogether)
-          throw new NotJson(`an element of an array has more than ${mostTogether} values`);
-        counted = this.values;
-        if (byte === closeArray || this.at - from > pieceBytes) {
-          yield this.#between(from, this.at, byte === closeArray && from === begin + 1);
-          from = this.at + 1;
-          await this.#rest();
-        }
+      if (!this.#seek(comma, closeArray, inside)) {
+        await this.#rest();
+        continue;
+      }
+      if (this.values - counted > mostTogether)
+        throw new NotJson(`an element of an array has more than ${mostTogether} values`);
+      counted = this.values;
+      const closing = this.#text[this.at] === closeArray;
+      if (closing || this.at - from > pieceBytes) {
+        yield this.#between(from, this.at, closing && from === begin + 1);
+        from = this.at + 1;
+        await this.#rest();
       }
       this.#step();
-      if (this.#depth === depth) return;
-      if (this.at - this.#rested > pieceBytes) await this.#rest();
+      if (closing) return;
     }
     throw new NotJson("it is not whole");
   }
@@ -137,40 +132,58 @@ class Scan {
     return list;
   }
 
+  /** Lets others have their turns once a piece was passed since they last had them. */
   async #rest(): Promise<void> {
+    if (this.at - this.#rested < pieceBytes) return;
     this.#rested = this.at;
     await breathe();
   }
 
   /** One byte further, or behind a string. */
   #step(): void {
-    const byte = this.#text[this.at];
-    this.at++;
-    if (byte === quote) this.#string();
-    else if (byte === openArray || byte === openObject) this.#enter();
-    else if (byte === closeArray || byte === closeObject) this.#depth--;
-    else if (byte === comma || byte === colon) this.#count();
+    this.#seek(none, none, anyDepth, this.at + 1);
   }
 
-  #string(): void {
-    for (;;) {
-      const end = this.#text.indexOf(quote, this.at);
-      if (end < 0) throw new NotJson("it is not whole");
-      let slashes = 0;
-      while (this.#text[end - 1 - slashes] === backslash) slashes++;
-      this.at = end + 1;
-      if (slashes % 2 === 0) return;
+  /**
+   * Goes on until it stands before a byte `one` or `other` outside strings and in `depth` arrays and objects, and answers true; false
+   * at `end` or soon after it. One loop over plain numbers: the texts are long.
+   */
+  #seek(one: number, other = one, depth = anyDepth, end = this.at + pieceBytes): boolean {
+    const text = this.#text;
+    const stop = Math.min(end, text.length);
+    let at = this.at;
+    let level = this.#depth;
+    let values = this.values;
+    let found = false;
+    while (at < stop) {
+      const byte = text[at] as number;
+      if ((byte === one || byte === other) && (level === depth || depth === anyDepth)) {
+        found = true;
+        break;
+      }
+      at++;
+      if (byte === quote) at = behindString(text, at);
+      else if (byte === comma || byte === colon) values++;
+      else if (byte === openArray || byte === openObject) {
+        values++;
+        level++;
+        if (level > deepest) throw new NotJson(`it is nested deeper than ${deepest} levels`);
+      } else if (byte === closeArray || byte === closeObject) level--;
     }
+    if (values > mostValues) throw new NotJson(`it has more than ${mostValues} values`);
+    this.at = at;
+    this.#depth = level;
+    this.values = values;
+    return found;
   }
+}
 
-  #enter(): void {
-    this.#depth++;
-    if (this.#depth > deepest) throw new NotJson(`it is nested deeper than ${deepest} levels`);
-    this.#count();
+/** Where a string ends whose first byte is at `from`: behind its closing quote. */
+function behindString(text: Buffer, from: number): number {
+  for (let at = from; at < text.length; at++) {
+    const byte = text[at];
+    if (byte === quote) return at + 1;
+    if (byte === backslash) at++;
   }
-
-  #count(): void {
-    this.values++;
-    if (this.values > mostValues) throw new NotJson(`it has more than ${mostValues} values`);
-  }
+  throw new NotJson("it is not whole");
 }

@@ -54,8 +54,8 @@ describe("a form that no storage answers in is refused before anything is made o
     "deep objects": ['{"a":'.repeat(1_000_000), "nested deeper"],
     "a short text that is deep": [`${"[".repeat(3000)}${"]".repeat(3000)}`, "nested deeper"],
     "very many values": [`[${"1,".repeat(5_000_000)}1]`, "more than"],
-    "one element of many values": [`[[${"1,".repeat(300_000)}1]]`, "an element of an array has more than"],
-    "many values outside arrays": [`{"a":{${'"b":1,'.repeat(300_000)}"c":1}}`, "outside arrays"],
+    "one element of many values": [`[[${"1,".repeat(600_000)}1]]`, "an element of an array has more than"],
+    "many values outside arrays": [`{"a":{${'"b":1,'.repeat(600_000)}"c":1}}`, "outside arrays"],
   };
   for (const [name, [text, why]] of Object.entries(forms))
     test(name, async () => {
