@@ -1,7 +1,7 @@
 import { expect } from "bun:test";
 import type { Ability, Driver, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeOf } from "./rig.ts";
-import { cutsOf } from "./truncation.ts";
+import { cutsOf, numbers } from "./truncation.ts";
 
 // Every answer of a storage to every operation, spoiled in every way in which a program, a shell or a connection in between can spoil
 // it. However it is spoiled, an operation that succeeds has done what it does otherwise and answers the same, and an operation that
@@ -15,43 +15,43 @@ export interface Answer {
 }
 
 /** What becomes of an answer. `late`: the text that comes with the next answer, in front of that. */
-export interface Harm {
+export interface Harm<A extends Answer = Answer> {
   readonly title: string;
-  spoil(answer: Answer): Answer & { readonly late?: string };
+  spoil(answer: A): A & { readonly late?: string };
 }
 
 /** Hands on the answers of one operation and spoils the n-th, counted from 0. */
-export class Spoiler {
+export class Spoiler<A extends Answer = Answer> {
   /** The answers before they were spoiled. */
-  readonly answers: Answer[] = [];
+  readonly answers: A[] = [];
   readonly #at: number;
-  readonly #harm: Harm | undefined;
+  readonly #harm: Harm<A> | undefined;
   #late = "";
 
-  constructor(at = -1, harm?: Harm) {
+  constructor(at = -1, harm?: Harm<A>) {
     this.#at = at;
     this.#harm = harm;
   }
 
   /** What the driver gets in place of an answer. */
-  answer(given: Answer): Answer {
+  answer(given: A): A {
     const honest = { ...given, text: this.#late + given.text };
     this.#late = "";
     this.answers.push(given);
     if (this.answers.length - 1 !== this.#at || !this.#harm) return honest;
-    const { late = "", ...spoiled } = this.#harm.spoil(honest);
-    this.#late = late;
+    const spoiled = this.#harm.spoil(honest);
+    this.#late = spoiled.late ?? "";
     return spoiled;
   }
 }
 
-/** All ways in which one answer is spoiled; `random`: at how many places within its lines it is cut. */
-function harmsOf({ text }: Answer, random: number): readonly Harm[] {
-  const cut = (at: number, code: number): Harm => ({
+/** All ways in which the output of a command is spoiled; `random`: at how many places within its lines it is cut. */
+export function harmsOf<A extends Answer>({ text }: A, random: number): readonly Harm<A>[] {
+  const cut = (at: number, code: number): Harm<A> => ({
     title: `cut after ${at} of ${text.length} bytes, exit code ${code}`,
-    spoil: answer => ({ text: answer.text.slice(0, at), code }),
+    spoil: answer => ({ ...answer, text: answer.text.slice(0, at), code }),
   });
-  const failed: Harm = { title: "whole, exit code 1", spoil: answer => ({ ...answer, code: 1 }) };
+  const failed: Harm<A> = { title: "whole, exit code 1", spoil: answer => ({ ...answer, code: 1 }) };
   if (text === "") return [failed];
   return [
     failed,
@@ -60,15 +60,17 @@ function harmsOf({ text }: Answer, random: number): readonly Harm[] {
     { title: "doubled", spoil: answer => ({ ...answer, text: answer.text + answer.text }) },
     ...cutsOf(text, 4, 3).map(at => ({
       title: `all after ${at} of ${text.length} bytes comes with the next answer`,
-      spoil: (answer: Answer) => ({ ...answer, text: answer.text.slice(0, at), late: answer.text.slice(at) }),
+      spoil: (answer: A) => ({ ...answer, text: answer.text.slice(0, at), late: answer.text.slice(at) }),
     })),
   ];
 }
 
 /** A storage whose answers can be spoiled. */
-export interface SpoiledRig {
+export interface SpoiledRig<A extends Answer = Answer> {
   /** A driver whose answers come through `spoiler`. */
-  open(spoiler: Spoiler): Driver;
+  open(spoiler: Spoiler<A>): Driver;
+  /** All ways in which an answer is spoiled; harmsOf() when absent. */
+  harms?(answer: A, random: number): readonly Harm<A>[];
   /** Remembers what is on the storage; the result puts it there again. */
   save(): Promise<() => Promise<void>>;
   /** Everything on the storage, each as one text that no other thing has, before or after: its name and a number, for example. */
@@ -77,7 +79,7 @@ export interface SpoiledRig {
 }
 
 /** An operation, and what must be there before. */
-interface Operation {
+export interface Operation {
   readonly needs: readonly Ability[];
   before?(driver: Driver): Promise<unknown>;
   /** What it answers, without what differs from time to time. */
@@ -175,6 +177,11 @@ export const operations: Readonly<Record<string, Operation>> = {
     before: async driver => driver.groupSnapshots?.create("group", [(await origin(driver)).id], {}, call),
     run: driver => driver.delete("origin", call),
   },
+  "take a group snapshot": {
+    needs: ["groupSnapshots"],
+    before: async driver => [await origin(driver), await driver.create(volumeOf("second"), call)],
+    run: async driver => (await driver.groupSnapshots?.create("group", ["origin", "second"], {}, call))?.id,
+  },
   "delete a group": {
     needs: ["groupSnapshots"],
     before: async driver => driver.groupSnapshots?.create("group", [(await origin(driver)).id], {}, call),
@@ -188,12 +195,22 @@ interface Ending {
   readonly things: readonly string[];
 }
 
-async function ended(rig: SpoiledRig, work: () => Promise<unknown>): Promise<Ending> {
+async function ended(rig: Pick<SpoiledRig, "things">, work: () => Promise<unknown>): Promise<Ending> {
   const [ok, value] = await work().then(
     done => [true, done] as const,
     (error: unknown) => [false, String(error)] as const,
   );
   return { ok, value, things: await rig.things() };
+}
+
+/** The texts of `all` but for one of each of `these`. */
+function without(all: readonly string[], these: readonly string[]): readonly string[] {
+  const rest = [...these];
+  return all.filter(each => {
+    const at = rest.indexOf(each);
+    if (at >= 0) rest.splice(at, 1);
+    return at < 0;
+  });
 }
 
 const nameOf = (thing: string): string => thing.split("#")[0] ?? "";
@@ -207,39 +224,59 @@ function fault(before: readonly string[], honest: Ending, spoiled: Ending): stri
   if (!spoiled.ok) return undefined;
   if (!honest.ok) return "succeeded, where the whole answer lets it fail";
   if (!Bun.deepEquals(spoiled.value, honest.value)) return `answered ${Bun.inspect(spoiled.value)}`;
-  const names = (ending: Ending) => [...ending.things].map(nameOf).sort();
-  return Bun.deepEquals(names(spoiled), names(honest)) ? undefined : `left ${names(spoiled).join(", ")}`;
+  const missing = without(honest.things.map(nameOf), spoiled.things.map(nameOf));
+  const more = without(spoiled.things.map(nameOf), honest.things.map(nameOf));
+  return missing.length + more.length === 0 ? undefined : `left ${more.join(", ")} instead of ${missing.join(", ")}`;
 }
 
-/**
- * Runs an operation once for each way of spoiling each of its answers, and expects no fault. `excuses` says which faults are none,
- * by operation, answer and harm, each with the reason next to it. `random`: as in cutsOf(), at how many places within lines.
- */
-export async function expectTruthful(
-  rig: SpoiledRig,
+/** How thoroughly an operation is tried. */
+interface Effort<A extends Answer> {
+  /** As in cutsOf(), at how many places within lines; 50 when absent. */
+  readonly random?: number;
+  /** How many spoiled answers are drawn of all; all when absent. The draw is the same in each run. */
+  readonly most?: number;
+  /** What the draw depends on; 1 when absent. */
+  readonly seed?: number;
+  /** The operation, where it is not one of `operations`. */
+  readonly operation?: Operation;
+  /** Which faults are none, by answer and harm, each with the reason next to it. */
+  excuses?(where: { readonly answer: A; readonly harm: Harm<A>; readonly fault: string }): boolean;
+}
+
+/** `most` of these, in their order. */
+function drawn<T>(all: readonly T[], most: number, seed: number): readonly T[] {
+  const next = numbers(seed);
+  const keys = all.map(() => next(1 << 30));
+  const least = keys.toSorted((a, b) => a - b)[most] ?? Number.POSITIVE_INFINITY;
+  return all.filter((_, at) => (keys[at] ?? 0) < least);
+}
+
+/** Runs an operation once for each way of spoiling each of its answers, and expects no fault. Answers how many runs there were. */
+export async function expectTruthful<A extends Answer = Answer>(
+  rig: SpoiledRig<A>,
   title: string,
-  random = 50,
-  excuses: (where: { readonly answer: Answer; readonly harm: Harm; readonly fault: string }) => boolean = () => false,
+  effort: Effort<A> = {},
 ): Promise<number> {
-  const operation = operations[title];
+  const { random = 50, most = Number.POSITIVE_INFINITY, seed = 1, excuses = () => false } = effort;
+  const operation = effort.operation ?? operations[title];
   if (!operation) throw new Error(`there is no operation "${title}"`);
-  await operation.before?.(rig.open(new Spoiler()));
+  await operation.before?.(rig.open(new Spoiler<A>()));
   const restore = await rig.save();
   const before = await rig.things();
-  const plain = new Spoiler();
+  const plain = new Spoiler<A>();
   const honest = await ended(rig, () => operation.run(rig.open(plain)));
   const faults: string[] = [];
-  let runs = 0;
-  for (const [at, answer] of plain.answers.entries())
-    for (const harm of harmsOf(answer, random)) {
-      await restore();
-      runs++;
-      const spoiled = await ended(rig, () => operation.run(rig.open(new Spoiler(at, harm))));
-      const found = fault(before, honest, spoiled);
-      if (found !== undefined && !excuses({ answer, harm, fault: found }))
-        faults.push(`${title}, answer ${at + 1} ${JSON.stringify(answer.text.slice(0, 60))} ${harm.title}: ${found}`);
-    }
+  const harms = rig.harms ?? harmsOf<A>;
+  const all = plain.answers.flatMap((answer, at) => harms(answer, random).map(harm => ({ answer, at, harm })));
+  const runs = drawn(all, most, seed * 1_000_003 + title.length + all.length);
+  for (const { answer, at, harm } of runs) {
+    await restore();
+    const spoiled = await ended(rig, () => operation.run(rig.open(new Spoiler(at, harm))));
+    const found = fault(before, honest, spoiled);
+    if (found !== undefined && !excuses({ answer, harm, fault: found }))
+      faults.push(`${title}, answer ${at + 1} ${JSON.stringify(answer.text.slice(0, 60))} ${harm.title}: ${found}`);
+  }
   await restore();
   expect(faults.slice(0, 20)).toEqual([]);
-  return runs;
+  return runs.length;
 }

@@ -9,7 +9,7 @@ export interface Spoil {
 }
 
 /** Numbers that are the same in each run, so that a failure repeats (a linear congruential generator, Numerical Recipes §7.1). */
-function numbers(seed: number): (below: number) => number {
+export function numbers(seed: number): (below: number) => number {
   let state = seed >>> 0;
   return below => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;

@@ -15,9 +15,26 @@ interface Caller {
 const mostLater = 256;
 
 /**
- * As Zfs.below. The rows alone do not tell where they end, so the names are listed after them, in an order in which the parent is the
- * last. A name without rows was made in between, or its rows were lost: it is read by its name.
+ * The rows alone do not tell where they end, so the step "names" lists the names after them, in an order in which the parent is the
+ * last. A name without rows was made in between, or its rows were lost: it is read by its name. Undefined when there is no parent.
+ * Throws ZfsError. `isAsked`: of which names there are rows.
  */
+export async function completed(
+  { read }: Pick<Caller, "read">,
+  parent: string,
+  outputs: Outputs,
+  rows: { readonly found: Entries; readonly properties: readonly string[] },
+  isAsked: (name: string) => boolean = () => true,
+): Promise<Entries | undefined> {
+  const names = namesDownTo(parent, outputOf(outputs, "names"));
+  if (!names) return undefined;
+  const later = names.filter(name => !rows.found.has(name) && isAsked(name));
+  if (later.length === 0) return rows.found;
+  if (later.length > mostLater) throw incomplete(`it lacks ${later.length} names that zfs list shows`);
+  return new Map([...rows.found, ...(await read({ names: later, properties: rows.properties }))]);
+}
+
+/** As Zfs.below. */
 export async function listedBelow(
   { words, run, read }: Caller,
   parent: string,
@@ -33,12 +50,9 @@ export async function listedBelow(
   const list = listStep(words, [parent], shown, all, depth);
   const outputs = await run([list, namesStep(words, parent, shown, depth), lookStep(words, look)]);
   entries(outputs, look);
-  const names = namesDownTo(parent, outputOf(outputs, "names"));
-  if (!names) return [];
   const found = byName(listed(outputs, { names: ofDatasets ? [parent] : [], properties: all }, [parent]));
-  const later = names.filter(name => !found.has(name) && (ofDatasets || name.includes("@")));
-  if (later.length > mostLater) throw incomplete(`it lacks ${later.length} names that zfs list shows`);
-  const more = later.length === 0 ? [] : (await read({ names: later, properties: all })).values();
+  const rows = { found, properties: all };
+  const whole = await completed({ read }, parent, outputs, rows, name => ofDatasets || name.includes("@"));
   const isWanted = (entry: Entry) => kinds.some(kind => kind === entry.properties.get("type")?.value);
-  return [...found.values(), ...more].filter(isWanted);
+  return [...(whole?.values() ?? [])].filter(isWanted);
 }

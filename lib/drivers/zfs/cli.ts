@@ -1,7 +1,7 @@
 import type { Argv, Output } from "../../io/runner.ts";
 import type { Outputs, Script, Step, StorageHost } from "../../io/script.ts";
 import { type Destroyer, destroyDataset } from "./cli-destroy.ts";
-import { listedBelow } from "./cli-listing.ts";
+import { completed, listedBelow } from "./cli-listing.ts";
 import { allNames, lastParts, namesakesIn, sameNames } from "./cli-names.ts";
 import { entries, listed, outputOf, states } from "./cli-outputs.ts";
 import { byName, incomplete } from "./cli-rows.ts";
@@ -10,6 +10,7 @@ import {
   copyStep,
   listStep,
   lookStep,
+  namesStep,
   options,
   permissionSteps,
   placeProperties,
@@ -136,14 +137,22 @@ export class ZfsCli implements Zfs {
 
   /**
    * What lies above a dataset that is there needs no look of its own; only where it is not, the pool may be what is missing. Names below
-   * it that are cut off whole do no harm: zfs does not destroy a dataset with something below it.
+   * it that were lost would let a target or share be taken away before zfs refuses to destroy what has something below it.
    */
   async family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
     const beside = look.names.filter(name => name !== dataset && !dataset.startsWith(`${name}/`));
     const names = [dataset, ...beside];
-    const list = listStep(this.#words, names, ["filesystem", "volume", "snapshot"], look.properties, 1);
-    const found = byName(listed(await this.#run([list], signal), { ...look, names }, names));
-    return found.has(dataset) ? found : this.read(look, signal);
+    const kinds = ["filesystem", "volume", "snapshot"] as const;
+    const list = listStep(this.#words, names, kinds, look.properties, 1);
+    const outputs = await this.#run([list, namesStep(this.#words, dataset, kinds, 1)], signal);
+    const { properties } = look;
+    const found = byName(listed(outputs, { names, properties }, names));
+    const read = (later: Look) => this.read(later, signal);
+    const whole = await completed({ read }, dataset, outputs, { found, properties });
+    if (whole) return whole;
+    const others = await read(look);
+    if (others.has(dataset)) throw incomplete(`${dataset} was made while it was looked at`);
+    return others;
   }
 
   /**

@@ -1,0 +1,188 @@
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { localRunner } from "../../../lib/io/local.ts";
+import { localHost } from "../../../lib/io/local-host.ts";
+import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { type Answer, type Harm, harmsOf, type SpoiledRig, type Spoiler } from "../../contract/spoiled-answers.ts";
+import { cutsOf } from "../../contract/truncation.ts";
+import type { FakeSpdk } from "../../fakes/spdk.ts";
+import { type FakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
+import { type ZfsOptions, zfsRig } from "./zfs-rig.ts";
+
+/** What a command printed, with its exit code. */
+export interface Printed extends Answer {
+  readonly stderr: string;
+}
+
+/** An error of which words are lost says less than there is to say: what it leaves open is not to be taken for done. */
+function harmsOfWords({ stderr }: Printed, random: number): readonly Harm<Printed>[] {
+  const cut = (at: number): Harm<Printed> => ({
+    title: `its words cut after ${at} of ${stderr.length} bytes`,
+    spoil: answer => ({ ...answer, stderr: answer.stderr.slice(0, at), code: answer.code || 1 }),
+  });
+  if (stderr === "") return [];
+  const mute: Harm<Printed> = {
+    title: "empty, without a word, exit code 1",
+    spoil: answer => ({ ...answer, text: "", stderr: "", code: answer.code || 1 }),
+  };
+  return [mute, ...cutsOf(stderr, random, 4).map(cut)];
+}
+
+/** A host between whose programs and csimux something loses output: sudo, a wrapper, the login shell. */
+const spoiled = (runner: CommandRunner, spoiler: Spoiler<Printed>): CommandRunner => ({
+  ...runner,
+  where: runner.where,
+  async run(command, signal) {
+    const output = await runner.run(command, signal);
+    const { text, code, stderr } = spoiler.answer({
+      text: output.stdout,
+      code: output.exitCode,
+      stderr: output.stderr,
+    });
+    return { ...output, stdout: text, exitCode: code, stderr };
+  },
+});
+
+/** What the model of a host keeps in its folder, but for devices, which are as large as their volumes. */
+const kept = ["state.json", "mnt", "data", "usershares", "lio", "lio-saveconfig.json", "nvmet", "saved.json"] as const;
+
+/** Copies what the model keeps into another folder, or back. */
+function copied(from: string, to: string): void {
+  for (const each of kept) {
+    rmSync(join(to, each), { recursive: true, force: true });
+    if (existsSync(join(from, each)))
+      cpSync(join(from, each), join(to, each), { recursive: true, verbatimSymlinks: true });
+  }
+}
+
+/** Folders that stand for targets, subsystems and what is below them, with how deep they lie. */
+const targetFolders = [
+  ["lio/iscsi", 1],
+  ["lio/core", 2],
+  ["nvmet/subsystems", 1],
+] as const;
+
+const foldersIn = (path: string): readonly string[] =>
+  existsSync(path)
+    ? readdirSync(path, { withFileTypes: true }).flatMap(each => (each.isDirectory() ? [join(path, each.name)] : []))
+    : [];
+
+/** Targets and backstores by their folders. */
+function targetsIn(folder: string): readonly string[] {
+  return targetFolders.flatMap(([place, depth]) => {
+    const first = foldersIn(join(folder, place));
+    return depth === 1 ? first : first.flatMap(foldersIn);
+  });
+}
+
+/** Tells a target that was removed and made again from the one that was there. */
+const numberFile = ".number";
+
+/** The targets of the kernel, each with its number, and all by which nodes reach them. */
+function kernelTargets({ folder }: FakeZfs): readonly string[] {
+  const named = (path: string) => path.slice(folder.length + 1).replace(/iblock_[^/]*/, "iblock");
+  const numbered = targetsIn(folder).map(path => {
+    const file = join(path, numberFile);
+    return `${named(path)}#${existsSync(file) ? readFileSync(file, "utf8") : "new"}`;
+  });
+  const ways = targetsIn(folder).flatMap(path => [
+    ...foldersIn(join(path, "tpgt_1/np")),
+    ...foldersIn(join(path, "tpgt_1/lun")),
+    ...foldersIn(join(path, "namespaces")),
+  ]);
+  const links = foldersIn(join(folder, "nvmet/ports")).flatMap(port => {
+    const subsystems = join(port, "subsystems");
+    return existsSync(subsystems) ? readdirSync(subsystems).map(each => join(subsystems, each)) : [];
+  });
+  const open = targetsIn(folder).flatMap(path => {
+    const file = join(path, "attr_allow_any_host");
+    return existsSync(file) ? [`${named(file)} ${readFileSync(file, "utf8").trim()}#`] : [];
+  });
+  return [...numbered, ...[...ways, ...links].map(path => `${named(path)}#`), ...open];
+}
+
+/** What SPDK has; `save` remembers it. */
+class SpdkThings {
+  readonly #spdk: FakeSpdk;
+  readonly #numbers = new WeakMap<object, number>();
+  #next = 1;
+
+  constructor(spdk: FakeSpdk) {
+    this.#spdk = spdk;
+  }
+
+  save(): () => void {
+    const { bdevs, subsystems } = this.#spdk;
+    const keep = <T extends object>(all: Map<string, T>) => {
+      const saved = [...all].map(([name, each]) => [name, each, structuredClone(each)] as const);
+      return () => {
+        all.clear();
+        for (const [name, each, copy] of saved) all.set(name, Object.assign(each, structuredClone(copy)));
+      };
+    };
+    const all = [keep(bdevs), keep(subsystems)];
+    return () => {
+      for (const restore of all) restore();
+    };
+  }
+
+  things(): readonly string[] {
+    const { bdevs, subsystems } = this.#spdk;
+    const named = ([name, each]: readonly [string, object]) => `${name}#${this.#numberOf(each)}`;
+    return [
+      ...[...bdevs].map(each => `bdev ${named(each)}`),
+      ...[...subsystems].map(each => `subsystem ${named(each)}`),
+      ...[...subsystems].flatMap(([nqn, { namespaces, listen_addresses }]) => [
+        ...namespaces.map(({ bdev_name }) => `${nqn} shows ${bdev_name}#`),
+        ...listen_addresses.map(({ traddr }) => `${nqn} listens on ${traddr}#`),
+      ]),
+    ];
+  }
+
+  #numberOf(each: object): number {
+    const number = this.#numbers.get(each) ?? this.#next++;
+    this.#numbers.set(each, number);
+    return number;
+  }
+}
+
+/** Datasets and snapshots by their names and numbers, and which of them are mounted and shared. */
+const zfsThings = (fake: FakeZfs): readonly string[] =>
+  fake.with(pools =>
+    pools
+      .all()
+      .flatMap(({ name, guid, mounted, shared }) => [
+        `${name}#${guid}`,
+        ...(mounted ? [`${name} mounted#`] : []),
+        ...(shared ? [`${name} shared#`] : []),
+      ]),
+  );
+
+/** Pools of the model whose answers can be spoiled. */
+export async function spoiledZfs(options: ZfsOptions): Promise<SpoiledRig<Printed>> {
+  const rig = await zfsRig(options);
+  const { fake } = rig;
+  const spdk = rig.spdk && new SpdkThings(rig.spdk);
+  const programs = inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } }));
+  return {
+    open: spoiler => rig.on(localHost(spoiled(programs, spoiler))),
+    harms: (answer, random) => [...harmsOf(answer, random), ...harmsOfWords(answer, random)],
+    async save() {
+      fake.commands();
+      for (const [at, path] of targetsIn(fake.folder).entries()) writeFileSync(join(path, numberFile), String(at));
+      const copy = join(fake.folder, "saved");
+      copied(fake.folder, copy);
+      const restored = spdk?.save();
+      return async () => {
+        copied(copy, fake.folder);
+        restored?.();
+        rmSync(join(fake.folder, "dev"), { recursive: true, force: true });
+        fake.with(({ state }) => {
+          state.devices = {};
+        });
+      };
+    },
+    things: async () => [...zfsThings(fake), ...kernelTargets(fake), ...(spdk?.things() ?? [])],
+    close: rig.close,
+  };
+}
