@@ -1,7 +1,13 @@
 import { afterEach, expect, test } from "bun:test";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { expectTruthful, type Operation, operations, type SpoiledRig } from "../../contract/spoiled-answers.ts";
+import {
+  expectTruthful,
+  type Operation,
+  operations,
+  type SpoiledRig,
+  Spoiler,
+} from "../../contract/spoiled-answers.ts";
 import { type Printed, spoiledZfs } from "./spoiled-rig.ts";
 import type { ZfsOptions } from "./zfs-rig.ts";
 
@@ -9,7 +15,7 @@ import type { ZfsOptions } from "./zfs-rig.ts";
 // CSIMUX_SEED changes.
 const all = process.env["CSIMUX_FUZZ"] === "all";
 const seed = Number(process.env["CSIMUX_SEED"] ?? 1);
-const effort = all ? { random: 50 } : { random: 8, most: Number(process.env["M"]??8), seed };
+const effort = all ? { random: 50 } : { random: 8, most: 16, seed };
 
 const rigs: SpoiledRig<Printed>[] = [];
 afterEach(async () => {
@@ -85,4 +91,25 @@ test.each(cases)(
     expect(await expectTruthful(rig, title, { ...effort, operation })).toBeGreaterThan(0);
   },
   3_600_000,
+);
+
+/** Loses the rows of all snapshots, and nothing of what is said about other names. */
+const noSnapshots = {
+  title: "without snapshots",
+  spoil: (answer: Printed): Printed => ({ ...answer, text: answer.text.replaceAll(/^[^\t\n]*@.*\n/gm, "") }),
+};
+
+test.each(Object.entries(ways).filter(([way]) => /iscsi|nvmeof/.test(way)))(
+  "%s: a deletion whose look lost the snapshot of a clone leaves the target and its sessions alone",
+  async (_, options) => {
+    const rig = await spoiledZfs(options);
+    rigs.push(rig);
+    const driver = rig.open(new Spoiler<Printed>());
+    await driver.create(volumeOf("origin"), call);
+    await driver.create(volumeOf("clone", gib, { kind: "volume", id: "origin" }), call);
+    await rig.save();
+    const before = await rig.things();
+    await expect(rig.open(new Spoiler(0, noSnapshots)).delete("origin", call)).rejects.toThrow("origin of");
+    expect(await rig.things()).toEqual([...before]);
+  },
 );

@@ -8,7 +8,7 @@ import { targetcli } from "../targetcli.ts";
 import { deviceText, flushed } from "./nfsd.ts";
 import { Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
-import { shell } from "./shell.ts";
+import { piped, pipeIn, shell } from "./shell.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and what stands in the pools. */
 export interface FakeZfs {
@@ -124,6 +124,10 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const zfs = ([name = "", ...rest]: readonly string[]): Result => run(folder, name, rest, "");
     if (program === "zfs" || program === "zpool") return outputOf(zfs(words));
     if (argv[1]?.startsWith("said=")) return outputOf(orElse(argv[3] ?? "", argv[4] ?? "", zfs));
+    if (argv[1]?.startsWith("part=")) return outputOf(named(argv.slice(3), zfs));
+    const copy = pipeIn(argv[1] ?? "");
+    if (copy && !isSlow(folder))
+      return outputOf(piped(copy, zfs, (each, stream) => run(folder, "zfs", each.slice(1), stream)));
     if (argv[0] === "/var/lib/nfs/etab") return outputOf(exportsOf(folder));
     if (program === "exportfs") {
       flushed(folder);
@@ -148,6 +152,25 @@ function orElse(first: string, second: string, zfs: (argv: readonly string[]) =>
   const done = shell(first, zfs);
   if (done.code !== 0) shell(second, zfs);
   return done;
+}
+
+/** Whether a test wants to see a copy while it is made, or to end it. */
+function isSlow(folder: string): boolean {
+  const { sendMs, cutReceive } = new Pools(folder).state.faults;
+  return (sendMs ?? cutReceive) !== undefined;
+}
+
+/** Of the lines that a program prints those that contain a text, down to the last one, which is known (cli-steps.ts, namedText). */
+function named(
+  [part = "", parent = "", ...words]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+): Result {
+  const all = zfs([...words, parent]);
+  if (all.code !== 0) return all;
+  const lines = all.out.trimEnd().split("\n");
+  if (lines.pop() !== parent) return { out: "", err: `the names below ${parent} are cut\n`, code: 1 };
+  const found = lines.filter(line => line.includes(part));
+  return { out: [...found, parent, ""].join("\n"), err: "", code: 0 };
 }
 
 /** Runs a program on the model's /proc; stat(1) tells the devices of the model. */

@@ -44,3 +44,26 @@ export function shell(text: string, run: (argv: readonly string[]) => Result): R
   const code = list(true);
   return { out: "", err: said, code };
 }
+
+/** Two commands with a pipe between them. */
+interface Pipe {
+  readonly from: readonly string[];
+  readonly to: readonly string[];
+}
+
+/** The pipe of a line that ends with 0 only when both of its ends do (cli-steps.ts, piped); undefined for any other line. */
+export function pipeIn(text: string): Pipe | undefined {
+  const [, from, to] = /^sent=\$\(\{ \{ (.*); echo \$\? >&3; \} \| (.*) >&2; \} 3>&1\);/s.exec(text) ?? [];
+  return from === undefined || to === undefined ? undefined : { from: wordsIn(from), to: wordsIn(to) };
+}
+
+/** Runs one; the second command gets what the first one printed. */
+export function piped(
+  { from, to }: Pipe,
+  run: (argv: readonly string[]) => Result,
+  runOn: (argv: readonly string[], stream: string) => Result,
+): Result {
+  const sent = run(from);
+  const got = runOn(to, sent.out + (sent.later?.text ?? ""));
+  return { out: "", err: sent.err + got.err, code: sent.code === 0 && got.code === 0 ? 0 : 1 };
+}
