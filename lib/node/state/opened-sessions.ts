@@ -1,8 +1,6 @@
-import { createHash } from "node:crypto";
-import { mkdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { errnoOf } from "../../core/errno.ts";
+import { readFile } from "node:fs/promises";
 import { fileFailure } from "../mount/files.ts";
+import { RecordFolder } from "./record-folder.ts";
 
 /**
  * Which sessions with storage csimux opened itself, by names of the caller's choice: one small file for each. Volumes come and
@@ -10,46 +8,38 @@ import { fileFailure } from "../mount/files.ts";
  * because its sessions are gone and others may have opened theirs since.
  */
 export class OpenedSessions {
-  readonly #folder: string;
+  readonly #folder: RecordFolder;
   readonly #boot: string;
 
   /** `folder` is made when it is missing. `boot` is the kernel's id of its start, /proc/sys/kernel/random/boot_id. */
   constructor(folder: string, boot: string) {
-    this.#folder = folder;
+    this.#folder = new RecordFolder(folder);
     this.#boot = boot;
   }
 
   /** Notes that a session is about to be opened. Throws as fileFailure. */
   async add(name: string): Promise<void> {
-    const file = this.#file(name);
-    try {
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await writeFile(`${file}.new`, JSON.stringify({ name, boot: await this.#bootId() }), { mode: 0o600 });
-      await rename(`${file}.new`, file);
-    } catch (cause) {
+    const write = async () => this.#folder.write(name, await this.#text(name), false);
+    await write().catch((cause: unknown) => {
       throw fileFailure(cause, `noting that ${name} is opened`);
-    }
+    });
   }
 
   /** "now" when it was opened since the machine started, "before" when earlier, undefined when it was not csimux. */
   async has(name: string): Promise<"now" | "before" | undefined> {
-    const text = await readFile(this.#file(name), "utf8").catch(() => "");
-    if (text === "") return undefined;
-    return text === JSON.stringify({ name, boot: await this.#bootId() }) ? "now" : "before";
+    const text = await this.#folder.read(name).catch(() => undefined);
+    if (!text) return undefined;
+    return text === (await this.#text(name)) ? "now" : "before";
   }
 
   /** Success when it was not noted. */
   async remove(name: string): Promise<void> {
-    await unlink(this.#file(name)).catch((cause: unknown) => {
-      if (errnoOf(cause) !== "ENOENT") throw fileFailure(cause, `noting that ${name} is closed`);
+    await this.#folder.remove(name).catch((cause: unknown) => {
+      throw fileFailure(cause, `noting that ${name} is closed`);
     });
   }
 
-  async #bootId(): Promise<string> {
-    return (await readFile(this.#boot, "utf8")).trim();
-  }
-
-  #file(name: string): string {
-    return join(this.#folder, `${createHash("sha256").update(name).digest("hex")}.json`);
+  async #text(name: string): Promise<string> {
+    return JSON.stringify({ name, boot: (await readFile(this.#boot, "utf8")).trim() });
   }
 }

@@ -1,14 +1,13 @@
-import { createHash } from "node:crypto";
-import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
+import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../../core/access.ts";
 import type { Log } from "../../core/call.ts";
-import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Notes } from "../attach/attacher.ts";
 import { fileFailure } from "../mount/files.ts";
 import type { Identity } from "../mount/mount-table.ts";
 import type { Context } from "../requests.ts";
+import { RecordFolder } from "./record-folder.ts";
 
 /** One place at which a volume was published, or was about to be. */
 export interface PublishedTarget {
@@ -65,8 +64,6 @@ export interface StageRecord {
 
 const version = 1;
 
-const ending = ".json";
-
 /** The name of the device file in the staging folder of a volume of block access; that of democratic-csi. */
 export const blockFile = "block_device";
 
@@ -89,16 +86,13 @@ const podInfoPrefix = "csi.storage.k8s.io/";
 export const contextWithoutPodInfo = (context: Context): Context =>
   Object.fromEntries(Object.entries(context).filter(([key]) => !key.startsWith(podInfoPrefix)));
 
-/**
- * One small file for each volume in a folder that survives restarts. Written to a second name and renamed, so that a reader sees
- * the old or the new record, never half of one. Mostly not forced to disk: a mount that it describes is gone after a crash.
- */
+/** The records of staged volumes. Mostly not forced to disk: a mount that a record describes is gone after a crash. */
 export class StageRecords {
-  readonly #folder: string;
+  readonly #folder: RecordFolder;
 
-  /** `folder` is made when it is missing, for root's eyes only. */
+  /** `folder` is made when it is missing, readable by root alone. */
   constructor(folder: string) {
-    this.#folder = folder;
+    this.#folder = new RecordFolder(folder);
   }
 
   /**
@@ -106,14 +100,13 @@ export class StageRecords {
    * Throws "unavailable" when the folder does not answer.
    */
   async find(volumeId: string, log: Log): Promise<StageRecord | undefined> {
-    const file = this.#file(volumeId);
-    const text = await textOf(file).catch((cause: unknown) => {
-      if (errnoOf(cause) === "ENOENT") return undefined;
+    const text = await this.#folder.read(volumeId).catch((cause: unknown) => {
       throw new CsiError("unavailable", `the record of volume "${volumeId}" cannot be read`, { cause });
     });
     if (text === undefined) return undefined;
     const record = parse(text);
     if (record?.volumeId === volumeId) return record;
+    const file = this.#folder.file(volumeId);
     const aside = `${file}.bad-${Date.now()}`;
     log.warn("the record of a staged volume is unreadable and was put aside", { volumeId, file: aside });
     await rename(file, aside).catch((cause: unknown) => {
@@ -122,17 +115,14 @@ export class StageRecords {
     return undefined;
   }
 
-  /** Whether the record of another volume claims this real place, as staged or target. Reads all records. */
-  async isNamedByOther(place: string, volumeId: string): Promise<boolean> {
-    return (await this.all()).some(record => record.volumeId !== volumeId && namesPath(record, place));
+  /** Whether the record of another volume names this real path, as staged or target. Reads all records. */
+  async isNamedByOther(path: string, volumeId: string): Promise<boolean> {
+    return (await this.all()).some(record => record.volumeId !== volumeId && namesPath(record, path));
   }
 
   /** The readable records of all volumes. */
   async all(): Promise<readonly StageRecord[]> {
-    const files = await readdir(this.#folder).catch(() => []);
-    const read = async (file: string) => parse(await textOf(join(this.#folder, file)).catch(() => ""));
-    const records = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
-    return records.filter(record => record !== undefined);
+    return (await this.#folder.all()).map(parse).filter(record => record !== undefined);
   }
 
   /**
@@ -140,58 +130,19 @@ export class StageRecords {
    * `lasting` also survives a crash of the machine.
    */
   async save(record: StageRecord, lasting = false): Promise<void> {
-    const file = this.#file(record.volumeId);
-    try {
-      await this.#write(`${file}.new`, JSON.stringify({ version, ...record }), lasting);
-      await rename(`${file}.new`, file);
-      if (lasting) await syncFolder(this.#folder);
-    } catch (cause) {
-      throw fileFailure(cause, `writing the record of volume "${record.volumeId}" to ${file}`);
-    }
-  }
-
-  /** Success when there is none. What an interrupted or failed `save` left goes as well. */
-  async remove(volumeId: string): Promise<void> {
-    const file = this.#file(volumeId);
-    await unlink(`${file}.new`).catch(() => {});
-    await unlink(file).catch(async (cause: unknown) => {
-      // A read-only file system is mentioned before a missing file.
-      if (errnoOf(cause) === "ENOENT" || (errnoOf(cause) === "EROFS" && !(await isThere(file)))) return;
-      throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
+    const { volumeId } = record;
+    await this.#folder.write(volumeId, JSON.stringify({ version, ...record }), lasting).catch((cause: unknown) => {
+      throw fileFailure(cause, `writing the record of volume "${volumeId}" to ${this.#folder.file(volumeId)}`);
     });
   }
 
-  async #write(file: string, text: string, flush: boolean): Promise<void> {
-    const options = { mode: 0o600, flush };
-    try {
-      await writeFile(file, text, options);
-    } catch (cause) {
-      if (errnoOf(cause) !== "ENOENT") throw cause;
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await writeFile(file, text, options);
-    }
-  }
-
-  #file(volumeId: string): string {
-    return join(this.#folder, `${createHash("sha256").update(volumeId).digest("hex")}${ending}`);
+  /** Success when there is none. */
+  async remove(volumeId: string): Promise<void> {
+    await this.#folder.remove(volumeId).catch((cause: unknown) => {
+      throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
+    });
   }
 }
-
-/** The text of a file; empty for what is none: a pipe would make its reader wait for ever. Rejects with an errno error. */
-const textOf = async (file: string): Promise<string> =>
-  (await lstat(file)).isFile() ? await readFile(file, "utf8") : "";
-
-/** Has a rename in the folder on disk (fsync(2)). */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder);
-  await handle.sync().finally(() => handle.close());
-}
-
-const isThere = (file: string): Promise<boolean> =>
-  access(file).then(
-    () => true,
-    () => false,
-  );
 
 const modes: ReadonlySet<unknown> = new Set(accessModes);
 
