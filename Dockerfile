@@ -3,6 +3,9 @@
 # The executable needs glibc, so the files are Debian's; scripts/image/packages names them, and rootfs.sh puts them together.
 FROM debian:bookworm AS files
 ARG TARGETARCH=amd64
+# `make build` makes the executable for the processor of its machine; an image for another one would never start.
+COPY dist/csimux /csimux
+RUN case "$TARGETARCH:$(od -An -tx2 -j18 -N2 /csimux | tr -d ' ')" in amd64:003e | arm64:00b7) ;; *) echo "dist/csimux is not for $TARGETARCH: run make build on such a machine, or make image" >&2; exit 1 ;; esac
 COPY scripts/image /recipe
 RUN /recipe/rootfs.sh "$TARGETARCH" /files
 

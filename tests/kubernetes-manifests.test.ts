@@ -66,6 +66,77 @@ const argsOf = (file: string, container: string): readonly string[] => {
   return found?.args ?? [];
 };
 
+interface Replacement {
+  readonly source: { readonly kind: string; readonly fieldPath: string };
+  readonly targets: readonly {
+    readonly select: { readonly kind: string };
+    readonly fieldPaths: readonly string[];
+    readonly options?: { readonly delimiter: string; readonly index: number };
+  }[];
+}
+
+/** What kustomize's field path leads to: its holder and the last key ("[name=x]" chooses an entry of a list). */
+function placeOf(object: unknown, path: string): readonly [Record<string, unknown>, string] {
+  const keys = path.match(/\[[^\]]*\]|[^.]+/g) ?? [];
+  const last = keys.at(-1) ?? "";
+  let here = object as Record<string, unknown>;
+  for (const key of keys.slice(0, -1)) {
+    const wanted = /^\[name=(.*)\]$/.exec(key)?.[1];
+    const next =
+      wanted === undefined
+        ? here[key]
+        : Object.values(here).find(each => (each as Manifest["metadata"]).name === wanted);
+    here = next as Record<string, unknown>;
+  }
+  return [here, last];
+}
+
+/** Replaces as `kubectl kustomize` does with the files of one kustomization.yaml. */
+function replaced(objects: readonly Manifest[], replacements: readonly Replacement[]): void {
+  for (const { source, targets } of replacements) {
+    const from = objects.find(({ kind }) => kind === source.kind);
+    const [holder, key] = placeOf(from, source.fieldPath);
+    for (const { select, fieldPaths, options } of targets)
+      for (const object of objects.filter(({ kind }) => kind === select.kind))
+        for (const [place, field] of fieldPaths.map(path => placeOf(object, path))) {
+          const parts = options ? String(place[field]).split(options.delimiter) : [];
+          if (options) parts[options.index] = String(holder[key]);
+          place[field] = options ? parts.join(options.delimiter) : holder[key];
+        }
+  }
+}
+
+test.each(["/var/lib/kubelet", "/var/lib/k0s/kubelet", "/var/snap/microk8s/common/var/lib/kubelet"])(
+  "the folder of kubelet, changed in one place to %s, is everywhere in the node plugin",
+  kubelet => {
+    const node = text("base/node.yaml").replace(/(- name: kubelet\n\s+hostPath:\n\s+path: )\S+/, `$1${kubelet}`);
+    const daemonSet = parse(node) as Manifest;
+    const driver = parse(text("base/csidriver.yaml").replace("org.example.csimux", "org.example.other")) as Manifest;
+    const objects = [daemonSet, driver];
+    for (const file of ["base", "drivers/central"]) {
+      const { replacements } = parse(text(`${file}/kustomization.yaml`)) as { replacements: Replacement[] };
+      replaced(objects, replacements);
+    }
+    const [container] = podOf(daemonSet)?.containers ?? [];
+    const env = new Map((container?.env ?? []).map(each => [each.name, each.value]));
+    const args = (container?.args ?? []).map(arg => arg.replace(/\$\((\w+)\)/g, (_, name) => env.get(name) ?? ""));
+    const paths = Object.fromEntries(
+      (podOf(daemonSet)?.volumes ?? []).map(each => [
+        each.name,
+        (each as { hostPath?: { path: string } }).hostPath?.path,
+      ]),
+    );
+    expect(paths).toMatchObject({
+      kubelet,
+      plugin: `${kubelet}/plugins/org.example.other`,
+      registration: `${kubelet}/plugins_registry`,
+    });
+    expect(args).toContain(`--kubelet-registration-path=${kubelet}/plugins/org.example.other/csi.sock`);
+    const mounted = (container?.volumeMounts ?? []) as readonly { name: string; mountPath: string }[];
+    expect(mounted.find(({ name }) => name === "kubelet")?.mountPath).toBe(kubelet);
+  },
+);
+
 describe("the manifests", () => {
   test.each(["central", "node-local"])("of %s pass csimux validate --strict with their connections", async name => {
     const compile = await patternCompiler(["."]);

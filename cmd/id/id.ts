@@ -83,7 +83,13 @@ function encode(kind: string, connection: string, id: string, strict: boolean, h
     const handle = encodeHandle({ kind, connection, id });
     const bytes = Buffer.byteLength(handle);
     if (bytes > maxHandleBytes) {
-      host.err(`csimux: the id has ${bytes} bytes; CSI allows ${maxHandleBytes}. Choose a shorter connection name.\n`);
+      const own = Buffer.byteLength(id);
+      const room = maxHandleBytes - (bytes - Buffer.byteLength(connection));
+      const what =
+        room > 0
+          ? `choose a connection name of at most ${room} bytes`
+          : `no connection name is short enough, since the id of the storage alone has ${own} bytes`;
+      host.err(`csimux: the id has ${bytes} bytes and CSI allows ${maxHandleBytes}: ${what}\n`);
       if (strict) return 1;
     }
     host.out(`${handle}\n`);

@@ -47,7 +47,7 @@ const order = ({ out, image, namespace }: TakeoverOptions, taken: readonly Taken
   `3. ${taken.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, and no volume.`,
   `4. \`kubectl apply -k ${out}\`, which makes classes and Secrets anew under the same names.`,
   `5. \`kubectl -n ${namespace} rollout status deploy/csimux-controller ds/csimux-node\`, then \`kubectl -n ${namespace} exec deploy/csimux-controller -c csimux -- csimux status\`. \`kubectl get csinodes -o yaml\` must show every name on every node.`,
-  `6. Make and delete a claim of each class. The way back: \`kubectl delete -k ${out}\`, then \`helm install\` with the old values.`,
+  `6. Make and delete a claim of each class. The way back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, so that the namespace and everything else in it stay, then \`kubectl delete -k ${out}\` and \`helm install\` with the old values.`,
 ];
 
 const moving = ({ name }: TakeoverOptions, { moved, refused, others }: MovedVolumes): readonly string[] => [

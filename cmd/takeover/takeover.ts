@@ -19,7 +19,7 @@ import { type OutputFile, writeNew } from "./folder.ts";
 import { notes } from "./notes.ts";
 import type { TakeoverOptions } from "./options.ts";
 
-/** Writes the files of one csimux for these deployments and checks them. The exit code is 0, or 1 when not everything could be taken over. */
+/** Writes the files of one csimux for these deployments and checks them. The exit code is 0, or 1 when something is left to do: not everything could be taken over, or the image is not known. */
 export async function takeOver(options: TakeoverOptions, host: Host): Promise<number> {
   const { olds, refused } = await readAll(options);
   for (const { file, why } of refused) host.err(`csimux: ${file}: not taken over: ${why}\n`);
@@ -46,7 +46,13 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
     online: false,
   } as const;
   const code = await validate({ ...check, strict: true }, host);
-  return code === 0 && refused.length === 0 && (volumes?.refused ?? []).length === 0 ? 0 : 1;
+  if (options.image === undefined)
+    host.err(
+      "csimux: the image is a placeholder: write that of csimux into controller.yaml and node.yaml, or give --image\n",
+    );
+  return code === 0 && options.image !== undefined && refused.length === 0 && (volumes?.refused ?? []).length === 0
+    ? 0
+    : 1;
 }
 
 async function readAll({ values, secrets: files }: TakeoverOptions) {

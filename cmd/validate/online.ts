@@ -2,6 +2,7 @@ import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/map-limit.ts";
+import type { Ports } from "../../lib/drivers/module.ts";
 import type { Problem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, World } from "../../lib/lint/world.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
@@ -19,40 +20,58 @@ const defaultLimitMs = 20_000;
 /** Opens one connection and asks its driver's check. Rejects with what is wrong. */
 export type CheckConnection = (connection: ConnectionFile, signal: AbortSignal) => Promise<void>;
 
-/** Asks every connection whose file is right, some at a time; each failure is a problem of its file. */
+/** The share of a connection is not mounted on this machine. */
+export class NotMountedHere extends Error {
+  override readonly name = "NotMountedHere";
+}
+
+/** What asking gave: failures, and what could not be asked here, in words. */
+export interface Asked {
+  readonly problems: readonly Problem[];
+  readonly unseen: readonly string[];
+}
+
+/**
+ * Asks every connection whose file is right, some at a time; each failure is a problem of its file. A share that is not mounted here is
+ * none: csimux serve mounts it itself, and this machine is left as it is.
+ */
 export async function online(
   world: World,
   host: Host,
   given?: CheckConnection,
   limitMs = defaultLimitMs,
-): Promise<readonly Problem[]> {
+): Promise<Asked> {
   const { check, close } = given ? { check: given, close: async () => {} } : opening(world, host);
   const waiting = world.connections.filter(({ read }) => read.config);
   const total = waiting.length;
   const problems: Problem[] = [];
+  const unseen: string[] = [];
   let done = 0;
   await mapLimit(waiting, parallel, async connection => {
     const failed = await checked(connection, check, limitMs);
-    if (failed) problems.push(failed);
+    if (typeof failed === "string") unseen.push(failed);
+    else if (failed) problems.push(failed);
     done++;
     if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
   });
   if (host.colour && total > 0) host.err("\r\x1b[K");
   await close();
-  return problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0));
+  return { problems: problems.sort((a, b) => (a.file < b.file ? -1 : a.file > b.file ? 1 : 0)), unseen: unseen.sort() };
 }
 
 async function checked(
   connection: ConnectionFile,
   check: CheckConnection,
   limitMs: number,
-): Promise<Problem | undefined> {
+): Promise<Problem | string | undefined> {
   const { leaf, name } = connection;
   const signal = AbortSignal.timeout(limitMs);
   try {
     await Promise.race([check(connection, signal), aborted(signal)]);
     return undefined;
   } catch (error) {
+    if (isNotMountedHere(error))
+      return `connection "${name}" was not asked: its share is not mounted on this machine; csimux serve mounts it itself`;
     const reason = signal.aborted
       ? `no answer within ${limitMs / 1000} s`
       : error instanceof Error
@@ -64,6 +83,15 @@ async function checked(
     return { ...located(leaf.file, place, finding), excerpt: undefined };
   }
 }
+
+const isNotMountedHere = (error: unknown): boolean =>
+  error instanceof NotMountedHere || (error instanceof Error && isNotMountedHere(error.cause));
+
+/** In place of mounting shares. */
+const notMounted: NonNullable<Ports["share"]> = () => {
+  const refuse = () => Promise.reject(new NotMountedHere("the share is not mounted on this machine"));
+  return { value: { folder: refuse, renew: refuse }, release: async () => {} };
+};
 
 const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
@@ -78,7 +106,7 @@ function opening(world: World, host: Host): { readonly check: CheckConnection; r
     main: () => ({ defaults, single: main?.single }),
     prefix: defaults.prefix,
     outside: outsideOf(host.env),
-    ports,
+    ports: { ...ports, share: notMounted },
     ownPlace: undefined,
     log,
   });

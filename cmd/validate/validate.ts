@@ -13,6 +13,7 @@ import type { Host } from "../host.ts";
 import { outsideOf } from "../outside.ts";
 import { version } from "../version.ts";
 import { InputError, type Inputs, readInputs } from "./files.ts";
+import type { Asked } from "./online.ts";
 import type { Format, ValidateOptions } from "./options.ts";
 
 /** Checks everything in one run. Returns the exit code: 0 clean, 1 problems, 2 unreadable input. */
@@ -37,13 +38,13 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
     );
     return 2;
   }
-  const online = options.online ? await askAll(linted.worlds, host) : [];
-  const all = [...linted.problems, ...online];
+  const asked = options.online ? await askAll(linted.worlds, host) : [];
+  const all = [...linted.problems, ...asked.flatMap(({ problems }) => problems)];
   const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
   const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
   const without = linted.worlds.every(({ connections }) => connections.length === 0);
   const folder = missingFolder === undefined || !without ? [] : [absentFolder(missingFolder)];
-  const unseen = [...folder, ...linted.unseen];
+  const unseen = [...folder, ...linted.unseen, ...asked.flatMap(each => each.unseen)];
   const code = failing.length > 0 ? 1 : unseen.length > 0 ? 2 : 0;
   host.out(printed(shown, options, { files: linted.files, unseen, code }, host.colour));
   if (options.format === "text" && !options.quiet) for (const world of linted.worlds) host.out(changes(world));
@@ -54,11 +55,11 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
 const absentFolder = (folder: string): string =>
   `no connection was looked at: the folder ${folder} is not on this machine; name the connection files`;
 
-async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Problem[]> {
+async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Asked[]> {
   const { online } = await import("./online.ts");
-  const problems: Problem[] = [];
-  for (const world of worlds) problems.push(...(await online(world, host)));
-  return problems;
+  const all: Asked[] = [];
+  for (const world of worlds) all.push(await online(world, host));
+  return all;
 }
 
 async function linting(inputs: readonly Input[], { online }: ValidateOptions, host: Host): Promise<Linted> {

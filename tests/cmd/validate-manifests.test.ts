@@ -167,6 +167,18 @@ describe("a file that sops has encrypted", () => {
   });
 });
 
+test("a share that csimux mounts itself is not a missing folder to --online, and nothing is mounted", async () => {
+  const folder = folderOf({ "proxy.yaml": shipped("drivers/central/proxy.yaml").replace("/connections", "c") });
+  mkdirSync(join(folder, "c"));
+  const share =
+    "driver: nfs-client\nnfs: { shareHost: 127.0.0.1, shareBasePath: /x, controllerBasePath: /no/such/folder }\n";
+  writeFileSync(join(folder, "c/nas.yaml"), share);
+  const { code, found, notLookedAt } = await validate("--online", "--config", join(folder, "proxy.yaml"));
+  const words =
+    'connection "nas" was not asked: its share is not mounted on this machine; csimux serve mounts it itself';
+  expect([code, found, notLookedAt]).toEqual([2, [], [words]]);
+});
+
 test("what is wrong by itself hides no rule over the keys beside it", async () => {
   const text = `driver: proxy
 proxy:

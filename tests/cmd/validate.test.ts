@@ -328,7 +328,7 @@ describe("asking the storage systems", () => {
   test("happens some at a time, and every failure is told", async () => {
     let running = 0;
     let most = 0;
-    const problems = await online(world, fakeHost([], []), async ({ name }) => {
+    const { problems } = await online(world, fakeHost([], []), async ({ name }) => {
       running++;
       most = Math.max(most, running);
       await new Promise(resolve => setImmediate(resolve));
@@ -344,7 +344,7 @@ describe("asking the storage systems", () => {
 
   test("ends for a system that does not answer", async () => {
     const one = { ...world, connections: world.connections.slice(0, 1) };
-    const problems = await online(one, fakeHost([], []), () => new Promise(() => {}), 20);
+    const { problems } = await online(one, fakeHost([], []), () => new Promise(() => {}), 20);
     expect(problems.map(({ message }) => message)).toEqual(['connection "c0": no answer within 0.02 s']);
   });
 });

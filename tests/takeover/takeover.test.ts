@@ -106,7 +106,7 @@ const both = () => [
 describe("csimux takeover", () => {
   test("turns two deployments into the files of one csimux, which pass csimux validate --strict", async () => {
     const { code, out: said } = await takeover(...both());
-    expect([code, said]).toEqual([0, expect.stringMatching(/^no problems in 3 files$/m)]);
+    expect([code, said]).toEqual([0, expect.stringMatching(/^no problems in 5 files$/m)]);
     expect(parse(read("proxy.yaml"))).toEqual({ driver: "proxy", proxy: { configFolder: "/connections" } });
     const secret = manifests("connections-secret.yaml").find(each => each.metadata.name === "csimux-connections");
     const files = secret?.["stringData"] as Record<string, string>;
@@ -255,6 +255,11 @@ describe("csimux takeover", () => {
     60_000,
   );
 
+  test("ends with 1 and says what is left to do where the image is not known", async () => {
+    const { code, err } = await takeover(...both().slice(0, -2));
+    expect([code, err]).toEqual([1, expect.stringContaining("the image is a placeholder")]);
+  }, 60_000);
+
   test("never overwrites: a folder that holds something is left alone", async () => {
     expect((await takeover(...both())).code).toBe(0);
     writeFileSync(join(out(), "proxy.yaml"), "mine");
@@ -285,7 +290,8 @@ describe("csimux takeover", () => {
         },
       },
     });
-    const values = ["--values", given("a.yaml", own("org.x.a", "tank/a", node)), "--values"];
+    const image = ["--image", "example.org/csimux:1"];
+    const values = [...image, "--values", given("a.yaml", own("org.x.a", "tank/a", node)), "--values"];
     expect((await takeover(...values, given("b.yaml", own("org.x.b", "tank/b", node)))).code).toBe(0);
     expect(parse(read("proxy.yaml")).node).toEqual(node);
     rmSync(out(), { recursive: true });

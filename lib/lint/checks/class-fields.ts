@@ -124,9 +124,13 @@ export function* namedDrivers(all: readonly ClassObject[], world: World): Iterab
   }
 }
 
-/** The names of the driver that manifests give: csimux's arguments, or without a workload the only CSIDriver. */
-function namesOfManifests({ drivers, workloads }: World): readonly string[] {
+/**
+ * The names of the driver that manifests give: csimux's arguments, or without a workload the only CSIDriver. None where kustomize has
+ * still to put them in: parts and patches of a kustomization may say anything.
+ */
+function namesOfManifests({ drivers, workloads, kustomizations }: World): readonly string[] {
   const served = [...servedNames(workloads).keys()];
+  if (kustomizations.length > 0 || served.some(name => name.includes("$("))) return [];
   if (served.length > 0) return served;
   const names = drivers.map(({ value }) => textAt(value, "metadata", "name") ?? "").filter(name => !isPatch(name));
   return names.length === 1 ? names : [];

@@ -29,7 +29,8 @@ function* capacity({ drivers, workloads }: World): Iterable<Reported> {
   for (const { leaf, path, value } of drivers) {
     const name = textAt(value, "metadata", "name") ?? "";
     const isOn = at(value, "spec", "storageCapacity") === true;
-    if (isPatch(name) || !names.has(name) || isOn === tracking) continue;
+    // An alias has a provisioner of its own.
+    if (isPatch(name) || !names.has(name) || names.get(name) !== undefined || isOn === tracking) continue;
     const message = isOn
       ? 'the scheduler waits for free space that nothing tells: csi-provisioner has no "--enable-capacity=true"'
       : 'csi-provisioner tells the free space ("--enable-capacity=true"), but the scheduler does not look at it';
