@@ -20,7 +20,7 @@ export function addStatus(program: Command, host: Host): void {
     .option("--timeout <seconds>", "how long to wait for the answer", "10")
     .addHelpText(
       "after",
-      "\nExit code 0: every file is good, every storage was checked and can be used, and no connection's last call has failed; 1: something is not so, or something is wrong with a volume; 2: nobody could be asked.",
+      "\nExit code 0: every file is good, every storage was checked and can be used, and no call has failed for a reason of the storage since the last success; 1: something is not so, or something is wrong with a volume; 2: nobody could be asked.",
     )
     .action(async (flags: StatusFlags) => exit(await run(flags, host)));
 }

@@ -16,9 +16,12 @@ export function stateText({ state, storage }: ConnectionStatus): string {
   return state === "good" ? word : `${state}, ${word}`;
 }
 
-/** The last failure of a call about a connection, unless a call has succeeded since. */
-export function latestFailure({ lastSuccess, lastFailure }: ConnectionStatus): ConnectionStatus["lastFailure"] {
-  return lastFailure && !(lastSuccess && lastSuccess.at > lastFailure.at) ? lastFailure : undefined;
+/**
+ * The last failure of a call that says something about the storage of a connection, unless a call has succeeded since. What a caller got
+ * wrong says nothing about it.
+ */
+export function latestFailure({ lastSuccess, lastStorageFailure: last }: ConnectionStatus): typeof last {
+  return last && !(lastSuccess && lastSuccess.at > last.at) ? last : undefined;
 }
 
 /** How severe the problem of a connection is, from 0, no problem, to 5. A node plugin reads no connection files. */
@@ -29,6 +32,6 @@ export function severity(each: ConnectionStatus): number {
   return latestFailure(each) ? 1 : 0;
 }
 
-/** Whether all files are good, all storages were checked and can be used, and the last call of each connection succeeded. */
+/** Whether all files are good, all storages were checked and can be used, and no call has failed since for a reason of the storage. */
 export const isHealthy = ({ connections, health, folderProblem }: Status): boolean =>
   folderProblem === undefined && health.length === 0 && connections.every(each => severity(each) === 0);

@@ -23,7 +23,14 @@ export interface LastFailure extends LastCall {
 export interface CallRecord {
   readonly success: LastCall | undefined;
   readonly failure: LastFailure | undefined;
+  /** The last failure that says something about the storage; others are about what the caller asked for. */
+  readonly storageFailure: LastFailure | undefined;
 }
+
+/** Codes of failures that say something about the storage or csimux; the alert CsimuxConnectionFailing counts the same. */
+const ofStorage: ReadonlySet<string> = new Set([
+  ...["unavailable", "deadline-exceeded", "unauthenticated", "permission-denied", "internal"],
+]);
 
 /** Which calls run, and how the last ones about each connection ended. */
 export class Ledger {
@@ -58,11 +65,10 @@ export class Ledger {
   #ended(connection: string, method: string, { code, message = "" }: CallEnd): void {
     const before = this.of(connection);
     const last = { method, at: Date.now() };
-    this.#records.set(
-      connection,
-      code === "ok" ? { ...before, success: last } : { ...before, failure: { ...last, code, message } },
-    );
+    const failure = { ...last, code, message };
+    if (code === "ok") this.#records.set(connection, { ...before, success: last });
+    else this.#records.set(connection, { ...before, failure, ...(ofStorage.has(code) && { storageFailure: failure }) });
   }
 }
 
-const nothing: CallRecord = { success: undefined, failure: undefined };
+const nothing: CallRecord = { success: undefined, failure: undefined, storageFailure: undefined };

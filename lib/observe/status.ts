@@ -41,6 +41,8 @@ export interface ConnectionStatus {
   readonly volumes?: Told | undefined;
   readonly lastSuccess?: Timed<LastCall> | undefined;
   readonly lastFailure?: Timed<LastFailure> | undefined;
+  /** The last failure that says something about the storage, not about what the caller asked for. */
+  readonly lastStorageFailure?: Timed<LastFailure> | undefined;
   /** Its storage is away: calls that need it are refused until it was asked again, and is back. */
   readonly outage?: { readonly since: string; readonly next: string; readonly reason: string } | undefined;
   /** Whether its storage can be used; absent where nobody can know: without a usable file, and on nodes. */
@@ -162,9 +164,10 @@ const metOn = (ledger: Ledger): readonly ConnectionStatus[] =>
     .map(name => ({ name, state: "unknown", suspended: false, places: [], inUse: 0, ...lastCalls(name, ledger) }));
 
 function lastCalls(name: string, ledger: Ledger) {
-  const { success, failure } = ledger.of(name);
+  const { success, failure, storageFailure } = ledger.of(name);
   return {
     lastSuccess: success && { ...success, at: time(success.at) },
     lastFailure: failure && { ...failure, at: time(failure.at) },
+    lastStorageFailure: storageFailure && { ...storageFailure, at: time(storageFailure.at) },
   };
 }

@@ -43,7 +43,7 @@ const status: Status = {
       places: ["zone=a", "zone=b"],
       inUse: 1,
       lastSuccess: { method: "CreateVolume", at: at(50) },
-      lastFailure: { method: "DeleteVolume", at: at(60), code: "unavailable", message: "no \u001b[31mroute" },
+      lastStorageFailure: { method: "DeleteVolume", at: at(60), code: "unavailable", message: "no \u001b[31mroute" },
     },
     {
       ...{ name: "dead", state: "good", since: at(0), driver: "nfs-client", suspended: false, places: [], inUse: 0 },
@@ -105,7 +105,7 @@ test("of 30 connections the bad ones come first, each cause stands there once, a
     index % 3 === 0
       ? {
           ...{ ...plain, name, ...storage("unreachable", reasonOf(name)) },
-          lastFailure: { method: "CreateVolume", at: at(60), code: "unavailable", message: reasonOf(name) },
+          lastStorageFailure: { method: "CreateVolume", at: at(60), code: "unavailable", message: reasonOf(name) },
         }
       : { ...plain, name, ...storage("good") },
   );
@@ -134,10 +134,16 @@ test.each([
 });
 
 test("a last call that has failed is not well until a call succeeds", () => {
-  const failed = { lastFailure: { method: "CreateVolume", at: at(60), code: "internal", message: "no" } };
+  const failed = { lastStorageFailure: { method: "CreateVolume", at: at(60), code: "internal", message: "no" } };
   const nas = { ...plain, name: "nas", ...storage("good"), ...failed };
   expect(shown([nas]).well).toBe(false);
   expect(shown([{ ...nas, lastSuccess: { method: "CreateVolume", at: at(61) } }]).well).toBe(true);
+});
+
+test("a last call that failed for what its caller asked for leaves a connection well", () => {
+  const lastFailure = { method: "CreateVolume", at: at(60), code: "invalid-argument", message: "no such parameter" };
+  const { well, text } = shown([{ ...plain, name: "nas", ...storage("good"), lastFailure }]);
+  expect([well, text.includes("no such parameter")]).toEqual([true, false]);
 });
 
 test("figures have their age; columns that say nothing are left out", () => {

@@ -54,6 +54,35 @@ test("the ledger knows what runs, and the last success and failure of each conne
   expect(failure).toMatchObject({ method: "DeleteVolume", code: "unavailable", message: "no route to host" });
 });
 
+test.each([
+  ["invalid-argument", false],
+  ["not-found", false],
+  ["already-exists", false],
+  ["out-of-range", false],
+  ["aborted", false],
+  ["resource-exhausted", false],
+  ["failed-precondition", false],
+  ["unavailable", true],
+  ["deadline-exceeded", true],
+  ["unauthenticated", true],
+  ["permission-denied", true],
+  ["internal", true],
+] as const)("a failure with the code %s says something about the storage: %p", (code, says) => {
+  const ledger = new Ledger();
+  const ended = (end: typeof code) =>
+    ledger.observe({ method: "CreateVolume", connection: "nas", object: "v" })({
+      ...ok("nas"),
+      code: end,
+      message: end,
+    });
+  ended(code);
+  expect(ledger.of("nas").failure?.code).toBe(code);
+  expect(ledger.of("nas").storageFailure?.code).toBe(says ? code : undefined);
+  // The mistake of another caller hides no failure of the storage.
+  ended("invalid-argument");
+  expect(ledger.of("nas").storageFailure?.code).toBe(says ? code : undefined);
+});
+
 test("two observers are told of the beginning and of the end", () => {
   const seen: string[] = [];
   const observer = (name: string) => () => {
