@@ -1,7 +1,9 @@
 import type { CsiError } from "../core/errors.ts";
 import type { CallContext } from "./context.ts";
 
-/** The calls whose handlers are running now. A call stays here until its handler ends, even when its client has gone. */
+/**
+ * The calls with a running handler. A call remains here until its handler ends, even after its client has disconnected.
+ */
 export class ActiveCalls {
   readonly #contexts = new Set<CallContext>();
   #idle: (() => void) | undefined;
@@ -12,7 +14,7 @@ export class ActiveCalls {
     return this.#contexts.size;
   }
 
-  /** True once `close` was called: new calls are to be refused. */
+  /** True after `close`: new calls must be refused. */
   get closed(): boolean {
     return this.#closed;
   }

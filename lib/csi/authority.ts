@@ -5,7 +5,7 @@ interface Span {
   readonly end: number;
 }
 
-/** An integer with a prefix of `bits` bits (RFC 7541, section 5.1), and where it ends. */
+/** Decodes an integer with a prefix of `bits` bits (RFC 7541, section 5.1); `end` is the offset after it. */
 function integer(block: Buffer, at: number, bits: number): { readonly value: number; readonly end: number } {
   const most = 2 ** bits - 1;
   let value = (block[at] ?? 0) & most;
@@ -18,13 +18,13 @@ function integer(block: Buffer, at: number, bits: number): { readonly value: num
   }
 }
 
-/** Where the string that starts at `at` ends (RFC 7541, section 5.2). */
+/** The offset after the string that starts at `at` (RFC 7541, section 5.2). */
 function stringEnd(block: Buffer, at: number): number {
   const length = integer(block, at, 7);
   return length.end + length.value;
 }
 
-/** The bits of the index of a field and whether a literal value follows (RFC 7541, section 6). */
+/** The prefix size of a field's index, and whether a literal value follows (RFC 7541, section 6). */
 function representation(first: number): { readonly bits: number; readonly literal: boolean } {
   if (first >= 0x80) return { bits: 7, literal: false };
   if (first >= 0x40) return { bits: 6, literal: true };
@@ -35,10 +35,10 @@ function representation(first: number): { readonly bits: number; readonly litera
 /** The index of `:authority` in the static table (RFC 7541, appendix A). */
 const authorityIndex = 1;
 
-/** `:authority` as clients on the C core of gRPC spell it out, with its length: plain, and in the Huffman code. */
+/** `:authority` with its length as clients on the C core of gRPC encode it literally: plain, and Huffman-coded. */
 const spelledNames: ReadonlySet<string> = new Set(["0a3a617574686f72697479", "88b83b5339ec327d7f"]);
 
-/** Where a header block spells out the value of `:authority`, length prefix included. */
+/** The position of a literal `:authority` value in a header block, length prefix included. */
 function findAuthority(block: Buffer): Span | undefined {
   for (let at = 0; at < block.length; ) {
     const { bits, literal } = representation(block[at] ?? 0);
@@ -55,24 +55,24 @@ function findAuthority(block: Buffer): Span | undefined {
   return undefined;
 }
 
-/** Where the header block lies in the payload of a HEADERS frame (RFC 9113, section 6.2). */
+/** The position of the header block in the payload of a HEADERS frame (RFC 9113, section 6.2). */
 function blockSpan(frame: Frame, payload: Buffer): Span {
   const padded = (frame.flags & flag.padded) !== 0;
   const start = (padded ? 1 : 0) + ((frame.flags & flag.priority) !== 0 ? 5 : 0);
   return { start, end: payload.length - (padded ? (payload[0] ?? 0) : 0) };
 }
 
-/** Where the value of `:authority` lies in the payload; undefined when it is not spelled out in this frame. */
+/** The position of the `:authority` value in the payload; undefined if this frame has no literal one. */
 function authoritySpan(frame: Frame, payload: Buffer): Span | undefined {
   const block = blockSpan(frame, payload);
   const found = findAuthority(payload.subarray(block.start, block.end));
   return found && { start: block.start + found.start, end: block.start + found.end };
 }
 
-/** "localhost" and the empty text as they stand in a header block: plain, and in the Huffman code of RFC 7541. */
+/** "localhost" and the empty string as encoded in a header block: plain, and Huffman-coded (RFC 7541). */
 const harmless: ReadonlySet<string> = new Set(["00", "80", "096c6f63616c686f7374", "86a0e41d139d09"]);
 
-/** Whether the `:authority` of a HEADERS frame may be one that the HTTP/2 server of the runtime refuses. */
+/** Whether the `:authority` of a HEADERS frame may be one that the runtime's HTTP/2 server refuses. */
 export function hasOddAuthority(frame: Frame): boolean {
   const payload = payloadOf(frame);
   const span = authoritySpan(frame, payload);
@@ -80,12 +80,12 @@ export function hasOddAuthority(frame: Frame): boolean {
 }
 
 /**
- * A host name in place of the odd one. One letter, because an entry of the header table must not become larger than the
- * client thinks: the server would then forget entries that the client still refers to.
+ * The host name that replaces a refused one. A single letter, because an entry of the header table must not become
+ * larger than the client assumes: the server would then evict entries that the client still refers to.
  */
 const replacement = Buffer.from([1, "c".charCodeAt(0)]);
 
-/** The HEADERS frame with a harmless `:authority`; unchanged when the value is not spelled out in it. */
+/** The HEADERS frame with a harmless `:authority`; unchanged if the frame has no literal one. */
 export function replaceAuthority(frame: Frame): Buffer {
   const payload = payloadOf(frame);
   const span = authoritySpan(frame, payload);

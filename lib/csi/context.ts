@@ -4,7 +4,10 @@ import type { Deadline, Metadata } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
 import { toHeaders, toMetadata } from "./metadata.ts";
 
-/** What a context needs of a grpc-js call. grpc-js sets `cancelled` and emits it when the client or the deadline ends the call. */
+/**
+ * The part of a grpc-js call that a context uses. grpc-js sets and emits `cancelled` when the client or the deadline
+ * ends the call.
+ */
 export interface ServerCall {
   readonly metadata: Metadata;
   readonly cancelled: boolean;
@@ -12,14 +15,14 @@ export interface ServerCall {
   once(event: "cancelled", listener: () => void): unknown;
 }
 
-/** One mounted RPC; the same for all its calls. */
+/** One mounted RPC, shared by all its calls. */
 export interface Rpc {
   readonly service: DescService;
   readonly method: DescMethod;
   readonly url: string;
 }
 
-/** The client's own timer and ours may fire in either order within this many milliseconds. */
+/** Tolerance in milliseconds between the client's deadline timer and grpc-js', which may fire in either order. */
 const deadlineToleranceMs = 5;
 
 function remainingMs(call: ServerCall): number {
@@ -30,15 +33,15 @@ function remainingMs(call: ServerCall): number {
 function whyCancelled(call: ServerCall): CsiError {
   return remainingMs(call) <= deadlineToleranceMs
     ? new CsiError("deadline-exceeded", "the deadline of the call has passed")
-    : new CsiError("aborted", "the client has cancelled the call or gone away");
+    : new CsiError("aborted", "the client cancelled the call or disconnected");
 }
 
 /**
- * The context of one call. Headers, abort controller and context values come into being when a handler first asks for
- * them: most calls need none of them, and together they cost more than the rest of the call.
+ * The context of one call. Creates headers, abort controller and context values only when a handler asks for them: most
+ * calls need none of them, and together they cost more than the rest of the call.
  *
- * `signal` aborts with a CsiError at the deadline ("deadline-exceeded"), when the client cancels or is lost ("aborted")
- * and when the server stops ("unavailable"); it does not abort when the call ends by itself.
+ * `signal` aborts with a CsiError at the deadline ("deadline-exceeded"), when the client cancels or disconnects
+ * ("aborted") and when the server stops ("unavailable"); it does not abort when the call ends normally.
  */
 export class CallContext implements HandlerContext {
   readonly protocolName = "grpc";
@@ -105,24 +108,24 @@ export class CallContext implements HandlerContext {
     return this.#values;
   }
 
-  /** Aborts the signal; without effect on a call that has ended. */
+  /** Aborts the signal; has no effect once the call has ended. */
   abort(reason: CsiError): void {
     if (this.#ended || this.#reason) return;
     this.#reason = reason;
     this.#controller?.abort(reason);
   }
 
-  /** Marks the call as over: grpc-js reports every call as cancelled once its answer is out. */
+  /** Marks the call as ended: grpc-js reports every call as cancelled once its answer is sent. */
   end(): void {
     this.#ended = true;
   }
 
-  /** The headers that the handler has set, if any. */
+  /** The headers set by the handler, if any. */
   sentHeader(): Metadata | undefined {
     return this.#responseHeader && toMetadata(this.#responseHeader);
   }
 
-  /** The trailers that the handler has set, if any. */
+  /** The trailers set by the handler, if any. */
   sentTrailer(): Metadata | undefined {
     return this.#responseTrailer && toMetadata(this.#responseTrailer);
   }

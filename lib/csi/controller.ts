@@ -21,27 +21,27 @@ import type { Instrumented } from "./instrument.ts";
 import { pageSize, required, requiredList, requiredName } from "./require.ts";
 import { controllerCapabilities, hasVolumeCondition } from "./versions.ts";
 
-/** What the Controller service is made of. */
+/** The parts of the Controller service. */
 export interface ControllerParts {
   readonly volumes: Volumes;
   readonly snapshots: Snapshots;
   readonly listing: Listing;
   readonly capacity: Capacity;
-  /** Whether a connection can change properties of its volumes. */
+  /** Whether a connection can modify its volumes. */
   readonly modifies: () => Promise<boolean>;
-  /** Whether a connection can tell what is wrong with its volumes. */
+  /** Whether a connection can report the health of its volumes. */
   readonly tellsHealth: () => Promise<boolean>;
   /** The CSI version, as [major, minor], above which nothing is advertised. */
   readonly version: readonly [number, number];
 }
 
-/** What stands beside a volume: its condition, in the versions that have it there. */
+/** The status field of a volume: its condition, in the CSI versions that have it. */
 async function statusOf({ volumes, version }: ControllerParts, id: string, call: Call) {
   const conditions = hasVolumeCondition(version) ? await volumes.condition(id, call) : undefined;
   return conditions ? { volumeCondition: wireCondition(conditions) } : {};
 }
 
-/** The Controller service. RPCs that no connection could serve are absent and answer "unimplemented". */
+/** The Controller service. RPCs that no connection could serve are left out and answer "unimplemented". */
 export const controllerService = (parts: ControllerParts): Partial<Instrumented<ServiceImpl<typeof Controller>>> => ({
   controllerGetCapabilities: async () => ({
     capabilities: controllerCapabilities(parts.version, {
@@ -75,7 +75,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
     const id = required(request.volumeId, "volume_id");
     const wanted = requiredList(request.volumeCapabilities, "volume_capabilities").map(capability);
     const reason = await parts.volumes.unconfirmed(id, wanted, request.parameters, call);
-    // Context and parameters are the driver's own, so only what was looked at is confirmed.
+    // Context and parameters belong to the driver, so only the checked capabilities are confirmed.
     return reason === undefined
       ? { confirmed: { volumeCapabilities: request.volumeCapabilities } }
       : { message: reason };
@@ -96,7 +96,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
     const range = requiredRange(request.capacityRange);
     const wanted = request.volumeCapability && capability(request.volumeCapability);
     const { bytes, onNode } = await parts.volumes.expand(id, range, wanted, call);
-    // A volume is at least as large as its driver was asked to make it, whatever the storage says of it.
+    // A volume is at least as large as requested, whatever size the storage system reports.
     const capacityBytes = isSize(bytes) ? bytes : (range.required ?? 0n);
     return { capacityBytes, nodeExpansionRequired: onNode };
   },
@@ -132,7 +132,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
       },
       call,
     );
-    // Nothing is lost by one that says too much: it finds out itself what it can take.
+    // Too large a capacity does no harm: CreateVolume fails later with "resource-exhausted".
     const most = availableCapacity < 0n ? 0n : infiniteBytes;
     return { availableCapacity: isSize(availableCapacity) ? availableCapacity : most };
   },

@@ -31,11 +31,13 @@ const modes: ReadonlyMap<Mode, AccessMode> = new Map([
   [Mode.SINGLE_NODE_MULTI_WRITER, "single-node-multi-writer"],
 ]);
 
-/** A VolumeCapability. Throws "invalid-argument" when access type or mode is missing or unknown (CSI VolumeCapability). */
+/**
+ * Converts a VolumeCapability. Throws "invalid-argument" if access type or mode is missing or unknown (CSI
+ * VolumeCapability).
+ */
 export function capability(wire: VolumeCapability): Capability {
   const mode = modes.get(wire.accessMode?.mode ?? Mode.UNKNOWN);
-  if (!mode)
-    throw new CsiError("invalid-argument", "volume_capability has no access_mode, or one that csimux does not know");
+  if (!mode) throw new CsiError("invalid-argument", "volume_capability has no access_mode, or one unknown to csimux");
   const { accessType } = wire;
   if (accessType.case === undefined)
     throw new CsiError("invalid-argument", "volume_capability has neither block nor mount");
@@ -45,13 +47,15 @@ export function capability(wire: VolumeCapability): Capability {
   return { kind: "mount", fsType: fsType || undefined, mountFlags, mountGroup: volumeMountGroup || undefined, mode };
 }
 
-/** A CapacityRange; zero is "not given". */
+/** Converts a CapacityRange; zero means "not given". */
 export const capacityRange = (wire: WireRange | undefined): CapacityRange => ({
   required: wire?.requiredBytes || undefined,
   limit: wire?.limitBytes || undefined,
 });
 
-/** A required CapacityRange; throws "invalid-argument" when there is none or it names no size (CSI CapacityRange). */
+/**
+ * Converts a required CapacityRange; throws "invalid-argument" if it is missing or without a size (CSI CapacityRange).
+ */
 export function requiredRange(wire: WireRange | undefined): CapacityRange {
   const range = capacityRange(requiredMessage(wire, "capacity_range"));
   if (range.required === undefined && range.limit === undefined)
@@ -59,7 +63,10 @@ export function requiredRange(wire: WireRange | undefined): CapacityRange {
   return range;
 }
 
-/** A VolumeContentSource; its id is still a handle. Throws "invalid-argument" for a source of neither kind or without id. */
+/**
+ * Converts a VolumeContentSource; its id is still a handle. Throws "invalid-argument" for one of neither kind or
+ * without an id.
+ */
 export function contentSource(wire: VolumeContentSource | undefined): Source | undefined {
   if (!wire) return undefined;
   const { type } = wire;
@@ -74,7 +81,7 @@ export function contentSource(wire: VolumeContentSource | undefined): Source | u
   return source;
 }
 
-/** A TopologyRequirement; terms without a key say nothing and are left out. */
+/** Converts a TopologyRequirement; terms without a key are meaningless and left out. */
 export function demand(wire: TopologyRequirement | undefined): {
   requisite: readonly Segments[];
   preferred: readonly Segments[];
@@ -84,24 +91,26 @@ export function demand(wire: TopologyRequirement | undefined): {
   return { requisite: terms(wire?.requisite), preferred: terms(wire?.preferred) };
 }
 
-/** The largest size that CSI can tell, in bytes (int64). */
+/** The largest size that CSI can express, in bytes (int64). */
 const mostBytes = 2n ** 63n - 1n;
 
-/** Whether CSI can tell this size. */
+/** Whether CSI can express this size. */
 export const isSize = (bytes: bigint): boolean => bytes >= 0n && bytes <= mostBytes;
 
-/** Lines about answers of storages that cannot be true; a listing would repeat each of them every minute. */
+/**
+ * Limits log lines about impossible values from storage systems, because each listing would repeat them every minute.
+ */
 const untrue = new Repeats();
 
 function tellUntrue(what: string, said: string, log: Log): void {
   const times = untrue.due(`${what} ${said}`);
   if (times !== undefined)
-    log.warn(`the storage says something impossible of "${what}", which is left out of the answer: ${said}`);
+    log.warn(`the storage system reported an impossible value for "${what}", omitted from the answer: ${said}`);
 }
 
 /**
- * The size of an object as CSI tells it, 0 ("unknown", CSI Volume and Snapshot) for one that cannot be: what a storage says of one
- * object must not keep the others out of a listing.
+ * The size of an object for CSI; 0 ("unknown", CSI Volume and Snapshot) if it is impossible, because one bad value must
+ * not make a whole listing fail.
  */
 function sizeOf({ id, bytes }: { readonly id: string; readonly bytes: bigint }, log: Log): bigint {
   if (isSize(bytes)) return bytes;
@@ -109,11 +118,11 @@ function sizeOf({ id, bytes }: { readonly id: string; readonly bytes: bigint }, 
   return 0n;
 }
 
-/** Years 1 to 9999 (google.protobuf.Timestamp), in milliseconds. */
+/** The range of google.protobuf.Timestamp, years 1 to 9999, in milliseconds. */
 const firstMs = Date.parse("0001-01-01T00:00:00Z");
 const lastMs = Date.parse("9999-12-31T23:59:59Z");
 
-/** When an object was made; 1970 for a time that cannot be, as above. */
+/** The creation time of an object; 1970 if it is impossible, for the same reason. */
 export function timeOf(id: string, createdAt: Date, log: Log): Timestamp {
   const ms = createdAt.getTime();
   if (ms >= firstMs && ms <= lastMs) return timestampFromMs(ms);
@@ -121,7 +130,7 @@ export function timeOf(id: string, createdAt: Date, log: Log): Timestamp {
   return timestampFromMs(0);
 }
 
-/** A Volume as CSI answers it. */
+/** Converts a volume to a CSI Volume. */
 export const wireVolume = (volume: PlacedVolume, log: Log): MessageInitShape<typeof VolumeSchema> => ({
   volumeId: volume.id,
   capacityBytes: sizeOf(volume, log),
@@ -137,7 +146,7 @@ const wireSource = ({ kind, id }: Source): MessageInitShape<typeof VolumeContent
     ? { type: { case: "snapshot", value: { snapshotId: id } } }
     : { type: { case: "volume", value: { volumeId: id } } };
 
-/** A Snapshot as CSI answers it. */
+/** Converts a snapshot to a CSI Snapshot. */
 export const wireSnapshot = (snapshot: PlacedSnapshot, log: Log): MessageInitShape<typeof SnapshotSchema> => ({
   snapshotId: snapshot.id,
   sourceVolumeId: snapshot.volumeId,

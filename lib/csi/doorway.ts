@@ -18,10 +18,10 @@ const emptySettings = makeFrame(frameType.settings, 0, 0, new Uint8Array());
 
 const isAck = (frame: Frame, type: number): boolean => frame.type === type && (frame.flags & flag.ack) !== 0;
 
-/** More than any client sends before its first request; what exceeds it in bytes is left to the server to judge. */
+/** More than any client sends before its first request; beyond it, the bytes go to the server unchecked. */
 const maxOpeningBytes = 262_144;
 
-/** The beginning of a connection, up to its first request and the answer to our SETTINGS. */
+/** The start of a connection, up to its first request and the acknowledgement of our SETTINGS. */
 class Opening {
   readonly #kept: Buffer[] = [];
   #rest = Buffer.alloc(0);
@@ -30,7 +30,7 @@ class Opening {
   #malformed = false;
   #bytes = 0;
 
-  /** Takes bytes that follow the preface; returns what to answer at once. */
+  /** Takes bytes that follow the preface; returns the frames to send back immediately. */
   add(chunk: Buffer): Buffer[] {
     this.#rest = Buffer.concat([this.#rest, chunk]);
     this.#bytes += chunk.length;
@@ -43,7 +43,7 @@ class Opening {
       if (frame.type === frameType.ping && !isAck(frame, frameType.ping)) {
         answers.push(makeFrame(frameType.ping, flag.ack, 0, payloadOf(frame)));
       } else if (!this.#acknowledged && isAck(frame, frameType.settings)) {
-        // It answers the SETTINGS sent here, which the server knows nothing of.
+        // Acknowledges the SETTINGS sent from here, which the server does not know about.
         this.#acknowledged = true;
       } else {
         this.#kept.push(frame.bytes);
@@ -61,15 +61,15 @@ class Opening {
     return this.#request !== undefined && hasOddAuthority(this.#request);
   }
 
-  /** All bytes that the server has to see. */
+  /** All bytes that must reach the server. */
   get bytes(): Buffer {
     return Buffer.concat([...this.#kept, this.#rest]);
   }
 }
 
 /**
- * Gives the socket to the server together with what was read from it. Bun's server reads the rest as events and needs the
- * socket to flow; that of Node takes what is buffered and then the descriptor, and loses bytes when the socket flows.
+ * Passes the socket to the server together with the bytes already read. Bun's server reads the rest as events and needs
+ * a flowing socket; Node's takes the buffered bytes and then the descriptor, and loses bytes if the socket flows.
  */
 function handOver(socket: Socket, read: Buffer, accept: (connection: Duplex) => void): void {
   socket.pause();
@@ -79,14 +79,15 @@ function handOver(socket: Socket, read: Buffer, accept: (connection: Duplex) => 
 }
 
 /**
- * Looks at the first request of an HTTP/2 client before the server does, and calls `accept` with the connection.
+ * Inspects the first request of an HTTP/2 client before the server does, then calls `accept` with the connection.
  *
- * Clients on Unix sockets send all kinds of `:authority`: kubelet up to 1.28 the path of the socket, other ones the
- * percent-encoded path. The HTTP/2 server of the runtime resets requests with a path, as RFC 9113 section 8.3.1 allows.
- * A client that says "localhost" gets the server itself, at no further cost; any other goes through a filter.
+ * Clients on Unix sockets send different values of `:authority`: kubelet up to 1.28 sends the path of the socket,
+ * others the percent-encoded path. The HTTP/2 server of the runtime resets requests with a path, as RFC 9113 section
+ * 8.3.1 allows. A client that sends "localhost" is connected to the server directly, at no further cost; any other
+ * passes through a filter.
  *
- * Some clients hold back their first request until they have seen SETTINGS, so an empty one is sent from here. The server
- * sends its own later, which HTTP/2 allows at any time, and never sees the answer to ours.
+ * Some clients hold back their first request until they have received SETTINGS, so an empty SETTINGS frame is sent from
+ * here. The server sends its own later, which HTTP/2 allows at any time, and never sees the acknowledgement of ours.
  */
 export function admit(socket: Socket, accept: (connection: Duplex) => void): void {
   const opening = new Opening();
@@ -136,16 +137,16 @@ export class Doorway {
     });
   }
 
-  /** Listens on the path; rejects with the error of the system. */
+  /** Listens on the path; rejects with the system's error. */
   listen(path: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      // Node reports a failed accept as an error at any later time; it concerns that client alone.
+      // Node may later report a failed accept as an error; it concerns only that client.
       this.#listener.on("error", reject);
       this.#listener.listen({ path }, resolve);
     });
   }
 
-  /** Takes no more connections, drops those without a request; resolves when all others have closed too. */
+  /** Accepts no more connections and drops those without a request; resolves when all others have closed. */
   close(): Promise<void> {
     const closed = new Promise<void>(resolve => this.#listener.close(() => resolve()));
     for (const socket of this.#waiting) socket.destroy();

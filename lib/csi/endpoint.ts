@@ -1,6 +1,6 @@
 import { CsiError } from "../core/errors.ts";
 
-/** Where the server listens: a Unix socket file, or a host and port. Port 0 lets the system choose one. */
+/** Where the server listens: a Unix socket file, or a host and port. With port 0 the system chooses one. */
 export type Endpoint =
   | { readonly kind: "unix"; readonly path: string }
   | { readonly kind: "tcp"; readonly host: string; readonly port: number };
@@ -11,8 +11,8 @@ const nonsense = (text: string, why: string): CsiError =>
   new CsiError("invalid-argument", `endpoint "${text}" ${why}; ${forms}`);
 
 function unix(text: string, path: string): Endpoint {
-  if (path === "" || path.endsWith("/")) throw nonsense(text, "names no socket file");
-  if (path.includes("\0")) throw nonsense(text, "holds a null character");
+  if (path === "" || path.endsWith("/")) throw nonsense(text, "does not name a socket file");
+  if (path.includes("\0")) throw nonsense(text, "contains a null character");
   return { kind: "unix", path };
 }
 
@@ -26,9 +26,9 @@ function tcp(text: string, address: string): Endpoint {
 }
 
 /**
- * Reads an endpoint: `unix:///absolute/path`, `unix:path`, `tcp://host:port`, `host:port`, or a bare path.
- * A text without a scheme is host:port when it ends in a colon and a number and holds no slash, otherwise a path.
- * IPv6 hosts stand in brackets. Throws "invalid-argument" for anything else (CSI "CSI_ENDPOINT").
+ * Parses an endpoint: `unix:///absolute/path`, `unix:path`, `tcp://host:port`, `host:port`, or a bare path.
+ * A text without a scheme is host:port if it contains a colon and no slash, otherwise a path.
+ * IPv6 hosts are written in brackets. Throws "invalid-argument" for anything else (CSI "CSI_ENDPOINT").
  */
 export function parseEndpoint(text: string): Endpoint {
   if (text.startsWith("unix:///")) return unix(text, text.slice("unix://".length));

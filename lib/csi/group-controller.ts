@@ -11,10 +11,10 @@ import {
 import type { Instrumented } from "./instrument.ts";
 import { required, requiredList, requiredName } from "./require.ts";
 
-/** What the GroupController service is made of. */
+/** The parts of the GroupController service. */
 export interface GroupControllerParts {
   readonly groupSnapshots: GroupSnapshots;
-  /** Whether a connection can take them, and the version that is spoken has them. */
+  /** Whether a connection takes group snapshots and the CSI version has them. */
   readonly offered: () => Promise<boolean>;
 }
 

@@ -15,7 +15,7 @@ const volumeStatus: Readonly<Record<Severity, VolumeHealthErrorType>> = {
   "data-loss": VolumeHealthErrorType.DATA_LOSS,
 };
 
-/** What is wrong with a volume as CSI answers it (VolumeHealth); no entry means that nothing adverse is known. */
+/** The conditions of a volume as a CSI VolumeHealth; an empty list means that no adverse condition is known. */
 export const wireVolumeHealth = (
   volumeId: string,
   conditions: readonly Condition[],
@@ -28,13 +28,13 @@ export const wireVolumeHealth = (
   })),
 });
 
-/** The same for orchestrators that ask for VOLUME_CONDITION, which CSI had up to 1.12. */
+/** The same as a VolumeCondition, for orchestrators that use VOLUME_CONDITION (CSI up to 1.12). */
 export const wireCondition = (conditions: readonly Condition[]): MessageInitShape<typeof VolumeConditionSchema> => ({
   abnormal: conditions.length > 0,
   message: conditions.map(({ reason, message }) => `${reason}: ${message}`).join("; "),
 });
 
-/** What is wrong with a storage as a node sees it (StorageBackendHealth). */
+/** The condition of a storage system as seen by a node (StorageBackendHealth). */
 export const wireStorageHealth = ({
   reason,
   message,

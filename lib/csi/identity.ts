@@ -3,7 +3,7 @@ import { PluginCapability_VolumeExpansion_Type as Expansion, type Identity } fro
 import type { Instrumented } from "./instrument.ts";
 import { pluginCapabilities, type Version } from "./versions.ts";
 
-/** What the Identity service answers. */
+/** What the Identity service reports. */
 export interface IdentityOptions {
   /** The driver name that the cluster sees (CSI GetPluginInfo). */
   readonly name: string;
@@ -11,13 +11,16 @@ export interface IdentityOptions {
   readonly commit: string;
   /** Whether nodes and volumes report topology. */
   readonly topology: boolean;
-  /** Whether a connection takes snapshots of several volumes at once; a process without controller cannot know of one. */
+  /** Whether a connection takes snapshots of several volumes at once; a process without a controller cannot know. */
   readonly groups: () => Promise<boolean>;
-  /** Above which nothing is advertised. */
+  /** The highest CSI version whose capabilities are advertised. */
   readonly csiVersion: Version;
 }
 
-/** The Identity service. Its answers are the same from every instance but for what only a controller can know (CSI GetPluginCapabilities). */
+/**
+ * The Identity service. All instances give the same answers, except for what only a controller can know (CSI
+ * GetPluginCapabilities).
+ */
 export const identityService = (options: IdentityOptions): Instrumented<ServiceImpl<typeof Identity>> => ({
   getPluginInfo: async () => ({
     name: options.name,
@@ -32,7 +35,7 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
       { type: { case: "volumeExpansion", value: { type: Expansion.ONLINE } } },
     ],
   }),
-  // Whoever can answer is alive. What a node or a connection still waits for is said where it is asked for: an answer that
-  // depended on it would make kubelet restart a process that no restart can help.
+  // Answering at all proves health. Calls that need a node or a connection that is not ready fail themselves: failing
+  // the probe would make kubelet restart a process that a restart cannot help.
   probe: async () => ({ ready: true }),
 });

@@ -20,7 +20,7 @@ export type Instrumented<T> = {
 type Fields = Readonly<Record<string, unknown>>;
 type Method = (request: Message & Fields, call: Call) => Promise<Fields>;
 
-/** Polled or asked at every start: not worth a line at "info". */
+/** Methods that are polled or called at every start: not worth a log line at "info". */
 const quiet: ReadonlySet<string> = new Set([
   "Probe",
   "GetPluginInfo",
@@ -31,7 +31,7 @@ const quiet: ReadonlySet<string> = new Set([
   "GetCapacity",
 ]);
 
-/** Where the lines go; `verbose` when debug lines are written at all. Every call is told to `calls`. */
+/** Where calls are logged; `verbose` if debug lines are written at all. `calls` receives every call. */
 export interface Observation {
   readonly log: Log;
   readonly verbose: boolean;
@@ -39,8 +39,8 @@ export interface Observation {
 }
 
 /**
- * The service as the server mounts it. Here, and nowhere else: a Call is made, one log line is written at the end of each
- * RPC and secrets are hidden. An error that is no CsiError becomes "internal" with a fixed text; the log has the rest.
+ * The service as the server mounts it. Only here is a Call created, one log line written at the end of each RPC, and
+ * secrets hidden. An error that is not a CsiError becomes "internal" with a fixed text; the log has the details.
  */
 export function instrument<S extends DescService>(
   service: S,
@@ -75,16 +75,17 @@ function observed(method: DescMethod, run: Method, { log, verbose, calls }: Obse
   };
 }
 
-/** Failures of what is polled, each told once and then counted. */
+/** Repeated failures of polled methods: each is logged once and then counted. */
 const polled = new Repeats();
 
-/** What a cluster shows instead of our answer, for who looks for it in this log (kube-scheduler, volume binding). */
+/**
+ * What the cluster shows instead of our answer, so that a search of this log finds it (kube-scheduler, volume binding).
+ */
 const shownAs: Readonly<Record<string, string>> = {
-  GetCapacity:
-    'Kubernetes has no capacity to go by, and shows "did not have enough free storage" for pods of this class',
+  GetCapacity: 'Kubernetes has no capacity for this class and shows "did not have enough free storage" for its pods',
 };
 
-/** Writes the line of a call that failed and gives the error that the client gets. */
+/** Logs a failed call and returns the error for the client. */
 function failed(call: RequestCall, error: unknown): CsiError {
   if (!(error instanceof CsiError)) {
     const reason = error instanceof Error ? error.stack : String(error);
@@ -106,7 +107,7 @@ function failed(call: RequestCall, error: unknown): CsiError {
 const boot = randomBytes(3).toString("hex");
 let calls = 0;
 
-/** Made for every call, so it makes nothing that most calls do not use: id, log and signal come when asked for. */
+/** Created for every call; computes id, log and signal on demand because most calls do not use them. */
 class RequestCall implements Call {
   readonly #start = performance.now();
   readonly #method: DescMethod;
@@ -156,7 +157,7 @@ class RequestCall implements Call {
     return { connection, code, message: told, seconds: (performance.now() - this.#start) / 1000 };
   }
 
-  /** What the line at the end says; `ms` since the call began. */
+  /** The fields of the log line at the end of the call; `ms` since its start. */
   facts(code: string, answer?: Fields): object {
     const ms = Math.round((performance.now() - this.#start) * 100) / 100;
     const connection = connectionOf(this.#request, answer);
@@ -164,7 +165,7 @@ class RequestCall implements Call {
   }
 }
 
-/** The connection that a request was about: what the answer says, else the handle in the request, else its class. */
+/** The connection of a request: from the answer, else from the handle in the request, else from its class. */
 function connectionOf(request: Fields, answer: Fields | undefined): string | undefined {
   const made = answer?.["volume"] as Fields | undefined;
   for (const id of [made?.["volumeId"], request["volumeId"], request["sourceVolumeId"], request["snapshotId"]]) {
@@ -175,14 +176,14 @@ function connectionOf(request: Fields, answer: Fields | undefined): string | und
   return (request["parameters"] as Fields | undefined)?.["connection"] as string | undefined;
 }
 
-/** The volume or snapshot that a request was about, as the cluster calls it: the name of a new one, else the handle. */
+/** The volume or snapshot of a request as the cluster names it: the name of a new one, else the handle. */
 function objectOf({ name, snapshotId, volumeId }: Fields): string | undefined {
   const [named] = [name, snapshotId, volumeId].filter(id => typeof id === "string" && id !== "");
-  // The longest name or handle that CSI allows; what is longer comes from nobody serious.
+  // The longest name or handle that CSI allows.
   return typeof named === "string" ? named.slice(0, 128) : undefined;
 }
 
-/** What lies behind a failure, for the log only: a failure that was foreseen needs no stack, a defect does. */
+/** The cause of a failure, for the log only: with the stack if it is a defect, without for a foreseen failure. */
 function causeOf({ cause, code }: CsiError): string | undefined {
   if (cause === undefined) return undefined;
   if (!(cause instanceof Error)) return String(cause);

@@ -1,6 +1,6 @@
 import { Metadata } from "@grpc/grpc-js";
 
-/** The request headers of a grpc-js call in the form that Connect handlers expect; binary values stay base64. */
+/** Converts the request headers of a grpc-js call for Connect handlers; binary values stay base64. */
 export function toHeaders(metadata: Metadata): Headers {
   const headers = new Headers();
   for (const [name, values] of Object.entries(metadata.toHttp2Headers())) {
@@ -10,7 +10,10 @@ export function toHeaders(metadata: Metadata): Headers {
   return headers;
 }
 
-/** Headers of a handler as grpc-js metadata; names ending in "-bin" hold base64, several values joined by commas. */
+/**
+ * Converts a handler's headers to grpc-js metadata; names ending in "-bin" hold base64, several values separated by
+ * commas.
+ */
 export function toMetadata(headers: Headers): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of headers) {

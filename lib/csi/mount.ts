@@ -27,7 +27,7 @@ type Init = MessageInitShape<DescMessage>;
 type Unary = (request: Message, context: CallContext) => Promise<Init> | Init;
 type Streaming = (request: Message, context: CallContext) => AsyncIterable<Init>;
 
-/** The status of a failed call as grpc-js wants it. */
+/** Converts an error to the status of a failed call for grpc-js. */
 function toStatus(error: unknown, trailer: Metadata | undefined): ServerErrorResponse {
   const { code, rawMessage, metadata: headers } = toConnectError(error);
   const metadata = trailer ?? new Metadata();
@@ -36,9 +36,9 @@ function toStatus(error: unknown, trailer: Metadata | undefined): ServerErrorRes
   return { name: "Error", message: details, code: code as number, details, metadata };
 }
 
-const stopping = (): CsiError => new CsiError("unavailable", "csimux is stopping; call again");
+const stopping = (): CsiError => new CsiError("unavailable", "csimux is stopping; retry");
 
-/** A context for a new call, or the error when the server takes no more. */
+/** Creates the context of a new call; throws if the server refuses new calls. */
 function begin(rpc: Rpc, call: ConstructorParameters<typeof CallContext>[1], calls: ActiveCalls): CallContext {
   if (calls.closed) throw stopping();
   const context = new CallContext(rpc, call);
@@ -63,7 +63,7 @@ function unaryHandler(rpc: Rpc, run: Unary, calls: ActiveCalls): handleUnaryCall
   };
 }
 
-/** Resolves when the stream takes more, or is gone. */
+/** Resolves when the stream accepts more data or is closed. */
 const writable = (call: ServerWritableStream<Message, Message>): Promise<void> =>
   new Promise(resolve => {
     const settle = () => {
@@ -97,15 +97,15 @@ const unimplemented = (service: DescService, method: DescMethod) => (): never =>
   throw new CsiError("unimplemented", `${service.typeName}.${method.name} is not implemented`);
 };
 
-/** A view of the bytes, not a copy: grpc-js copies them once more into the frame. */
+/** A view of the bytes, not a copy: grpc-js copies them into the frame anyway. */
 function serialize(output: DescMessage, message: Message): Buffer {
   const bytes = toBinary(output, message);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**
- * Adds one service to a grpc-js server. Methods that `implementation` lacks answer UNIMPLEMENTED. Only unary and
- * server-streaming methods can be served, CSI has no other; throws on one that is neither.
+ * Adds one service to a grpc-js server. Methods missing from `implementation` answer UNIMPLEMENTED. Serves unary and
+ * server-streaming methods, the only ones in CSI; throws for any other.
  */
 export function mount<S extends DescService>(
   server: Server,

@@ -8,29 +8,29 @@ import type { Instrumented } from "./instrument.ts";
 import { required, requiredMessage } from "./require.ts";
 import { nodeCapabilities } from "./versions.ts";
 
-/** What NodeGetInfo answers. */
+/** The answer to NodeGetInfo. */
 export interface NodeInfo {
   readonly nodeId: string;
   /** Undefined when no topology is configured. */
   readonly segments: Segments | undefined;
 }
 
-/** What the Node service does with volumes. */
+/** The volume operations that the Node service uses. */
 export type NodeCalls = Pick<
   NodeVolumes,
   "stage" | "unstage" | "publish" | "unpublish" | "stats" | "health" | "storageHealth" | "expand"
 >;
 
-/** What the Node service is made of. */
+/** The parts of the Node service. */
 export interface NodeParts {
   readonly volumes: NodeCalls;
-  /** Throws while an input of the topology is not there yet, so that registration is repeated. */
+  /** Throws while an input of the topology is missing, so that registration is retried. */
   readonly info: () => Promise<NodeInfo>;
   /** The CSI version, as [major, minor], above which nothing is advertised. */
   readonly version: readonly [number, number];
 }
 
-/** The Node service. It needs no connection: the volume context says how a volume is attached. */
+/** The Node service. It needs no connection: the volume context describes the attachment of a volume. */
 export function nodeService({ volumes, info, version }: NodeParts): Partial<Instrumented<ServiceImpl<typeof Node>>> {
   const offered = nodeCapabilities(version);
   const tellsCondition = offered.includes(N.VOLUME_CONDITION);
@@ -92,7 +92,7 @@ export function nodeService({ volumes, info, version }: NodeParts): Partial<Inst
       const volumeId = required(request.volumeId, "volume_id");
       const path = required(request.volumePath, "volume_path");
       const { usage, conditions, failure } = await volumes.stats({ volumeId, path }, call);
-      // A failure that is not believed to last is no condition yet, and no statistics either.
+      // A failure that may be transient is not a condition yet, and leaves no statistics to return.
       if (failure && !(tellsCondition && conditions.length > 0)) throw failure;
       return {
         usage: usage.map(({ unit, ...counts }) => ({ unit: unit === "bytes" ? Unit.BYTES : Unit.INODES, ...counts })),

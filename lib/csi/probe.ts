@@ -4,26 +4,26 @@ import { CsiError } from "../core/errors.ts";
 import { parseEndpoint } from "./endpoint.ts";
 import { ProbeRequestSchema, ProbeResponseSchema } from "./gen/csi/v1/csi_pb.ts";
 
-/** Why a call failed, in words of our own: the library's speak of its inside. */
+/** Why a call failed, in our own words: the library's texts describe its internals. */
 function reasonOf({ code, details }: ServiceError, timeoutMs: number): string {
-  if (code === status.DEADLINE_EXCEEDED) return `gives no answer within ${timeoutMs / 1000} s`;
-  if (code === status.UNIMPLEMENTED) return "is no CSI driver: it knows no Probe";
-  if (code !== status.UNAVAILABLE) return `answers that it is not well: ${details}`;
+  if (code === status.DEADLINE_EXCEEDED) return `did not answer within ${timeoutMs / 1000} s`;
+  if (code === status.UNIMPLEMENTED) return "is not a CSI endpoint (Probe is not implemented)";
+  if (code !== status.UNAVAILABLE) return `reports a failure: ${details}`;
   const errno = /\b(E[A-Z]{3,})\b/.exec(details)?.[1];
-  if (errno === "ENOENT") return "is not there; has csimux started, and is this its --endpoint?";
-  if (errno === "ECONNREFUSED") return "is there, but nobody listens; has csimux ended?";
-  if (errno === "EACCES") return "may not be used by this user";
+  if (errno === "ENOENT") return "does not exist; is csimux running, and is this its --endpoint?";
+  if (errno === "ECONNREFUSED") return "exists, but no process listens on it; has csimux stopped?";
+  if (errno === "EACCES") return "is not accessible to this user";
   return errno === undefined ? "cannot be reached" : `cannot be reached (${errno})`;
 }
 
 /**
- * Asks the server at an endpoint once. True when it is ready; an absent answer means ready (CSI Probe).
- * Throws "unavailable" and says why when the call fails or takes longer than `timeoutMs`.
+ * Sends one Probe to an endpoint. True if the plugin is ready; an absent value means ready (CSI Probe).
+ * Throws "unavailable" with the reason if the call fails or takes longer than `timeoutMs`.
  */
 export async function probe(endpoint: string, timeoutMs: number): Promise<boolean> {
   const parsed = parseEndpoint(endpoint);
   const address = parsed.kind === "unix" ? `unix:${parsed.path}` : `${parsed.host}:${parsed.port}`;
-  // What is probed is near; a proxy of the environment is for what is far away.
+  // The endpoint is local; a proxy configured in the environment is for remote hosts.
   const client = new Client(address, credentials.createInsecure(), {
     "grpc.default_authority": "localhost",
     "grpc.enable_http_proxy": 0,

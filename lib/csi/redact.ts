@@ -1,7 +1,10 @@
 import { type DescField, type DescMessage, getOption, hasOption, type Message } from "@bufbuild/protobuf";
 import { csi_secret } from "./gen/csi/v1/csi_pb.ts";
 
-/** Not marked as secret in CSI, yet known to carry passwords (SMB mount options; contexts of careless classes). */
+/**
+ * Fields that CSI does not mark as secret, but which may carry passwords (SMB mount options, volume contexts,
+ * parameters).
+ */
 const sensitive: ReadonlySet<string> = new Set([
   "mount_flags",
   "volume_context",
@@ -12,15 +15,16 @@ const sensitive: ReadonlySet<string> = new Set([
 const harmless = /^(?:connection|node_attach_driver|provisioner_driver|path|share|server)$/;
 
 /**
- * What Kubernetes and its sidecars add that is a name (kubelet, podInfoOnMount; external-provisioner and external-snapshotter,
- * --extra-create-metadata; the names of secrets in classes). Any other key of theirs is hidden: `serviceAccount.tokens` are keys.
+ * Keys added by Kubernetes and its sidecars that hold names (kubelet, podInfoOnMount; external-provisioner and
+ * external-snapshotter, --extra-create-metadata; the names of secrets in classes). All other keys are hidden:
+ * `serviceAccount.tokens` holds credentials.
  */
 const ofKubernetes =
   /^csi\.storage\.k8s\.io\/(?:fstype|ephemeral|pod\.(?:name|namespace|uid)|serviceAccount\.name|(?:pvc|pv|volumesnapshot|volumesnapshotcontent|volumegroupsnapshot|volumegroupsnapshotcontent)\/(?:name|namespace)|(?:[a-z-]+-)?secret-(?:name|namespace))$/;
 
 const hidden = "***";
 
-/** A plain copy of a message for the log: fields marked `csi_secret` and values that may hold passwords are hidden. */
+/** A plain copy of a message for the log; fields marked `csi_secret` and values that may hold passwords are hidden. */
 export function withoutSecrets(type: DescMessage, message: Message): object {
   const values = message as unknown as Readonly<Record<string, unknown>>;
   const shown: Record<string, unknown> = {};

@@ -3,28 +3,30 @@ import type { Log } from "../core/call.ts";
 import { Registration as Service } from "./gen/pluginregistration/v1/registration_pb.ts";
 import { GrpcServer } from "./server.ts";
 
-/** kubelet takes a driver by the major version of CSI that it speaks (kubelet, csi_plugin.go). */
+/** kubelet accepts a driver by its major CSI version (kubelet, csi_plugin.go). */
 const versions = ["1.0.0"];
 
-/** The pause before kubelet is told anew after it refused, in milliseconds: it doubles with each refusal. */
+/**
+ * The pause before the next registration after kubelet rejected one, in milliseconds: it doubles with each rejection.
+ */
 const usualPause = { first: 1_000, most: 60_000 } as const;
 
 const maxRequestBytes = 1 << 20;
 
-/** Who registers, and where. */
+/** The driver to register and its sockets. */
 export interface RegistrationSettings {
   /** The driver's name. */
   readonly name: string;
-  /** A socket in the folder that kubelet watches (plugins_registry). */
+  /** Path of the registration socket, in the folder that kubelet watches (plugins_registry). */
   readonly socket: string;
-  /** The CSI socket as kubelet finds it: a path of the host. */
+  /** Path of the CSI socket as kubelet sees it: a path of the host. */
   readonly csiSocket: string;
   readonly pause?: { readonly first: number; readonly most: number };
 }
 
 /**
- * Makes the driver known to kubelet's plugin watcher. kubelet asks for a socket once when it appears: after a refusal, say because
- * the node cannot tell its place yet, the socket is taken away and put there again.
+ * Registers the driver with kubelet's plugin watcher. kubelet reads a registration socket once, when it appears: after
+ * a rejection, for example because the node does not know its topology yet, the socket is removed and created again.
  */
 export class Registration {
   readonly #settings: RegistrationSettings;
@@ -40,12 +42,12 @@ export class Registration {
     this.#log = log;
   }
 
-  /** Whether kubelet has taken the driver. */
+  /** Whether kubelet has accepted the driver. */
   get registered(): boolean {
     return this.#registered;
   }
 
-  /** Puts the socket there. Throws "failed-precondition" when it cannot be placed. */
+  /** Creates the socket. Throws "failed-precondition" if it cannot be created. */
   async begin(): Promise<void> {
     const server = new GrpcServer({ maxRequestBytes });
     server.mount(Service, this.#service());
@@ -53,7 +55,7 @@ export class Registration {
     this.#server = server;
   }
 
-  /** Takes the socket away, on which kubelet forgets the driver. */
+  /** Removes the socket, which makes kubelet deregister the driver. */
   async end(): Promise<void> {
     this.#ended = true;
     this.#registered = false;
@@ -76,12 +78,12 @@ export class Registration {
     this.#registered = registered;
     if (registered) {
       this.#refusals = 0;
-      this.#log.info("kubelet has taken the driver");
+      this.#log.info("kubelet registered the driver");
       return;
     }
     const { first, most } = this.#settings.pause ?? usualPause;
     const ms = Math.min(most, first * 2 ** this.#refusals++);
-    this.#log.warn("kubelet has not taken the driver; it is told anew", { reason: reason.slice(0, 1_000), ms });
+    this.#log.warn("kubelet rejected the registration; retrying", { reason: reason.slice(0, 1_000), ms });
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => void this.#again(), ms);
   }

@@ -9,12 +9,14 @@ import type { Endpoint } from "./endpoint.ts";
 import { mount } from "./mount.ts";
 import { placeSocket, type SocketFile } from "./socket-file.ts";
 
-/** Time in milliseconds for last answers and the GOAWAY frame to leave; only peers that do not react use it up. */
+/**
+ * Time in milliseconds for the last answers and the GOAWAY frame to be sent; only peers that do not react use it up.
+ */
 const farewellMs = 100;
 
 /**
- * A stop begins when for so many milliseconds no call has come, or after the longer time: calls that were on their way when the
- * socket went are answered like any other.
+ * Shutdown starts after a quiet period, or after a grace period at the latest (milliseconds): calls that were already
+ * under way when the socket file was removed are answered normally.
  */
 const quietMs = 50;
 const graceMs = 500;
@@ -22,8 +24,8 @@ const graceMs = 500;
 /**
  * A gRPC server for Connect service objects, on Unix sockets and TCP.
  *
- * Life: `mount` every service, `listen`, `stop` once. Errors of handlers become a status and never end the process;
- * answers may be of any size, requests above `maxRequestBytes` get RESOURCE_EXHAUSTED and the connection stays usable.
+ * Lifecycle: `mount` every service, `listen`, `stop` once. Handler errors become a status and never end the process;
+ * answers may have any size; requests above `maxRequestBytes` get RESOURCE_EXHAUSTED and the connection stays usable.
  */
 export class GrpcServer {
   readonly #server: Server;
@@ -33,25 +35,25 @@ export class GrpcServer {
   #stopped: Promise<{ cut: number }> | undefined;
 
   constructor(options: { readonly maxRequestBytes: number }) {
-    // grpc-js writes plain lines to stderr, and only about errors that it also returns.
+    // grpc-js writes plain text to stderr, and only about errors that it also returns.
     setLogVerbosity(logVerbosity.NONE);
     // channelz stays on: without it grpc-js does not keep the list of connections that forceShutdown closes.
     this.#server = new Server({ "grpc.max_receive_message_length": options.maxRequestBytes });
   }
 
-  /** Adds a service; methods that the implementation lacks answer UNIMPLEMENTED. */
+  /** Adds a service; methods missing from the implementation answer UNIMPLEMENTED. */
   mount<S extends DescService>(service: S, implementation: Partial<ServiceImpl<S>>): void {
     mount(this.#server, service, implementation, this.#calls);
   }
 
-  /** Number of calls whose handlers are running, streams included. */
+  /** The number of calls with a running handler, streams included. */
   get inFlight(): number {
     return this.#calls.size;
   }
 
   /**
-   * Starts to listen and returns the address, with the real port where 0 was asked for. `socketMode` is the permission of
-   * a Unix socket file. Throws "failed-precondition" when the address cannot be used; the server is of no use then.
+   * Starts to listen and returns the address, with the real port if 0 was requested. `socketMode` is the permission of
+   * a Unix socket file. Throws "failed-precondition" if the address cannot be used; the server is unusable afterwards.
    */
   async listen(endpoint: Endpoint, socketMode = 0o600): Promise<string> {
     try {
@@ -66,9 +68,9 @@ export class GrpcServer {
   }
 
   /**
-   * Stops: removes the socket files, answers the calls that are on their way, then takes no more, waits up to `limitMs`
-   * milliseconds for running ones, aborts the signals of those left and closes all connections (also of peers that do not react).
-   * `cut` is how many calls were still running at the limit. A second call joins the first.
+   * Removes the socket files, answers the calls under way, refuses new ones, waits up to `limitMs` milliseconds for
+   * running ones, aborts the signals of those left and closes all connections, even if the peer does not react. `cut`
+   * is the number of calls still running at the limit. A second `stop` joins the first.
    */
   stop(limitMs: number): Promise<{ cut: number }> {
     this.#stopped ??= this.#stop(limitMs);
@@ -79,9 +81,9 @@ export class GrpcServer {
     for (const file of this.#files) file.release();
     await this.#lastCalls();
     this.#calls.close();
-    // Calls back only when every peer has closed its connection, which a mute one never does: hence the limits.
+    // Calls back only when every peer has closed its connection, which a silent peer never does: hence the limits.
     const shutDown = new Promise<void>(resolve => this.#server.tryShutdown(() => resolve()));
-    // Both, because sessions count as closed before their last bytes have left.
+    // Wait for both, because sessions count as closed before their last bytes are sent.
     const closed = Promise.all([shutDown, ...this.#doorways.map(doorway => doorway.close())]);
     await this.#calls.whenIdle(limitMs);
     const cut = this.#calls.size;

@@ -5,13 +5,13 @@ import { dirname } from "node:path";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 
-/** A socket file that this process has put in place. */
+/** A socket file created by this process. */
 export interface SocketFile {
-  /** Removes the file, unless another one has taken its place. */
+  /** Removes the file, unless another file has replaced it. */
   release(): void;
 }
 
-/** Longest path in bytes that bind(2) takes on Linux: sun_path of unix(7) without its final null byte. */
+/** The longest path in bytes that bind(2) accepts on Linux: sun_path of unix(7) without its final null byte. */
 const maxPathBytes = 107;
 
 const refused = (message: string, cause?: unknown): CsiError => new CsiError("failed-precondition", message, { cause });
@@ -22,7 +22,10 @@ const sameFile = (a: Stats | undefined, b: Stats): boolean => a?.ino === b.ino &
 
 const look = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false });
 
-/** Whether a process listens on the socket file. Throws when that cannot be told, for example for lack of permission. */
+/**
+ * Whether a process listens on the socket file. Throws if that cannot be determined, for example for lack of
+ * permission.
+ */
 const answers = (path: string): Promise<boolean> =>
   new Promise((resolve, reject) => {
     const trial = connect({ path });
@@ -33,20 +36,20 @@ const answers = (path: string): Promise<boolean> =>
     trial.once("error", error => {
       const code = codeOf(error);
       if (code === "ECONNREFUSED" || code === "ENOENT") resolve(false);
-      else reject(refused(`cannot tell whether ${path} is in use (${code}); remove it if it is not`, error));
+      else reject(refused(`cannot determine whether ${path} is in use (${code}); remove it if it is not`, error));
     });
   });
 
-/** Removes a socket file that nobody listens on; refuses to touch a live one or a file of another kind. */
+/** Removes a socket file that has no listener; refuses to remove a live one or a file of another type. */
 async function removeStale(path: string): Promise<void> {
   const found = look(path);
   if (!found) return;
-  if (!found.isSocket()) throw refused(`${path} exists and is not a socket; move it away or choose another endpoint`);
+  if (!found.isSocket()) throw refused(`${path} exists and is not a socket; move it or choose another endpoint`);
   if (await answers(path)) throw refused(`${path} is in use by another process; stop it or choose another endpoint`);
   if (sameFile(look(path), found)) unlinkSync(path);
 }
 
-/** A new folder beside the socket that only this user may enter. */
+/** Creates a folder beside the socket that only this user can enter. */
 function privateFolder(path: string): string {
   const parent = dirname(path);
   const folder = `${parent}/.${randomBytes(2).toString("hex")}`;
@@ -68,20 +71,22 @@ function publish(own: string, path: string): Stats {
   try {
     linkSync(own, path);
   } catch (error) {
-    throw refused(`cannot put the socket at ${path}: ${codeOf(error)}; is another process starting there?`, error);
+    throw refused(`cannot create the socket ${path}: ${codeOf(error)}; is another process starting there?`, error);
   }
   return lstatSync(path);
 }
 
 /**
- * Makes the socket file `path` with the permissions `mode` (for example 0o600); `bind` must listen on the path it is given.
+ * Creates the socket file `path` with the permissions `mode` (for example 0o600); `bind` must listen on the path that
+ * it is given.
  *
- * The socket is bound inside a folder that only this user may enter, gets its mode there and is then hard-linked into place.
- * So nobody can connect before the mode is right, without touching the umask of the whole process; two starting processes
- * cannot both take the path; and the runtime, which deletes the path it has bound when the server closes, cannot delete
- * the file of a successor.
+ * The socket is bound inside a folder that only this user can enter, gets its mode there and is then hard-linked to
+ * `path`. No client can therefore connect before the mode is set, and the umask of the process stays unchanged; two
+ * starting processes cannot both take the path; and the runtime, which deletes the path that it bound when the server
+ * closes, cannot delete a successor's file.
  *
- * Throws "failed-precondition" when the path is live, no socket, too long, or its folder is missing or not writable.
+ * Throws "failed-precondition" if the path is in use, not a socket or too long, or its folder is missing or not
+ * writable.
  */
 export async function placeSocket(
   path: string,

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { CsiError, type Code as Word } from "../core/errors.ts";
 
-/** The gRPC status of each failure word. This table is the only place where they meet. */
+/** The gRPC status of each CsiError code; nothing else maps them. */
 const codes: Readonly<Record<Word, Code>> = {
   "invalid-argument": Code.InvalidArgument,
   "not-found": Code.NotFound,
@@ -19,8 +19,9 @@ const codes: Readonly<Record<Word, Code>> = {
 };
 
 /**
- * The error that a client may see. A CsiError keeps its code and message; a ConnectError stays as it is; anything else
- * is INTERNAL with a fixed text, because its own text may hold a path, a secret or a stack. The original is the `cause`.
+ * The error that a client may see. A CsiError keeps its code and message; a ConnectError stays unchanged; any other
+ * error becomes INTERNAL with a fixed text, because its own may contain a path, a secret or a stack. The original is
+ * the `cause`.
  */
 export function toConnectError(error: unknown): ConnectError {
   if (error instanceof ConnectError) return error;
@@ -29,15 +30,17 @@ export function toConnectError(error: unknown): ConnectError {
 }
 
 /**
- * Longest message in bytes as it travels, percent-encoded in a header. HTTP/2 peers commonly refuse header blocks above
- * 8 to 64 KiB, and the call would then end with another code than ours.
+ * The longest message in bytes on the wire, percent-encoded in a header. HTTP/2 peers commonly refuse header blocks
+ * above 8 to 64 KiB, and the call would then fail with another code than ours.
  */
 const maxEncodedBytes = 4096;
 
-/** What one character costs once percent-encoded. */
+/** The size of one character once percent-encoded. */
 const encodedBytes = (character: string): number => encodeURI(character).length;
 
-/** A message that can travel: lone surrogates replaced (encodeURI throws on them) and cut to 4 KiB once encoded. */
+/**
+ * A message made fit for a header: lone surrogates replaced (encodeURI throws on them) and cut to 4 KiB once encoded.
+ */
 export function wireText(message: string): string {
   const text = message.toWellFormed();
   if (text.length * 9 <= maxEncodedBytes || encodedBytes(text) <= maxEncodedBytes) return text;

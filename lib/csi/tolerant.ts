@@ -6,8 +6,8 @@ import { firstFrame, frameLength, frameType } from "./http2-frames.ts";
 const isHeaders = (bytes: Buffer): boolean => bytes.readUInt8(3) === frameType.headers;
 
 /**
- * A function that takes the frames of a client as they arrive, in pieces of any size, and returns what to pass on:
- * HEADERS frames whole and with a harmless `:authority`, everything else as it is and at once.
+ * Returns a function that takes the frames of a client as they arrive, in pieces of any size, and returns what to pass
+ * on: HEADERS frames whole and with a harmless `:authority`, everything else unchanged and without delay.
  */
 export function authorityFilter(): (chunk: Buffer) => Buffer[] {
   let held: Buffer = Buffer.alloc(0);
@@ -37,7 +37,9 @@ export function authorityFilter(): (chunk: Buffer) => Buffer[] {
   };
 }
 
-/** The socket as a stream that shows the server harmless `:authority` headers; `opening` is what was read already. */
+/**
+ * The socket as a stream that gives the server harmless `:authority` headers; `opening` holds the bytes already read.
+ */
 export function tolerant(socket: Socket, preface: Buffer, opening: Buffer): Duplex {
   const filter = authorityFilter();
   const connection = new Duplex({

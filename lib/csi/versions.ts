@@ -7,7 +7,7 @@ import {
 /** A CSI version as [major, minor]. */
 export type Version = readonly [number, number];
 
-/** What the controller offers, and the CSI version in which each capability first appeared. */
+/** The controller's capabilities, with the CSI version that introduced each and, if any, the one that removed it. */
 const controller: readonly (readonly [C, Version, before?: Version])[] = [
   [C.CREATE_DELETE_VOLUME, [0, 1]],
   [C.LIST_VOLUMES, [0, 1]],
@@ -17,7 +17,7 @@ const controller: readonly (readonly [C, Version, before?: Version])[] = [
   [C.CLONE_VOLUME, [1, 0]],
   [C.EXPAND_VOLUME, [1, 1]],
   [C.GET_VOLUME, [1, 3]],
-  // What 1.13 took away for GET_VOLUME_HEALTH.
+  // CSI 1.13 replaced it with GET_VOLUME_HEALTH.
   [C.VOLUME_CONDITION, [1, 3], [1, 13]],
   [C.SINGLE_NODE_MULTI_WRITER, [1, 5]],
   [C.MODIFY_VOLUME, [1, 9]],
@@ -26,7 +26,7 @@ const controller: readonly (readonly [C, Version, before?: Version])[] = [
   [C.LIST_VOLUME_HEALTH, [1, 13]],
 ];
 
-/** What holds for the whole plugin where nodes and volumes report topology. */
+/** Plugin capabilities that apply if nodes and volumes report topology. */
 const placed: readonly (readonly [P, Version])[] = [
   [P.VOLUME_ACCESSIBILITY_CONSTRAINTS, [0, 2]],
   [P.SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, [1, 13]],
@@ -36,7 +36,7 @@ const node: readonly (readonly [N, Version, before?: Version])[] = [
   [N.STAGE_UNSTAGE_VOLUME, [0, 1]],
   [N.GET_VOLUME_STATS, [1, 0]],
   [N.EXPAND_VOLUME, [1, 1]],
-  // What 1.13 took away for GET_VOLUME_HEALTH.
+  // CSI 1.13 replaced it with GET_VOLUME_HEALTH.
   [N.VOLUME_CONDITION, [1, 3], [1, 13]],
   [N.SINGLE_NODE_MULTI_WRITER, [1, 5]],
   [N.GET_VOLUME_HEALTH, [1, 13]],
@@ -46,40 +46,43 @@ const node: readonly (readonly [N, Version, before?: Version])[] = [
 const reaches = ([major, minor]: Version, first: Version): boolean =>
   first[0] < major || (first[0] === major && first[1] <= minor);
 
-/** What first appeared by then, and was not taken away before. */
+/** The entries that the version has: introduced by then and not yet removed. */
 const since = <T>(list: readonly (readonly [T, Version, Version?])[], version: Version): readonly T[] =>
   list
     .filter(([, first, before]) => reaches(version, first) && !(before && reaches(version, before)))
     .map(([type]) => type);
 
-/** What some connection can do that others may lack. */
+/** Abilities that at least one connection has. */
 export interface SomeCan {
   readonly modifies: boolean;
-  /** It can tell what is wrong with its volumes. */
+  /** It can report the health of its volumes. */
   readonly tellsHealth: boolean;
 }
 
 const ofHealth: ReadonlySet<C> = new Set([C.VOLUME_CONDITION, C.GET_VOLUME_HEALTH, C.LIST_VOLUME_HEALTH]);
 
-/** What the controller advertises up to this version; sidecars read it once. */
+/** The controller capabilities advertised for this version; sidecars read them once. */
 export const controllerCapabilities = (version: Version, { modifies, tellsHealth }: SomeCan): readonly C[] =>
   since(controller, version)
     .filter(type => modifies || type !== C.MODIFY_VOLUME)
     .filter(type => tellsHealth || !ofHealth.has(type));
 
-/** Whether answers of the controller hold volume conditions in this version. */
+/** Whether the controller's answers hold volume conditions in this version. */
 export const hasVolumeCondition = (version: Version): boolean =>
   since(controller, version).includes(C.VOLUME_CONDITION);
 
-/** Whether snapshots of several volumes are a part of this version. */
+/** Whether this version has snapshots of several volumes. */
 export const hasGroupSnapshots = ([major, minor]: Version): boolean => major > 1 || minor >= 8;
 
-/** What the plugin advertises: `topology`, when nodes and volumes report it; `groups`, when a connection takes group snapshots. */
+/**
+ * The advertised plugin capabilities. `topology`: nodes and volumes report it; `groups`: a connection takes group
+ * snapshots.
+ */
 export const pluginCapabilities = (version: Version, topology: boolean, groups: boolean): readonly P[] => [
   P.CONTROLLER_SERVICE,
   ...(groups && hasGroupSnapshots(version) ? [P.GROUP_CONTROLLER_SERVICE] : []),
   ...(topology ? since(placed, version) : []),
 ];
 
-/** What the node advertises up to this version. */
+/** The node capabilities advertised for this version. */
 export const nodeCapabilities = (version: Version): readonly N[] => since(node, version);

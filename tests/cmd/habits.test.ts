@@ -70,13 +70,15 @@ describe("one habit on every command line", () => {
 describe("csimux probe says why in words of its own", () => {
   test("where there is no socket", () => {
     const { stderr, status } = ended(["probe", "--endpoint", "unix:///no/such.sock"]);
-    expect(stderr).toBe("csimux: unix:///no/such.sock is not there; has csimux started, and is this its --endpoint?\n");
+    expect(stderr).toBe(
+      "csimux: unix:///no/such.sock does not exist; is csimux running, and is this its --endpoint?\n",
+    );
     expect(status).toBe(1);
   });
 
   test("where nobody listens", () => {
     const { stderr } = ended(["probe", "--endpoint", "tcp://127.0.0.1:1"]);
-    expect(stderr).toBe("csimux: tcp://127.0.0.1:1 is there, but nobody listens; has csimux ended?\n");
+    expect(stderr).toBe("csimux: tcp://127.0.0.1:1 exists, but no process listens on it; has csimux stopped?\n");
   });
 });
 

@@ -24,10 +24,10 @@ describe("an endpoint", () => {
   }
 
   const bad: readonly [string, string][] = [
-    ["", "names no socket file"],
-    ["unix:", "names no socket file"],
-    ["unix:///", "names no socket file"],
-    ["unix:///csi/", "names no socket file"],
+    ["", "does not name a socket file"],
+    ["unix:", "does not name a socket file"],
+    ["unix:///", "does not name a socket file"],
+    ["unix:///csi/", "does not name a socket file"],
     ["unix://csi/csi.sock", "has no absolute path"],
     ["/csi/a\0b", "null character"],
     ["http://host:1", "unknown scheme http"],

@@ -41,7 +41,7 @@ describe("a request in the log", () => {
     });
   });
 
-  test("shows of what Kubernetes adds the names alone: tokens of service accounts, and keys to come, are hidden", () => {
+  test("shows only names among the keys that Kubernetes adds: service account tokens and unknown keys are hidden", () => {
     const k8s = "csi.storage.k8s.io/";
     const names = ["pod.name", "pod.namespace", "pod.uid", "serviceAccount.name", "ephemeral", "fstype", "pv/name"];
     const hidden = ["serviceAccount.tokens", "serviceaccount.tokens", "pod.key", "tokens/name/x", "secret-token"];

@@ -5,9 +5,9 @@ test.each([
   ["", "name is missing"],
   ["a".repeat(129), "name is longer than 128 bytes"],
   ["\u00fc".repeat(65), "name is longer than 128 bytes"],
-  ["a\u0000b", "name holds a control character"],
-  ["a\u001bb", "name holds a control character"],
-  ["a\u0085b", "name holds a control character"],
+  ["a\u0000b", "name contains a control character"],
+  ["a\u001bb", "name contains a control character"],
+  ["a\u0085b", "name contains a control character"],
 ])("the name %j of something new is refused", (name, message) => {
   expect(() => requiredName(name)).toThrow(expect.objectContaining({ code: "invalid-argument", message }));
 });

@@ -85,7 +85,7 @@ describe("a call", () => {
     expect((await tail.promise).get("x-raw-bin")).toEqual([Buffer.from([0, 255, 44])]);
   });
 
-  test("context tells method, service and time left", async () => {
+  test("context has method, service and remaining time", async () => {
     let seen: unknown[] = [];
     const { client } = await serve(context => {
       seen = [context.method.name, context.service.typeName, context.url, context.timeoutMs() ?? 0];
@@ -100,7 +100,7 @@ describe("a call", () => {
 });
 
 describe("the signal of a call", () => {
-  test("aborts at the deadline of a client that says nothing more", async () => {
+  test("aborts at the deadline of a silent client", async () => {
     let reason: unknown;
     const { server, path } = await serve(async ({ signal }) => {
       reason = await aborted(signal);
@@ -144,7 +144,7 @@ describe("the signal of a call", () => {
     expect(reason).toMatchObject({ name: "CsiError", code: "aborted" });
   });
 
-  test("is already aborted when it is first touched after the client has cancelled", async () => {
+  test("is already aborted when it is first read after the client has cancelled", async () => {
     let seen: AbortSignal | undefined;
     let calls = 0;
     const entered = gate();
@@ -185,7 +185,7 @@ describe("the signal of a call", () => {
     }
   });
 
-  test("does not abort when the call ends by itself", async () => {
+  test("does not abort when the call ends normally", async () => {
     let kept: AbortSignal | undefined;
     const { client } = await serve(({ signal }) => {
       kept = signal;

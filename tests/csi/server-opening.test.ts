@@ -52,7 +52,7 @@ describe("a client that", () => {
     ["localhost", "localhost"],
     ["/csi/csi.sock", "c"],
   ] as const) {
-    test(`is shown to the server without what was settled before (${authority})`, async () => {
+    test(`reaches the server without the frames that were answered before (${authority})`, async () => {
       rig = await startRig({});
       const path = `${rig.path}.admit`;
       let received = Buffer.alloc(0);
@@ -131,7 +131,7 @@ describe("a client that", () => {
     expect(entries).toBe(0);
   });
 
-  test("goes away aborts the signal of its call, path or not", async () => {
+  test("disconnects aborts the signal of its call, whether or not its authority is a path", async () => {
     let reason: unknown;
     rig = await startRig({
       probe: (_request, { signal }) =>
@@ -162,7 +162,7 @@ describe("a client that", () => {
     await closed;
   });
 
-  test("pings without end before its first request is handed to the server", async () => {
+  test("pings endlessly before its first request is passed to the server", async () => {
     const { path, client } = await serve();
     const { socket } = await raw(path);
     socket.on("error", () => {});

@@ -61,7 +61,7 @@ describe("a Unix socket", () => {
     expect(modeOf(join(folder, "other.sock"))).toBe(0o666);
   });
 
-  test("file that nobody listens on is replaced", async () => {
+  test("file without a listener is replaced", async () => {
     leaveStaleSocket(path);
     await newServer("second").listen({ kind: "unix", path });
     expect(await versionAt(`unix:${path}`)).toBe("second");
@@ -134,7 +134,7 @@ describe("a Unix socket", () => {
 });
 
 describe("a TCP endpoint", () => {
-  test("with port 0 tells the port it got", async () => {
+  test("with port 0 reports the port it got", async () => {
     const address = await newServer("tcp").listen(parseEndpoint("tcp://127.0.0.1:0"));
     expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
     expect(await versionAt(address)).toBe("tcp");

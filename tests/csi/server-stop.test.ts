@@ -156,7 +156,7 @@ describe("stopping", () => {
     expect(second).toBe(first);
   });
 
-  test("leaves a file alone that has taken the place of its socket", async () => {
+  test("keeps a file that has replaced its socket", async () => {
     rig = await startRig({});
     renameSync(rig.path, `${rig.path}.moved`);
     writeFileSync(rig.path, "a successor's");

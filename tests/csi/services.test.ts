@@ -59,7 +59,7 @@ const codeOf = (work: Promise<unknown>): Promise<Code | undefined> =>
   );
 
 describe("the Controller service", () => {
-  test("makes, reads, lists and removes a volume under its handle", async () => {
+  test("creates, reads, lists and deletes a volume under its handle", async () => {
     const { client } = world(["c"]);
     const { volume } = await client.createVolume(wanted("pvc-1"));
     expect(volume).toMatchObject({ volumeId: "v:c/pvc-1", capacityBytes: 1n << 20n });
@@ -70,7 +70,7 @@ describe("the Controller service", () => {
     expect((await client.listVolumes({})).entries).toEqual([]);
   });
 
-  test("tells an observer of each call: what it was about, how it ended, and no secret of the request", async () => {
+  test("reports each call to an observer: its object and its outcome, without secrets of the request", async () => {
     const { client, mux, ends } = world(["c"]);
     await client.createVolume(wanted("pvc-1"));
     mux.memory("c").fail.create = new CsiError("unavailable", "login with hunter2 refused");
@@ -116,7 +116,7 @@ describe("the Controller service", () => {
     );
   });
 
-  test("leaves out of a listing what cannot be true of one object, shows all others and says it once", async () => {
+  test("leaves impossible values of one object out of a listing, keeps all other objects and logs the problem once", async () => {
     const lines: string[] = [];
     const { mux, client } = world(["c", "d"], { ...testCall().log, warn: line => void lines.push(line) });
     const volume = (bytes: bigint) => ({ id: "x", bytes, context: {}, source: undefined });

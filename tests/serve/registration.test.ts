@@ -76,7 +76,7 @@ test("the node plugin makes itself known to kubelet, is ready once it was taken,
   }
 }, 60_000);
 
-test("kubelet that has not taken the driver is told anew through a new socket, and csimux stays alive meanwhile", async () => {
+test("csimux registers again through a new socket after kubelet rejected the driver, and stays alive meanwhile", async () => {
   const { world, socket, told, info, health } = await registering();
   try {
     const before = statSync(socket).mtimeMs;
