@@ -31,6 +31,8 @@ export interface Central {
   readonly single?: string;
   /** The driver's name, where it is not that of the manifests. */
   readonly name?: string;
+  /** False for attachRequired: false and no csi-attacher, as in a deployment for shares alone. */
+  readonly attaching?: boolean;
 }
 
 /** What is applied: a folder of the manifests as it is, or central with the folder of the volumes. */
@@ -82,7 +84,13 @@ spec:
             type: DirectoryOrCreate
 `;
 
-async function writeCentral({ connections, proxy = [], single, name }: Central): Promise<void> {
+/** Replaces words in a file of the copy. */
+async function edit(path: string, from: string, to: string): Promise<void> {
+  const file = join(copy, path);
+  await writeFile(file, (await readFile(file, "utf8")).replace(from, to));
+}
+
+async function writeCentral({ connections, proxy = [], single, name, attaching = true }: Central): Promise<void> {
   const folder = join(copy, "drivers/central");
   const names = Object.keys(connections);
   await rm(join(folder, "connections"), { recursive: true });
@@ -90,16 +98,16 @@ async function writeCentral({ connections, proxy = [], single, name }: Central):
   for (const [name, text] of Object.entries(connections))
     await writeFile(join(folder, "connections", `${name}.yaml`), text);
   for (const name of names) await mkdir(join(dataOutside, name), { recursive: true });
-  const kustomization = await readFile(join(folder, "kustomization.yaml"), "utf8");
   const listed = names.map(name => `- connections/${name}.yaml`).join("\n      ");
-  await writeFile(join(folder, "kustomization.yaml"), kustomization.replace("- connections/nas.yaml", listed || "[]"));
+  await edit("drivers/central/kustomization.yaml", "- connections/nas.yaml", listed || "[]");
   await writeFile(
     join(folder, "proxy.yaml"),
     single ?? ["driver: proxy", "proxy:", "  configFolder: /connections", ...proxy, ""].join("\n"),
   );
-  if (name !== undefined) {
-    const file = join(copy, "base/csidriver.yaml");
-    await writeFile(file, (await readFile(file, "utf8")).replace(drivers.central, name));
+  if (name !== undefined) await edit("base/csidriver.yaml", drivers.central, name);
+  if (!attaching) {
+    await edit("base/csidriver.yaml", "\n  attachRequired: true", "\n  attachRequired: false");
+    await edit("drivers/central/kustomization.yaml", "components:\n  - ../../attach\n", "");
   }
   const own = join(copy, "cluster");
   await mkdir(own, { recursive: true });
@@ -136,19 +144,17 @@ export async function deployLocal(): Promise<void> {
   await settled(drivers.local);
 }
 
-/** Installs central with connections of the test's own. */
-export async function deployCentral(settings: Central, applied: Applied = "cluster"): Promise<void> {
+/** Applies the manifests of central with connections of the test's own, and does not wait. Pods see changed connection files within two minutes. */
+export async function applyCentral(settings: Central, applied: Applied = "cluster"): Promise<void> {
   await freshCopy();
   await writeCentral(settings);
   await kube("apply", "-k", `${seen}/${applied}`);
-  await settled(settings.name ?? drivers.central);
 }
 
-/** Writes connection files anew, as their owner does; the pods see them within a minute or two. */
-export async function changeConnections(connections: Central["connections"], settings: Central): Promise<void> {
-  await freshCopy();
-  await writeCentral({ ...settings, connections });
-  await kube("apply", "-k", `${seen}/cluster`);
+/** Installs central with connections of the test's own. */
+export async function deployCentral(settings: Central, applied: Applied = "cluster"): Promise<void> {
+  await applyCentral(settings, applied);
+  await settled(settings.name ?? drivers.central);
 }
 
 /** Removes what was installed. */

@@ -1,15 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  byNode,
-  changeConnections,
-  dataOutside,
-  deployCentral,
-  drivers,
-  folderConnection,
-  undeploy,
-} from "./deploy.ts";
+import { applyCentral, byNode, dataOutside, deployCentral, drivers, folderConnection, undeploy } from "./deploy.ts";
 import {
   apply,
   bound,
@@ -31,7 +23,8 @@ import { claim, pod, snapshot, storageClass } from "./objects.ts";
 
 const good = byNode.connections;
 const { fast = "", archive = "" } = good;
-const change = (connections: Readonly<Record<string, string>>): Promise<void> => changeConnections(connections, byNode);
+const change = (connections: Readonly<Record<string, string>>): Promise<void> =>
+  applyCentral({ ...byNode, connections });
 
 beforeAll(async () => {
   await deployCentral(byNode);
