@@ -9,31 +9,31 @@ export const accessModes = [
   "single-node-multi-writer",
 ] as const;
 
-/** One of them. */
+/** One access mode. */
 export type AccessMode = (typeof accessModes)[number];
 
-/** One requested way of using a volume (VolumeCapability). */
+/** One requested use of a volume (VolumeCapability). */
 export interface Capability {
   readonly kind: "mount" | "block";
-  /** Empty or undefined when the caller leaves the choice to the driver. Always undefined for block. */
+  /** Empty or undefined if the caller leaves the choice to the driver. Always undefined for block. */
   readonly fsType: string | undefined;
   readonly mountFlags: readonly string[];
   readonly mountGroup: string | undefined;
   readonly mode: AccessMode;
 }
 
-/** What a driver's volumes can be used for. */
+/** The uses that a driver's volumes support. */
 export interface Access {
   readonly kinds: readonly ("mount" | "block")[];
-  /** Accepted `fs_type` values; "any" when the value is ignored because no file system is made. */
+  /** Accepted `fs_type` values; "any" if the value is ignored because no file system is created. */
   readonly filesystems: readonly string[] | "any";
-  /** Whether several nodes may write at once through a mount. */
+  /** Whether several nodes may write to a mounted volume at once. */
   readonly sharedWriters: boolean;
-  /** The only modes that may be asked for, where the connection's file restricts them (`csi.access_modes`). */
+  /** The only modes allowed, if the connection file restricts them (`csi.access_modes`). */
   readonly modes?: readonly AccessMode[];
 }
 
-/** The reason why `access` cannot satisfy `wanted`, or undefined when it can. */
+/** Why `access` does not satisfy `wanted`, or undefined if it does. */
 export function unmet(access: Access, wanted: Capability): string | undefined {
   if (!access.kinds.includes(wanted.kind)) return `access type "${wanted.kind}" is not supported`;
   if (wanted.kind === "mount" && wanted.fsType && access.filesystems !== "any") {
@@ -49,6 +49,6 @@ export function unmet(access: Access, wanted: Capability): string | undefined {
   return undefined;
 }
 
-/** The first reason why `access` cannot satisfy all of `wanted`, or undefined when it can. */
+/** The first reason why `access` does not satisfy all of `wanted`, or undefined if it does. */
 export const firstUnmet = (access: Access, wanted: readonly Capability[]): string | undefined =>
   wanted.map(each => unmet(access, each)).find(reason => reason !== undefined);

@@ -1,4 +1,4 @@
-/** Items by the key that each has, keys and items in the order of their first appearance. Map.groupBy is newer than Node 20. */
+/** Groups items by key; keys and items keep their order of first appearance. Node 20 has no Map.groupBy. */
 export function groupBy<K, T>(items: Iterable<T>, keyOf: (item: T) => K): ReadonlyMap<K, readonly T[]> {
   const groups = new Map<K, T[]>();
   for (const item of items) {

@@ -1,45 +1,45 @@
 import { CsiError } from "./errors.ts";
 
-/** What a CSI id of this driver names: `v:<connection>/<id>` for volumes, `s:<connection>/<id>` for snapshots. */
+/** A parsed CSI id of this driver: `v:<connection>/<id>` for volumes, `s:<connection>/<id>` for snapshots. */
 export interface Handle {
   readonly kind: "volume" | "snapshot";
   readonly connection: string;
-  /** The real driver's own id; opaque here, may hold any character, "/" included. */
+  /** The underlying driver's id; opaque here, may contain any character, "/" included. */
   readonly id: string;
 }
 
 const letters = { volume: "v", snapshot: "s" } as const;
 
-/** The longest id in bytes that CSI allows in a string field (CSI "Size Limits"). */
+/** The longest id in bytes in a CSI string field (CSI "Size Limits"). */
 export const maxHandleBytes = 128;
 
 const nameShape = /^[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$/;
 
-/** Whether a text may name a connection: a grammar of its own, so that it can never be a path. 1 to 63 bytes. */
+/** Whether a text is a valid connection name: 1 to 63 bytes, restricted so that it can never be a path. */
 export const isConnectionName = (text: string): boolean => nameShape.test(text) && !text.includes("..");
 
-/** What may name a connection, for people. */
+/** The form of a connection name, for messages. */
 export const connectionNameForm = '1 to 63 letters, digits, ".", "_", "-", a letter or digit at both ends';
 
-/** How many bytes of real id fit into a handle of this connection. */
+/** The number of bytes left for the driver's id in a handle of this connection. */
 export const idBytes = (connection: string): number => maxHandleBytes - 3 - connection.length;
 
-/** The CSI id. Throws "invalid-argument" for a bad connection name and "internal" for an empty id. */
+/** Makes the CSI id. Throws "invalid-argument" for an invalid connection name and "internal" for an empty id. */
 export const encodeHandle = (handle: Handle): string => encode(letters[handle.kind], handle);
 
-/** The parts of a CSI id, or undefined when the text is no id of this kind that csimux could have made. */
+/** The parts of a CSI id, or undefined if the text is not an id of this kind that csimux could have made. */
 export function parseHandle(text: string, kind: Handle["kind"]): Handle | undefined {
   const parts = parse(letters[kind], text);
   return parts && { kind, ...parts };
 }
 
-/** A group snapshot: one connection, and that driver's id. */
+/** A group snapshot: its connection and the driver's id. */
 export type GroupHandle = Omit<Handle, "kind">;
 
-/** The CSI id of a group snapshot, `g:<connection>/<id>`. Throws as encodeHandle. */
+/** Makes the CSI id of a group snapshot, `g:<connection>/<id>`. Throws like `encodeHandle`. */
 export const encodeGroup = (handle: GroupHandle): string => encode("g", handle);
 
-/** As parseHandle, for a group snapshot. */
+/** Like `parseHandle`, for a group snapshot. */
 export const parseGroup = (text: string): GroupHandle | undefined => parse("g", text);
 
 function encode(letter: string, { connection, id }: GroupHandle): string {

@@ -1,17 +1,17 @@
 /**
- * Secrets of open connections, which no line of the log, no status and no message may show. A storage may repeat anything that it
- * was sent, in any field; what leaves this process is looked through once, instead of wherever an answer is read.
+ * Secrets of open connections, which must not appear in logs, status or messages. A storage system may return anything
+ * that it was sent, in any field, so all output of this process is filtered here instead of wherever an answer is read.
  */
 
-/** The shortest word that is looked for: a shorter one would be found everywhere. */
+/** The shortest secret that is hidden: shorter ones would match ordinary text. */
 const shortest = 4;
 
-/** How many users each word has. */
+/** The number of users of each secret. */
 const users = new Map<string, number>();
-/** The words by their first characters, the longest first, so that no rest of one stays behind. */
+/** Secrets by their first characters, the longest first, so that no part of a longer one remains. */
 const byStart = new Map<string, string[]>();
 
-/** Hides these words, also as they stand in an address, a form or JSON, until the function that is returned is called. */
+/** Hides these secrets, also when encoded for a URL, a form or JSON, until the returned function is called. */
 export function keepSecret(secrets: readonly string[]): () => void {
   const forms = secrets.flatMap(word => [word, encodeURIComponent(word), JSON.stringify(word).slice(1, -1)]);
   const words = [...new Set(forms)].filter(word => word.length >= shortest);
@@ -41,7 +41,7 @@ function forget(word: string): void {
   else byStart.delete(start);
 }
 
-/** The text with each of these words replaced by "***". */
+/** The text with each known secret replaced by "***". */
 export function withoutKnownSecrets(text: string): string {
   if (byStart.size === 0) return text;
   let shown = "";
@@ -56,7 +56,10 @@ export function withoutKnownSecrets(text: string): string {
   return from === 0 ? text : shown + text.slice(from);
 }
 
-/** Fields of a log line as they may be shown: an error is its message and those of its causes, never its members. */
+/**
+ * Fields of a log line made safe to show: an error becomes its message and the messages of its causes, without other
+ * members.
+ */
 export function shown(value: unknown, depth = 0): unknown {
   if (typeof value === "string") return withoutKnownSecrets(value);
   if (typeof value !== "object" || value === null) return value;

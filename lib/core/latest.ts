@@ -1,21 +1,25 @@
-/** One thing that is being read by somebody. */
+/** A value with reads in progress. */
 interface Reading<T> {
   running: number;
-  /** How many reads have begun. */
+  /** The number of reads started. */
   begun: number;
-  /** The read, by its number, that began last of those that have ended. */
+  /** The number of the most recently started read among those that have ended. */
   newest: number;
   value: T | undefined;
 }
 
 /**
- * Reads that overlap, in the order in which they began: one that ends after a later one gives the answer of the later one. So nobody
- * who looks twice sees something old after something new. Things are told apart by name; what nobody reads takes no memory.
+ * Orders overlapping reads by their start: a read that ends after a later one returns the later one's answer, so that a
+ * caller never gets an old value after a new one. Reads are distinguished by name; a name without reads in progress
+ * uses no memory.
  */
 export class Latest<T> {
   readonly #readings = new Map<string, Reading<T>>();
 
-  /** What `read` gives, or a read of the same name that began later and has ended before. Rejects only as the own read does. */
+  /**
+   * The result of `read`, or of a read of the same name that started later and ended earlier. Rejects only if `read`
+   * rejects.
+   */
   async read(name: string, read: () => Promise<T>): Promise<T> {
     const reading = this.#readings.get(name) ?? { running: 0, begun: 0, newest: 0, value: undefined };
     this.#readings.set(name, reading);

@@ -1,7 +1,7 @@
 /**
- * File systems that answer from memory or from a disk of this machine, and do not wait for a network: their names, as mountinfo
- * gives them, and their magic numbers (statfs(2), linux/magic.h). Whatever else (network, FUSE, unknown) may never answer. ZFS is
- * not among them: a suspended pool holds every caller until somebody mends it (zpoolprops(7), "failmode").
+ * File systems that answer from memory or a local disk without waiting for a network: their names as in mountinfo, and
+ * their magic numbers (statfs(2), linux/magic.h). Any other (network, FUSE, unknown) may never answer. ZFS is not
+ * listed: a suspended pool blocks every caller until it is repaired (zpoolprops(7), "failmode").
  */
 const local: readonly (readonly [magic: number, ...names: readonly string[]])[] = [
   [0xef53, "ext2", "ext3", "ext4"],
@@ -16,8 +16,8 @@ const local: readonly (readonly [magic: number, ...names: readonly string[]])[] 
 const names: ReadonlySet<string> = new Set(local.flatMap(([, ...all]) => all));
 const magics: ReadonlySet<number> = new Set(local.map(([magic]) => magic));
 
-/** Whether a file system of this name answers without a network. */
+/** Whether the file system with this name answers without a network. */
 export const isLocalName = (fsType: string): boolean => names.has(fsType);
 
-/** Whether a file system of this magic number answers without a network. */
+/** Whether the file system with this magic number answers without a network. */
 export const isLocalMagic = (magic: number): boolean => magics.has(magic);

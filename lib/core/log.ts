@@ -1,12 +1,12 @@
 import type { Log } from "./call.ts";
 import { shown, withoutKnownSecrets } from "./known-secrets.ts";
 
-/** From the least important to the most. */
+/** Log levels in ascending order of severity. */
 export const levels = ["debug", "info", "warn", "error"] as const;
-/** How important a log line is. */
+/** The severity of a log line. */
 export type Level = (typeof levels)[number];
 
-/** One log record, ready to be written. */
+/** One log record. */
 export interface LogLine {
   readonly time: string;
   readonly level: Level;
@@ -14,7 +14,7 @@ export interface LogLine {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** A log that hands every line of at least `least` to `write`. */
+/** A log that passes every line of level `least` or above to `write`. */
 export function leveledLog(least: Level, write: (line: LogLine) => void): Log {
   return new LeveledLog(levels.indexOf(least), write, {});
 }
@@ -60,10 +60,10 @@ class LeveledLog implements Log {
   }
 }
 
-/** The longest line in UTF-16 units: a request with a hundred thousand parameters is not worth a megabyte of log. */
+/** The longest line in UTF-16 units, so that a request with a hundred thousand parameters does not write megabytes. */
 const longestLine = 16 << 10;
 
-/** One JSON object on one line. Values that JSON cannot hold become text; of very many fields only the beginning is kept. */
+/** One JSON object on one line. Bigints become strings; a line that is too long keeps only its beginning. */
 export function jsonLine({ time, level, message, fields }: LogLine): string {
   const text = JSON.stringify({ time, level, message, ...fields }, (_, value: unknown) =>
     typeof value === "bigint" ? String(value) : value,
@@ -82,7 +82,7 @@ export function humanLine({ time, level, message, fields }: LogLine): string {
   return line.length <= longestLine ? line : `${line.slice(0, longestLine)}… (${line.length} characters)`;
 }
 
-/** Control characters and line ends as JSON writes them; quotes stay as they are. */
+/** Escapes control characters and line ends as JSON does; quotes stay unchanged. */
 const printable = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are the characters that must not reach a terminal
   text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, character => {

@@ -1,7 +1,7 @@
 /**
- * The results of `work` for all items, in their order. At most `limit` run at once, and the next begins as soon as any of them ends,
- * so that a few slow ones delay nothing but themselves. Rejects with the first failure, after which nothing more begins; what runs
- * then continues on its own.
+ * The results of `work` for all items, in their order. At most `limit` run at once, and the next starts when any of
+ * them ends, so that slow items do not delay the others. Rejects with the first failure and starts nothing more; items
+ * already running continue in the background.
  */
 export async function mapLimit<T, R>(
   items: readonly T[],
@@ -12,7 +12,7 @@ export async function mapLimit<T, R>(
   const left = items.entries();
   let failed = false;
   const worker = async (): Promise<void> => {
-    // Each worker takes from the same iterator.
+    // All workers share one iterator.
     for (const [index, item] of left) {
       if (failed) return;
       try {

@@ -1,4 +1,7 @@
-/** Options that mount(8) takes for any file system, and a bind mount for itself; all others are for the file system that is mounted. */
+/**
+ * Options that mount(8) accepts for any file system, and also for a bind mount; all others are specific to a file
+ * system.
+ */
 export const genericMountOptions: ReadonlySet<string> = new Set([
   "ro",
   "rw",

@@ -1,36 +1,42 @@
-/** One line of /proc/self/mountinfo (proc(5)). Paths are unescaped and seen from this process's root. */
+/** One line of /proc/self/mountinfo (proc(5)). Paths are unescaped and relative to this process's root. */
 export interface Mount {
   readonly id: number;
   readonly parent: number;
   /** `major:minor` of the file system. */
   readonly device: string;
-  /** Which folder of the file system is mounted here; ends in "//deleted" when that folder is gone. With NFS "server:/folder". */
+  /**
+   * The folder of the file system that is mounted here; ends in "//deleted" if it was deleted. With NFS
+   * "server:/folder".
+   */
   readonly root: string;
   /** The mount point. */
   readonly at: string;
-  /** Options of this mount alone, such as "ro" and "nosuid"; those of the file system are not among them. */
+  /** Per-mount options such as "ro" and "nosuid", without the options of the file system. */
   readonly options: readonly string[];
   readonly fsType: string;
   readonly source: string;
-  /** The file system as a whole is read-only, whatever this mount says: ext4 after an error, for example. */
+  /** Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example. */
   readonly readOnly: boolean;
 }
 
 const numbers = /^[0-9]+$/;
 const device = /^[0-9]+:[0-9]+$/;
 
-/** NFS gives "/" as the root of all its mounts, and the folder in the source instead (nfs_show_path, nfs_show_devname). */
+/**
+ * File systems whose mountinfo root is always "/", with the folder in the source instead (nfs_show_path,
+ * nfs_show_devname).
+ */
 const folderInSource: ReadonlySet<string> = new Set(["nfs", "nfs4"]);
 
-/** A field as it was meant: the kernel writes space, tab, newline, "\" and "#" as "\" and three octal digits (proc(5)). */
+/** Unescapes a field: the kernel writes space, tab, newline, "\" and "#" as "\" and three octal digits (proc(5)). */
 export const unescaped = (text: string): string =>
   text.includes("\\")
     ? text.replace(/\\([0-3][0-7]{2})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 8)))
     : text;
 
 /**
- * The mounts of a mountinfo text, in its order.
- * Throws a plain Error for a line that is none: a mount that was overlooked would count as unmounted.
+ * The mounts in a mountinfo text, in its order.
+ * Throws a plain Error for a line of unknown form: a mount that was skipped would count as unmounted.
  */
 export const parseMountinfo = (text: string): readonly Mount[] =>
   text

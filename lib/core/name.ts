@@ -3,9 +3,9 @@ import { createHash } from "node:crypto";
 const plain = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 
 /**
- * The name of a thing on a storage system for a name that a caller chose: the same text where it is plain and short enough,
- * otherwise its readable head, a dash and 20 hex digits of its SHA-256. The same input always gives the same output.
- * Plain: letters, digits, "_" and "-", starting with a letter or digit. `maxBytes` must be at least 24.
+ * The name of an object on a storage system for a name chosen by the caller: the same text if it is plain and short
+ * enough, otherwise its readable head, a dash and 20 hex digits of its SHA-256. The same input always gives the same
+ * output. Plain: letters, digits, "_" and "-", starting with a letter or digit. `maxBytes` must be at least 24.
  */
 export function backendName(name: string, maxBytes: number): string {
   if (plain.test(name) && name.length <= maxBytes) return name;

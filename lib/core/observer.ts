@@ -1,26 +1,26 @@
 import type { Code } from "./errors.ts";
 
-/** A call that has begun. */
+/** A call that has started. */
 export interface CallBegun {
   /** Name of the RPC (CSI), such as "CreateVolume". */
   readonly method: string;
-  /** What the request names: a connection, a group, or anything else that somebody wrote there. */
+  /** The connection as the request names it: a connection, a group, or any unchecked text. */
   readonly connection: string | undefined;
-  /** The volume or snapshot it is about. */
+  /** The volume or snapshot of the request. */
   readonly object: string | undefined;
 }
 
-/** How a call ended; `connection` may be known better by then, because a group has chosen. */
+/** The end of a call; `connection` may be more precise than at the start, because a group has chosen a member. */
 export interface CallEnd {
   readonly connection: string | undefined;
   readonly code: Code | "ok";
-  /** Of a call that failed: what its client was told, without secrets. */
+  /** For a failed call: the message sent to the client, without secrets. */
   readonly message: string | undefined;
-  /** How long it took, in seconds. */
+  /** Duration in seconds. */
   readonly seconds: number;
 }
 
-/** Is told of every call; what it returns is told of the end. Both are quick and never throw. */
+/** Called at the start of every call; the returned function is called at its end. Both are quick and never throw. */
 export type CallObserver = (begun: CallBegun) => (end: CallEnd) => void;
 
 /** A command that has ended, on this machine or on a storage host. */
@@ -29,11 +29,11 @@ export interface CommandEnd {
   readonly where: string;
   /** Name of the program, without its folder. */
   readonly program: string;
-  /** "ok", "exit" for an exit code other than 0, or how it came to none ("timeout", "unreachable", ...). */
+  /** "ok", "exit" for an exit code other than 0, or why there is no exit code ("timeout", "unreachable", ...). */
   readonly outcome: string;
-  /** How long it took, in seconds. */
+  /** Duration in seconds. */
   readonly seconds: number;
 }
 
-/** Is told of every command. It is quick and never throws. */
+/** Called at the end of every command. Quick; never throws. */
 export type CommandObserver = (end: CommandEnd) => void;

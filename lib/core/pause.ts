@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** Waits so many milliseconds; rejects with the reason of the signal when that comes first. */
+/** Waits `ms` milliseconds; rejects with the signal's reason if it aborts first. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => signal.throwIfAborted());
 }

@@ -1,17 +1,17 @@
 import type { Access } from "./access.ts";
 
-/** A volume that is mounted as it is: no file system is made, and several nodes may write. */
+/** A volume that is mounted directly: no file system is created, and several nodes may write. */
 const shared = (...filesystems: readonly string[]): Access => ({ kinds: ["mount"], filesystems, sharedWriters: true });
 
-/** File systems that a node makes on a block volume. */
+/** File systems that a node can create on a block volume. */
 export const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
 
-/** A volume that nodes see as a disk. */
+/** A volume that appears as a disk on nodes. */
 export const disk: Access = { kinds: ["mount", "block"], filesystems: blockFilesystems, sharedWriters: false };
 
 /**
- * How nodes reach volumes, by the value of `node_attach_driver` in the volume context, and what a volume reached so can be
- * used for. `zfs-local` is a dataset or a disk; the driver says which.
+ * The attach protocols, by the value of `node_attach_driver` in the volume context, and the uses that each supports.
+ * `zfs-local` is a dataset or a disk, depending on the driver.
  */
 export const protocols = {
   nfs: shared("nfs"),
@@ -25,5 +25,5 @@ export const protocols = {
   oneclient: shared("oneclient", "fuse.oneclient"),
 } as const satisfies Readonly<Record<string, Access>>;
 
-/** One of them. */
+/** The name of a protocol. */
 export type Protocol = keyof typeof protocols;

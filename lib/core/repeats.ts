@@ -1,19 +1,19 @@
-/** How many different lines are remembered; the oldest go first. */
+/** The number of different lines remembered; the oldest are forgotten first. */
 const most = 1_000;
 
-/** Lines of a log that would come again and again: the first is written, then one after each interval that says how many there were. */
+/** Limits repeated log lines: the first is written, then one per interval with the number of those suppressed. */
 export class Repeats {
   readonly #everyMs: number;
   readonly #now: () => number;
   readonly #seen = new Map<string, { at: number; held: number }>();
 
-  /** `now` gives milliseconds. */
+  /** `now` returns milliseconds. */
   constructor(everyMs = 600_000, now: () => number = () => performance.now()) {
     this.#everyMs = everyMs;
     this.#now = now;
   }
 
-  /** How many equal lines were held back since the last one; undefined when this one is to be held back, too. */
+  /** The number of equal lines suppressed since the last one; undefined if this one must be suppressed, too. */
   due(line: string): number | undefined {
     const now = this.#now();
     const seen = this.#seen.get(line);

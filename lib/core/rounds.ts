@@ -1,28 +1,28 @@
-/** How long the first round is waited for at most, in milliseconds: a process that has just started has other things to do. */
+/** The longest delay before the first round, in milliseconds; a process that has just started has more urgent work. */
 const firstMs = 5_000;
 
-/** The least time that a round gets, in milliseconds. */
+/** The shortest time limit of a round, in milliseconds. */
 const leastMs = 30_000;
 
-/** Does something again and again; a round that takes its time delays the next one. */
+/** Repeats work at an interval; a slow round delays the next one. */
 export class Rounds {
   readonly #everyMs: number;
   readonly #work: (signal: AbortSignal) => Promise<void>;
   readonly #stop = new AbortController();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** `work` gets a signal that aborts when it has taken too long, and at the end. It never rejects. */
+  /** `work` gets a signal that aborts when the round exceeds its time limit, and on `stop`. It never rejects. */
   constructor(everyMs: number, work: (signal: AbortSignal) => Promise<void>) {
     this.#everyMs = everyMs;
     this.#work = work;
   }
 
-  /** Begins; the process may end all the same. */
+  /** Starts the timer without keeping the process alive. */
   start(): void {
     this.#next(Math.min(this.#everyMs, firstMs));
   }
 
-  /** Ends; a round that is running is aborted. */
+  /** Stops the timer and aborts a running round. */
   stop(): void {
     clearTimeout(this.#timer);
     this.#stop.abort();

@@ -1,12 +1,15 @@
 /** One condition on the labels of a connection. */
 export interface LabelTerm {
   readonly key: string;
-  /** in: the value is one of `values`; not-in: it is not (or there is no label); exists, absent: whether there is a label. */
+  /**
+   * in: the value is one of `values`; not-in: it is not, or the label is missing; exists, absent: whether the label
+   * exists.
+   */
   readonly operator: "in" | "not-in" | "exists" | "absent";
   readonly values: readonly string[];
 }
 
-/** All terms must hold. */
+/** A list of terms that must all hold. */
 export type Selector = readonly LabelTerm[];
 
 const holds = ({ key, operator, values }: LabelTerm, labels: Readonly<Record<string, string>>): boolean => {
@@ -17,15 +20,15 @@ const holds = ({ key, operator, values }: LabelTerm, labels: Readonly<Record<str
   return operator === "in" ? listed : !listed;
 };
 
-/** Whether a connection with these labels is chosen. */
+/** Whether the selector selects a connection with these labels. */
 export const selects = (selector: Selector, labels: Readonly<Record<string, string>>): boolean =>
   selector.every(term => holds(term, labels));
 
 const expression = /^\s*(?:(!)\s*([\w./-]+)|([\w./-]+)(?:\s*(==|=|!=)\s*([\w.-]*)|\s+(in|notin)\s*\(([^()]*)\))?)\s*$/;
 
 /**
- * Reads `tier=fast, site in (a, b), !old`: the six operators of Kubernetes label selectors (=, ==, !=, in, notin, exists, !exists).
- * Throws an Error that names the part which is not one.
+ * Parses `tier=fast, site in (a, b), !old`: the operators of Kubernetes label selectors (=, ==, !=, in, notin, exists,
+ * !exists). Throws an Error that quotes the invalid part.
  */
 export function parseSelector(text: string): Selector {
   return text.split(/,(?![^(]*\))/).map(part => {

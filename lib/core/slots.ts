@@ -1,12 +1,13 @@
 import { CsiError } from "./errors.ts";
 
 /**
- * How many calls to the file systems of one server or device run at once. A call to one that does not answer holds its thread until
- * it does; without a bound the first such one would hold all of them (12, see UV_THREADPOOL_SIZE), and nothing else could be served.
+ * The number of concurrent calls to the file systems of one server or device. A call to one that does not answer holds
+ * its thread; without this limit, such a server could block all threads (12, see UV_THREADPOOL_SIZE) and with them
+ * every other call.
  */
 export const callsAtOnce = 4;
 
-/** Runs at most so many pieces of work at once; the others wait in the order in which they came. */
+/** A semaphore: runs at most `count` pieces of work at once; the others wait in the order of their arrival. */
 export class Slots {
   readonly #count: number;
   #free: number;
@@ -17,19 +18,22 @@ export class Slots {
     this.#free = count;
   }
 
-  /** Nothing runs, so nothing waits either. */
+  /** Whether nothing runs; then nothing waits either. */
   get idle(): boolean {
     return this.#free === this.#count;
   }
 
-  /** Throws the signal's reason, or "deadline-exceeded", when that ends the wait; work that has begun ends by itself. */
+  /**
+   * Throws the signal's reason, or "deadline-exceeded", if the signal ends the wait; work that has started is not
+   * interrupted.
+   */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     if (this.#free > 0 && !signal?.aborted) this.#free--;
     else await this.#turn(signal);
     try {
       return await work();
     } finally {
-      // A slot is handed on, never put back while somebody waits for it.
+      // A slot passes directly to the next waiter and is freed only if there is none.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#free++;
@@ -58,12 +62,12 @@ export class Slots {
 const ended = ({ reason }: AbortSignal): CsiError =>
   reason instanceof CsiError
     ? reason
-    : new CsiError("deadline-exceeded", "the call ended while it waited for others of its storage; repeat it");
+    : new CsiError("deadline-exceeded", "the call ended while it waited for other calls to the same storage system");
 
-/** How many names are known before those that nobody uses are forgotten: devices and servers come and go. */
+/** The number of names beyond which idle ones are forgotten: devices and servers come and go. */
 const manyNames = 256;
 
-/** Slots for each of many, such as the devices of a machine, as a function of its name. */
+/** A semaphore per name, for example per device of a machine. */
 export function slotsByName(count: number): (name: string) => Slots {
   const known = new Map<string, Slots>();
   return name => {

@@ -1,6 +1,6 @@
 /**
- * Questions with a time limit, for what may be dead in such a way that a call to it never ends (a mount whose server has gone).
- * Each of these holds a thread of the process, so who has not answered one is not asked another until it has.
+ * Calls with a time limit, for file systems on which a call may hang for ever (a mount whose server is gone).
+ * A hanging call holds a thread of the process, so `ask` makes no further call for the same name until it has returned.
  */
 export class TimeLimit {
   readonly #ms: number;
@@ -10,7 +10,10 @@ export class TimeLimit {
     this.#ms = ms;
   }
 
-  /** The answer of `who`. Throws what `none` makes when there is none in time, and at once while an earlier one is missing. */
+  /**
+   * The answer for `who`. Throws the error of `none` after the time limit, and immediately while an earlier call still
+   * hangs.
+   */
   async ask<T>(who: string, question: () => Promise<T>, none: () => Error): Promise<T> {
     if (this.#silent.has(who)) throw none();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -27,7 +30,9 @@ export class TimeLimit {
   }
 }
 
-/** Whether `work` settles within so many milliseconds. Never rejects; work that takes longer continues on its own. */
+/**
+ * Whether `work` settles within `ms` milliseconds. Never rejects; work that takes longer continues in the background.
+ */
 export async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<boolean>(resolve => {

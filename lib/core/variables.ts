@@ -1,7 +1,7 @@
 /**
- * What ObjectiveFS documents for its mounts (user guide, "Environment Variables"), but for what names a file, a folder or a proxy:
- * everything else in the environment of a program may change which code it runs or whom it trusts (ld.so(8), openssl(1),
- * libcurl-env(3)).
+ * The variables that ObjectiveFS documents for its mounts (user guide, "Environment Variables"), except those that name
+ * a file, a folder or a proxy. Any other variable may change which code a program runs or whom it trusts (ld.so(8),
+ * openssl(1), libcurl-env(3)).
  */
 const ofObjectivefs: ReadonlySet<string> = new Set([
   ...["OBJECTSTORE", "ENDPOINT", "REGION", "ACCESS_KEY", "SECRET_KEY", "SESSION_TOKEN"],
@@ -13,11 +13,11 @@ const ofObjectivefs: ReadonlySet<string> = new Set([
 /** Whether a class, a volume or a secret may set an environment variable of this name for mount.objectivefs. */
 export const isVariable = (name: string): boolean => ofObjectivefs.has(name);
 
-/** Whether the value of an environment variable of this name is a secret, as far as its name tells. */
+/** Whether the value of this environment variable is a secret, judging by its name. */
 export const isSecretVariable = (name: string): boolean =>
   /KEY|SECRET|PASS|LICEN[CS]E|TOKEN|CREDENTIAL/i.test(name) && !/FILE$|PATH$/i.test(name);
 
-/** The variables among keys such as `env.ENDPOINT`, by their bare names. */
+/** The variables in keys such as `env.ENDPOINT`, with the prefix removed. */
 export const variablesOf = (keys: Readonly<Record<string, string>>): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(keys).flatMap(([key, value]) => (key.startsWith("env.") ? [[key.slice("env.".length), value]] : [])),
