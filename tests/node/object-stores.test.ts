@@ -189,10 +189,10 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
       "cannot be decrypted",
     ],
     ["keys", ofs, {}, "permission-denied", "AccessDenied"],
-    ["an object store", { ...ofs, "env.OBJECTSTORE": "" }, {}, "invalid-argument", "no object store"],
-    ["a file system", { ...ofs, filesystem: "" }, storeKeys, "invalid-argument", "no bucket"],
-    ["a name of one", { ...ofs, filesystem: "-o x" }, storeKeys, "invalid-argument", "no bucket"],
-    ["one that is below the pool", { ...ofs, filesystem: "csi/../etc" }, storeKeys, "invalid-argument", "no bucket"],
+    ["an object store", { ...ofs, "env.OBJECTSTORE": "" }, {}, "invalid-argument", "not an object store"],
+    ["a file system", { ...ofs, filesystem: "" }, storeKeys, "invalid-argument", "not a bucket"],
+    ["a name of one", { ...ofs, filesystem: "-o x" }, storeKeys, "invalid-argument", "not a bucket"],
+    ["one that is below the pool", { ...ofs, filesystem: "csi/../etc" }, storeKeys, "invalid-argument", "not a bucket"],
     ["one store", { ...ofs, filesystem: "s3://csi/a" }, storeKeys, "invalid-argument", "is not in minio://"],
     ...[
       ...[

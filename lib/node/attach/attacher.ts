@@ -8,46 +8,46 @@ import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { Context } from "../requests.ts";
 
-/** A folder that is there already and is bind mounted. */
+/** An existing folder, to be bind mounted. */
 export interface AttachedFolder {
   readonly kind: "folder";
   /** Its real path. */
   readonly path: string;
 }
 
-/** A file system of a server, which mount(8) mounts. */
+/** A file system of a server, mounted with mount(8). */
 export interface AttachedShare {
   readonly kind: "share";
-  /** The type that mount(8) is given. */
+  /** The type passed to mount(8). */
   readonly fsType: string;
   /** "server:/folder", "//server/share". */
   readonly source: string;
-  /** Other sources of the same content, tried in this order when the first does not answer. */
+  /** Other sources of the same content, tried in this order if the first does not answer. */
   readonly alternatives?: readonly string[];
-  /** Options of the mount besides those that a bind mount can carry; never a secret. */
+  /** Mount options except those that a bind mount can carry. Never a secret. */
   readonly options: readonly string[];
-  /** It takes the host's mount(8), because its helper is there only. */
+  /** True if only the host's mount(8) has the helper for this type. */
   readonly onHost?: boolean;
-  /** For mount(8) alone, never kept: secrets go to its helper through its stdin. */
+  /** The standard input of mount(8), which passes secrets on to its helper. Never stored. */
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Words that must not be printed. */
+  /** Texts to hide in messages. */
   readonly secret?: readonly string[];
-  /** What its helper complains about, besides what mount(8) itself does. */
+  /** Error patterns of the helper, in addition to those of mount(8). */
   readonly errorPatterns?: MountErrorPatterns;
-  /** Mounts it in place of mount(8). */
+  /** Mounts the file system instead of mount(8). */
   readonly program?: MountProgram;
 }
 
-/** A program that mounts one file system and goes on in the background as its server (fuse(8)). */
+/** A program that mounts one file system and keeps running in the background to serve it (fuse(8)). */
 export interface MountProgram {
-  /** Its words before the mount point, for a mount with these options. */
+  /** The command line before the mount point, for a mount with these options. */
   argv(options: readonly string[]): Argv;
-  /** What exit codes mean about which it says nothing. */
+  /** The meaning of exit codes that the program does not explain in its output. */
   readonly exits: Readonly<Record<number, MountFailure>>;
 }
 
-/** What a refused mount means. */
+/** The error to report for a refused mount. */
 export interface MountFailure {
   readonly code: Code;
   readonly text: string;
@@ -56,44 +56,44 @@ export interface MountFailure {
 /** A block device that this node sees. */
 export interface AttachedDevice {
   readonly kind: "device";
-  /** The device file to be used, in csimux's own view: "/dev/sda", "/dev/mapper/mpatha". */
+  /** The device file to use, as csimux sees it: "/dev/sda", "/dev/mapper/mpatha". */
   readonly path: string;
-  /** Its number as "major:minor", by which mounts of it are known again. */
+  /** The device number as "major:minor", which identifies its mounts. */
   readonly number: string;
-  /** What is the same for the same volume wherever and whenever it is attached: WWID, NGUID, dataset name. */
+  /** An id that stays the same wherever and whenever the volume is attached: WWID, NGUID, GUID of a dataset. */
   readonly identity: string;
   /**
-   * What the kernel says of it, and of the paths that it is made of, for as long as it is this volume: attributes below /sys and
-   * their texts. A device name and its number are given to another disk once the first one is gone (sysfs(5)).
+   * Attributes below /sys, and their texts, that the device and its paths have while they are this volume. Once a
+   * device is gone, its name and number can be given to another one (sysfs(5)).
    */
   readonly proof: Readonly<Record<string, string>>;
 }
 
-/** What a volume is on this node once it is attached. */
+/** The form in which an attached volume is available on this node. */
 export type Attached = AttachedFolder | AttachedShare | AttachedDevice;
 
-/** What an attacher must know to undo what it did. Never a secret: it is kept in a file. */
+/** Data that an attacher needs to undo its work. Stored in a file, so never a secret. */
 export type Notes = Readonly<Record<string, string>>;
 
-/** Adds to the notes of the volume and has them on disk when it resolves; an undefined value strikes a key out. */
+/** Merges into the volume's notes and resolves once they are on disk; an undefined value removes the key. */
 export type SaveNotes = (notes: Readonly<Record<string, string | undefined>>) => Promise<void>;
 
-/** A volume to be attached. Secrets are in the call. */
+/** A volume to attach. The call holds the secrets. */
 export interface AttachRequest {
   readonly volumeId: string;
   readonly context: Context;
-  /** What ControllerPublishVolume answered; empty where the volume is not published by a controller. */
+  /** The answer of ControllerPublishVolume; empty if no controller publishes the volume. */
   readonly publishContext: Context;
   readonly capability: Capability;
-  /** The access mode only reads: nothing on the volume may be changed, not even by replaying a journal. */
+  /** True for a read-only access mode: nothing on the volume may change, not even through a journal replay. */
   readonly readonly: boolean;
-  /** What an earlier, perhaps interrupted call noted; empty at first. */
+  /** The notes of an earlier, possibly interrupted call; empty at first. */
   readonly notes: Notes;
-  /** The mounts when the call began. */
+  /** The mount table as it was when the call began. */
   readonly table: MountTable;
 }
 
-/** A volume that is attached, or was about to be, as it was recorded. */
+/** A recorded attachment; an interrupted call may not have completed it. */
 export interface Attachment {
   readonly volumeId: string;
   readonly context: Context;
@@ -101,74 +101,80 @@ export interface Attachment {
 }
 
 /**
- * The node's half of a protocol. Everything may be repeated, and interrupted after any step. Every wait ends with the call.
- * An attacher that has `detach` is called with its record on disk already; whatever else detaching needs is noted before acting.
+ * The node's half of a protocol. Every operation is idempotent and may be interrupted after any step; every wait ends
+ * with the call. If an attacher has `detach`, the volume's record is on disk before `attach` is called; other data that
+ * detaching needs is noted before the step that requires it.
  */
 export interface Attacher {
-  /** What volumes of this protocol can be used for. */
+  /** The access modes and types that volumes of this protocol support. */
   readonly access: Access;
   /**
-   * What may be worked on for one volume at a time although several volumes share it, such as a target. Others wait for it
-   * while they are attached, detached or grown. Absent, or undefined, where volumes share nothing.
+   * The name of a lock for what several volumes share, such as a target: only one of them is attached, detached or
+   * expanded at a time. Absent or undefined if volumes share nothing.
    */
   readonly lockOf?: (context: Context) => string | undefined;
   /**
-   * Throws "invalid-argument" for a context that `attach` and `detach` cannot use; asks nobody. Absent where nothing has to be
-   * detached: a record is written only of what can be.
+   * Throws "invalid-argument" for a context that `attach` and `detach` cannot use; contacts no storage. Absent if
+   * nothing has to be detached: a record is written only for volumes that can be.
    */
   readonly check?: (context: Context, volumeId: string) => void;
-  /** Throws "invalid-argument" for an incomplete context and "not-found" for a volume that is not there. */
+  /** Throws "invalid-argument" for an incomplete context and "not-found" for a missing volume. */
   attach(wanted: AttachRequest, note: SaveNotes, call: Call): Promise<Attached>;
   /**
-   * Undoes attach; nothing of the volume is mounted any more. `others` are the recorded attachments of the same protocol on
-   * this node: what one of them needs stays. Absent when there is nothing to undo.
+   * Undoes attach, after the last mount of the volume is gone. `others` are the recorded attachments of the same
+   * protocol on this node; keeps whatever they need. Absent if there is nothing to undo.
    */
   readonly detach?: (attachment: Attachment, others: readonly Attachment[], call: Call) => Promise<void>;
-  /** The storage that a volume is on; throws "invalid-argument" for an incomplete context. Absent for what is on this node. */
+  /** The storage that holds a volume; throws "invalid-argument" for an incomplete context. Absent for local storage. */
   readonly storageOf?: (context: Context) => StorageAddresses;
-  /** What is wrong with the way to an attached volume, by what the kernel shows; asks nobody. Absent where there is none. */
+  /**
+   * Problems with the paths to an attached volume, as the kernel shows them; contacts no storage. Absent if it has no
+   * paths.
+   */
   readonly health?: (attachment: Attachment) => Promise<readonly Finding[]>;
   /**
-   * Opens again the ways to an attached volume that are lost, such as a session that the network was gone from for too long,
-   * as far as that takes no secrets of a call. Says what it opened; nothing where all is well. Absent where nothing is held open.
+   * Reopens lost paths to an attached volume, such as a session that ended during a long network failure, if that needs
+   * no secrets. Returns what it opened, empty if nothing was lost. Absent if the protocol keeps nothing open.
    */
   readonly restore?: (attachment: Attachment, call: Call) => Promise<readonly string[]>;
   /**
-   * Makes the node see that a volume grew, and waits until it has `least` bytes, if given. Returns what it has. Throws
-   * "unavailable" when it does not get there in time. Absent when nothing on the node depends on the size.
+   * Makes the node see that a volume grew and waits until it has `least` bytes, if given. Returns its size in bytes.
+   * Throws "unavailable" if the size does not appear in time. Absent if nothing on the node depends on the size.
    */
   readonly grow?: (attachment: Attachment, least: bigint | undefined, call: Call) => Promise<bigint>;
 }
 
-/** A storage as nodes reach it. */
+/** A storage system as nodes reach it. */
 export interface StorageAddresses {
   /** The protocol and the address, as in "nfs nas.example.org". */
   readonly name: string;
-  /** Addresses of which one must be open, by TCP; empty where nobody can tell. */
+  /** TCP addresses of which at least one must accept connections; empty if unknown. */
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
 }
 
-/** What attachers work with. */
+/** The dependencies of attachers. */
 export interface AttacherPorts {
   /** Programs of csimux's own container. */
   readonly runner: CommandRunner;
-  /** The same programs where the host's own are needed, because their daemon's state is the host's; paths are the host's. */
+  /** Runs programs of the host, for those that share state with a daemon on the host; paths are the host's. */
   readonly host: CommandRunner;
-  /** Folders below which volumes that are folders of this node may lie; undefined: anywhere. */
+  /** The folders below which hostpath volumes must lie; undefined allows any. */
   readonly hostFolders: () => Promise<readonly string[] | undefined>;
-  /** Datasets below which volumes on pools of this node may lie; undefined: any. */
+  /** The datasets below which zfs-local volumes must lie; undefined allows any. */
   readonly hostDatasets: () => Promise<readonly string[] | undefined>;
-  /** Shares are mounted by the host's mount(8), whose helpers live on with the host, such as rpc.statd(8) of NFS 3. */
+  /**
+   * Whether the host's mount(8) mounts shares, because its helpers must outlive csimux, such as rpc.statd(8) for NFS 3.
+   */
   readonly hostMounts: boolean;
   /** The folder of device files, `/dev` outside tests. */
   readonly devices: string;
   /** `/sys` and `/proc` outside tests. */
   readonly sys: string;
   readonly proc: string;
-  /** Where the host's root is seen from here: the folder that `host` runs in. */
+  /** The path of the host's root file system as csimux sees it; `host` runs its programs there. */
   readonly hostRoot: string;
-  /** Whether a server can be reached at all. */
+  /** Checks whether a server is reachable. */
   readonly answers: Answers;
-  /** A folder for what csimux opened on this node; must survive restarts. */
+  /** The folder of records of opened sessions and connections; must survive restarts. */
   readonly opened: string;
 }

@@ -13,7 +13,7 @@ import { zfsLocal } from "./zfs-local.ts";
 /** The key of `volume_context` that names the protocol. */
 export const protocolKey = "node_attach_driver";
 
-/** The protocols that this node can attach, by the value of `node_attach_driver`. */
+/** The protocols that this node can attach, by their value of `node_attach_driver`. */
 export type Attachers = ReadonlyMap<string, Attacher>;
 
 /** The protocols of shares. */
@@ -24,7 +24,7 @@ export const shareAttachers = (ports: Pick<AttacherPorts, "hostMounts">): Attach
     ["lustre", lustre()],
   ]);
 
-/** Every protocol that csimux has. */
+/** All protocols of csimux. */
 export const attachers = (ports: AttacherPorts): Attachers =>
   new Map<string, Attacher>([
     ["hostpath", hostpath(ports)],
@@ -38,7 +38,7 @@ export const attachers = (ports: AttacherPorts): Attachers =>
 
 /** Throws "invalid-argument" for a protocol that is missing or unknown. */
 export function attacherOf(known: Attachers, protocol: string | undefined, volumeId: string): Attacher {
-  if (!protocol) throw new CsiError("invalid-argument", `volume_context of "${volumeId}" does not hold ${protocolKey}`);
+  if (!protocol) throw new CsiError("invalid-argument", `volume_context of "${volumeId}" has no ${protocolKey}`);
   const attacher = known.get(protocol);
   if (attacher) return attacher;
   const names = [...known.keys()].join(", ");

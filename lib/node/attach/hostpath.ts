@@ -9,10 +9,10 @@ import { checkedPath, resolveParents } from "../mount/paths.ts";
 import type { Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
 
 /**
- * A folder of this node, `path` in the volume context. Anybody who may make PersistentVolumes can name any path: it must be a
- * real folder under its own name and, where this node was told them, lie below one of its folders for volumes, links
- * resolved. The mount is compared with what is found here, so a link that is planted later is not followed.
- * `fs_type` is ignored: a folder is mounted as it is, and no file system is made for it.
+ * A folder of this node, `path` in the volume context. Every user who can create PersistentVolumes can name any path,
+ * so it must be a real folder under its own name and, if node.hostpath.folders is set, lie below one of those folders
+ * after resolving links. The mount is compared with the folder found here, so a link planted later is not followed.
+ * `fs_type` is ignored: the folder is mounted as it is and nothing is formatted.
  */
 export const hostpath = ({ runner, hostFolders }: Pick<AttacherPorts, "runner" | "hostFolders">): Attacher => ({
   access: protocols.hostpath,
@@ -29,24 +29,24 @@ async function folder(
 ): Promise<string> {
   const subject = `volume "${volumeId}"`;
   const path = checkedPath(context["path"] ?? "", `${subject}: volume_context key path`);
-  const place = await resolveParents(path, table, call.signal);
-  if (allowed && !(await lies(place, allowed, table, call.signal))) {
-    throw new CsiError("permission-denied", `${subject}: ${path} lies in none of node.hostpath.folders`);
+  const resolved = await resolveParents(path, table, call.signal);
+  if (allowed && !(await lies(resolved, allowed, table, call.signal))) {
+    throw new CsiError("permission-denied", `${subject}: ${path} is not below any of node.hostpath.folders`);
   }
-  const kind = await fileTypeAt(place, table, runner, call.signal);
-  if (kind === "directory") return place;
+  const kind = await fileTypeAt(resolved, table, runner, call.signal);
+  if (kind === "directory") return resolved;
   if (kind === undefined) throw new CsiError("not-found", `${subject}: the folder ${path} does not exist on this node`);
-  throw new CsiError("failed-precondition", `${subject}: ${path} is a ${kind}, not a folder; it will not be mounted`);
+  throw new CsiError("failed-precondition", `${subject}: ${path} is a ${kind}, not a folder; it is not mounted`);
 }
 
-/** Whether a real place is below one of these folders, whose own links are resolved as those of parents are. */
+/** Whether a real path is below one of these folders, after resolving links in the folders. */
 async function lies(
-  place: string,
+  resolved: string,
   folders: readonly string[],
   table: MountTable,
   signal: AbortSignal,
 ): Promise<boolean> {
   const inside = folders.map(folder => join(checkedPath(folder, "node.hostpath.folders"), "volume"));
   const real = await Promise.all(inside.map(path => resolveParents(path, table, signal)));
-  return real.some(path => place !== dirname(path) && isWithin(dirname(path), place));
+  return real.some(path => resolved !== dirname(path) && isWithin(dirname(path), resolved));
 }

@@ -27,20 +27,20 @@ import type {
 import { pollUntil } from "./poll-until.ts";
 import { ownSecrets } from "./secrets.ts";
 
-/** How long a disk may take to go or to grow once it was asked to, in milliseconds. */
+/** Time limits for a disk to disappear and for a disk to show its new size, in milliseconds. */
 const goneMs = 10_000;
 const grownMs = 60_000;
 
 type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "hostDatasets">;
 
-/** Disks that a target shows over iSCSI, through the host's open-iscsi and, where its daemon runs, dm-multipath. */
+/** Disks of iSCSI targets, attached with the host's open-iscsi and, if its daemon runs, dm-multipath. */
 class Iscsi implements Attacher {
   readonly access = protocols.iscsi;
   readonly #ports: Ports;
   readonly #sysfs: Sysfs;
   readonly #multipath: Multipath;
   readonly #login: Login;
-  readonly #ways: PortalSessions;
+  readonly #portalSessions: PortalSessions;
 
   constructor(ports: Ports) {
     const { host, hostRoot, runner, sys, opened: folder, proc } = ports;
@@ -49,7 +49,7 @@ class Iscsi implements Attacher {
     this.#multipath = new Multipath(host, this.#sysfs, join(proc, "net/unix"));
     const opened = new OpenedSessions(folder, join(proc, "sys/kernel/random/boot_id"));
     this.#login = new Login({ host, hostRoot, sysfs: this.#sysfs, opened });
-    this.#ways = new PortalSessions(this.#login, this.#sysfs, ports.answers);
+    this.#portalSessions = new PortalSessions(this.#login, this.#sysfs, ports.answers);
   }
 
   /** Volumes of one target share its sessions. */
@@ -62,8 +62,8 @@ class Iscsi implements Attacher {
     const target = targetOf(context, volumeId);
     const isMultipath = await this.#multipath.runs();
     const attributes = attributesOf(ownSecrets(call.secrets, context), isMultipath);
-    const sessions = await this.#ways.sessions(target, attributes, isMultipath, call);
-    const units = await this.#ways.units(sessions, target, () => note({ added: "yes" }), call);
+    const sessions = await this.#portalSessions.sessions(target, attributes, isMultipath, call);
+    const units = await this.#portalSessions.units(sessions, target, () => note({ added: "yes" }), call);
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.waitForMap(names, target.portals.length > 1, call);
     await note({ map: map?.name });
@@ -90,7 +90,7 @@ class Iscsi implements Attacher {
     await Promise.all(target.portals.map(portal => this.#leave(target, portal, call)));
   };
 
-  /** The storage is known by its portals. */
+  /** Names the storage by its portals. */
   readonly storageOf = (context: AttachRequest["context"]): StorageAddresses => {
     const { portals } = targetOf(context, "");
     return { name: `iscsi ${portals.map(portalText).join(",")}`, addresses: portals };
@@ -117,7 +117,7 @@ class Iscsi implements Attacher {
     const target = targetOf(context, volumeId);
     const units = await this.#units(target);
     if (units.length === 0)
-      throw new CsiError("unavailable", `volume "${volumeId}": its disk is not on this node any more`);
+      throw new CsiError("unavailable", `volume "${volumeId}": its disk is no longer attached to this node`);
     await Promise.all(units.map(unit => rescan(unit, this.#sysfs, call.signal)));
     const names = units.map(({ name }) => name);
     const map = await this.#multipath.mapOf(names);
@@ -128,29 +128,29 @@ class Iscsi implements Attacher {
       return sizes.every(size => size === first) && first >= (least ?? 1n) ? first : undefined;
     };
     const bytes = await pollUntil(grownMs, () => sized(names), task, call.signal);
-    if (bytes === undefined) throw new CsiError("unavailable", `${task}: the target does not show the new size yet`);
+    if (bytes === undefined) throw new CsiError("unavailable", `${task}: the target does not report the new size yet`);
     if (!map) return bytes;
     await this.#multipath.resize(map, call);
     const whole = await pollUntil(grownMs, () => sized([map.device, ...names]), task, call.signal);
     if (whole === undefined)
-      throw new CsiError("unavailable", `${task}: the map ${map.name} does not follow its paths`);
+      throw new CsiError("unavailable", `${task}: the multipath map ${map.name} was not resized with its paths`);
     return whole;
   };
 
-  /** See Attacher. A disk that the node had before csimux came is not looked after. */
+  /** See Attacher. Does not touch a disk that was attached before csimux staged the volume. */
   readonly restore = async ({ volumeId, context, notes }: Attachment, call: Call): Promise<readonly string[]> => {
     if (!notes["added"]) return [];
     const target = targetOf(context, volumeId);
     const isMultipath = await this.#multipath.runs();
-    const sessions = await this.#ways.restored(target, isMultipath, call);
+    const sessions = await this.#portalSessions.restored(target, isMultipath, call);
     const known = await this.#units(target);
-    // A session that another volume of the target opened shows this one's disk only when it is asked to.
+    // A session that another volume of the target opened shows this volume's disk only after a scan.
     const disks = isMultipath || known.length === 0 ? await this.#missing(target, call) : [];
     if (isMultipath && disks.length > 0) await this.#multipath.waitForMap(disks, target.portals.length > 1, call);
     return [...sessions.map(({ id }) => `session ${id}`), ...disks];
   };
 
-  /** Has the kernel look for the LUN in sessions that do not show it; answers the disks that are new. */
+  /** Scans for the LUN in sessions that do not show it. Returns the names of the new disks. */
   async #missing({ iqn, lun, iface }: Target, call: Call): Promise<readonly string[]> {
     const found = (await sessionsOf(iqn, this.#sysfs)).map(async session => {
       if (session.iface !== iface || !session.isLoggedIn || (await unitOf(session, lun, this.#sysfs))) return undefined;
@@ -169,14 +169,17 @@ class Iscsi implements Attacher {
     return units.filter(unit => unit !== undefined);
   }
 
-  /** The disks of a volume's own ways: the node may see the same LUN over other portals or interfaces, for itself. */
+  /**
+   * The disks seen through the volume's own portals; the host may see the same LUN through others that it opened
+   * itself.
+   */
   async #ownUnits(target: Target, call: Call): Promise<readonly Unit[]> {
     const sessions = (await Promise.all(target.portals.map(portal => this.#login.all(target, portal, call)))).flat();
     const once = new Map(sessions.map(session => [session.id, session]));
     return await this.#unitsIn([...once.values()], target.lun);
   }
 
-  /** Takes the disk away: what is still to be written is written first, and nothing that somebody uses is touched. */
+  /** Flushes and removes the disk. Throws "unavailable" if it is in use. */
   async #release(target: Target, call: Call): Promise<void> {
     const units = await this.#ownUnits(target, call);
     const names = units.map(({ name }) => name);
@@ -191,19 +194,19 @@ class Iscsi implements Attacher {
     await Promise.all(units.map(unit => remove(unit, this.#sysfs, call.signal)));
     const gone = async () => ((await this.#ownUnits(target, call)).length === 0 ? true : undefined);
     if (!(await pollUntil(goneMs, gone, `removing ${names.join(", ")}`, call.signal)))
-      throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not go away; it will be tried again`);
+      throw new CsiError("unavailable", `${names.join(", ")} of ${target.iqn} did not disappear; retrying`);
   }
 
   async #refuseHeld(path: string, call: Call): Promise<void> {
     if (await isHeld(path, call.signal))
-      throw new CsiError("unavailable", `${path} is still in use on this node; it stays attached until that has ended`);
+      throw new CsiError("unavailable", `${path} is still in use on this node; it stays attached until it is released`);
   }
 
-  /** Closes a session that csimux opened, unless another LUN is still seen through it. */
+  /** Closes a session that csimux opened, unless other disks are still seen through it. */
   async #leave(target: Target, portal: Target["portals"][number], call: Call): Promise<void> {
     const session = await this.#login.find(target, portal, call);
     if (session && (await unitCount(session, this.#sysfs)) > 0) {
-      call.log.info("a session stays, because other disks are seen through it", {
+      call.log.info("keeping a session: other disks are seen through it", {
         iqn: target.iqn,
         session: session.id,
       });

@@ -4,10 +4,12 @@ import { otherFlags } from "../mount/flags.ts";
 import type { Attacher } from "./attacher.ts";
 import { shareOf } from "./server.ts";
 
-/** Network ids of the management servers: alternatives of one with ",", servers with ":" between them (mount.lustre(8)). */
+/** Network ids of the management servers: "," separates ids of one server, ":" separates servers (mount.lustre(8)). */
 const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;
 
-/** Lustre: `server` holds the network ids, `share` the file system and a folder in it. Its client is the host's, tools included. */
+/**
+ * Lustre: `server` holds the network ids, `share` the file system and a folder in it. Uses the host's client and tools.
+ */
 export const lustre = (): Attacher => ({
   access: protocols.lustre,
   storageOf: context => ({ name: `lustre ${context["server"] ?? ""}`, addresses: [] }),
@@ -15,7 +17,10 @@ export const lustre = (): Attacher => ({
     const server = wanted.context["server"] ?? "";
     if (!nids.test(server)) {
       const given = JSON.stringify(server.slice(0, 200));
-      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": server ${given} is no list of network ids`);
+      throw new CsiError(
+        "invalid-argument",
+        `volume "${wanted.volumeId}": server ${given} is not a list of network ids`,
+      );
     }
     const options = otherFlags(wanted.capability.mountFlags);
     return { kind: "share", fsType: "lustre", source: `${server}:${shareOf(wanted)}`, options, onHost: true };

@@ -4,19 +4,19 @@ import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts } from "./attacher.ts";
 import { serversOf, shareOf, storageOfShare } from "./server.ts";
 
-/** Where servers listen (RFC 7530, 3.1), those of version 3 as well unless they were told otherwise. */
+/** The port of NFS servers (RFC 7530, 3.1), and the default of version 3. */
 const port = 2049;
 
-/** What mount.nfs(8) says besides what every mount may say. */
-const words: MountErrorPatterns = [
+/** Error patterns of mount.nfs(8). */
+const patterns: MountErrorPatterns = [
   [/rpc\.statd is not running/i, "failed-precondition"],
   [/requested NFS version or transport protocol is not supported/i, "failed-precondition"],
   [/mount system call failed/i, "unavailable"],
 ];
 
 /**
- * NFS 3 and 4.x: `server` and `share` of the context, as democratic-csi writes them; nfs(5) lists the flags. One try for each
- * call, because callers repeat it: mount.nfs(8) would try for two minutes and keep the reason to itself.
+ * NFS 3 and 4.x: `server` and `share` of the context, as democratic-csi writes them; nfs(5) lists the flags. One
+ * attempt per call, because callers retry: mount.nfs(8) would retry for two minutes without reporting the reason.
  */
 export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
   access: protocols.nfs,
@@ -30,7 +30,7 @@ export const nfs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
       alternatives,
       options: ["retry=0", ...otherFlags(wanted.capability.mountFlags)],
       onHost: hostMounts,
-      errorPatterns: words,
+      errorPatterns: patterns,
     };
     return share;
   },

@@ -25,17 +25,20 @@ import { pollUntil } from "./poll-until.ts";
 import { resultsWithGrace } from "./results-with-grace.ts";
 import { ownSecrets } from "./secrets.ts";
 
-/** Once one way works, the others get this long. */
+/** How long the remaining paths may take once one is connected, in milliseconds. */
 const graceMs = 10_000;
 
-/** How long a namespace may take to appear, and after what time it is looked for again; and to show a new size, in milliseconds. */
+/**
+ * Time limit for a namespace to appear, interval between rescans, and time limit for a new size to appear, in
+ * milliseconds.
+ */
 const diskMs = 20_000;
 const rescanMs = 2_000;
 const grownMs = 60_000;
 
 type Ports = Omit<AttacherPorts, "hostMounts" | "hostFolders" | "hostDatasets">;
 
-/** Namespaces of subsystems over NVMe over fabrics, through the kernel alone. */
+/** Namespaces of NVMe over Fabrics subsystems, attached by the kernel alone. */
 class Nvmeof implements Attacher {
   readonly access = protocols.nvmeof;
   readonly #ports: Ports;
@@ -56,7 +59,10 @@ class Nvmeof implements Attacher {
 
   readonly check = (context: AttachRequest["context"], volumeId: string): void => void namespaceOf(context, volumeId);
 
-  /** See Attacher. Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no way leads to it. */
+  /**
+   * See Attacher. Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no path
+   * connects.
+   */
   async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
     const wanted = namespaceOf(context, volumeId);
     await note({ connecting: "yes" });
@@ -91,17 +97,17 @@ class Nvmeof implements Attacher {
     if (siblings.length > 0) return;
     for (const { name } of disks) {
       if (!(await isHeld(join(this.#ports.devices, name), call.signal))) continue;
-      return call.log.info("a connection stays, because another disk of it is in use", { nqn, disk: name });
+      return call.log.info("keeping a connection: another disk of the subsystem is in use", { nqn, disk: name });
     }
     await Promise.all(transports.map(transport => this.#connections.close({ nqn, transport }, call)));
   };
 
-  /** The storage is known by its transports, of which those over TCP can be asked. */
+  /** Names the storage by its transport addresses; only those over TCP can be probed. */
   readonly storageOf = (context: AttachRequest["context"]): StorageAddresses => {
     const { transports } = namespaceOf(context, "");
     const tcp = transports.filter(({ type }) => type === "tcp");
-    const ways = tcp.map(({ address, service }) => ({ host: address, port: Number(service) }));
-    return { name: `nvmeof ${transports.map(transportText).join(",")}`, addresses: ways };
+    const addresses = tcp.map(({ address, service }) => ({ host: address, port: Number(service) }));
+    return { name: `nvmeof ${transports.map(transportText).join(",")}`, addresses };
   };
 
   /** See Attacher. */
@@ -137,39 +143,42 @@ class Nvmeof implements Attacher {
     return seen.bytes;
   };
 
-  /** See Attacher. A subsystem that wants a secret refuses; then the next staging, which has it, connects. */
+  /**
+   * See Attacher. Without the secret that a subsystem may require, connecting fails; the next staging has it and
+   * connects.
+   */
   readonly restore = async ({ volumeId, context }: Attachment, call: Call): Promise<readonly string[]> => {
     const wanted = namespaceOf(context, volumeId);
     const { nqn, transports } = wanted;
     const isJoined = (await this.#isNative()) || (await this.#multipath.runs());
-    const ways = await Promise.all(transports.map(transport => this.#connections.find({ nqn, transport }, call)));
-    const lost = transports.filter((_, index) => !ways[index]);
+    const found = await Promise.all(transports.map(transport => this.#connections.find({ nqn, transport }, call)));
+    const lost = transports.filter((_, index) => !found[index]);
     if (lost.length === 0 || (!isJoined && lost.length < transports.length)) return [];
     const answers = await Promise.all(lost.map(transport => this.#mayAnswer(transport, call)));
-    const worth = lost.filter((_, index) => answers[index]);
-    if (worth.length === 0) return [];
-    await this.#connect({ ...wanted, transports: worth }, {}, call);
+    const reachable = lost.filter((_, index) => answers[index]);
+    if (reachable.length === 0) return [];
+    await this.#connect({ ...wanted, transports: reachable }, {}, call);
     if (!(await this.#isNative())) await this.#multipath.waitForMap(await this.#disks(wanted, call), isJoined, call);
-    return worth.map(transportText);
+    return reachable.map(transportText);
   };
 
   async #mayAnswer({ type, address, service }: Namespace["transports"][number], call: Call): Promise<boolean> {
     return type !== "tcp" || (await this.#ports.answers(address, Number(service), call.signal));
   }
 
-  /** Whether the kernel itself makes one disk of all ways to a namespace. */
+  /** Whether the kernel's native NVMe multipath joins all paths to a namespace into one disk. */
   async #isNative(): Promise<boolean> {
     return (await this.#sysfs.text("module/nvme_core/parameters/multipath")) === "Y";
   }
 
-  /** All ways where the kernel or multipathd makes one disk of them, else the first that works. Throws the error of one of them. */
+  /** Connects all paths if the kernel or multipathd joins them, else the first that works. Throws one of the errors. */
   async #connect({ nqn, transports }: Namespace, secrets: Call["secrets"], call: Call): Promise<void> {
     const failures: unknown[] = [];
     const open = (transport: Namespace["transports"][number]) =>
       this.#connections.open({ nqn, transport }, secrets, call).catch((error: unknown) => {
         failures.push(error);
         const reason = error instanceof CsiError ? error.message : "an unknown error";
-        call.log.warn("a way to a subsystem cannot be used", { nqn, transport: transportText(transport), reason });
+        call.log.warn("cannot connect to a path of a subsystem", { nqn, transport: transportText(transport), reason });
         return undefined;
       });
     if ((await this.#isNative()) || (await this.#multipath.runs())) {
@@ -181,7 +190,7 @@ class Nvmeof implements Attacher {
     throw refused ?? failures[0] ?? call.signal.reason;
   }
 
-  /** The disks of a namespace: one where the kernel makes one of all ways. Throws "unavailable" when it does not appear. */
+  /** The disks of a namespace: a single one with native multipath. Throws "unavailable" when none appears. */
   async #disks({ nqn, nsid }: Namespace, call: Call): Promise<readonly string[]> {
     let next = performance.now() + rescanMs;
     const ask = async () => {
@@ -195,12 +204,12 @@ class Nvmeof implements Attacher {
       return undefined;
     };
     const names = await pollUntil(diskMs, ask, `looking for namespace ${nsid} of ${nqn}`, call.signal);
-    if (!names) throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; does the subsystem have it?`);
+    if (!names) throw new CsiError("unavailable", `${nqn} shows no namespace ${nsid}; check that the subsystem has it`);
     const identities = new Set(await Promise.all(names.map(name => this.#sysfs.text("class/block", name, "wwid"))));
     if (identities.size === 1) return names;
     throw new CsiError(
       "failed-precondition",
-      `the ways to ${nqn} show different disks (${names.join(", ")}); none is used`,
+      `the paths to ${nqn} show different disks (${names.join(", ")}); none of them is used`,
     );
   }
 
@@ -218,7 +227,7 @@ class Nvmeof implements Attacher {
       if (await isHeld(path, call.signal))
         throw new CsiError(
           "unavailable",
-          `${path} is still in use on this node; it stays attached until that has ended`,
+          `${path} is still in use on this node; it stays attached until it is released`,
         );
       await flushDisk(path, this.#ports.runner, call);
     }

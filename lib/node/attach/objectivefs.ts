@@ -7,16 +7,16 @@ import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
 import { ownSecrets } from "./secrets.ts";
 
-/** A bucket and, where that is a pool, a file system in it; perhaps a moment ("@2026-11-22T00:00:00Z"). */
+/** A bucket, optionally a file system in it (for a pool) and a point in time ("@2026-11-22T00:00:00Z"). */
 const filesystemShape =
   /^[A-Za-z0-9][A-Za-z0-9._-]*(?:\/[A-Za-z0-9][A-Za-z0-9._-]*)?(?:@[A-Za-z0-9][A-Za-z0-9:_.-]*)?$/;
 const storeShape = /^[A-Za-z][A-Za-z0-9-]*:\/\/$/;
 
-/** A licence has so many characters; behind them stands the admin key, with which nothing can be mounted. */
+/** The length of a licence in characters; the admin key may follow, which cannot be used to mount. */
 const licenceLength = 24;
 
-/** What the program says about the object store. */
-const words: MountErrorPatterns = [
+/** Error patterns for what the program reports about the object store. */
+const patterns: MountErrorPatterns = [
   [/access ?denied|forbidden|InvalidAccessKey|SignatureDoesNotMatch/i, "permission-denied"],
   [/licen[cs]e|passphrase/i, "failed-precondition"],
 ];
@@ -25,7 +25,7 @@ const secretAdvice = "in the node-stage secret";
 const exits: MountProgram["exits"] = {
   64: {
     code: "failed-precondition",
-    text: `administrators cannot mount: OBJECTIVEFS_LICENSE ${secretAdvice} is no plain licence`,
+    text: `administrators cannot mount: OBJECTIVEFS_LICENSE ${secretAdvice} must be a plain licence`,
   },
   65: {
     code: "failed-precondition",
@@ -35,43 +35,43 @@ const exits: MountProgram["exits"] = {
   127: { code: "failed-precondition", text: "mount.objectivefs is not installed on the host" },
 };
 
-/** The environment of the program: keys `env.<NAME>` of the stage secret, and over them those of the volume. */
+/** The environment of the program: keys `env.<NAME>` of the stage secret, overridden by those of the volume context. */
 function environment({ volumeId, context }: AttachRequest, secrets: Secrets): Readonly<Record<string, string>> {
   const all = { ...variablesOf(secrets), ...variablesOf(context) };
   for (const [name, value] of Object.entries(all)) {
     if (isVariable(name) && !value.includes("\0")) continue;
     throw new CsiError(
       "invalid-argument",
-      `volume "${volumeId}": env.${name.slice(0, 80)} is no variable that may be set`,
+      `volume "${volumeId}": env.${name.slice(0, 80)} is not a variable that may be set`,
     );
   }
   const licence = all["OBJECTIVEFS_LICENSE"];
   return licence === undefined ? all : { ...all, OBJECTIVEFS_LICENSE: licence.slice(0, licenceLength) };
 }
 
-/** The file system in its object store. The store stands in `env.OBJECTSTORE`, or in front of the file system. */
-function place({ volumeId, context }: AttachRequest, given: string | undefined) {
+/** The file system and its object store, taken from `env.OBJECTSTORE` or from the prefix of the file system. */
+function locate({ volumeId, context }: AttachRequest, given: string | undefined) {
   const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
   const [, store, filesystem = ""] = /^([^/]*:\/\/)?(.*)$/s.exec(context["filesystem"] ?? "") ?? [];
   const shown = JSON.stringify((context["filesystem"] ?? "").slice(0, 200));
-  if (!filesystemShape.test(filesystem)) throw invalid(`filesystem ${shown} is no bucket or file system in one`);
+  if (!filesystemShape.test(filesystem)) throw invalid(`filesystem ${shown} is not a bucket or a file system in one`);
   const objectStore = given ?? store ?? "";
   if (!storeShape.test(objectStore))
-    throw invalid(`env.OBJECTSTORE ${JSON.stringify(objectStore.slice(0, 80))} is no object store such as "s3://"`);
+    throw invalid(`env.OBJECTSTORE ${JSON.stringify(objectStore.slice(0, 80))} is not an object store such as "s3://"`);
   if (store !== undefined && store !== objectStore) throw invalid(`filesystem ${shown} is not in ${objectStore}`);
   return { objectStore, filesystem };
 }
 
 /**
- * ObjectiveFS: `filesystem` of the context, keys and passphrase from the stage secret (`env.ACCESS_KEY`, `env.SECRET_KEY`,
- * `env.OBJECTIVEFS_LICENSE`, `env.OBJECTIVEFS_PASSPHRASE`). They reach mount.objectivefs in its environment alone. No connection is
- * needed.
+ * ObjectiveFS: `filesystem` of the context; keys and passphrase from the stage secret (`env.ACCESS_KEY`,
+ * `env.SECRET_KEY`, `env.OBJECTIVEFS_LICENSE`, `env.OBJECTIVEFS_PASSPHRASE`), passed to mount.objectivefs in its
+ * environment only. Needs no connection.
  */
 export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
   access: protocols.objectivefs,
   async attach(wanted, _, call) {
     const variables = environment(wanted, ownSecrets(call.secrets, wanted.context));
-    const { objectStore, filesystem } = place(wanted, variables["OBJECTSTORE"]);
+    const { objectStore, filesystem } = locate(wanted, variables["OBJECTSTORE"]);
     const secret = Object.entries(variables).flatMap(([name, value]) =>
       isSecretVariable(name) && value ? [value] : [],
     );
@@ -87,7 +87,7 @@ export const objectivefs = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): 
       onHost: hostMounts,
       env: { ...variables, OBJECTSTORE: objectStore },
       secret,
-      errorPatterns: words,
+      errorPatterns: patterns,
       program: { argv, exits },
     };
     return share;

@@ -6,8 +6,8 @@ import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgra
 import { ownSecrets } from "./secrets.ts";
 import { holdsControl, serversOf } from "./server.ts";
 
-/** What oneclient(1) says of servers and tokens. */
-const words: MountErrorPatterns = [
+/** Error patterns of oneclient(1) for servers and tokens. */
+const patterns: MountErrorPatterns = [
   [/token|authenti|authoriz|certificate/i, "permission-denied"],
   [/cannot connect|connection error|timeout/i, "unavailable"],
 ];
@@ -16,27 +16,27 @@ const exits: MountProgram["exits"] = {
   127: { code: "failed-precondition", text: "oneclient is not installed on the host" },
 };
 
-/** The parts of a comma list. */
+/** The items of a comma-separated list. */
 const parts = (text: string | undefined): readonly string[] =>
   (text ?? "")
     .split(",")
     .map(part => part.trim())
     .filter(part => part !== "");
 
-/** The spaces that are to be seen; none named: all that the token opens. */
+/** The options for the spaces to mount; without any, oneclient shows all that the token can access. */
 function spaces({ volumeId, context }: AttachRequest): readonly string[] {
   const names = parts(context["space_names"]);
   const ids = parts(context["space_ids"]);
   const bad = [...names, ...ids].find(each => each.startsWith("-") || holdsControl(each));
   if (bad !== undefined)
-    throw new CsiError("invalid-argument", `volume "${volumeId}": ${JSON.stringify(bad.slice(0, 100))} is no space`);
+    throw new CsiError("invalid-argument", `volume "${volumeId}": ${JSON.stringify(bad.slice(0, 100))} is not a space`);
   return [...names.flatMap(name => ["--space", name]), ...ids.flatMap(id => ["--space-id", id])];
 }
 
 /**
- * Options that say how oneclient works, with numbers for values (onedata/oneclient, src/options/options.cc). Others name files and
- * folders of the node (--config, --log-dir), other servers, or a token that everybody on the node would see. Names must be whole:
- * the program takes any beginning of one.
+ * Options that tune oneclient, with numbers for values (onedata/oneclient, src/options/options.cc). Others name files
+ * and folders of the node (--config, --log-dir), other servers, or a token, which every user of the node could see.
+ * Names must be complete: the program accepts any unambiguous prefix.
  */
 const tuning: ReadonlySet<string> = new Set([
   ...["-i", "--insecure", "-P", "--port", "--force-proxy-io", "--force-direct-io", "--no-buffer", "--provider-timeout"],
@@ -59,7 +59,7 @@ const isTuning = (flag: string): boolean => {
   return number.test(flag) || (tuning.has(name) && values.every(value => number.test(value)));
 };
 
-/** Flags of the class and the node as oneclient(1) has them. */
+/** The mount flags as options of oneclient(1). Throws "invalid-argument" for one that is not a tuning option. */
 function flagsOf({ volumeId, capability }: AttachRequest): readonly string[] {
   const flags = otherFlags(capability.mountFlags);
   const bad = flags.find(flag => !isTuning(flag));
@@ -67,13 +67,14 @@ function flagsOf({ volumeId, capability }: AttachRequest): readonly string[] {
   const name = holdsControl(bad) ? "with a control character" : (bad.split("=")[0] ?? "").slice(0, 60);
   throw new CsiError(
     "invalid-argument",
-    `volume "${volumeId}": the mount option ${name} is not allowed for oneclient; a token goes into the node-stage secret, key token`,
+    `volume "${volumeId}": the mount option ${name} is not allowed for oneclient; put a token into the node-stage secret, key token`,
   );
 }
 
 /**
- * Onedata, for volumes that people describe: `server` of the context, `space_names` or `space_ids` (comma lists). The token comes
- * from the stage secret, or else from the context, and reaches oneclient(1) in its environment alone.
+ * Onedata, for manually created PersistentVolumes: `server` of the context, `space_names` or `space_ids`
+ * (comma-separated). The token comes from the stage secret, or else from the context, and reaches oneclient(1) in its
+ * environment only.
  */
 export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
   access: protocols.oneclient,
@@ -83,7 +84,7 @@ export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): At
     const flags = flagsOf(wanted);
     const token = ownSecrets(call.secrets, wanted.context)["token"] ?? wanted.context["token"];
     if (token !== undefined && holdsControl(token))
-      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": the token holds a line break`);
+      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": the token contains a line break`);
     const argv: MountProgram["argv"] = options => {
       const list = options.length > 0 ? ["-o", options.join(",")] : [];
       return ["oneclient", "-H", server, ...flags, ...list, ...chosen];
@@ -91,11 +92,11 @@ export const oneclient = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): At
     const share: AttachedShare = {
       kind: "share",
       fsType: "oneclient",
-      // So the mount table calls all of them.
+      // The mount table shows this source for every Onedata mount.
       source: "oneclient",
       options: [],
       onHost: hostMounts,
-      errorPatterns: words,
+      errorPatterns: patterns,
       program: { argv, exits },
       ...(token && { env: { ONECLIENT_ACCESS_TOKEN: token }, secret: [token] }),
     };

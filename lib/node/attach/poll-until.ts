@@ -4,8 +4,8 @@ import { pause } from "../../core/pause.ts";
 const stepMs = 50;
 
 /**
- * Asks until there is an answer, more and more seldom, for so many milliseconds and not longer than the call. Undefined when
- * none came in time. Throws "unavailable" when the call ends.
+ * Calls `ask` at growing intervals until it returns a value, for at most `ms` milliseconds. Returns undefined if that
+ * time passes without one. Throws "unavailable" when the call ends.
  */
 export async function pollUntil<T>(
   ms: number,

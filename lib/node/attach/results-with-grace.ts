@@ -1,6 +1,6 @@
 /**
- * What of several pieces of work yields something, once all have ended, or a while after the first did: a way that is dead must
- * not hold up those that work. Undefined stands for nothing. Rejects with the signal's reason when that aborts.
+ * The defined results of several tasks, once all have ended or `graceMs` after the first result, so that a dead path
+ * does not delay working ones. Rejects with the signal's reason when that aborts.
  */
 export async function resultsWithGrace<T>(
   work: readonly Promise<T | undefined>[],

@@ -4,8 +4,9 @@ import type { Context } from "../requests.ts";
 const prefix = "democratic-csi.org/";
 
 /**
- * The secrets of a volume under their bare keys. democratic-csi lets a key be meant for one instance, one driver or all:
- * `democratic-csi.org/<instance or driver>/<key>`, `democratic-csi.org/<key>`. The narrower one wins, whatever the order.
+ * The secrets for a volume under their bare keys. As in democratic-csi, a key may apply to one instance, one driver or
+ * all: `democratic-csi.org/<instance or driver>/<key>`, `democratic-csi.org/<key>`. The narrower scope wins, in any
+ * order.
  */
 export function ownSecrets(secrets: Secrets, context: Context): Secrets {
   const names = [context["provisioner_driver_instance_id"], context["provisioner_driver"]];

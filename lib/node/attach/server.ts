@@ -2,10 +2,13 @@ import { isIPv6 } from "node:net";
 import { CsiError } from "../../core/errors.ts";
 import type { AttachRequest, StorageAddresses } from "./attacher.ts";
 
-/** Names and IPv4 addresses (RFC 1123; underscores are met in the field). The first character keeps it from being an option. */
+/**
+ * Names and IPv4 addresses (RFC 1123, plus underscores as used in practice). The first character cannot begin an
+ * option.
+ */
 const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 
-/** Whether a text holds a line break or another control character. */
+/** Whether a text contains a line break or another control character. */
 export const holdsControl = (text: string): boolean =>
   [...text].some(character => character < " " || character === "\x7f");
 
@@ -17,7 +20,7 @@ const invalid = ({ volumeId }: ServerRequest, what: string): CsiError =>
 /** The address without the zone of a link-local one ("fe80::1%eth0"). */
 const withoutZone = (address: string): string => address.replace(/%[A-Za-z0-9._-]{1,15}$/, "");
 
-/** A server as it stands before ":" or behind "//": IPv6 addresses in brackets (RFC 3986). Undefined for anything else. */
+/** A server as written before ":" or after "//": IPv6 addresses in brackets (RFC 3986). Undefined for anything else. */
 function serverName(text: string): string | undefined {
   const bare = text.startsWith("[") && text.endsWith("]") ? text.slice(1, -1) : text;
   if (isIPv6(withoutZone(bare))) return `[${bare}]`;
@@ -25,8 +28,8 @@ function serverName(text: string): string | undefined {
 }
 
 /**
- * The servers of a volume, from `server` of its context: one, or several with commas between them, under each of which the same
- * share is found. Throws "invalid-argument".
+ * The servers of a volume, from `server` of its context: one or several, separated by commas, that all serve the same
+ * share. Throws "invalid-argument".
  */
 export function serversOf(wanted: ServerRequest): readonly [string, ...string[]] {
   const given = wanted.context["server"] ?? "";
@@ -34,22 +37,25 @@ export function serversOf(wanted: ServerRequest): readonly [string, ...string[]]
   const [first, ...more] = texts.map(serverName);
   const rest = more.filter(text => text !== undefined);
   if (first !== undefined && rest.length === more.length) return [first, ...rest];
-  throw invalid(wanted, given ? `server ${JSON.stringify(given.slice(0, 200))} is no server` : "server is missing");
+  throw invalid(
+    wanted,
+    given ? `server ${JSON.stringify(given.slice(0, 200))} is not a server address` : "server is missing",
+  );
 }
 
-/** The storage of a share: its servers, of which one must listen at `port`. Throws "invalid-argument". */
+/** The storage of a share: its servers, of which at least one must listen on `port`. Throws "invalid-argument". */
 export function storageOfShare(protocol: string, port: number, context: AttachRequest["context"]): StorageAddresses {
   const servers = serversOf({ volumeId: "", context });
-  const ways = servers.map(server => ({ host: server.replace(/^\[|\]$/g, ""), port }));
-  return { name: `${protocol} ${servers.join(",")}`, addresses: ways };
+  const addresses = servers.map(server => ({ host: server.replace(/^\[|\]$/g, ""), port }));
+  return { name: `${protocol} ${servers.join(",")}`, addresses };
 }
 
-/** `share` of a volume's context as it is, without control characters and ways upwards. Throws "invalid-argument". */
+/** `share` of the volume's context, unchanged. Throws "invalid-argument" for control characters or "..". */
 export function shareOf(wanted: AttachRequest): string {
   const share = wanted.context["share"] ?? "";
   const shown = JSON.stringify(share.slice(0, 200));
   if (share === "") throw invalid(wanted, "share is missing");
-  if (holdsControl(share)) throw invalid(wanted, `share ${shown} holds a control character`);
-  if (share.split(/[/\\]/).includes("..")) throw invalid(wanted, `share ${shown} holds ".."`);
+  if (holdsControl(share)) throw invalid(wanted, `share ${shown} contains a control character`);
+  if (share.split(/[/\\]/).includes("..")) throw invalid(wanted, `share ${shown} contains ".."`);
   return share;
 }

@@ -8,18 +8,18 @@ import type { AttachedShare, Attacher, AttacherPorts, AttachRequest } from "./at
 import { ownSecrets } from "./secrets.ts";
 import { serversOf, shareOf, storageOfShare } from "./server.ts";
 
-/** Where servers listen (MS-SMB2, 2.1). */
+/** The port of SMB servers (MS-SMB2, 2.1). */
 const port = 445;
 
-/** What mount.cifs(8) says besides what every mount may say: an errno in brackets. */
-const words: MountErrorPatterns = [
+/** Error patterns of mount.cifs(8): an errno in brackets. */
+const patterns: MountErrorPatterns = [
   [/mount error\(13\)|mount error\((?:126|127|128|129)\)/, "permission-denied"],
   [/mount error\((?:11|101|104|110|111|112|113|115)\)/, "unavailable"],
   [/mount error\((?:19|22|95)\)/, "failed-precondition"],
   [/mount error\((?:2|6)\)/, "not-found"],
 ];
 
-/** Flags that say by themselves who is to log in. */
+/** Flags that choose the credentials by themselves. */
 const identified = /^(?:guest|credentials|cred|sec=krb5i?|sec=none)(?:=|$)/i;
 
 interface Login {
@@ -28,8 +28,9 @@ interface Login {
 }
 
 /**
- * Who logs in: keys `username`, `password` and `domain` of the stage secret, or flags of the same names wherever flags may come
- * from, mostly `mount_flags` of the secret. Nobody: as guest, because mount.cifs(8) would ask a terminal.
+ * The credentials: keys `username`, `password` and `domain` of the stage secret, or mount flags of the same names,
+ * mostly from `mount_flags` of the secret. Without a user name the login is as guest, because mount.cifs(8) would
+ * prompt on a terminal.
  */
 function login({ capability, volumeId }: AttachRequest, secrets: Secrets): Login {
   const flags = capability.mountFlags;
@@ -42,21 +43,22 @@ function login({ capability, volumeId }: AttachRequest, secrets: Secrets): Login
   );
   for (const [key, value] of given) {
     if (/[,\n\0]/.test(value))
-      throw new CsiError("invalid-argument", `volume "${volumeId}": the ${key} holds a comma or a line break`);
+      throw new CsiError("invalid-argument", `volume "${volumeId}": the ${key} contains a comma or a line break`);
   }
   if (password !== undefined && /[\n\0]/.test(password))
-    throw new CsiError("invalid-argument", `volume "${volumeId}": the password holds a line break`);
+    throw new CsiError("invalid-argument", `volume "${volumeId}": the password contains a line break`);
   const asGuest = username === undefined && !flags.some(flag => identified.test(flag));
   const options = [...given.map(([key, value]) => `${key}=${value}`), ...(asGuest ? ["guest"] : [])];
   return { options, password };
 }
 
-/** Flags that `login` has read. */
+/** Flags that `login` replaces. */
 const ofLogin = /^(?:username|user|domain|dom|workgroup)=/i;
 
 /**
- * SMB: `server` and `share` of the context, which may go on into a folder; mount.cifs(8) lists the flags (`vers=`, `multiuser`,
- * `seal`, …). The password goes to the helper through its stdin and stands in no command line, environment or file.
+ * SMB: `server` and `share` of the context; `share` may include a folder. Flags are those of mount.cifs(8) (`vers=`,
+ * `multiuser`, `seal`, …). The password reaches the helper through its standard input, never through a command line,
+ * environment or file.
  */
 export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher => ({
   access: protocols.smb,
@@ -74,12 +76,12 @@ export const smb = ({ hostMounts }: Pick<AttacherPorts, "hostMounts">): Attacher
       alternatives,
       options: [...options, ...others, ...(group ? [`gid=${group}`] : [])],
       onHost: hostMounts,
-      errorPatterns: words,
+      errorPatterns: patterns,
       ...(password !== undefined && { stdin: password, secret: [password], env: { PASSWD_FD: "0" } }),
     };
     return asked;
   },
 });
 
-/** UNC names hold IPv6 addresses without brackets (mount.cifs(8)). */
+/** Removes the brackets of an IPv6 address: UNC names have none (mount.cifs(8)). */
 const unbracketed = (server: string): string => server.replace(/^\[|\]$/g, "");

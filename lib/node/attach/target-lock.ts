@@ -3,7 +3,7 @@ import type { Turns } from "../../io/turns.ts";
 import type { Context } from "../requests.ts";
 import type { Attacher } from "./attacher.ts";
 
-/** Works on what the volume shares with others when no other volume does; at once where it shares nothing. */
+/** Runs `work` under the lock that the volume shares with others, if any. */
 export function withTargetLock<T>(
   turns: Turns,
   attacher: Attacher,

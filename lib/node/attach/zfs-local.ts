@@ -11,7 +11,7 @@ import { bounded } from "../mount/files.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { Attached, Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
 
-/** A dataset of a pool (zfs(8), "ZFS Component Naming Requirements"); snapshots and bookmarks are none. */
+/** A dataset below a pool (zfs(8), "ZFS Component Naming Requirements"), not a snapshot or bookmark. */
 const dataset = /^[A-Za-z][A-Za-z0-9_.:-]*(?:\/[A-Za-z0-9_][A-Za-z0-9_.: -]*)+$/;
 
 const unknown = /dataset does not exist|no such pool/i;
@@ -23,9 +23,9 @@ interface Properties {
 }
 
 /**
- * A dataset or volume of a pool on this node, `zfs_asset_name` of the context. Its properties stay as they are: a dataset with
- * a mount point of its own is mounted as zfs-mount(8) would, elsewhere. Anybody who may make PersistentVolumes can name any
- * dataset, so where this node was told the parents of its volumes, it must lie below one of them.
+ * A dataset or zvol of a pool on this node, `zfs_asset_name` of the context. Its properties stay unchanged: a dataset
+ * with its own mount point is mounted elsewhere with `zfsutil`, as zfs-mount(8) does. Every user who can create
+ * PersistentVolumes can name any dataset, so if node.zfs-local.datasets is set, it must lie below one of those.
  */
 export const zfsLocal = ({
   host,
@@ -37,11 +37,14 @@ export const zfsLocal = ({
     const name = wanted.context["zfs_asset_name"] ?? "";
     if (!dataset.test(name)) {
       const given = JSON.stringify(name.slice(0, 200));
-      throw new CsiError("invalid-argument", `volume "${wanted.volumeId}": zfs_asset_name ${given} names no dataset`);
+      throw new CsiError(
+        "invalid-argument",
+        `volume "${wanted.volumeId}": zfs_asset_name ${given} is not a dataset name`,
+      );
     }
     const parents = await hostDatasets();
     if (parents && !parents.some(parent => name.startsWith(`${parent}/`))) {
-      const what = `volume "${wanted.volumeId}": ${name} lies in none of node.zfs-local.datasets`;
+      const what = `volume "${wanted.volumeId}": ${name} is not below any of node.zfs-local.datasets`;
       throw new CsiError("permission-denied", what);
     }
     const { type, guid, mountpoint } = await properties(name, wanted, host, call);
@@ -55,7 +58,7 @@ async function properties(
   host: CommandRunner,
   call: Call,
 ): Promise<Properties> {
-  const task = `volume "${volumeId}": looking at dataset ${name}`;
+  const task = `volume "${volumeId}": reading the properties of dataset ${name}`;
   const argv = ["zfs", "get", "-Hp", "-o", "value", "type,guid,mountpoint", name] as const;
   const output = await host.run({ argv: [...argv] }, call.signal).catch((error: unknown) => {
     throw commandFailure(error, task);
@@ -66,12 +69,12 @@ async function properties(
   throw new CsiError(code, `${task} failed: ${output.stderr.trim().slice(0, 300) || `exit code ${output.exitCode}`}`);
 }
 
-/** Only a dataset without a mount point of its own ("legacy") is mounted as any other file system is (zfsprops(7), mountpoint). */
+/** Only a dataset with mountpoint "legacy" can be mounted without `zfsutil` (zfsprops(7), mountpoint). */
 function fileSystem(name: string, mountpoint: string, { capability, volumeId }: AttachRequest): Attached {
   if (capability.kind === "block")
     throw new CsiError(
       "failed-precondition",
-      `volume "${volumeId}": dataset ${name} is a file system, no block device`,
+      `volume "${volumeId}": dataset ${name} is a file system, not a block device`,
     );
   return {
     kind: "share",
@@ -85,9 +88,11 @@ function fileSystem(name: string, mountpoint: string, { capability, volumeId }: 
 async function volume(name: string, guid: string, devices: string, call: Call): Promise<Attached> {
   const link = join(devices, "zvol", name);
   const absent = (cause: unknown): never => {
-    throw new CsiError("unavailable", `${link} is not there yet (${errnoOf(cause)}); is udev running?`, { cause });
+    throw new CsiError("unavailable", `${link} does not exist yet (${errnoOf(cause)}); check that udev runs`, {
+      cause,
+    });
   };
   const path = await bounded(realpath(link).catch(absent), `resolving ${link}`, call.signal);
-  const { rdev } = await bounded(stat(path), `looking at ${path}`, call.signal);
+  const { rdev } = await bounded(stat(path), `checking ${path}`, call.signal);
   return { kind: "device", path, number: deviceNumber(rdev), identity: guid, proof: {} };
 }
