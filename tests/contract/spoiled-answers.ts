@@ -33,6 +33,11 @@ export class Spoiler<A extends Answer = Answer> {
     this.#harm = harm;
   }
 
+  /** What becomes of the next answer; undefined when it is handed on as it is. */
+  get next(): Harm<A> | undefined {
+    return this.answers.length === this.#at ? this.#harm : undefined;
+  }
+
   /** What the driver gets in place of an answer. */
   answer(given: A): A {
     const honest = { ...given, text: this.#late + given.text };

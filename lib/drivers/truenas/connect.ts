@@ -1,5 +1,6 @@
 import { HttpError, type HttpSettings, placeOf } from "../../io/dial.ts";
 import { type Http, httpClient } from "../../io/http.ts";
+import { ApiError, errnos } from "./api-error.ts";
 import type { Limits } from "./methods.ts";
 import { RestTransport } from "./rest-transport.ts";
 import { Redirect, rpcTransport } from "./rpc-transport.ts";
@@ -42,6 +43,9 @@ async function connectedTo(
   }
 }
 
+/** From here on there is a page of versions, and JSON-RPC in each of them (api/base/server/app.py of 25.04). */
+const withJsonRpc = 2504;
+
 /** The newest version that the server speaks JSON-RPC in; undefined: none. The list is sorted, the last entry is its own. */
 async function jsonRpcVersion(http: Http, signal: AbortSignal): Promise<Version | undefined> {
   const request = { method: "GET", path: "/api/versions", timeoutMs: 10_000, maxBytes: 64 << 10 } as const;
@@ -69,13 +73,16 @@ async function overRest(server: Server, http: Http, { readMs }: Limits, signal: 
   const text = await new RestTransport(http, server.credentials, unknown, readMs)
     .call("system.version", [], signal)
     .catch(error => {
-      if (error instanceof Error && /not found/.test(error.message))
+      if (error instanceof ApiError && error.errno === errnos.noMethod)
         throw new NotTrueNas(`${http.where} is no TrueNAS: it has neither /api/versions nor /api/v2.0`);
       throw error;
     });
   const version = versionOf(String(text));
   if (!version)
     throw new NotTrueNas(`${http.where} says that it is ${JSON.stringify(text)}, which is no version of TrueNAS`);
+  // It has the page of versions, so something in front of it has answered for it. REST takes other parameters there.
+  if (version.number >= withJsonRpc)
+    throw new HttpError(http.where, "unreachable", `HTTP 404 instead of the versions that ${version.text} lists`);
   return new RestTransport(http, server.credentials, version, readMs);
 }
 

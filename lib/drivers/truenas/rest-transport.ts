@@ -51,7 +51,7 @@ export class RestTransport implements Transport {
     return this.#upgraded || performance.now() - this.#since > trustedMs;
   }
 
-  /** Only of the same version a 404 means that an object is not there: another one may not have the route at all. */
+  /** A version that the system was brought to meanwhile may not have the route. */
   async #proveSame(signal: AbortSignal): Promise<void> {
     if ((await this.call("system.version", [], signal)) === this.version.text || this.version.text === "") return;
     this.#upgraded = true;
@@ -137,12 +137,14 @@ const filtered = (rows: readonly unknown[], filters: unknown): readonly unknown[
 function resultOf(where: string, method: string, status: number, value: unknown): unknown {
   // A login page of the user interface comes as 200, too.
   if (status === 200 && value !== undefined) return value;
-  // The front end alone: the back end is away, or takes longer than it waits.
-  if (status === 502 || status === 503) throw new HttpError(where, "unreachable", `HTTP ${status}`);
-  if (status === 504) throw new HttpError(where, "lost", "HTTP 504: the server may still be at work");
+  if (status === 503) throw new HttpError(where, "unreachable", "HTTP 503");
+  // The front end alone: the back end was never reached, ended meanwhile, or takes longer than the front end waits.
+  if (status === 502 || status === 504)
+    throw new HttpError(where, "lost", `HTTP ${status}: the server may have done it, or may still be at work`);
   if (status === 401) throw new LoginRefused("AUTH_ERR");
   if (status === 403) throw new ApiError(method, errnos.denied, "not allowed");
-  if (status === 404) throw new ApiError(method, errnos.missing, "not found");
+  // Objects that are not there are answered with 422; only a route that is not there with this (restful.py of 24.10).
+  if (status === 404) throw new ApiError(method, errnos.noMethod, "HTTP 404 instead of an answer of the API");
   if (status === 422) throw refusal(method, value);
   throw new ApiError(method, 0, `HTTP ${status}${status === 200 ? " without an answer in JSON" : ""}`);
 }

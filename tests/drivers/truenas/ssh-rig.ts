@@ -5,7 +5,7 @@ import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
-import { CommandError } from "../../../lib/io/runner.ts";
+import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
@@ -46,14 +46,18 @@ const mortal = (host: StorageHost, double: Double, key: string): StorageHost => 
   },
 });
 
+export interface SshRig extends DriverRig {
+  readonly double: Double;
+  readonly fake: FakeZfs;
+  /** A driver whose programs run through what `wrapped` answers. */
+  through(wrapped: (runner: CommandRunner) => CommandRunner): Driver;
+}
+
 /** The contract's rig: the datasets of a model of zfs in this process, the shares of a double of its own. */
-export async function sshRig(
-  way: Way,
-  version: Version,
-  spelling: "freenas" | "truenas" = "truenas",
-): Promise<DriverRig & { readonly double: Double; readonly fake: FakeZfs }> {
+export async function sshRig(way: Way, version: Version, spelling: "freenas" | "truenas" = "truenas"): Promise<SshRig> {
   const fake = await fakeZfs();
-  const host = localHost(inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } })));
+  const programs = inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/bin:/bin` } }));
+  const host = localHost(programs);
   const double = await startDouble({ version, elsewhere: datasetsOf(fake) });
   const opened: Driver[] = [];
   const open = (on: StorageHost, key: string): Driver => {
@@ -67,6 +71,7 @@ export async function sshRig(
     double,
     fake,
     open: () => open(host, "1-secret"),
+    through: wrapped => open(localHost(wrapped(programs)), "1-secret"),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
       double.accounts.addKey(key);

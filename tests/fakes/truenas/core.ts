@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Accounts, Session } from "./accounts.ts";
+import type { Deliver, Intercept } from "./delivery.ts";
 import { CallError, Invalid } from "./failure.ts";
 import type { Faults } from "./faults.ts";
 import { type Jobs, lockOf } from "./jobs.ts";
@@ -19,6 +20,8 @@ export interface Core {
   readonly latencyMs: number;
   /** What becomes of an answer on its way over the WebSocket. */
   mangle(answer: object, method: string): object;
+  readonly deliver: Deliver;
+  readonly intercept: Intercept;
   record(protocol: "rpc" | "rest", method: string, params: unknown): void;
   /** What a method answered without an error. */
   recordAnswer(method: string, result: unknown): void;

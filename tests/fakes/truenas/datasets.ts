@@ -174,7 +174,7 @@ export function existing(nas: Nas, name: string, attribute: string | null = null
 /** A dataset as ZFS makes it, put into the state. */
 export function made(nas: Nas, name: string, type: Dataset["type"], more: Partial<Dataset> = {}): Dataset {
   const txg = nextTxg(nas);
-  const creation = Math.floor(Date.now() / 1000);
+  const creation = nas.now();
   const fresh = { native: {}, user: {}, guid: String(10_000 + txg), createtxg: txg, creation };
   const dataset: Dataset = { name, type, ...fresh, mode: 0o755, uid: 0, gid: 0, ...more };
   nas.state.datasets[name] = dataset;

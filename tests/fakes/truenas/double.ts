@@ -5,6 +5,7 @@ import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Accounts } from "./accounts.ts";
 import type { Core } from "./core.ts";
+import { type Deliver, type Delivery, type Intercept, type Sent, sendResponse } from "./delivery.ts";
 import { Faults } from "./faults.ts";
 import { Jobs } from "./jobs.ts";
 import { answerRest } from "./routes.ts";
@@ -54,6 +55,12 @@ export class Double {
   readonly requests: Recorded[] = [];
   /** What becomes of an answer of a method on its way; over the WebSocket alone. */
   mangle: ((answer: object, method: string) => object) | undefined;
+  /** What becomes of the text of an answer on its way. */
+  deliver: ((sent: Sent) => Delivery | undefined) | undefined;
+  /** Which requests do not reach the server, and what is answered to them. */
+  intercept: Intercept | undefined;
+  /** Its clock, in milliseconds since 1970. */
+  now: () => number = Date.now;
   /** How many sockets were opened. */
   sockets = 0;
   /** Addresses of the active node, when this one is on standby. */
@@ -126,6 +133,7 @@ export class Double {
       busy: this.busy,
       sessions: this.sessions,
       elsewhere: this.#options.elsewhere,
+      now: () => Math.floor(this.now() / 1000),
     };
     const { accounts, jobs, faults, latencyMs } = this;
     const record: Core["record"] = (protocol, method, params) =>
@@ -133,7 +141,9 @@ export class Double {
     const recordAnswer: Core["recordAnswer"] = (method, result) =>
       this.#write({ version: nas.version, method, result });
     const mangle: Core["mangle"] = (answer, method) => this.mangle?.(answer, method) ?? answer;
-    return { nas, accounts, jobs, faults, latencyMs, mangle, record, recordAnswer };
+    const deliver: Deliver = sent => this.deliver?.(sent) ?? { texts: [sent.text], status: sent.status ?? 0 };
+    const intercept: Intercept = () => this.intercept?.();
+    return { nas, accounts, jobs, faults, latencyMs, mangle, deliver, intercept, record, recordAnswer };
   }
 
   #record(request: Recorded): void {
@@ -153,10 +163,11 @@ export class Double {
       return;
     }
     const listed = apiVersions(this.version);
-    if (url.pathname === "/api/versions" && listed) {
-      response.writeHead(200, { "content-type": "application/json" });
-      return void response.end(JSON.stringify(listed));
-    }
+    if (url.pathname === "/api/versions" && listed)
+      return sendResponse(
+        response,
+        this.intercept?.() ?? this.#core.deliver({ text: JSON.stringify(listed), status: 200 }),
+      );
     if (url.pathname.startsWith("/api/v2.0/") && numberOf(this.version) < 2600)
       return answerRest(this.#core, request, response, url);
     response.writeHead(404, { "content-type": "text/html" });

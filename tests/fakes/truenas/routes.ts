@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Session } from "./accounts.ts";
 import { type Core, invoked, knows } from "./core.ts";
+import { sendResponse } from "./delivery.ts";
 import { CallError, Invalid, restErrorOf } from "./failure.ts";
 import { isMissing, restCall } from "./rest.ts";
 
@@ -36,14 +37,14 @@ export async function answerRest(
   response: ServerResponse,
   url: URL,
 ): Promise<void> {
-  const say = (status: number, body: unknown) => {
-    response.writeHead(status, { "content-type": "application/json" });
-    response.end(JSON.stringify(body));
-  };
+  const say = (status: number, body: unknown) =>
+    sendResponse(response, core.deliver({ text: JSON.stringify(body ?? null), status }));
   const session = sessionOf(core, request.headers.authorization);
   if (!session) return say(401, { message: "Unauthorized" });
   const call = restCall(request.method ?? "GET", url, await bodyOf(request));
   if (!call || !(own[call.method] || knows(core, call.method))) return say(404, { message: "Not Found" });
+  const intercepted = core.intercept();
+  if (intercepted) return sendResponse(response, intercepted);
   const { method, params } = call;
   const fault = own[method] ? undefined : core.faults.next(session.credential, method);
   if (fault === "before") return void request.socket.destroy();

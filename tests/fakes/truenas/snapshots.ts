@@ -26,7 +26,7 @@ export function taken(nas: Nas, dataset: string, name: string, user: Record<stri
     user: { ...user },
     guid: String(10_000 + txg),
     createtxg: txg,
-    creation: Math.floor(Date.now() / 1000),
+    creation: nas.now(),
     ...(source.native["volsize"] === undefined ? {} : { volsize: source.native["volsize"] }),
     ...(source.content === undefined ? {} : { content: source.content }),
     holds: 0,

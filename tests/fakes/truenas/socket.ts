@@ -1,6 +1,7 @@
 import type { WebSocket } from "ws";
 import type { Session } from "./accounts.ts";
 import { type Core, checkedOptions, invoked, jobResult, knows } from "./core.ts";
+import { sendMessage } from "./delivery.ts";
 import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
 
 /** JSON-RPC 2.0 on one socket, with the limits of the real server. */
@@ -56,13 +57,15 @@ export class Conversation {
   }
 
   #say(message: object): void {
-    if (this.#socket.readyState === this.#socket.OPEN)
-      this.#socket.send(JSON.stringify({ jsonrpc: "2.0", ...message }));
+    const text = JSON.stringify({ jsonrpc: "2.0", ...message });
+    sendMessage(this.#socket, this.#core.deliver({ text, status: undefined }));
   }
 
   async #received(text: string): Promise<void> {
     const request = this.#parsed(text);
-    if (!request) return;
+    const intercepted = request && this.#core.intercept();
+    if (intercepted) sendMessage(this.#socket, intercepted);
+    if (!request || intercepted) return;
     const { id } = request;
     if (this.#accepted >= acceptedAtOnce)
       return this.#say({ id, error: { code: -32000, message: "Too many concurrent calls" } });

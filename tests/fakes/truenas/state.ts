@@ -86,6 +86,8 @@ export interface Nas {
   readonly busy: Set<string>;
   /** Names of targets that an initiator is logged in to. */
   readonly sessions: Set<string>;
+  /** Seconds since 1970. */
+  now(): number;
 }
 
 const pool = (name: string): Dataset => ({
