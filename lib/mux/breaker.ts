@@ -50,6 +50,19 @@ export class Breaker {
     return true;
   }
 
+  /** Whether its check is being asked because calls failed, so that it is not known whether the storage is away. */
+  get isDoubted(): boolean {
+    return this.#checking;
+  }
+
+  /** A question was not answered in time: once is enough. True when the check is to be asked now. */
+  late(): boolean {
+    if (this.#outage || this.#checking) return false;
+    this.#failures = suspicious;
+    this.#checking = true;
+    return true;
+  }
+
   /** The check is asked again. */
   retried(): void {
     this.#checking = true;

@@ -72,6 +72,19 @@ export class Breakers {
     );
   }
 
+  /** A connection has not answered a question in time: its check is asked at once. */
+  late({ name, driver }: Pick<Connection, "name" | "driver">): void {
+    if (!driver.check || this.#stop.signal.aborted) return;
+    const watched = this.#known(name) ?? this.#fresh(name);
+    if (watched.breaker.late()) void this.#check(name, watched);
+  }
+
+  /** Whether its storage is away, or its check is being asked because calls failed. Who can do without it need not wait for it. */
+  isDoubted(name: string): boolean {
+    const breaker = this.#known(name)?.breaker;
+    return breaker !== undefined && (breaker.outage !== undefined || breaker.isDoubted);
+  }
+
   /** Undefined while its storage is there, as far as is known. */
   of(name: string): Outage | undefined {
     return this.#known(name)?.breaker.outage;

@@ -80,9 +80,14 @@ export class Choice {
     });
   }
 
-  /** What a member has of the volume. */
-  async #ask(member: string, { request, call }: Creation): Promise<Answer> {
-    const { connections, lookup } = this.#common;
+  /**
+   * What a member has of the volume. One whose storage is being checked, because it did not answer, is not waited for, unless this
+   * process began the volume there.
+   */
+  async #ask(member: string, { named, request, call }: Creation): Promise<Answer> {
+    const { begun, breakers, connections, lookup } = this.#common;
+    if (breakers.isDoubted(member) && !begun.members(request.name, named).includes(member))
+      return { member, has: "silent" };
     try {
       return await connections.use(member, "retry", async connection => {
         if (!connection.driver.names) return { member, has: connection.suspended ? "nothing" : "unable" };

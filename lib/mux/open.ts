@@ -62,7 +62,12 @@ export function openMux(
 ) {
   const jobs = new Jobs();
   const breakers = new Breakers(connections, log);
-  const patient = (ms: number) => new Patience(ms, (connection, work) => connections.keep(connection, work));
+  const patient = (ms: number) =>
+    new Patience(
+      ms,
+      (connection, work) => connections.keep(connection, work),
+      connection => breakers.late(connection),
+    );
   const groups = new Groups(connections, configured);
   const locks = new Locks();
   const lookup = new Lookup(patient(look), breakers);

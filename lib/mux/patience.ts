@@ -17,11 +17,13 @@ export class Patience {
   readonly #silent = new Map<string, Driver>();
   readonly #ms: number;
   readonly #keep: Keep;
+  readonly #late: (connection: Asked) => void;
 
-  /** `ms` is how long a connection may take, in milliseconds. */
-  constructor(ms: number, keep: Keep) {
+  /** `ms` is how long a connection may take, in milliseconds; `late` is told of each one that took longer. */
+  constructor(ms: number, keep: Keep, late: (connection: Asked) => void = () => {}) {
     this.#ms = ms;
     this.#keep = keep;
+    this.#late = late;
   }
 
   /** The answer to `question`, which only looks. Throws "unavailable" when there is none in time. */
@@ -42,6 +44,7 @@ export class Patience {
         this.#silent.set(name, driver);
         const awake = () => void (this.#silent.get(name) === driver && this.#silent.delete(name));
         answer.then(awake, awake);
+        this.#late(connection);
         reject(none());
         limit.abort(none());
       }, this.#ms);

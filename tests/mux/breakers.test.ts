@@ -189,3 +189,45 @@ test("it is a condition of the connection while it lasts", async () => {
   await running;
   expect(await reasons()).toEqual([]);
 });
+
+test("one claim alone waits for a member that hangs; it is asked again once its check has succeeded", async () => {
+  const { volumes, memory, traits } = world(["a", "b"], ["a", "b"]);
+  const check = Promise.withResolvers<void>();
+  memory("a").check = () => check.promise;
+  let asked = 0;
+  let hangs = true;
+  const driver = memory("a").driver();
+  const find = (name: string, own: typeof call) => {
+    asked++;
+    if (!hangs) return driver.names?.find(name, own) ?? Promise.resolve(undefined);
+    return new Promise<never>((_, reject) => own.signal.addEventListener("abort", () => reject(own.signal.reason)));
+  };
+  traits.set("a", { driver: { ...driver, names: { idOf: name => name, find } } });
+  expect((await volumes.create(request("v0", "g"), call)).id).toBe("v:b/v0");
+  const claims = Array.from({ length: 20 }, (_, index) => volumes.create(request(`w${index}`, "g"), call));
+  for (const { id, context } of await Promise.all(claims))
+    expect([id.slice(0, 4), context["skipped"]]).toEqual(["v:b/", "a"]);
+  expect(asked).toBe(1);
+  hangs = false;
+  check.resolve();
+  for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
+  expect((await volumes.create(request("x", "g"), call)).id).toBe("v:a/x");
+});
+
+test("a member on which this process began a volume is asked for it although it is doubted", async () => {
+  const { volumes, memory, traits } = world(["a", "b"], ["a", "b"]);
+  memory("a").fail.create = away;
+  expect((await failure(volumes.create(request("v", "g"), call)))?.code).toBe("unavailable");
+  memory("a").fail = {};
+  memory("a").check = () => new Promise(() => undefined);
+  let asked = 0;
+  const driver = memory("a").driver();
+  const find = (_: string, own: typeof call) => {
+    asked++;
+    return new Promise<never>((_, reject) => own.signal.addEventListener("abort", () => reject(own.signal.reason)));
+  };
+  traits.set("a", { driver: { ...driver, names: { idOf: name => name, find } } });
+  await volumes.create(request("other", "g"), call);
+  await failure(volumes.create(request("v", "g"), call));
+  expect(asked).toBe(2);
+});
