@@ -1,12 +1,12 @@
 import { connect } from "node:net";
 
-/** How long a server may take to accept a connection, in milliseconds: two of its first packets may be lost. */
+/** The time limit for a TCP connection, in milliseconds: allows for the loss of two packets at its start. */
 const answerMs = 4_000;
 
-/** Whether a TCP connection with a server can be made. Says nothing about what speaks there. */
+/** Whether a server accepts a TCP connection, whatever protocol it speaks. */
 export type Answers = (host: string, port: number, signal: AbortSignal) => Promise<boolean>;
 
-/** Asks from this process; nothing is sent. Also false when the signal aborts. */
+/** Connects from this process and sends nothing. Also false if the signal aborts. */
 export const answersTcp: Answers = (host, port, signal) =>
   new Promise(resolve => {
     const socket = connect({ host, port, signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]) });

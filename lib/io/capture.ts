@@ -2,8 +2,8 @@
 const keptBytes = 64 * 1024;
 
 /**
- * Collects a stream of messages without growing for ever: its first and last 64 KiB.
- * What was left out shows as a line of its own, so that cut text cannot pass for a whole one.
+ * Collects a stream of messages in bounded memory: its first and last 64 KiB.
+ * A separate line marks the omitted part, so that shortened text is recognizable.
  */
 export class Capture {
   readonly #head: Uint8Array[] = [];
@@ -21,14 +21,14 @@ export class Capture {
     if (chunk.length > room) this.#append(chunk.subarray(room));
   }
 
-  /** Everything kept, decoded as UTF-8 in one go; a character cut in two becomes U+FFFD. */
+  /** All kept text, decoded as UTF-8 at once; a character cut in two becomes U+FFFD. */
   text(): string {
     const tail = Buffer.concat(this.#tail);
     const extra = Math.max(0, tail.length - keptBytes);
     const lost = this.#lostBytes + extra;
     const head = Buffer.concat(this.#head);
     if (lost === 0) return Buffer.concat([head, tail]).toString("utf8");
-    return `${head.toString("utf8")}\n[${lost} bytes left out]\n${tail.subarray(extra).toString("utf8")}`;
+    return `${head.toString("utf8")}\n[${lost} bytes omitted]\n${tail.subarray(extra).toString("utf8")}`;
   }
 
   #append(chunk: Uint8Array): void {
@@ -43,7 +43,7 @@ export class Capture {
   }
 }
 
-/** Collects a stream of data: all of it, or nothing once it is longer than `maxBytes`. */
+/** Collects a stream of data: all of it, or nothing if it is longer than `maxBytes`. */
 export class Data {
   readonly #maxBytes: number;
   #chunks: Uint8Array[] = [];
@@ -53,7 +53,7 @@ export class Data {
     this.#maxBytes = maxBytes;
   }
 
-  /** Returns false when that is too much. */
+  /** Returns false if the data exceeds the limit. */
   add(chunk: Uint8Array): boolean {
     this.#bytes += chunk.length;
     if (this.#bytes > this.#maxBytes) this.#chunks = [];
@@ -61,7 +61,7 @@ export class Data {
     return this.#bytes <= this.#maxBytes;
   }
 
-  /** Everything, decoded as UTF-8 in one go. */
+  /** All data, decoded as UTF-8 at once. */
   text(): string {
     return Buffer.concat(this.#chunks).toString("utf8");
   }

@@ -4,19 +4,19 @@ import { CommandError, type CommandFailure } from "./runner.ts";
 const answers: Readonly<Record<CommandFailure, { readonly code: Code; readonly advice: string }>> = {
   missing: { code: "failed-precondition", advice: "install the program where csimux runs" },
   denied: { code: "failed-precondition", advice: "make the program executable for csimux" },
-  spawn: { code: "unavailable", advice: "it will be tried again" },
-  timeout: { code: "deadline-exceeded", advice: "it will be tried again" },
-  cancelled: { code: "unavailable", advice: "repeat the call" },
-  killed: { code: "unavailable", advice: "it will be tried again" },
+  spawn: { code: "unavailable", advice: "retrying" },
+  timeout: { code: "deadline-exceeded", advice: "retrying" },
+  cancelled: { code: "unavailable", advice: "retrying" },
+  killed: { code: "unavailable", advice: "retrying" },
   overflow: { code: "unavailable", advice: "this is a limit of csimux: report it" },
-  unreachable: { code: "unavailable", advice: "it will be tried again" },
-  lost: { code: "unavailable", advice: "it will be tried again" },
+  unreachable: { code: "unavailable", advice: "retrying" },
+  lost: { code: "unavailable", advice: "retrying" },
 };
 
 /**
- * The answer to a caller for a command that did not run to its end: the tool's name and what to do about it.
- * `task` names the work and its object ("mounting /a/b"). Anything but a CommandError passes through unchanged.
- * Only a missing or forbidden program is final; after every other failure the outcome is unknown and the call is repeated.
+ * Converts the failure of a command without an exit code to a CsiError that names the tool and what to do.
+ * `task` names the work and its object ("mounting /a/b"). Returns any error other than a CommandError unchanged.
+ * Only a missing or forbidden program is final; after any other failure the outcome is unknown and the caller retries.
  */
 export function commandFailure(error: unknown, task: string): unknown {
   if (!(error instanceof CommandError)) return error;

@@ -1,4 +1,4 @@
-/** What is made once for each name: as StorageHost.shared. */
+/** Creates one value per name, on first use; implements StorageHost.shared. */
 export function commons(): <T>(what: string, make: () => T) => T {
   const made = new Map<string, unknown>();
   return <T>(what: string, make: () => T): T => {

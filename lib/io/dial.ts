@@ -1,30 +1,33 @@
 import { connect as connectPlain, isIP, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 
-/** Where an HTTP server listens and how it is recognized. */
+/** The address of an HTTP server and how to authenticate it. */
 export interface HttpSettings {
   readonly protocol: "http" | "https";
   readonly host: string;
   readonly port: number;
   /** Certificates in PEM form to trust instead of the system's own. */
   readonly ca: string | undefined;
-  /** SHA-256 of the only certificate to accept, in hexadecimal with or without colons; then nothing else of it is checked. */
+  /**
+   * SHA-256 of the only accepted certificate, in hexadecimal with or without colons; no other property of it is
+   * checked.
+   */
   readonly fingerprint: string | undefined;
   /** Accept any certificate. */
   readonly allowInsecure: boolean;
-  /** What the client shows of itself, in PEM form (RFC 8446, 4.4.2). */
+  /** The client certificate and its key, in PEM form (RFC 8446, 4.4.2). */
   readonly client?: { readonly cert: string; readonly key: string } | undefined;
-  /** The name to ask for and to look for in the certificate, where it is not the host. */
+  /** The name to request (SNI) and to verify in the certificate, if it differs from the host. */
   readonly serverName?: string | undefined;
 }
 
 /**
- * How a request came to no answer. Of these only "lost" and "timeout" may have had an effect on the server: the request was
- * sent, and what became of it is not known.
+ * Why a request got no answer. Only "lost" and "timeout" may have had an effect on the server: the request was sent,
+ * but its outcome is unknown.
  */
 export type HttpFailure = "unreachable" | "certificate" | "timeout" | "cancelled" | "lost" | "too-long" | "refused";
 
-/** A request without an answer. The message names the server and holds no secret. */
+/** A request without an answer. The message names the server and contains no secret. */
 export class HttpError extends Error {
   override readonly name = "HttpError";
   readonly failure: HttpFailure;
@@ -38,15 +41,16 @@ export class HttpError extends Error {
 export const placeOf = ({ protocol, host, port }: HttpSettings): string =>
   `${protocol}://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${port}`;
 
-/** Connecting and the TLS handshake together, in milliseconds. */
+/** Time limit for connecting and the TLS handshake together, in milliseconds. */
 const handshakeMs = 10_000;
 
 const bare = (host: string): string => host.replace(/^\[|\]$/g, "");
 const digits = (fingerprint: string): string => fingerprint.replaceAll(":", "").toUpperCase();
 
 /**
- * A connection to the server, with TLS settled and its certificate accepted. HTTP/1.1 is asked for by name (RFC 7301): over
- * HTTP/2 a connection cannot become a WebSocket. Throws HttpError "unreachable", "certificate", "timeout" or "cancelled".
+ * Opens a connection to the server; with TLS, the handshake is done and the certificate accepted. Requests HTTP/1.1 by
+ * ALPN (RFC 7301): over HTTP/2 a connection cannot become a WebSocket. Throws HttpError "unreachable", "certificate",
+ * "timeout" or "cancelled".
  */
 export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socket> {
   const where = placeOf(settings);
@@ -58,7 +62,7 @@ export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socke
       signal.removeEventListener("abort", cancelled);
       socket.removeListener("error", failed);
       if (!error) return resolve(socket);
-      // Errors after the first one have nobody left to tell.
+      // Further errors have no listener.
       socket.on("error", () => undefined);
       socket.destroy();
       reject(error);
@@ -81,7 +85,7 @@ const encrypted = ({ host, port, ca, fingerprint, allowInsecure, client, serverN
   connectTls({
     host: bare(host),
     port,
-    // RFC 6066, 3: an address is no server name.
+    // An IP address is not a valid server name (RFC 6066, 3).
     ...(serverName !== undefined || isIP(bare(host)) === 0 ? { servername: serverName ?? bare(host) } : {}),
     ...client,
     ...(ca === undefined ? {} : { ca }),
@@ -93,11 +97,11 @@ function wrongCertificate(settings: HttpSettings, socket: TLSSocket): HttpError 
   if (settings.fingerprint === undefined) return undefined;
   const seen = socket.getPeerCertificate().fingerprint256 ?? "";
   if (digits(seen) === digits(settings.fingerprint)) return undefined;
-  const message = `the server's certificate has the fingerprint ${seen}, not the one that is pinned`;
+  const message = `the server's certificate has the fingerprint ${seen}, not the pinned one`;
   return new HttpError(placeOf(settings), "certificate", message);
 }
 
-/** Codes of OpenSSL's verification and of node:tls's look at the name. */
+/** Error codes of OpenSSL's verification and of node:tls's check of the name. */
 const certificateCodes =
   /^(?:CERT_|ERR_TLS_CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_|HOSTNAME_MISMATCH|INVALID_|ERROR_IN_CERT)/;
 
@@ -105,12 +109,14 @@ function refusal(where: string, cause: Error & { readonly code?: unknown }): Htt
   const code = typeof cause.code === "string" ? cause.code : "";
   const reason = cause.message === "" ? code : cause.message;
   if (certificateCodes.test(code)) {
-    const advice = "give its authority (ca), pin it (fingerprint), or accept any (allowInsecure)";
+    const advice = "give its authority (ca), pin it (fingerprint), or accept any certificate (allowInsecure)";
     return new HttpError(where, "certificate", `the server's certificate is not trusted: ${reason}; ${advice}`, {
       cause,
     });
   }
   if (/WRONG_VERSION_NUMBER/.test(`${code} ${reason}`))
-    return new HttpError(where, "unreachable", "the server speaks no TLS on this port; is it that of http?", { cause });
+    return new HttpError(where, "unreachable", "the server does not speak TLS on this port; is it the http port?", {
+      cause,
+    });
   return new HttpError(where, "unreachable", reason, { cause });
 }

@@ -5,8 +5,8 @@ interface Waiting {
 }
 
 /**
- * Runs at most so many pieces of work at once. Those that wait are taken from each owner in turn, so that a burst of one
- * connection does not hold up the others.
+ * A semaphore with fair queuing: waiting work is taken from each owner in turn, so that a burst of one connection does
+ * not delay the others.
  */
 export class FairTurns {
   #free: number;
@@ -14,15 +14,15 @@ export class FairTurns {
   #beside = 0;
   readonly #queues = new Map<string, Waiting[]>();
 
-  /** `mostBeside`: how many pieces of work may give up their places before they end; none when absent. */
+  /** `mostBeside`: how many pieces of work may release their slots before they end; none if absent. */
   constructor(atOnce: number, mostBeside = 0) {
     this.#free = atOnce;
     this.#mostBeside = mostBeside;
   }
 
   /**
-   * Work that takes too long calls `leave` to hand its place on; false: too many have done so, and it keeps its place.
-   * Throws HttpError "cancelled" when the signal ends the wait.
+   * Work that takes too long calls `leave` to release its slot early; false: too many have done so, and it keeps its
+   * slot. Throws HttpError "cancelled" when the signal ends the wait.
    */
   async run<T>(owner: string, signal: AbortSignal, work: (leave: () => boolean) => Promise<T>): Promise<T> {
     await this.#turn(owner, signal);
@@ -69,7 +69,7 @@ export class FairTurns {
     });
   }
 
-  /** A place is handed on, never put back while somebody waits for it. */
+  /** A slot passes directly to the next waiter and is freed only if there is none. */
   #next(): void {
     const [owner, queue] = this.#queues.entries().next().value ?? [];
     const waiting = queue?.shift();

@@ -3,14 +3,17 @@ import { dirname } from "node:path";
 import { parseMountinfo } from "../core/mountinfo.ts";
 import { callsAtOnce, type Slots, slotsByName } from "../core/slots.ts";
 
-/** How long it is believed what is mounted where, in milliseconds: a disk that is mounted later counts soon enough. */
+/** How long mountinfo is cached, in milliseconds: a disk mounted later is noticed soon enough. */
 export const believedMs = 10_000;
 
-/** Which device is mounted where, by mount point, from a mountinfo text; of several at one point the last, which covers the others. */
+/**
+ * The device at each mount point of a mountinfo text; if several share a mount point, the last, which covers the
+ * others.
+ */
 export const devicesOf = (mountinfo: string): ReadonlyMap<string, string> =>
   new Map(parseMountinfo(mountinfo).map(({ at, device }) => [at, device]));
 
-/** The device that an absolute path is on, by its spelling alone: links are not followed, because that may already hang. */
+/** The device of an absolute path, by its text alone: links are not followed, because even that may hang. */
 export function deviceOf(path: string, devices: ReadonlyMap<string, string>): string {
   for (let at = path; at !== "/" && at !== "."; at = dirname(at)) {
     const device = devices.get(at);
@@ -21,7 +24,7 @@ export function deviceOf(path: string, devices: ReadonlyMap<string, string>): st
 
 function ownDevices(): ReadonlyMap<string, string> {
   try {
-    // The kernel makes this text from memory, so it is there at once even while a disk hangs.
+    // The kernel produces this text from memory, so reading it returns at once even while a disk hangs.
     return devicesOf(readFileSync("/proc/self/mountinfo", "utf8"));
   } catch {
     return new Map();
@@ -29,8 +32,9 @@ function ownDevices(): ReadonlyMap<string, string> {
 }
 
 /**
- * The threads that wait for file systems (12 for the process), shared out so that what does not answer cannot take all of them:
- * a few at a time for each device of this machine and for each server. `devices` tells what is mounted where, `now` milliseconds.
+ * Shares out the threads that wait for file systems (12 for the process), so that a file system that does not answer
+ * cannot take all of them: a few at a time per device of this machine and per server. `devices` returns what is mounted
+ * where, `now` milliseconds.
  */
 export class FileThreads {
   readonly #slotsOf = slotsByName(callsAtOnce);
@@ -44,7 +48,7 @@ export class FileThreads {
     this.#now = now;
   }
 
-  /** Those of the device that an absolute path is on. */
+  /** The slots of the device of an absolute path. */
   on(path: string): Slots {
     if (this.#now() - this.#readAt > believedMs) {
       this.#devices = this.#read();
@@ -53,16 +57,16 @@ export class FileThreads {
     return this.onDevice(deviceOf(path, this.#devices));
   }
 
-  /** Those of a device, `major:minor`. */
+  /** The slots of a device, `major:minor`. */
   onDevice(device: string): Slots {
     return this.#slotsOf(`device ${device}`);
   }
 
-  /** Those of a server that shares files, whatever of it is mounted where. */
+  /** The slots of a file server, for all of its mounts. */
   onServer(name: string): Slots {
     return this.#slotsOf(`server ${name}`);
   }
 }
 
-/** The one owner of the threads of this process: its node half and its drivers ask here. */
+/** The file threads of this process, shared by its node half and its drivers. */
 export const fileThreads = new FileThreads();

@@ -1,25 +1,25 @@
 import { type FSWatcher, watch } from "node:fs";
 
-/** When files are looked at; all in milliseconds. */
+/** Intervals of the checks, in milliseconds. */
 export interface WatchTimes {
-  /** From a change to the look at it: a Secret is exchanged in several steps. */
+  /** The delay between a change and its check: a Secret is replaced in several steps. */
   readonly settle: number;
-  /** Between two looks when nothing is heard: network file systems tell nobody about changes (inotify(7), "Limitations"). */
+  /** The interval of checks without events: network file systems do not report changes (inotify(7), "Limitations"). */
   readonly slow: number;
-  /** The same while the folder is not there. */
+  /** The same while the folder is missing. */
   readonly absent: number;
 }
 
 const usual: WatchTimes = { settle: 200, slow: 60_000, absent: 5_000 };
 
-/** What is looked at. */
+/** The folder to watch. */
 export interface Watched {
   readonly path: string;
-  /** Something that differs between this folder and another one at the same path; undefined when there is none. */
+  /** Distinguishes this folder from another one at the same path; undefined if there is none. */
   mark(): Promise<string | undefined>;
 }
 
-/** Calls `look` at once, soon after each change in a folder, and now and then; never twice at the same time. */
+/** Calls `look` immediately, soon after each change in a folder, and at an interval; never concurrently. */
 export class FolderWatch {
   readonly #folder: Watched;
   readonly #look: () => Promise<void>;
@@ -61,7 +61,7 @@ export class FolderWatch {
     this.#schedule(this.#again ? settle : this.#mark === undefined ? absent : slow);
   }
 
-  /** Watches the folder that is there now, which may be another one than before. */
+  /** Watches the present folder, which may have replaced an earlier one. */
   async #follow(): Promise<void> {
     const mark = await this.#folder.mark();
     if (this.#stopped || (mark === this.#mark && (this.#watcher || mark === undefined))) return;
@@ -72,7 +72,7 @@ export class FolderWatch {
       this.#watcher = watch(this.#folder.path, { persistent: false }, () => this.#changed());
       this.#watcher.on("error", () => this.#close());
     } catch {
-      // Without a watcher, because there are too many on this machine for example, the slow look remains.
+      // If watching fails, for example because of the system's limit of watches, the interval remains.
     }
   }
 
@@ -81,7 +81,7 @@ export class FolderWatch {
     else this.#schedule(this.#times.settle);
   }
 
-  /** The next look is in so many milliseconds, or earlier when that was planned. */
+  /** Schedules the next check in `ms` milliseconds, or earlier if it was due before. */
   #schedule(ms: number): void {
     const due = performance.now() + ms;
     if (this.#stopped || due >= this.#due) return;

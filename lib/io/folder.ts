@@ -13,30 +13,36 @@ type Ending = (typeof endings)[number];
 
 const otherThan = (ending: Ending): Ending => (ending === ".yaml" ? ".yml" : ".yaml");
 
-/** A file that was not touched for this long before it was read cannot have changed behind equal times (coarse clocks). */
+/** A file unchanged for this long before it was read cannot change without different times (coarse clocks). */
 const settledMs = 2_000;
 
-/** A file larger than this is no connection file. */
+/** The largest size of a connection file, in bytes. */
 const maxBytes = 1 << 20;
 
-/** How long a file may take to be looked at, in milliseconds: half of what sidecars wait, so that the last good one can answer. */
+/**
+ * The time limit for reading a file, in milliseconds: half of the sidecars' timeout, so that the last valid file can
+ * still answer.
+ */
 const patienceMs = 5_000;
 
-/** What changes when a file is written or replaced (stat(2)). */
+/** The fields that change when a file is written or replaced (stat(2)). */
 type Stamp = Pick<Stats, "dev" | "ino" | "size" | "mtimeMs" | "ctimeMs">;
 
 interface Seen extends Stamp {
   readonly ending: Ending;
-  /** Where the file is, by its spelling: where the link points to when it is one. Says which device a look at it may wait for. */
+  /**
+   * The path of the file; for a link, the path that it points to, by text alone. It determines which device a check may
+   * wait for.
+   */
   readonly place: string;
   readonly settled: boolean;
   readonly text: string;
 }
 
 /**
- * The folder of connection files, `<name>.yaml` or `<name>.yml`, as a Kubernetes Secret volume or a plain folder.
- * A file is looked at on every call; its text is read again only when its times, size or inode moved. A file or folder that does
- * not answer holds a bounded number of threads, and after five seconds counts as one that cannot be read.
+ * The folder of connection files, `<name>.yaml` or `<name>.yml`, as a Kubernetes Secret volume or a plain folder. A
+ * file is checked on every call; its text is read again only if its times, size or inode have changed. A file or folder
+ * that does not answer holds a bounded number of threads and counts as unreadable after five seconds.
  */
 export class ConnectionFolder {
   readonly #folder: string;
@@ -53,7 +59,7 @@ export class ConnectionFolder {
     return this.#folder;
   }
 
-  /** Device and inode of the folder (stat(2)); undefined while it cannot be looked at. */
+  /** Device and inode of the folder (stat(2)); undefined while it is inaccessible. */
   async mark(): Promise<string | undefined> {
     try {
       const look = () => this.#on(this.#folder, () => stat(this.#folder));
@@ -64,7 +70,7 @@ export class ConnectionFolder {
     }
   }
 
-  /** Sorted names. Other files are ignored. Throws "unavailable" when the folder cannot be read. */
+  /** Sorted names. Other files are ignored. Throws "unavailable" if the folder cannot be read. */
   async names(): Promise<readonly string[]> {
     const unreadable = (cause?: unknown) =>
       new CsiError("unavailable", `the folder of connection files ${this.#folder} cannot be read${reasonOf(cause)}`, {
@@ -79,14 +85,14 @@ export class ConnectionFolder {
   }
 
   /**
-   * The text of a connection file, or undefined when there is none. The name must have passed isConnectionName.
-   * Throws "unavailable" when the whole folder cannot be read, "failed-precondition" when the file cannot or both endings exist.
+   * The text of a connection file, or undefined if there is none. The name must have passed isConnectionName. Throws
+   * "unavailable" if the folder cannot be read, "failed-precondition" if the file cannot be read or both endings exist.
    */
   read(name: string): Promise<string | undefined> {
     return this.#limit.ask(
       name,
       () => this.#current(name),
-      () => unusable(`the file of connection "${name}" in ${this.#folder} does not answer; mend or move what it is on`),
+      () => unusable(`the file of connection "${name}" in ${this.#folder} does not answer; check its file system`),
     );
   }
 
@@ -99,7 +105,7 @@ export class ConnectionFolder {
     return now?.text;
   }
 
-  /** Whether the file is what it was, and the only one of its name. */
+  /** Whether the file is unchanged and still the only one of its name. */
   async #stands(name: string, seen: Seen): Promise<boolean> {
     const other = this.#path(name, otherThan(seen.ending));
     const [now, second] = await Promise.all([
@@ -113,12 +119,12 @@ export class ConnectionFolder {
     return join(this.#folder, name + ending);
   }
 
-  /** Waits for a place among the calls to the device that a path is on. */
+  /** Runs `work` in a slot of the path's device. */
   #on<T>(path: string, work: () => Promise<T>): Promise<T> {
     return fileThreads.on(path).run(work);
   }
 
-  /** A Secret volume is swapped by one rename; a file that vanishes between two looks is therefore looked for once more. */
+  /** A Secret volume is replaced by one rename, so a file that vanishes between two checks is read once more. */
   async #load(name: string, again = true): Promise<Seen | undefined> {
     const [yaml, yml] = await Promise.all(endings.map(ending => this.#open(name, ending)));
     if (yaml && yml) throw unusable(`connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
@@ -138,7 +144,7 @@ export class ConnectionFolder {
   }
 }
 
-/** The names of connections among those of files. */
+/** The connection names among file names. */
 function namesIn(files: readonly string[]): readonly string[] {
   const names = files.flatMap(file => {
     const ending = endings.find(end => file.endsWith(end));
@@ -148,7 +154,7 @@ function namesIn(files: readonly string[]): readonly string[] {
   return [...new Set(names)].sort();
 }
 
-/** Where the last part of a path leads to when it is a link, by spelling alone. */
+/** The target of a path's last part if it is a link, by text alone. */
 async function placeOf(path: string): Promise<string> {
   try {
     return resolve(dirname(path), await readlink(path));

@@ -2,10 +2,10 @@ import { Capture } from "./capture.ts";
 import { type Argv, CommandError, type CommandFailure, type Held } from "./runner.ts";
 import { standing } from "./standing.ts";
 
-/** How long the program may take to give back the first line, in milliseconds. */
+/** The time limit for the program to return the first line, in milliseconds. */
 const answerMs = 30_000;
 
-/** As CommandRunner.hold, with `env` as the program's complete environment. */
+/** Like CommandRunner.hold, with `env` as the program's complete environment. */
 export async function hold(argv: Argv, env: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Held> {
   const failed = (failure: CommandFailure, reason: string) => new CommandError("local", argv[0], failure, reason);
   if (signal.aborted) throw failed("cancelled", "not started, because the call has ended");

@@ -7,26 +7,26 @@ import { NotJson, parsedJson } from "./json.ts";
 /** One request. */
 export interface HttpRequest {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** From the first "/" on, encoded. */
+  /** The encoded path, from the first "/" on. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** From the first byte to the last of the answer, in milliseconds; 30,000 when absent. */
+  /** The limit for the whole exchange, in milliseconds; 30,000 if absent. */
   readonly timeoutMs?: number;
-  /** The longest body to take; 16 MiB when absent. */
+  /** The longest body accepted, in bytes; 16 MiB if absent. */
   readonly maxBytes?: number;
 }
 
-/** What the server answered; the body is UTF-8 text. */
+/** The server's answer; the body is UTF-8 text. */
 export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly body: string;
-  /** The body as a value, a long one read in pieces; undefined when it is no JSON. */
+  /** The parsed body, a long one parsed in pieces; undefined if it is not JSON. */
   json(): Promise<unknown>;
 }
 
-/** An HTTP client for one server. It does not judge status codes and follows no redirection. */
+/** An HTTP client for one server. It does not interpret status codes and follows no redirects. */
 export interface Http {
   /** "https://nas:443"; for logs and errors. */
   readonly where: string;
@@ -38,10 +38,10 @@ export interface Http {
 
 const usualMs = 30_000;
 const usualBytes = 16 << 20;
-/** Connections of one client at the same time; further requests wait. */
+/** The number of concurrent connections of one client; further requests wait. */
 const connectionsAtOnce = 8;
 
-/** A client that keeps connections for some seconds. Opening it does no I/O. */
+/** Makes a client that keeps idle connections for some seconds. Creating it does no I/O. */
 export function httpClient(settings: HttpSettings): Http {
   const agent = agentOf(settings);
   const where = placeOf(settings);
@@ -68,7 +68,7 @@ interface Client {
   readonly where: string;
 }
 
-/** A kept connection that the server closed meanwhile is noticed by the next request; reading may be asked again. */
+/** If the server has closed a kept connection, the next request fails; a GET is then sent once more. */
 async function exchanged(client: Client, request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer> {
   const first = started(client, request, signal);
   try {
@@ -88,7 +88,7 @@ function started({ settings, agent, where }: Client, request: HttpRequest, signa
   const sent: ClientRequest = sending({ ...options, headers: { ...headers, ...length } });
   const answer = new Promise<HttpAnswer>((resolve, reject) => {
     const failed = (cause: unknown) => reject(failureOf(where, cause));
-    // Aborting ends the request, but a body that stalls is only noticed here in every runtime.
+    // Aborting ends the request, but not every runtime then ends a body that stalls.
     signal.addEventListener("abort", failed, { once: true });
     sent.on("error", failed);
     sent.on("response", response => {
@@ -135,7 +135,7 @@ const answerOf = ({ statusCode = 0, headers }: IncomingMessage, bytes: Buffer): 
 
 type Made = (error: Error | null, socket?: Socket) => void;
 
-/** An agent whose connections are made by `dial`, so that one place decides about certificates. */
+/** An agent whose connections come from `dial`, so that certificates are checked in one place. */
 function agentOf(settings: HttpSettings): HttpAgent {
   const options = { keepAlive: true, maxSockets: connectionsAtOnce, timeout: 60_000 };
   const agent = settings.protocol === "https" ? new HttpsAgent(options) : new HttpAgent(options);

@@ -3,30 +3,30 @@ import { isNodeName } from "../core/node-name.ts";
 import { type HttpAnswer, httpClient } from "./http.ts";
 import { readSmallFile } from "./small-file.ts";
 
-/** How a pod reaches the cluster's API with its service account. */
+/** Access of a pod to the cluster's API with its service account. */
 export interface ClusterAccess {
   /** KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. */
   readonly host: string;
   readonly port: number;
   /** Folder with `ca.crt` and `token`; kubelet replaces the token every hour, so both are read at each call. */
   readonly folder: string;
-  /** For the whole request, in milliseconds. */
+  /** The limit for the whole request, in milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** Where kubelet mounts the service account of a pod. */
+/** The folder where kubelet mounts a pod's service account. */
 export const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 const maxCredentialBytes = 256 * 1024;
 const maxAnswerBytes = 4 << 20;
 
 /**
- * The labels of a node. Throws "unavailable" when the API cannot be reached or is not well, "failed-precondition" when
- * the service account is missing or may not read nodes, or when there is no such node.
+ * Reads the labels of a node. Throws "unavailable" if the API cannot be reached or fails, "failed-precondition" if the
+ * service account is missing or may not read nodes, or if the node does not exist.
  */
 export async function nodeLabels(name: string, access: ClusterAccess): Promise<Readonly<Record<string, string>>> {
   if (!isNodeName(name))
-    throw new CsiError("failed-precondition", `${JSON.stringify(name.slice(0, 253))} cannot be the name of a node`);
+    throw new CsiError("failed-precondition", `${JSON.stringify(name.slice(0, 253))} is not a valid node name`);
   const [ca, token] = await Promise.all([credential(access, "ca.crt"), credential(access, "token")]);
   const { status, body } = await get(`/api/v1/nodes/${name}`, ca, token, access);
   if (status === 200) return labelsIn(body, name);
@@ -50,7 +50,7 @@ async function get(
 ): Promise<HttpAnswer> {
   const headers = {
     Authorization: `Bearer ${token}`,
-    // Labels only; the whole object lists every image on the node.
+    // Metadata only; the whole object lists every image on the node.
     Accept: "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1, application/json",
   };
   const client = httpClient({ protocol: "https", host, port, ca, fingerprint: undefined, allowInsecure: false });
@@ -73,7 +73,7 @@ function labelsIn(body: string, name: string): Readonly<Record<string, string>> 
     if (member(member(node, "metadata"), "name") === name && typeof labels === "object")
       return Object.fromEntries(Object.entries(labels).filter(isText));
   } catch {
-    // Not JSON; said below.
+    // Not JSON; reported below.
   }
   throw new CsiError("unavailable", `the cluster's API did not answer with node "${name}"`);
 }

@@ -1,11 +1,14 @@
-/** Something shared by several users, for as long as one of them needs it. */
+/** A share in an object with several users. */
 export interface Lease<T> {
   readonly value: T;
-  /** Says that it is not needed any more; a second time does nothing. Resolves when what had to be closed at once is closed. */
+  /**
+   * Ends the use of the object; a second call has no effect. Resolves once everything that must close immediately is
+   * closed.
+   */
   release(): Promise<void>;
 }
 
-/** What can be shared: it is closed when nobody needs it. */
+/** An object that can be shared; it is closed when its last user has released it. */
 export interface Closable {
   close(): Promise<void>;
 }
@@ -16,7 +19,10 @@ interface Holding<T> {
   timer: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** Things by key, each made for its first user and closed `idleMs` milliseconds after the last one has left. */
+/**
+ * Shares objects by key: each is created for its first user and closed `idleMs` milliseconds after its last user
+ * releases it.
+ */
 export class Sharing<T extends Closable> {
   readonly #idleMs: number;
   readonly #held = new Map<string, Holding<T>>();
@@ -44,7 +50,7 @@ export class Sharing<T extends Closable> {
     };
   }
 
-  /** Closes everything, in use or not. */
+  /** Closes all objects, in use or not. */
   async close(): Promise<void> {
     await Promise.all([...this.#held].map(([key, holding]) => this.#drop(key, holding)));
   }

@@ -5,10 +5,10 @@ import { type Argv, CommandError, type CommandRunner, type Output } from "./runn
 import { type Outputs, type Script, type Step, type StorageHost, scriptTimeoutMs } from "./script.ts";
 import { Turns } from "./turns.ts";
 
-/** How many scripts run at once: more would only wait for each other in the kernel. */
+/** The number of concurrent scripts: more would only wait for each other in the kernel. */
 const scriptsAtOnce = 4;
 
-/** This machine as a storage host. The steps of a script are started one after another, without a shell. */
+/** This machine as a storage host. The steps of a script run one after another, without a shell. */
 export function localHost(runner: CommandRunner): StorageHost {
   const slots = new Slots(scriptsAtOnce);
   const long = new Slots(scriptsAtOnce);
@@ -37,7 +37,8 @@ async function runSteps(runner: CommandRunner, script: Script, signal: AbortSign
     if (unless !== undefined && outputs.get(unless)?.exitCode === 0) continue;
     const argv = words(step, outputs);
     const timeoutMs = Math.max(0, Math.round(end - performance.now()));
-    if (timeoutMs === 0) throw new CommandError(runner.where, argv[0], "timeout", "not started, because time is up");
+    if (timeoutMs === 0)
+      throw new CommandError(runner.where, argv[0], "timeout", "not started: the time limit has passed");
     const output = await runner.run({ ...rest, argv, timeoutMs }, signal);
     outputs.set(name, output);
     if (output.exitCode !== 0 && onFailure !== "go-on") break;
@@ -45,7 +46,7 @@ async function runSteps(runner: CommandRunner, script: Script, signal: AbortSign
   return outputs;
 }
 
-/** The words of a step, with those that come from earlier ones. */
+/** The words of a step, with references to earlier outputs resolved. */
 function words({ argv: [program, ...rest] }: Step, outputs: Outputs): Argv {
   const resolved = rest.map(word =>
     typeof word === "string" ? word : (outputs.get(word.outputOf)?.stdout ?? "").replace(/\n+$/, ""),

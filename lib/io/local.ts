@@ -16,23 +16,27 @@ const where = "local";
 
 const defaultTimeoutMs = 30_000;
 
-/** Between SIGTERM and SIGKILL, and then until a program that not even SIGKILL ends is given up. */
+/**
+ * The pause between SIGTERM and SIGKILL, and then before a program that survives SIGKILL is abandoned, in milliseconds.
+ */
 const graceMs = 1_000;
 
-/** How long output may stay silent after the end of a program whose own children still hold its pipes. */
+/**
+ * How long output may stay silent after a program has ended while its children still hold its pipes, in milliseconds.
+ */
 const drainMs = 500;
 
 const started: Readonly<Record<string, { readonly failure: CommandFailure; readonly reason: string }>> = {
   ENOENT: { failure: "missing", reason: "there is no such program" },
-  EACCES: { failure: "denied", reason: "may not be executed" },
-  EPERM: { failure: "denied", reason: "may not be executed" },
+  EACCES: { failure: "denied", reason: "permission to execute it is denied" },
+  EPERM: { failure: "denied", reason: "permission to execute it is denied" },
   E2BIG: { failure: "spawn", reason: "the arguments are too long" },
 };
 
 /**
- * Runs programs on this machine, each in a process group of its own that is ended as a whole.
- * `env` is the complete environment that a program gets (PATH and what else the caller allows), with LC_ALL=C added.
- * Secret words are masked in stderr and in error messages, never in stdout, which is data.
+ * Runs programs on this machine, each in its own process group, which is ended as a whole.
+ * `env` is the complete environment of the programs (PATH and whatever else the caller allows), with LC_ALL=C added.
+ * Secrets are masked in stderr and in error messages, never in stdout, which is data.
  */
 export const localRunner = (options: { readonly env: Readonly<Record<string, string>> }): CommandRunner => ({
   where,
@@ -69,13 +73,13 @@ interface Ends {
   readonly fail: Fail;
 }
 
-/** Why an argv may not be run. A value that is no text would otherwise reach the program as the word "undefined". */
+/** Why an argv must not be run. A value that is not text would otherwise reach the program as the word "undefined". */
 function unfit(argv: readonly unknown[]): string | undefined {
-  if (argv[0] === undefined || argv[0] === "") return "no program is named";
+  if (argv[0] === undefined || argv[0] === "") return "no program given";
   const bad = argv.findIndex(word => typeof word !== "string" || word.includes("\0"));
   if (bad < 0) return undefined;
   return typeof argv[bad] === "string"
-    ? `argument ${bad} holds a NUL`
+    ? `argument ${bad} contains a NUL`
     : `argument ${bad} is ${typeof argv[bad]}, not text`;
 }
 
@@ -85,7 +89,7 @@ function notStarted(cause: unknown, fail: Fail): CommandError {
   return known ? fail(known.failure, known.reason, cause) : fail("spawn", `could not be started ${code}`.trim(), cause);
 }
 
-/** Collects the output of a running program and settles once, whatever happens first. */
+/** Collects the output of a running program and settles once, on whichever comes first. */
 function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends: Ends): void {
   const maxBytes = command.maxBytes ?? defaultMaxBytes;
   const stdout = new Data(maxBytes);
@@ -133,7 +137,7 @@ function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends
   const collect = (chunk: Uint8Array): void => {
     late();
     if (stdout.add(chunk)) return;
-    const reason = ends.fail("overflow", `wrote more than the ${maxBytes} bytes it may`);
+    const reason = ends.fail("overflow", `wrote more than ${maxBytes} bytes`);
     if (exit) stopped ??= reason;
     else stop(reason);
   };
@@ -154,7 +158,7 @@ function follow(child: ChildProcess, command: Command, signal: AbortSignal, ends
   feed(child, command.stdin);
 }
 
-/** A program may end without reading its input; that is its exit code's business, not an error of writing. */
+/** A program may end without reading its input; its exit code then reports the outcome, not a write error. */
 function feed(child: ChildProcess, text: string | undefined): void {
   child.stdin?.on("error", () => {});
   if (text !== undefined) child.stdin?.end(text);
@@ -165,6 +169,6 @@ function killGroup(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): void {
   try {
     kill(-child.pid, signal);
   } catch {
-    // The group is gone already.
+    // The group has already ended.
   }
 }

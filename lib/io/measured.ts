@@ -3,10 +3,10 @@ import type { CommandObserver } from "../core/observer.ts";
 import { CommandError, type CommandRunner } from "./runner.ts";
 import type { OutputOf, StorageHost } from "./script.ts";
 
-/** Programs that only start another one; each may have flags and settings before it. */
+/** Programs that only start another one; each may be followed by flags and settings. */
 const starters: ReadonlySet<string> = new Set(["sudo", "doas", "env", "chroot", "nsenter", "nice", "ionice"]);
 
-/** The program that an argv is about, without its folder: `sudo -n /sbin/zfs list` is "zfs". */
+/** The actual program of an argv, without its folder: `sudo -n /sbin/zfs list` is "zfs". */
 export function programOf(argv: readonly (string | OutputOf)[]): string {
   const words = argv.filter(word => typeof word === "string");
   const named = words.map(word => basename(word));
@@ -15,13 +15,13 @@ export function programOf(argv: readonly (string | OutputOf)[]): string {
     const starter = named[at];
     at++;
     while (/^-|^\w+=/.test(words[at] ?? "") && at + 1 < words.length) at++;
-    // Its root folder comes before the program (chroot(8)).
+    // The root folder precedes the program (chroot(8)).
     if (starter === "chroot" && at + 1 < words.length) at++;
   }
   return named[at] ?? "";
 }
 
-/** The same runner; the end of each command is told. */
+/** The same runner; reports the end of each command to `tell`. */
 export const measured = (runner: CommandRunner, tell: CommandObserver): CommandRunner => ({
   ...runner,
   where: runner.where,
@@ -32,7 +32,7 @@ export const measured = (runner: CommandRunner, tell: CommandObserver): CommandR
     }),
 });
 
-/** The same host behind ssh; a script, which travels whole, is one command under the name of its first program. */
+/** The same host; a script is sent as a whole and reported as one command, under the name of its first program. */
 export const measuredHost = (host: StorageHost, tell: CommandObserver): StorageHost => ({
   ...host,
   runner: measured(host.runner, tell),

@@ -1,24 +1,27 @@
-/** A program and its arguments. Nothing here ever passes through a shell. */
+/** A program and its arguments, never passed through a shell. */
 export type Argv = readonly [string, ...string[]];
 
-/** How much of stdout a command may write when it does not say, in bytes. */
+/** The default limit of a command's stdout, in bytes. */
 export const defaultMaxBytes = 64 * 1024;
 
-/** What is to be executed. */
+/** A command to execute. */
 export interface Command {
   readonly argv: Argv;
   readonly stdin?: string;
-  /** Added to the environment that the runner gives to every command. */
+  /** Added to the runner's environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Words that must not be printed. */
+  /** Secrets that must not be printed. */
   readonly secret?: readonly string[];
-  /** Wall-clock limit in milliseconds; 30,000 when absent. The process group is killed when it passes. */
+  /** Wall-clock limit in milliseconds; 30,000 if absent. The process group is killed when it passes. */
   readonly timeoutMs?: number;
-  /** The most bytes of stdout that are still a whole answer; 64 KiB when absent. More than that is the failure "overflow". */
+  /** The most bytes that stdout may have; 64 KiB if absent. More is the failure "overflow". */
   readonly maxBytes?: number;
 }
 
-/** What a finished command left, as UTF-8 text. stdout is data and always whole; stderr is cut to its first and last 64 KiB. */
+/**
+ * The output of a finished command, as UTF-8 text. stdout is data and always complete; stderr is cut to its first and
+ * last 64 KiB.
+ */
 export interface Output {
   readonly stdout: string;
   readonly stderr: string;
@@ -29,27 +32,28 @@ export interface Output {
 export interface Held {
   /** Its process id on this machine. */
   readonly pid: number;
-  /** Ends it; resolves when it is gone. */
+  /** Ends it; resolves when it has ended. */
   release(): Promise<void>;
 }
 
-/** Executes argv arrays somewhere. It does not judge exit codes; the file that wraps a tool does. */
+/** Executes argv arrays somewhere. It does not interpret exit codes; the file that wraps a tool does. */
 export interface CommandRunner {
   /** "local", "ssh root@nas"; for logs and errors. */
   readonly where: string;
-  /** Resolves whatever the exit code; rejects with CommandError when the command could not run or was killed. */
+  /** Resolves with any exit code; rejects with CommandError if the command could not run or was killed. */
   run(command: Command, signal: AbortSignal): Promise<Output>;
   /**
-   * Starts a program that gives back what it reads, such as cat(1) in a namespace, and resolves when it has given back a line.
-   * It ends when it is released, and with this process, however that ends, because its input ends then.
-   * Rejects with CommandError, "denied" when the program ended by itself. Absent where programs are not on this machine.
+   * Starts a program that echoes its input, such as cat(1) in a namespace, and resolves when it has echoed a line.
+   * It ends when released, and when this process ends for any reason, because its input is then closed.
+   * Rejects with CommandError, "denied" if the program ended by itself. Absent if programs do not run on this machine.
    */
   readonly hold?: (argv: Argv, signal: AbortSignal) => Promise<Held>;
 }
 
 /**
- * How a command came to no exit code: not found, not executable, out of time, given up, ended by a signal, not started, more output
- * than it may have, no connection to where it should run, or the connection lost while it ran, so that nobody knows what it did.
+ * Why a command has no exit code: program not found, not executable, time limit passed, cancelled, ended by a signal,
+ * not started, too much output, no connection to its host, or the connection lost while it ran, so that its outcome is
+ * unknown.
  */
 export type CommandFailure =
   | "missing"
@@ -62,7 +66,7 @@ export type CommandFailure =
   | "unreachable"
   | "lost";
 
-/** A command that did not run to an exit code of its own. */
+/** A command that ended without an exit code. */
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly failure: CommandFailure;
@@ -73,8 +77,8 @@ export class CommandError extends Error {
 }
 
 /**
- * The same runner behind a prefix such as `sudo -n` or `chroot /host`. These may clear the environment, so that of the command is
- * given after them, through env(1), where the process list shows it: secrets go through stdin.
+ * The same runner behind a prefix such as `sudo -n` or `chroot /host`. These may clear the environment, so the
+ * command's variables follow them, through env(1), where the process list shows them: pass secrets through stdin.
  */
 export const wrapped = (runner: CommandRunner, prefix: Argv): CommandRunner => ({
   where: `${runner.where} through ${prefix[0]}`,

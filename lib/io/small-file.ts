@@ -3,25 +3,26 @@ import { type FileHandle, open, stat } from "node:fs/promises";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError } from "../core/errors.ts";
 
-/** The text of a file, and what stat(2) said of the very file that was read. */
+/** The text of a file, and the stat(2) result of the same open file. */
 export interface SmallFile {
   readonly text: string;
   readonly stats: Stats;
 }
 
 /**
- * The text of a small regular file, or undefined when there is none. Never waits for a writer: pipes, devices and folders are
- * refused. Throws "failed-precondition" when it cannot be read or holds more than `maxBytes`.
+ * The text of a small regular file, or undefined if it does not exist. Never waits for a writer: pipes, devices and
+ * folders are refused. Throws "failed-precondition" if it cannot be read or is larger than `maxBytes`.
  */
 export async function readSmallFile(path: string, maxBytes: number): Promise<string | undefined> {
   return (await openSmallFile(path, maxBytes))?.text;
 }
 
-/** As readSmallFile, with what stat(2) says of the file. */
+/** Like readSmallFile, with the stat(2) result of the file. */
 export async function openSmallFile(path: string, maxBytes: number): Promise<SmallFile | undefined> {
   let file: FileHandle | undefined;
   try {
-    // Opening alone can start a device, so the type is looked at first; and again, because the path may have changed.
+    // Opening alone can start a device, so check the type first, and again afterwards because the path may have
+    // changed.
     if (!(await stat(path)).isFile()) throw notRegular(path);
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
     const stats = await file.stat();
@@ -40,7 +41,7 @@ export async function openSmallFile(path: string, maxBytes: number): Promise<Sma
 
 /** Files below /proc and /sys have no size, so the limit is checked while reading. */
 async function text(file: FileHandle, path: string, maxBytes: number, size: number): Promise<string> {
-  // One byte more than there should be shows that the file grows.
+  // One byte more than expected reveals that the file grows.
   let buffer = Buffer.alloc(size > 0 ? size + 1 : maxBytes + 1);
   let filled = 0;
   for (;;) {
@@ -53,7 +54,7 @@ async function text(file: FileHandle, path: string, maxBytes: number, size: numb
 }
 
 const notRegular = (path: string): CsiError =>
-  new CsiError("failed-precondition", `${path} is no regular file; pipes, devices and folders are not read`);
+  new CsiError("failed-precondition", `${path} is not a regular file; pipes, devices and folders are not read`);
 
 const tooLarge = (path: string, maxBytes: number): CsiError =>
   new CsiError("failed-precondition", `the file ${path} is larger than ${maxBytes} bytes`);

@@ -2,24 +2,24 @@ import { spawn } from "node:child_process";
 import { kill } from "node:process";
 import type { Argv } from "./runner.ts";
 
-/** A program that runs for long and is talked to over its standard streams. */
+/** A long-running program with open standard streams. */
 export interface Standing {
-  /** Its process id; undefined when it could not be started. */
+  /** Its process id; undefined if it could not be started. */
   readonly pid: number | undefined;
   write(text: string): void;
-  /** Ends it and everything it started, at once; does nothing once it has ended, when its number may be another's. */
+  /** Kills it and everything that it started; no effect once it has ended, when its process id may have been reused. */
   kill(): void;
   /** Resolves when it has ended and its streams are read: "exit code 255", "SIGKILL", or why it could not start. */
   readonly ended: Promise<string>;
 }
 
-/** Who hears what a standing program writes. */
+/** Receives the output of a standing program. */
 export interface Listener {
   stdout(chunk: Uint8Array): void;
   stderr(chunk: Uint8Array): void;
 }
 
-/** Starts a program in a process group of its own with exactly this environment. Never throws: see `ended`. */
+/** Starts a program in its own process group with exactly this environment. Never throws: see `ended`. */
 export function standing(argv: Argv, env: Readonly<Record<string, string>>, listener: Listener): Standing {
   const child = spawn(argv[0], argv.slice(1), { detached: true, env: { ...env }, stdio: ["pipe", "pipe", "pipe"] });
   let over = false;
@@ -40,7 +40,7 @@ export function standing(argv: Argv, env: Readonly<Record<string, string>>, list
       try {
         if (child.pid !== undefined && !over) kill(-child.pid, "SIGKILL");
       } catch {
-        // The group is gone already.
+        // The group has already ended.
       }
     },
     ended,

@@ -1,8 +1,11 @@
-/** One piece of work at a time for each name; the others wait in the order in which they came. */
+/** A mutex per name; waiting work runs in the order of its arrival. */
 export class Turns {
   readonly #last = new Map<string, Promise<void>>();
 
-  /** Runs `work` when everything before it under `name` has ended. Rejects with the signal's reason when that aborts before its turn. */
+  /**
+   * Runs `work` after all earlier work under `name` has ended. Rejects with the signal's reason if it aborts before
+   * that.
+   */
   async take<T>(name: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(name) ?? Promise.resolve();
     let done = (): void => {};
@@ -23,7 +26,7 @@ export class Turns {
   }
 }
 
-/** As `work`, but rejects with the reason of `signal` as soon as that aborts. */
+/** Like `work`, but rejects with the reason of `signal` as soon as it aborts. */
 async function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   let stop = (): void => {};

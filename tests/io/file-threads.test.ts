@@ -35,13 +35,13 @@ describe("threads by disk", () => {
     expect(threads.on("/srv/a")).not.toBe(threads.on("/mnt/my disk/v"));
   });
 
-  test("those of a server are one, and no device's", () => {
+  test("all mounts of a server share one set of slots, separate from the devices", () => {
     const threads = new FileThreads(() => devicesOf(table));
     expect(threads.onServer("nas")).toBe(threads.onServer("nas"));
     expect(threads.onServer("8:1")).not.toBe(threads.onDevice("8:1"));
   });
 
-  test("devices that nobody waits for any more are forgotten", async () => {
+  test("idle devices are forgotten", async () => {
     const threads = new FileThreads(() => devicesOf(table));
     const idle = threads.onDevice("9:1");
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -45,7 +45,7 @@ async function publish(generation: string): Promise<void> {
   await rename(join(folder, "..data_tmp"), join(folder, "..data"));
 }
 
-test("a look is taken at the start and after each exchange of a Secret, however often", async () => {
+test("a check runs at the start and after each replacement of a Secret", async () => {
   await publish("a");
   await symlink("..data/c.yaml", join(folder, "c.yaml"));
   started();
@@ -56,7 +56,7 @@ test("a look is taken at the start and after each exchange of a Secret, however 
   }
 });
 
-test("files that are added, changed and removed are looked at soon", async () => {
+test("files that are added, changed and removed are checked soon", async () => {
   started();
   await found("none");
   await writeFile(join(folder, "c.yaml"), "one");
@@ -67,7 +67,7 @@ test("files that are added, changed and removed are looked at soon", async () =>
   await found("none");
 });
 
-test("a folder that comes later, goes, and is another one afterwards is followed", async () => {
+test("a folder that appears later, disappears and is replaced is followed", async () => {
   await rm(folder, { recursive: true });
   started({ slow: 50 });
   await found("no folder");
@@ -80,7 +80,7 @@ test("a folder that comes later, goes, and is another one afterwards is followed
   }
 });
 
-test("while nothing changes, nothing is looked at", async () => {
+test("nothing is checked while nothing changes", async () => {
   started();
   await found("none");
   const turns = seen.length;
@@ -89,7 +89,7 @@ test("while nothing changes, nothing is looked at", async () => {
   expect(seen.length).toBe(turns);
 });
 
-test("what nobody tells of is found by the slow look", async () => {
+test("a change without an event is found by the slow check", async () => {
   await symlink("../elsewhere/c.yaml", join(folder, "c.yaml"));
   started({ slow: 20 });
   await found("none");

@@ -31,7 +31,7 @@ test("a second file of a name is noticed although the first has long been read",
   expect(await files.read("c")).toBe("driver: b");
 });
 
-test("what is no readable file is refused, and an unreadable folder is another thing", async () => {
+test("an unreadable file is refused, and an unreadable folder fails differently", async () => {
   const files = new ConnectionFolder(folder);
   await mkdir(join(folder, "c.yaml"));
   expect(await codeOf(files.read("c"))).toBe("failed-precondition");
@@ -42,7 +42,7 @@ test("what is no readable file is refused, and an unreadable folder is another t
   expect(await codeOf(files.read("c"))).toBe("unavailable");
 });
 
-test("a file that is exchanged for a pipe all the time never holds up a reader", async () => {
+test("a file that is repeatedly replaced by a pipe never blocks a reader", async () => {
   const files = new ConnectionFolder(folder);
   const path = join(folder, "flips.yaml");
   execFileSync("mkfifo", [join(folder, "pipe")]);

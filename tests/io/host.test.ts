@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { hostRunner } from "../../lib/io/host.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 
-test("a program of the host gets its environment as such, not among the arguments of chroot, where everybody reads it", async () => {
+test("a program of the host gets its environment as such, not among the arguments of chroot, where every user can read it", async () => {
   const seen: Command[] = [];
   const runner: CommandRunner = {
     where: "local",

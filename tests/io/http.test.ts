@@ -62,7 +62,7 @@ describe("an https server", () => {
 });
 
 describe("a request", () => {
-  test("sends method, path, headers and body, and hands back whatever status comes", async () => {
+  test("sends method, path, headers and body, and returns any status", async () => {
     answer = (request, response) => {
       const chunks: Buffer[] = [];
       request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -78,7 +78,7 @@ describe("a request", () => {
     expect([status, body]).toEqual([422, "PUT /a?b=1 c dé"]);
   });
 
-  test("that is not answered says how it failed", async () => {
+  test("without an answer reports how it failed", async () => {
     answer = request => void request.socket.destroy();
     expect(await outcome({}, { method: "POST" })).toBe("lost");
     answer = () => undefined;
@@ -89,7 +89,7 @@ describe("a request", () => {
     expect(await outcome({ port: 1 })).toBe("unreachable");
   });
 
-  test("on a kept connection that the server has closed is asked again when it only reads", async () => {
+  test("on a kept connection that the server has closed is sent again if it only reads", async () => {
     let count = 0;
     answer = (request, response) => {
       count++;

@@ -22,7 +22,7 @@ async function until(holds: () => boolean): Promise<void> {
   }
 }
 
-test("what is shared is made once and closed some time after its last user has left", async () => {
+test("a shared object is created once and closed some time after its last user has released it", async () => {
   const { make, closed, made } = counted();
   const sharing = new Sharing<{ name: string; close(): Promise<void> }>(5);
   const [one, two] = [sharing.lease("a", make("a")), sharing.lease("a", make("other"))];
@@ -38,7 +38,7 @@ test("what is shared is made once and closed some time after its last user has l
   expect(closed).toEqual(["b", "a"]);
 });
 
-test("a user who comes in the pause gets the same thing, and it stays", async () => {
+test("a user who comes during the pause gets the same object, which stays open", async () => {
   const { make, closed } = counted();
   const sharing = new Sharing<{ name: string; close(): Promise<void> }>(20);
   const first = sharing.lease("a", make("a"));
@@ -51,7 +51,7 @@ test("a user who comes in the pause gets the same thing, and it stays", async ()
   await sharing.close();
 });
 
-test("turns are taken in order, one at a time for each name, and one that is given up holds up nobody", async () => {
+test("turns are taken in order, one at a time for each name, and a cancelled one delays no other", async () => {
   const turns = new Turns();
   const order: string[] = [];
   const gate = Promise.withResolvers<void>();

@@ -90,7 +90,7 @@ describe("a program that ends by itself", () => {
     );
     expect(stderr.startsWith("begin\n")).toBe(true);
     expect(stderr.endsWith("x\nend\n")).toBe(true);
-    expect(stderr).toContain(`\n[${1_000_011 - 131_072} bytes left out]\n`);
+    expect(stderr).toContain(`\n[${1_000_011 - 131_072} bytes omitted]\n`);
     expect(stderr.length).toBeLessThan(132_000);
   });
 
@@ -99,7 +99,7 @@ describe("a program that ends by itself", () => {
     expect(stderr).toBe("x".repeat(131_072));
   });
 
-  test("may write as much as it may, whole", async () => {
+  test("may write exactly as much as its limit", async () => {
     const argv = sh("head -c 200000 /dev/zero | tr '\\0' x");
     expect((await runner.run({ argv, maxBytes: 200_000 }, calm)).stdout).toBe("x".repeat(200_000));
   });
@@ -150,9 +150,9 @@ describe("a program that cannot start", () => {
   test.each([
     [["true", undefined], "argument 1 is undefined, not text"],
     [["true", "a", 7], "argument 2 is number, not text"],
-    [["true", "a\0b"], "argument 1 holds a NUL"],
-    [[""], "no program is named"],
-    [[], "no program is named"],
+    [["true", "a\0b"], "argument 1 contains a NUL"],
+    [[""], "no program given"],
+    [[], "no program given"],
   ])("is refused for %j", async (argv, reason) => {
     const error = await failed(runner.run({ argv: argv as unknown as Argv }, calm));
     expect(error.failure).toBe("spawn");
@@ -201,7 +201,7 @@ describe("a program that is ended", () => {
     expect((await failed(runner.run({ argv, timeoutMs: 200 }, calm))).failure).toBe("timeout");
   });
 
-  test("by somebody else is told apart", async () => {
+  test("by another process is distinguished", async () => {
     const error = await failed(runner.run({ argv: sh("kill -KILL $$") }, calm));
     expect(error.failure).toBe("killed");
     expect(error.message).toContain("SIGKILL");

@@ -14,7 +14,7 @@ test.each([
   expect(programOf(argv)).toBe(program);
 });
 
-test("each command is told with its outcome, and gives what it gave", async () => {
+test("each command is reported with its outcome and returns its own result", async () => {
   const told: CommandEnd[] = [];
   const env = { PATH: process.env["PATH"] ?? "" };
   const runner = measured(localRunner({ env }), end => void told.push(end));

@@ -1,11 +1,11 @@
 import { connect } from "node:net";
 
-/** Names the socket at which the askpass program gets its answer. */
+/** The variable with the path of the socket from which the askpass program gets its answer. */
 export const askpassVariable = "CSIMUX_ASKPASS";
 
 /**
- * The part of the askpass program (ssh(1), SSH_ASKPASS): asks the csimux that started ssh, at its socket, for the answer to a prompt.
- * Resolves with undefined when there is none.
+ * The askpass program (ssh(1), SSH_ASKPASS): asks the csimux process that started ssh, at its socket, for the answer to
+ * a prompt. Resolves with undefined if there is none.
  */
 export function askForSecret(socketPath: string, prompt: string): Promise<string | undefined> {
   return new Promise(resolve => {

@@ -2,13 +2,13 @@ import { Capture, Data } from "../capture.ts";
 import { defaultMaxBytes } from "../runner.ts";
 import { quoted, type Script, type Step } from "../script.ts";
 
-/** Where the steps of a script end in the output of a shell: this word, a colon, and what happened, on a line of its own. */
+/** Marks the end of a step in a shell's output: this word, a colon and the result, on a line of its own. */
 export type Tag = string;
 
-/** How a part of the output ended: with the exit code of a step, or with one of the words below. */
+/** The end of a part of the output: the exit code of a step, or one of the words below. */
 export type Mark = number | (typeof words)[number];
 
-/** The step was left out, the time of the script was up before it, or the script is over. */
+/** The step was skipped, the script's time limit had passed before it, or the script has ended. */
 const words = ["skipped", "late", "end"] as const;
 
 const variable = (step: number): string => `v${step}`;
@@ -38,17 +38,17 @@ function stepText(step: Step, index: number, script: Script): string {
 }
 
 /**
- * The text that lets a shell know the second by a clock of the host, in n: what a script needs that this shell runs. Linux tells in
- * a file how long it has been up (proc(5)), which a shell reads without starting a program, and which nobody sets; elsewhere it is
+ * The shell function `now`, which sets n to the seconds of a clock of the host; the script in the same shell needs it.
+ * On Linux it reads the uptime from a file (proc(5)), which needs no program and cannot be set; elsewhere it calls
  * date(1).
  */
 export const clockText = `now() { n=$(date +%s); }
 if { read -r n rest </proc/uptime; } 2>/dev/null; then now() { { read -r n rest </proc/uptime; } 2>/dev/null; n=\${n%%.*}; }; fi`;
 
 /**
- * The text that makes a POSIX shell run the script and mark, on stdout and on stderr, where each step ended. It is one compound
- * command: a shell that gets only the beginning of it runs nothing. A step does not begin when its marker cannot be written any
- * more, because nobody is connected, nor after `lastSecond` by the clock of that host.
+ * The text that makes a POSIX shell run the script and mark the end of each step on stdout and stderr. It is one
+ * compound command: a shell that receives only part of it runs nothing. No step starts when its marker can no longer be
+ * written, because the connection is gone, nor after `lastSecond` by the host's clock.
  */
 export function scriptText(script: Script, tag: Tag, lastSecond: number): string {
   return [
@@ -63,13 +63,13 @@ export function scriptText(script: Script, tag: Tag, lastSecond: number): string
   ].join("\n");
 }
 
-/** The longest word that a marker carries, in bytes; an exit code and a length need fewer. */
+/** The longest word of a marker, in bytes; an exit code and a length need fewer. */
 const longestWord = 40;
 
-/** The most that one stream of a script may carry, in bytes: the longest listing, and the outputs beside it. */
+/** The largest stream of a script, in bytes: the longest listing and the other outputs. */
 const longestStream = 96 << 20;
 
-/** Why a stream is not what a script writes: a part is longer than its step may write, or the stream is out of order. */
+/** What is wrong with a stream: a part exceeds the limit of its step, or the markers are out of order. */
 export type Fault = "overflow" | "disorder";
 
 interface Part {
@@ -77,7 +77,7 @@ interface Part {
   readonly mark: Mark;
 }
 
-/** Splits one stream of a running script at its markers, and keeps no more of it than its steps may write. */
+/** Splits one stream of a running script at its markers, and keeps no more than its steps may write. */
 export class Parts {
   readonly parts: Part[] = [];
   readonly #tag: Buffer;
@@ -87,7 +87,7 @@ export class Parts {
   #rest: Buffer = Buffer.alloc(0);
   #bytes = 0;
 
-  /** `most`: how many parts there are at most. `collector` gives what collects the n-th one, counted from 0. */
+  /** `most`: the largest number of parts. `collector` returns the collector of the n-th part, counted from 0. */
   constructor(tag: Tag, most: number, collector: (index: number) => Data | Capture) {
     this.#tag = Buffer.from(`${tag}:`);
     this.#most = most;
@@ -95,12 +95,12 @@ export class Parts {
     this.#current = collector(0);
   }
 
-  /** Whether the marker of the whole script has come. */
+  /** Whether the end marker of the script has arrived. */
   get ended(): boolean {
     return this.parts.at(-1)?.mark === "end";
   }
 
-  /** Returns what is wrong with the stream, after which it must not be read any further. */
+  /** Returns a fault of the stream, after which it must not be read any further. */
   add(chunk: Uint8Array): Fault | undefined {
     this.#bytes += chunk.length;
     if (this.#bytes > longestStream) return "overflow";
@@ -120,7 +120,7 @@ export class Parts {
     }
   }
 
-  /** Takes the first `bytes` of what has come to the current part. */
+  /** Adds the first `bytes` of the buffered data to the current part. */
   #keep(bytes: number): Fault | undefined {
     const fits = this.#current.add(this.#rest.subarray(0, bytes)) ?? true;
     this.#rest = this.#rest.subarray(bytes);
@@ -132,6 +132,6 @@ export class Parts {
 export const dataParts = (tag: Tag, script: Script): Parts =>
   new Parts(tag, script.steps.length + 1, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
 
-/** The reader of its stderr, which is messages. */
+/** The reader of a script's stderr, which is messages. */
 export const messageParts = (tag: Tag, script: Script): Parts =>
   new Parts(tag, script.steps.length + 1, () => new Capture());

@@ -13,16 +13,16 @@ import { type SshSettings, secretsOf, whereOf } from "./settings.ts";
 import { Worker } from "./worker.ts";
 
 /**
- * How many scripts change something on a host at once, and how many others may read beside them. Each runs in a shell of its own on
- * a connection of its own, so sshd's MaxSessions does not count them together.
+ * The number of concurrent scripts that change something on a host, and of additional ones that only read. Each runs in
+ * its own shell on its own connection, so sshd's MaxSessions does not count them together.
  */
 const mostChanges = 4;
 const mostBeside = 2;
 
-/** The pause after a failed login in milliseconds: it doubles with each further one, up to the second figure. */
+/** The pause after a failed login in milliseconds: it doubles with each failure, up to `most`. */
 const backOffMs = { first: 500, most: 30_000 } as const;
 
-/** How long a shell stands without work, in milliseconds. */
+/** How long an idle shell is kept, in milliseconds. */
 const idleMs = 5 * 60_000;
 
 interface Job {
@@ -31,18 +31,18 @@ interface Job {
   readonly settle: (work: Promise<Outputs>) => void;
 }
 
-/** What ssh is started with. */
+/** What ssh needs to start. */
 export interface SshParts {
   /** PATH and HOME for ssh itself. */
   readonly env: Readonly<Record<string, string>>;
-  /** How csimux is started anew, for the askpass program. */
+  /** The command that starts csimux again as the askpass program. */
   readonly askpass: readonly string[];
   readonly log: Log;
-  /** A folder for host keys that were the first to be seen; without it they are forgotten with this process. */
+  /** A folder for host keys trusted on first use; without it they are forgotten when this process ends. */
   readonly known?: string;
 }
 
-/** The shells on one host, for all connections that use it with the same settings. */
+/** The shells on one host, shared by all connections with the same settings. */
 export class SshHost implements Closable {
   readonly where: string;
   readonly #settings: SshSettings;
@@ -50,13 +50,13 @@ export class SshHost implements Closable {
   readonly #shown: () => void;
   readonly #changes = new FairQueue<object, Job>();
   readonly #reads = new FairQueue<object, Job>();
-  /** How many scripts that may change something run now. */
+  /** The number of running scripts that may change something. */
   #changing = 0;
   readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
   #folder: Promise<LoginFolder> | undefined;
   #connecting = false;
   #failures = 0;
-  /** Until then (performance.now()) no login is tried, and this is why. */
+  /** No login is attempted until then (performance.now()); `error` is the reason. */
   #pause: { readonly until: number; readonly error: CommandError } | undefined;
   #closed = false;
 
@@ -67,7 +67,7 @@ export class SshHost implements Closable {
     this.#shown = keepSecret(secretsOf(settings));
   }
 
-  /** As StorageHost.script; jobs of each member are done in their order, and the members take turns. */
+  /** Like StorageHost.script; jobs of each member run in their order, and the members take turns. */
   async run(member: object, script: Script, signal: AbortSignal): Promise<Outputs> {
     const fail = (failure: CommandFailure, reason: string) =>
       new CommandError(this.where, script.steps[0].argv[0], failure, reason);
@@ -80,7 +80,7 @@ export class SshHost implements Closable {
       resolve(Promise.reject(fail("cancelled", "not started, because the call has ended")));
     };
     const settle = (work: Promise<Outputs>): void => {
-      // From here on the worker listens to the signal itself.
+      // From here on the worker handles the signal.
       signal.removeEventListener("abort", cancel);
       resolve(work);
     };
@@ -118,7 +118,7 @@ export class SshHost implements Closable {
     else if (this.#workers.size === 0) this.#reject(this.#pause.error);
   }
 
-  /** Gives the worker the next script that may run; false when there is none. Changes come first, and never take all places. */
+  /** Starts the next script on the worker; false if there is none. Changes come first, but never take all slots. */
   #begin(worker: Worker): boolean {
     const change = this.#changing < mostChanges ? this.#changes.take() : undefined;
     const job = change ?? this.#reads.take();
@@ -128,7 +128,7 @@ export class SshHost implements Closable {
     return true;
   }
 
-  /** Whether something waits that another shell could run. */
+  /** Whether a waiting script could run on another shell. */
   #needsWorker(): boolean {
     const count = this.#workers.size;
     const changes = this.#changes.size > 0 && this.#changing < mostChanges;
@@ -148,7 +148,7 @@ export class SshHost implements Closable {
     work.then(after, after);
   }
 
-  /** The timer that ends a shell which nobody needs. */
+  /** Starts the timer that ends an idle shell. */
   #rest(worker: Worker): ReturnType<typeof setTimeout> {
     const timer = setTimeout(() => {
       this.#workers.delete(worker);
@@ -200,13 +200,13 @@ export class SshHost implements Closable {
     const policy = policyOf(this.#settings);
     const { log, known } = this.#parts;
     if (policy === "off")
-      log.warn(`${this.where}: any host key is accepted: anybody in between can read and change all`);
+      log.warn(`${this.where}: accepting any host key: a man in the middle can read and change everything`);
     if (!trustsFirst(this.#settings)) return;
     const long = known === undefined ? "until csimux ends" : `and kept in ${known}`;
-    log.warn(`${this.where}: the first host key that is seen is trusted ${long}; give hostKey to be sure`);
+    log.warn(`${this.where}: the first host key received is trusted ${long}; set hostKey to authenticate the host`);
   }
 
-  /** Others wait until the pause is over; those that have a shell to wait for keep waiting. */
+  /** Delays the next login. Jobs that can wait for an existing shell keep waiting; otherwise all fail. */
   #failed(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures++);

@@ -6,18 +6,18 @@ import { Turns } from "../turns.ts";
 import { SshHost, type SshParts } from "./host.ts";
 import type { SshSettings } from "./settings.ts";
 
-/** How long the shells of a host outlive the last connection that used it, in milliseconds. */
+/** How long the shells of a host are kept after the last connection has released them, in milliseconds. */
 const lingerMs = 60_000;
 
 interface Commons extends Closable {
   readonly shared: StorageHost["shared"];
 }
 
-/** All storage hosts behind ssh. Connections with the same settings share the shells; nothing is connected before its first use. */
+/** All storage hosts behind ssh. Connections with the same settings share the shells; each connects on first use. */
 export class SshHosts {
   readonly #sharing = new Sharing<SshHost>(lingerMs);
   readonly #turns = new Turns();
-  /** By machine, whoever logs in; there as long as the shells of one of them. */
+  /** By machine, regardless of the user; kept while the shells of any user exist. */
   readonly #commons = new Sharing<Commons>(lingerMs);
   readonly #parts: SshParts;
 
@@ -39,12 +39,12 @@ export class SshHosts {
     };
   }
 
-  /** Ends all logins. */
+  /** Closes all ssh connections. */
   async close(): Promise<void> {
     await Promise.all([this.#sharing.close(), this.#commons.close()]);
   }
 
-  /** One connection's part of a host: what it asks waits in its own line. `long`: the same host for long scripts. */
+  /** One connection's member of a host, with its own queue. `long`: the same host for long scripts. */
   #member(machine: string, host: SshHost, long: SshHost, shared: StorageHost["shared"]): StorageHost {
     const member = {};
     return {

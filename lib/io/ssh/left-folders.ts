@@ -2,19 +2,19 @@ import { lstat, readdir, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 
-/** What the folders of logins are called, before six characters that mkdtemp(3) chooses; until 0.1 without "ssh-". */
+/** The prefix of login folders, before six characters chosen by mkdtemp(3); up to 0.1 without "ssh-". */
 export const folderStart = "csimux-ssh-";
 const shape = /^csimux-(?:ssh-)?[A-Za-z0-9]{6}$/;
 
-/** The socket in such a folder at which its process answers ssh. */
+/** The name of the socket in such a folder on which its process answers ssh. */
 export const socketName = "ask";
 
-/** A folder that is younger, in milliseconds, may be one whose process does not listen yet. */
+/** A folder younger than this, in milliseconds, may belong to a process that does not listen yet. */
 const usualYoungMs = 60_000;
 
 /**
- * Removes the folders of logins below `parent` whose processes were killed: ours, and nobody listens at their sockets. That is
- * asked of the socket, since a number of a process says nothing across containers. Never rejects.
+ * Removes login folders of killed processes below `parent`: folders of this user whose sockets have no listener. The
+ * socket decides, because process ids are meaningless across containers. Never rejects.
  */
 export async function removeLeftFolders(parent: string, youngMs = usualYoungMs): Promise<void> {
   const names = await readdir(parent).catch(() => []);

@@ -9,10 +9,10 @@ import { folderStart, removeLeftFolders, socketName } from "./left-folders.ts";
 import { knownHostsText, type LoginFiles, trustsFirst } from "./options.ts";
 import type { SshSettings } from "./settings.ts";
 
-/** Memory rather than a disk, where there is such a folder. */
+/** Candidate parent folders: in memory rather than on disk, if available. */
 const folders = ["/dev/shm", tmpdir()];
 
-/** Whether folders were looked for that killed processes have left. */
+/** The parents already searched for folders of killed processes. */
 const swept = new Set<string>();
 
 async function privateFolder(): Promise<string> {
@@ -22,10 +22,12 @@ async function privateFolder(): Promise<string> {
     const folder = await mkdtemp(join(parent, folderStart)).catch(() => undefined);
     if (folder !== undefined) return folder;
   }
-  throw new Error(`no folder can be made in ${folders.join(" or ")}`);
+  throw new Error(`cannot create a folder in ${folders.join(" or ")}`);
 }
 
-/** The file of known_hosts of a machine, whoever logs in, in a folder that only we may change; ssh(1) adds the first key. */
+/**
+ * The known_hosts file of a machine, for all its users, in a folder that only we may change; ssh(1) adds the first key.
+ */
 async function seenKeys({ host, port }: SshSettings, folder: string): Promise<string | undefined> {
   const name = createHash("sha256").update(`${host}:${port}`).digest("hex").slice(0, 32);
   const made = await mkdir(folder, { recursive: true, mode: 0o700 }).then(
@@ -35,15 +37,18 @@ async function seenKeys({ host, port }: SshSettings, folder: string): Promise<st
   return made ? join(folder, name) : undefined;
 }
 
-/** A prompt of ssh(1), and which secret answers it. Anything else, such as the question about a host key, gets no answer. */
+/**
+ * The secret that answers a prompt of ssh(1). Any other prompt, such as the question about a host key, gets no answer.
+ */
 export function answerTo(prompt: string, { password, passphrase }: SshSettings): string | undefined {
   if (/^Enter passphrase for /.test(prompt)) return passphrase;
   return /password/i.test(prompt) ? password : undefined;
 }
 
 /**
- * The files of a host's logins, in a folder (mode 0700) that is there as long as the host is in use. The private key is never in it:
- * it is in a file without a name, which ends with this process, however that ends. Passwords are told over a socket.
+ * The files of a host's logins, in a folder (mode 0700) that exists while the host is in use. It never contains the
+ * private key, which is in an unnamed file that vanishes with this process, however it ends. Passwords are passed
+ * through a socket.
  */
 export class LoginFolder {
   readonly files: Omit<LoginFiles, "key">;
@@ -67,8 +72,8 @@ export class LoginFolder {
   }
 
   /**
-   * `askpass` is how csimux is started anew: its own executable, in development with the name of the source. `known`: a folder
-   * for host keys that are trusted because they were the first to be seen; undefined: they are forgotten with this process.
+   * `askpass` is the command that starts csimux again: its executable, in development with the path of the source.
+   * `known`: a folder for host keys trusted on first use; undefined: they are forgotten when this process ends.
    */
   static async make(settings: SshSettings, askpass: readonly string[], known?: string): Promise<LoginFolder> {
     const seen = known !== undefined && trustsFirst(settings) ? await seenKeys(settings, known) : undefined;
@@ -96,7 +101,7 @@ export class LoginFolder {
     }
   }
 
-  /** What ssh finds in its environment besides PATH and HOME. */
+  /** ssh's environment variables besides PATH and HOME. */
   get environment(): Readonly<Record<string, string>> {
     return {
       SSH_ASKPASS: this.#askpass,
@@ -106,8 +111,8 @@ export class LoginFolder {
   }
 
   /**
-   * Runs a login with the private key in a file, where there is one. It has lost its name before the key is written; ssh(1), which
-   * closes what it inherits, opens it through this process (proc(5), /proc/pid/fd).
+   * Runs a login with the private key, if there is one, in a file that is unlinked before the key is written. ssh(1),
+   * which closes inherited descriptors, opens it through this process (proc(5), /proc/pid/fd).
    */
   async withKey<T>(login: (files: LoginFiles) => Promise<T>): Promise<T> {
     const { privateKey } = this.#settings;
@@ -123,7 +128,7 @@ export class LoginFolder {
     }
   }
 
-  /** What the client has written since it was last asked. */
+  /** What the client has written since the last call. */
   async messages(): Promise<string> {
     const text = await readFile(this.files.log, "utf8").catch(() => "");
     await rm(this.files.log, { force: true });
@@ -136,7 +141,7 @@ export class LoginFolder {
   }
 }
 
-/** One question, one line; one answer, or the end without one. */
+/** Reads one prompt on one line; sends one answer, or closes without one. */
 function answer(socket: Socket, settings: SshSettings): void {
   let prompt = "";
   socket.setEncoding("utf8");

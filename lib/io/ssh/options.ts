@@ -2,31 +2,36 @@ import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../runner.ts";
 import { type SshSettings, whereOf } from "./settings.ts";
 
-/** Files that a login reads. */
+/** The files of a login. */
 export interface LoginFiles {
-  /** The private key, where there is one. */
+  /** The private key, if there is one. */
   readonly key: string | undefined;
-  /** known_hosts of our own: the host key of the settings, or the first one that was seen. */
+  /** Our own known_hosts: the host key of the settings, or the first one received. */
   readonly knownHosts: string;
-  /** Where the client writes its messages, so that stderr is the remote side's alone. */
+  /** The file for the client's messages, so that stderr comes from the remote side only. */
   readonly log: string;
 }
 
-/** The name under which our own known_hosts has the host: with an alias neither its port nor its addresses matter. */
+/** The host's name in our own known_hosts: with an alias neither its port nor its addresses matter. */
 const alias = "csimux-host";
 
-/** What the remote login shell is asked for, whichever shell that is. All else goes through the standard input of this sh. */
+/**
+ * The command for the remote login shell, whichever shell it is. All else goes through the standard input of this sh.
+ */
 const remoteCommand = "exec /bin/sh";
 
-/** What is done with host keys: the policy of the settings, or what follows from the keys they name. */
+/** The host key policy of the settings, or the default that follows from the keys they name. */
 export const policyOf = ({ hostKeyPolicy, hostKey, knownHosts }: SshSettings): "strict" | "accept-new" | "off" =>
   hostKeyPolicy ?? (hostKey || knownHosts ? "strict" : "accept-new");
 
-/** Whether the first host key that is seen is trusted from then on. */
+/** Whether the first host key received is trusted from then on. */
 export const trustsFirst = (settings: SshSettings): boolean =>
   policyOf(settings) === "accept-new" && !settings.hostKey && !settings.knownHosts;
 
-/** The line of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT) for each key in `hostKey`. Throws "failed-precondition" when there is none. */
+/**
+ * A line of known_hosts (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT) for each key in `hostKey`. Throws "failed-precondition"
+ * if there is none.
+ */
 export function knownHostsText(settings: SshSettings): string {
   const keys = [
     ...(settings.hostKey ?? "").matchAll(/((?:sk-)?(?:ssh|ecdsa)-[A-Za-z0-9@.-]+)[ \t]+(AAAA[A-Za-z0-9+/]+=*)/g),
@@ -40,7 +45,7 @@ export function knownHostsText(settings: SshSettings): string {
 
 const seconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
-/** A path as a value of ssh_config(5): in quotes, with "%" doubled because tokens begin with it. */
+/** A path as an ssh_config(5) value: in quotes, with "%" doubled because tokens start with it. */
 const file = (path: string): string => `"${path.replaceAll("%", "%%")}"`;
 
 function hostKeys(settings: SshSettings, files: LoginFiles): readonly string[] {
@@ -76,7 +81,10 @@ const algorithmOptions: Readonly<Record<string, string>> = {
 };
 const signs = { append: "+", prepend: "^", remove: "-" } as const;
 
-/** A list replaces the client's own; `append`, `prepend` and `remove` change it, one of them for each kind (ssh_config(5)). */
+/**
+ * A list replaces the client's default; `append`, `prepend` or `remove` modifies it, one of them per kind
+ * (ssh_config(5)).
+ */
 function algorithms(settings: SshSettings): readonly string[] {
   return Object.entries(settings.algorithms ?? {}).map(([kind, value]) => {
     const fault = (why: string) =>
@@ -98,7 +106,10 @@ function algorithms(settings: SshSettings): readonly string[] {
   });
 }
 
-/** The argv of one login that ends in a shell without a terminal. Throws "failed-precondition" for settings that ssh cannot be told. */
+/**
+ * The argv of one login that ends in a shell without a terminal. Throws "failed-precondition" for settings that ssh
+ * cannot express.
+ */
 export function loginArgv(settings: SshSettings, files: LoginFiles): Argv {
   const { host, port, username, localAddress, forceIPv4, forceIPv6, debug } = settings;
   const options = [
@@ -112,7 +123,7 @@ export function loginArgv(settings: SshSettings, files: LoginFiles): Argv {
     "ClearAllForwardings=yes",
     "EscapeChar=none",
     `ConnectTimeout=${seconds(settings.readyTimeout)}`,
-    // 0 turns keepalive off in the settings of other programs; a connection that nobody tests would hang for hours.
+    // 0 means "keepalive off" in other programs; an untested connection would hang for hours.
     `ServerAliveInterval=${seconds(settings.keepaliveInterval || 10_000)}`,
     `ServerAliveCountMax=${Math.max(1, settings.keepaliveCountMax ?? 3)}`,
     `LogLevel=${debug ? "DEBUG1" : "ERROR"}`,

@@ -1,4 +1,4 @@
-/** Waiting work of several members; each member has its turn, whoever has more waiting. */
+/** A queue of jobs of several members; the members take turns, however many jobs each has. */
 export class FairQueue<M, J> {
   readonly #waiting = new Map<M, J[]>();
 
@@ -12,7 +12,7 @@ export class FairQueue<M, J> {
     else this.#waiting.set(member, [job]);
   }
 
-  /** Takes the first job of the member whose turn it is. */
+  /** Takes the first job of the next member. */
   take(): J | undefined {
     const first = this.#waiting.entries().next().value;
     if (first === undefined) return undefined;
@@ -23,14 +23,14 @@ export class FairQueue<M, J> {
     return job;
   }
 
-  /** Takes out one job that need not be done any more. */
+  /** Removes a cancelled job. */
   remove(member: M, job: J): void {
     const rest = (this.#waiting.get(member) ?? []).filter(each => each !== job);
     if (rest.length > 0) this.#waiting.set(member, rest);
     else this.#waiting.delete(member);
   }
 
-  /** Takes all of them. */
+  /** Takes all jobs. */
   drain(): readonly J[] {
     const all = [...this.#waiting.values()].flat();
     this.#waiting.clear();

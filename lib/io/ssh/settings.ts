@@ -1,4 +1,4 @@
-/** How a storage host is reached: what `sshConnection` of a connection file says. Durations are milliseconds. */
+/** The `sshConnection` of a connection file. Durations are milliseconds. */
 export interface SshSettings {
   readonly host: string;
   readonly port: number;
@@ -27,6 +27,6 @@ export interface SshSettings {
 export const whereOf = ({ username, host, port }: SshSettings): string =>
   `ssh ${username}@${host}${port === 22 ? "" : `:${port}`}`;
 
-/** Every secret of the settings, so that no message shows one. */
+/** All secrets of the settings, to keep them out of messages. */
 export const secretsOf = ({ password, passphrase }: SshSettings): readonly string[] =>
   [password, passphrase].filter(word => word !== undefined && word !== "") as readonly string[];

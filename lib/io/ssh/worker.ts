@@ -5,12 +5,12 @@ import { type Outputs, type Script, scriptTimeoutMs } from "../script.ts";
 import type { Listener, Standing } from "../standing.ts";
 import { clockText, dataParts, messageParts, type Parts, scriptText, type Tag } from "./frame.ts";
 
-/** Begins a login whose output goes to the listener. */
+/** Starts a login that sends its output to the listener. */
 export type Login = (listener: Listener) => Standing;
 
 const newTag = (): Tag => `csimux-${randomBytes(16).toString("hex")}`;
 
-/** Programs of storage are often outside the PATH of a login without a terminal. */
+/** Storage programs are often outside the PATH of a login without a terminal. */
 const greeting = (tag: Tag): string =>
   [
     "LC_ALL=C; export LC_ALL",
@@ -28,18 +28,18 @@ interface Running {
   readonly settle: (result: Outputs | CommandError) => void;
 }
 
-/** Where the outputs of a script are still lacking, and to whom they go. */
+/** Consumers of stdout and stderr. */
 interface Ears {
   out: (chunk: Uint8Array) => void;
   err: (chunk: Uint8Array) => void;
 }
 
-/** One standing shell on a host; it runs one script at a time. After any doubt about what it is doing it is thrown away. */
+/** A shell on a host that runs one script at a time. It is discarded if its state is in doubt. */
 export class Worker {
   readonly #where: string;
   readonly #standing: Standing;
   readonly #ears: Ears;
-  /** Seconds by the host's clock at the moment 0 of performance.now(). */
+  /** Seconds of the host's clock when performance.now() was 0. */
   readonly #clock: number;
   #running: Running | undefined;
   #dead = false;
@@ -50,7 +50,7 @@ export class Worker {
     this.#ears = ears;
     this.#clock = clock;
     this.#listen();
-    void standing.ended.then(how => this.#fail("lost", `the connection ended (${how}); nobody knows what was done`));
+    void standing.ended.then(how => this.#fail("lost", `the connection ended (${how}); the outcome is unknown`));
   }
 
   /** Whether it can run another script. */
@@ -62,14 +62,14 @@ export class Worker {
     return this.#dead;
   }
 
-  /** Logs in. Rejects with how the login ended, or with "timeout" when no shell answers within `limitMs`. */
+  /** Logs in. Rejects with how the login ended, or if no shell answers within `limitMs`. */
   static async open(where: string, login: Login, limitMs: number): Promise<Worker> {
     const tag = newTag();
     const greeted = Promise.withResolvers<number>();
     const hello = { steps: [{ name: "noise", argv: ["true"] }] } as const;
     const [out, err] = [dataParts(tag, hello), messageParts(tag, hello)];
     const heard = (parts: Parts, chunk: Uint8Array): void => {
-      if (parts.add(chunk)) greeted.reject(new Error("the login shell prints without end, or out of order"));
+      if (parts.add(chunk)) greeted.reject(new Error("the login shell prints endlessly or out of order"));
       else if (out.ended && err.ended) greeted.resolve(Number(out.parts[0]?.mark));
     };
     const ears: Ears = { out: chunk => heard(out, chunk), err: chunk => heard(err, chunk) };
@@ -80,7 +80,7 @@ export class Worker {
     try {
       const seconds = await greeted.promise;
       if (!Number.isSafeInteger(seconds))
-        throw new Error("the host has neither /proc/uptime nor a date(1) that knows +%s");
+        throw new Error("the host has neither /proc/uptime nor a date(1) that supports +%s");
       return new Worker(where, standing, ears, seconds - performance.now() / 1000);
     } catch (error) {
       ears.out = () => {};
@@ -92,7 +92,7 @@ export class Worker {
     }
   }
 
-  /** As StorageHost.script. Only for a usable one. */
+  /** Like StorageHost.script. Only for a usable worker. */
   async run(script: Script, signal: AbortSignal): Promise<Outputs> {
     const timeoutMs = script.timeoutMs ?? scriptTimeoutMs;
     const { promise, resolve, reject } = Promise.withResolvers<Outputs>();
@@ -107,7 +107,7 @@ export class Worker {
     this.#running = running;
     this.#ears.out = chunk => this.#heard(running, running.stdout, chunk);
     this.#ears.err = chunk => this.#heard(running, running.stderr, chunk);
-    const cancel = () => this.#fail("cancelled", "given up, because the call has ended");
+    const cancel = () => this.#fail("cancelled", "abandoned, because the call has ended");
     const timer = setTimeout(() => this.#fail("timeout", `not finished within ${timeoutMs} ms`), timeoutMs);
     signal.addEventListener("abort", cancel, { once: true });
     try {
@@ -119,14 +119,14 @@ export class Worker {
     }
   }
 
-  /** While nothing runs, nothing may be written: it would be taken for the output of the next script. */
+  /** Rejects output while idle: it would otherwise count as output of the next script. */
   #listen(): void {
-    const unasked = () => this.#fail("lost", "the host wrote something while nothing was run");
+    const unasked = () => this.#fail("lost", "the host wrote output while no script was running");
     this.#ears.out = unasked;
     this.#ears.err = unasked;
   }
 
-  /** Ends the login at once. The host's shell ends at the next marker that it cannot write. */
+  /** Ends the login immediately. The host's shell ends at the next marker that it cannot write. */
   close(): void {
     this.#fail("lost", "the connection was closed");
   }
@@ -135,9 +135,9 @@ export class Worker {
     const fault = this.#dead ? undefined : parts.add(chunk);
     if (fault === "overflow") {
       const most = running.script.steps[parts.parts.length]?.maxBytes ?? defaultMaxBytes;
-      this.#fail("overflow", `wrote more than the ${most} bytes it may`);
+      this.#fail("overflow", `wrote more than ${most} bytes`);
     }
-    if (fault === "disorder") this.#fail("lost", "what came back is not in order");
+    if (fault === "disorder") this.#fail("lost", "the output is out of order");
     if (this.#dead || !running.stdout.ended || !running.stderr.ended) return;
     const result = outcome(running, this.#where);
     if (result instanceof CommandError) this.#fail(result.failure, result);
@@ -158,17 +158,17 @@ export class Worker {
   }
 }
 
-/** The outputs of a script that has ended, or why they are not those of its steps. */
+/** The outputs of a finished script, or why they are incomplete. */
 function outcome({ script, stdout, stderr }: Running, where: string): Outputs | CommandError {
   const outputs = new Map<string, Output>();
   for (const [index, step] of script.steps.entries()) {
     const [out, err] = [stdout.parts[index], stderr.parts[index]];
     const fail = (failure: CommandFailure, reason: string) =>
       new CommandError(where, step.argv[0], failure, masked(reason, step.secret));
-    if (out === undefined || out.mark === "end") return fail("killed", "the shell ended before it");
+    if (out === undefined || out.mark === "end") return fail("killed", "the shell ended before this step");
     if (out.mark === "skipped") continue;
-    if (out.mark === "late") return fail("timeout", "not started, because time was up");
-    if (err?.mark !== out.mark) return fail("lost", "what came back is not in order");
+    if (out.mark === "late") return fail("timeout", "not started: the time limit has passed");
+    if (err?.mark !== out.mark) return fail("lost", "the output is out of order");
     const known = unstarted[out.mark];
     if (known && err.text.includes(known.words)) return fail(known.failure, known.reason);
     outputs.set(step.name, { stdout: out.text, stderr: masked(err.text, step.secret), exitCode: out.mark });
@@ -177,10 +177,10 @@ function outcome({ script, stdout, stderr }: Running, where: string): Outputs | 
   return outputs;
 }
 
-/** Exit codes with which a shell says that it could not start a program (POSIX.1-2017, Shell 2.8.2), and its words. */
+/** Exit codes and messages of a shell that could not start a program (POSIX.1-2017, Shell 2.8.2). */
 const unstarted: Readonly<
   Record<number, { readonly failure: CommandFailure; readonly words: string; readonly reason: string }>
 > = {
-  126: { failure: "denied", words: "ermission denied", reason: "may not be executed" },
+  126: { failure: "denied", words: "ermission denied", reason: "permission to execute it is denied" },
   127: { failure: "missing", words: "not found", reason: "there is no such program" },
 };

@@ -131,7 +131,7 @@ describe("a copy may leave out what vanished from its source", () => {
     ["", false],
     [gone("/b/v/x"), false],
     [gone("/b/v/xx/a"), false],
-    [`${gone("/b/v/x/a")}\n[70000 bytes left out]\n${gone("/b/v/x/b")}`, false],
+    [`${gone("/b/v/x/a")}\n[70000 bytes omitted]\n${gone("/b/v/x/b")}`, false],
     [`${gone("/b/v/x/a")}\ncp: cannot open '/b/v/x/c' for reading: Permission denied`, false],
     ["cp: cannot create regular file '/b/.csimux/work/y/a': No such file or directory", false],
     [`cp: cannot create directory '/w/y' from '/b/v/x/a': No such file or directory`, false],

@@ -12,7 +12,7 @@ const script: Script = {
   ],
 };
 
-test("output is found whole however it is cut in pieces", () => {
+test("output is complete however it is cut in pieces", () => {
   const text = Buffer.from(run(`${clockText}\n${scriptText(script, "tag", far)}`));
   for (let size = 1; size <= text.length; size++) {
     const parts = dataParts("tag", script);
@@ -57,7 +57,7 @@ test("a script whose time is over begins no step", () => {
 
 const one: Script = { steps: [{ name: "one", argv: ["true"], maxBytes: 200 << 20 }] };
 
-test("a stream that no script writes is refused before it is kept", () => {
+test("a stream that no script could write is refused before it is stored", () => {
   const digits = Buffer.from("1".repeat(64));
   for (const parts of [dataParts("tag", one), messageParts("tag", one)]) {
     expect(parts.add(Buffer.from("out\ntag:"))).toBeUndefined();

@@ -59,7 +59,7 @@ test("a process that is killed during a login leaves no private key in any file"
   expect(await textsBelow(before)).toBe("");
 }, 60_000);
 
-test("of folders of logins those are removed whose process is gone, and nothing else", async () => {
+test("only the login folders of ended processes are removed", async () => {
   const parent = await folder();
   const gone = ["csimux-ssh-abcdef", "csimux-Abc012"];
   const others = ["csimux-ssh-nosock", "csimux-serving-1", "csimux-ssh-abcde", "elsewhere"];

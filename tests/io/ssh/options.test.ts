@@ -66,7 +66,7 @@ test.each([{ kex: ["a b"] }, { nonsense: ["x"] }, { kex: { append: ["x"], remove
   algorithms => expect(() => argv({ algorithms })).toThrow("algorithms."),
 );
 
-test("no secret stands in the argv", () => {
+test("the argv contains no secret", () => {
   const words = argv({ password: "pass word", passphrase: "phrase", privateKey: "KEY TEXT" }).join("\0");
   expect(words).not.toMatch(/pass word|phrase|KEY TEXT/);
 });
@@ -89,7 +89,7 @@ test("only questions for a password or passphrase are answered", () => {
   expect(answerTo("Verification code: ", settings)).toBeUndefined();
 });
 
-test("a refused login says what to do and what ssh said, without secrets", () => {
+test("a refused login reports what to do and ssh's message, without secrets", () => {
   const messages = "@@@@@\ndebug1: x\r\nroot@nas: Permission denied (publickey,hunter2).\r\n";
   const { message } = refusal({ ...plain, password: "hunter2" }, messages, new Error("exit code 255"));
   expect(message).toContain("check username, key and password: root@nas: Permission denied (publickey,***).");

@@ -54,7 +54,7 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     ]);
   });
 
-  test("leaves out what comes after a bad exit code", async () => {
+  test("skips the steps after a nonzero exit code", async () => {
     const path = join(folder, "never");
     const script = {
       steps: [
@@ -66,7 +66,7 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     expect(await Bun.file(path).exists()).toBe(false);
   });
 
-  test("leaves out a step whose condition did not end well, and what depends on that", async () => {
+  test("skips a step whose condition failed, and the steps that depend on it", async () => {
     const outputs = await host().script(
       {
         steps: [
@@ -130,14 +130,14 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     expect(outputs.get("use")?.stdout).toBe("[/a  b/$x'\n*][end]");
   });
 
-  test("is no success when it writes more than it may", async () => {
+  test("fails when it writes more than its limit", async () => {
     const steps = [{ name: "flood", argv: sh("head -c 70000 /dev/zero | tr '\\0' x") }] as const;
     expect((await failed(host().script({ steps }, calm))).failure).toBe("overflow");
     const whole = await host().script({ steps: [{ ...steps[0], maxBytes: 70_000 }] }, calm);
     expect(whole.get("flood")?.stdout.length).toBe(70_000);
   });
 
-  test("tells of a program that is missing, and of one that may not run", async () => {
+  test("reports a missing program and one without execute permission", async () => {
     const missing = await failed(ask(host(), ["no-such-program", "x"]));
     expect(missing.failure).toBe("missing");
     expect(missing.message).toStartWith("no-such-program: there is no such program");
@@ -154,7 +154,7 @@ describe.each(["this machine", "ssh", "ssh to an account whose shell is tcsh"])(
     expect((await failed(ask(host(), ["true"], AbortSignal.abort()))).failure).toBe("cancelled");
   });
 
-  test("shows no secret in what a program complains of", async () => {
+  test("masks secrets in a program's error messages", async () => {
     const step = { name: "tell", argv: sh("read x; echo $x; echo $x >&2"), stdin: "hunter2\n", secret: ["hunter2"] };
     const outputs = await host().script({ steps: [step] }, calm);
     expect(outputs.get("tell")).toEqual({ stdout: "hunter2\n", stderr: "***\n", exitCode: 0 });
@@ -188,7 +188,7 @@ test("scripts that wait take turns by connection", async () => {
   await Promise.all(many);
 });
 
-test("questions are answered while changes of four connections hold all of their places, and changes beside each other", async () => {
+test("reads run while changes of four connections occupy all their slots, and changes run concurrently", async () => {
   const sshd = await startSshd();
   const { hosts: opened } = hosts();
   const gate = join(sshd.folder, "gate");
