@@ -197,7 +197,7 @@ describe("files as input", () => {
     execFileSync("mkfifo", [pipe]);
     for (const path of [pipe, "/dev/zero", folder]) {
       const { failure } = await inBound(() => fromFile(path));
-      expect(failure?.message).toContain("is no regular file");
+      expect(failure?.message).toContain("is not a regular file");
     }
   });
 
