@@ -115,8 +115,14 @@ export async function makeFrom(
   const { names, settings, zfs, identity } = space;
   const id = names.idOf(spec.name);
   const look = assetLook(settings, names, id);
-  const before = await zfs.read(look, call.signal);
-  if (before.has(names.dataset(id))) {
+  // Both at once; a volume that is there does not need its source any more.
+  const [there, source] = await Promise.allSettled([
+    zfs.read({ names: [names.dataset(id)], properties: ["type"] }, call.signal),
+    originOf(space, spec.source, call),
+  ]);
+  if (there.status === "rejected") throw there.reason;
+  if (there.value.size > 0) {
+    const before = await zfs.read(look, call.signal);
     const least = assetOf(id, before.get(names.dataset(id)), settings)?.bytes ?? 0n;
     return standing(
       space,
@@ -126,7 +132,8 @@ export async function makeFrom(
       call,
     );
   }
-  const origin = await originOf(space, spec.source, call);
+  if (source.status === "rejected") throw source.reason;
+  const origin = source.value;
   const plan = planOf(space, spec, origin.bytes);
   await refuseSameShare(space, plan.id, call);
   const kind = spec.source.kind === "volume" ? "detachedVolumesFromVolumes" : "detachedVolumesFromSnapshots";

@@ -1,13 +1,13 @@
 /** How one file system is checked before it is mounted. */
 export interface CheckSettings {
   readonly enabled: boolean;
-  /** Arguments of the checking tool; if not empty, they replace csimux's own. */
+  /** Arguments of the checking tool, in place of csimux's own when there are any. */
   readonly options: readonly string[];
 }
 
-/** The settings for file systems in the `node:` block of the main file, by the file systems' names. */
+/** What the `node:` block of the main file says about file systems, by their names. */
 export interface DiskSettings {
   readonly check: Readonly<Record<string, CheckSettings>>;
-  /** Additional arguments of mkfs. */
+  /** More arguments of mkfs. */
   readonly format: Readonly<Record<string, readonly string[]>>;
 }

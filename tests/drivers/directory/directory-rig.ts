@@ -12,12 +12,10 @@ import { localPorts } from "../../fakes/ports.ts";
 
 export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
 
-/** The command of a tool, without the program that puts it into other mounts and the shell that ends its words. */
+/** The command of a tool, without the program that puts it into other mounts. */
 export const toolOf = (command: Command): Command => {
-  const { argv } = command;
-  const entered = argv[0] === "nsenter" ? argv.slice(argv.indexOf("--") + 1) : argv;
-  const [program = "", ...words] = entered[0] === "sh" && entered[2]?.startsWith('"$@";') ? entered.slice(4) : entered;
-  return { ...command, argv: [program, ...words] };
+  const [program, ...words] = command.argv.slice(command.argv.indexOf("--") + 1);
+  return command.argv[0] === "nsenter" && program !== undefined ? { ...command, argv: [program, ...words] } : command;
 };
 
 export const maxIdBytes = 100;

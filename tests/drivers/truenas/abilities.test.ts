@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
-import { numberOf, scaleVersions } from "../../fakes/truenas/versions.ts";
+import { scaleVersions } from "../../fakes/truenas/versions.ts";
 import { makeAuthority, makeServer } from "../../io/certificates.ts";
 import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
 
@@ -98,26 +98,6 @@ describe.each(scaleVersions)("on TrueNAS %s", version => {
       },
       { more: { iscsi } },
     );
-  });
-
-  const requests = { nfs: [4, 6], smb: [4, 6], iscsi: [8, numberOf(version) < 2504 ? 9 : 8], nvmeof: [7, 9] } as const;
-  const ways = (["nfs", "smb", "iscsi", "nvmeof"] as const).filter(
-    way => way !== "nvmeof" || numberOf(version) >= 2510,
-  );
-  test.each(ways)("a volume over %s is made and deleted with few requests", async way => {
-    await on({ version }, way, async (driver, double) => {
-      const least = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as [number, number];
-      // What is above volumes is read again every few seconds, so that a slow machine may see one more now and then.
-      for (const name of ["first", "second", "third", "fourth"]) {
-        double.requests.length = 0;
-        const { id } = await driver.create(volumeOf(name), call);
-        least[0] = Math.min(least[0], double.requests.length);
-        double.requests.length = 0;
-        await driver.delete(id, call);
-        least[1] = Math.min(least[1], double.requests.length);
-      }
-      expect(least).toEqual([...requests[way]]);
-    });
   });
 
   test("a connection over TLS trusts its authority, its pinned certificate or everybody, and says what is wrong with another", async () => {

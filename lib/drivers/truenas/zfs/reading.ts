@@ -115,6 +115,14 @@ export class Reading {
     return (await this.#family(parent, kinds, properties, depth, number, signal))({});
   }
 
+  /** Names of datasets up to two levels below `parent`; `along` is what is read at the same time, and proves the pools in it. */
+  async datasetsBelow(parent: string, along: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
+    const { number } = await this.#api.version(signal);
+    const tree = await this.#tree(parent, ["type"], 2, number, signal);
+    if (tree.length === 0 && !along.includes(poolOf(parent))) await this.#provePool(poolOf(parent), number, signal);
+    return tree.map(nameOf).filter(name => [1, 2].includes(levels(parent, name)));
+  }
+
   /** As below(), for when it is known what the parent itself inherits. */
   async #family(
     parent: string,

@@ -77,10 +77,10 @@ export class ZfsApi implements Zfs {
   async namesakes({ name, parent, copies }: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
     const [holders, below, entries] = await Promise.all([
       this.#reading.holders(parent, name, signal),
-      copies === undefined ? [] : this.#reading.below(copies, ["filesystem", "volume"], ["type"], 2, signal),
+      copies === undefined ? [] : this.#reading.datasetsBelow(copies, look.names, signal),
       this.#reading.read(look, signal),
     ]);
-    return { holders, copies: below.map(each => each.name).filter(each => each.endsWith(`/${name}`)), entries };
+    return { holders, copies: below.filter(each => each.endsWith(`/${name}`)), entries };
   }
 
   async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {
@@ -106,10 +106,8 @@ export class ZfsApi implements Zfs {
       number >= withSnapshotResources
         ? this.#clonedAside(dataset, origin, signal)
         : this.#cloned(dataset, origin, signal);
-    const made = await this.#made(name, make, permissions, look, signal);
-    if (!origin.temporary) return made;
-    await this.#removal.destroy(origin.snapshot, { deferred: true }, signal);
-    return { ...made, entries: await this.read(look, signal) };
+    const drop = () => this.#removal.destroy(origin.snapshot, { deferred: true }, signal);
+    return this.#made(name, make, permissions, look, signal, origin.temporary ? drop : undefined);
   }
 
   async set(name: string, values: Values, signal: AbortSignal): Promise<void> {
@@ -131,7 +129,8 @@ export class ZfsApi implements Zfs {
   ): Promise<Made> {
     const [name, ...more] = names;
     if (more.length > 0) throw new ZfsError("invalid", "TrueNAS takes no snapshots of several volumes at one moment");
-    return this.#made(name, () => this.#takeSnapshot(name, values, signal), undefined, look, signal);
+    const take = async () => createdEntry(await this.#takeSnapshot(name, values, signal), look.properties, values);
+    return this.#made(name, take, undefined, look, signal);
   }
 
   destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
@@ -194,21 +193,26 @@ export class ZfsApi implements Zfs {
   }
 
   async #ensureSnapshot(name: string, signal: AbortSignal): Promise<void> {
-    if (await this.#reading.one(name, ["type"], signal)) return;
     try {
       await this.#takeSnapshot(name, {}, signal);
     } catch (error) {
-      if (whyNot(error) !== "exists") throw zfsError(error);
+      const failure = whyNot(error);
+      if (failure === "exists") return;
+      if (failure === undefined || !(await this.#reading.one(name, ["type"], signal))) throw zfsError(error);
     }
   }
 
-  /** All properties at creation: later ones would not be kept by 26. */
-  async #takeSnapshot(id: string, values: Readonly<Record<string, string>>, signal: AbortSignal): Promise<undefined> {
+  /**
+   * All properties at creation: later ones would not be kept by 26. Answers the snapshot as zfs.snapshot.query shows it; undefined
+   * from 26 on (up to 25.10 that is what the request answers: plugins/zfs_/snapshot.py, create).
+   */
+  async #takeSnapshot(id: string, values: Readonly<Record<string, string>>, signal: AbortSignal): Promise<unknown> {
     const { number } = await this.#api.version(signal);
     const [dataset, name] = id.split("@");
-    if (number >= withSnapshotResources)
-      await this.#api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
-    else await this.#api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
+    if (number < withSnapshotResources)
+      return this.#api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
+    await this.#api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
+    return undefined;
   }
 
   async #setSnapshot(
@@ -260,7 +264,7 @@ export class ZfsApi implements Zfs {
 
   /**
    * What a refusal to make something means is seen from what is there, since each version says it in other words. `make` may
-   * answer what it has made, which need not be read then.
+   * answer what it has made, which need not be read then. `after` is done when it stands there, while it is read.
    */
   async #made(
     name: string,
@@ -268,7 +272,9 @@ export class ZfsApi implements Zfs {
     permissions: Permissions | undefined,
     look: Look,
     signal: AbortSignal,
+    after: () => Promise<void> = async () => {},
   ): Promise<Made> {
+    const seen = async () => (await Promise.all([this.read(look, signal), after()]))[0];
     let fresh: Entry | undefined;
     try {
       fresh = await make();
@@ -277,10 +283,10 @@ export class ZfsApi implements Zfs {
       if (failure === undefined || failure === "full") throw zfsError(error);
       if (!(await this.#reading.one(name, ["type"], signal)))
         throw (await this.#orphan(name, signal)) ?? zfsError(error);
-      return { made: false, entries: await this.read(look, signal) };
+      return { made: false, entries: await seen() };
     }
     if (permissions) await this.permit(name, permissions, signal);
-    return { made: true, entries: fresh ? new Map([[name, fresh]]) : await this.read(look, signal) };
+    return { made: true, entries: fresh?.name === name ? new Map([[name, fresh]]) : await seen() };
   }
 
   async #orphan(name: string, signal: AbortSignal): Promise<ZfsError | undefined> {
