@@ -44,7 +44,7 @@ async function checks(): Promise<readonly Check[]> {
     ...(await generators()),
     { title: "the lock file is complete", run: checkLockFile },
     { title: "a driver's name stands in its module alone", run: checkDriverNames },
-    { title: "every driver has an example and a contract test", run: () => checkDrivers() },
+    { title: "every driver has an example, and each store and share its contract test", run: () => checkDrivers() },
   ];
 }
 

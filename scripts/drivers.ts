@@ -31,26 +31,45 @@ async function openFolders(): Promise<readonly string[]> {
 const provisions = (text: string): boolean =>
   (text.match(/driverModule\(/g) ?? []).length > (text.match(/provisions: false/g) ?? []).length;
 
-/** Whether the tests of a driver folder run the suite of tests/contract; to import a part of it proves nothing. */
-async function hasContractTest(folder: string): Promise<boolean> {
-  const files = [...(await filesBelow(`tests/drivers/${folder}`)), `${root}/tests/drivers/${folder}.test.ts`];
-  const tests = files.filter(file => file.endsWith(".test.ts"));
-  const texts = await Promise.all(tests.map(file => readFile(file, "utf8").catch(() => "")));
-  return texts.some(text => /^\s*driverContract\(/m.test(text));
+/** The texts of all files below a folder, and of one beside it, whose names end so. */
+async function textsOf(folder: string, end: string): Promise<readonly string[]> {
+  const files = [...(await filesBelow(folder)), `${root}/${folder}${end}`].filter(file => file.endsWith(end));
+  return Promise.all(files.map(file => readFile(file, "utf8").catch(() => "")));
 }
 
-/** What is missing for the drivers: an example for each name, a contract test for each folder. One line each. */
+/** A suite, and the class that it is about. */
+type Part = readonly [suite: string, name: string];
+
+/** The classes in a text that are stores, and shares that do something: one that only says where a volume is has no step to fail at. */
+function partsIn(text: string): readonly Part[] {
+  const classes = text.split(/^(?=export class )/m).slice(1);
+  return classes.flatMap((each): readonly Part[] => {
+    const [, name = "", role] = /^export class (\w+)[^{]*? implements [^{]*?(VolumeStore|Share)</.exec(each) ?? [];
+    if (role === "VolumeStore") return [["storeContract", name]];
+    return role === "Share" && /^ {2}(?:async )?publish\(/m.test(each) ? [["shareContract", name]] : [];
+  });
+}
+
+/** The suites of tests/contract that the tests of a driver folder do not run, in words. To import a part of one proves nothing. */
+async function missingSuites(folder: string): Promise<readonly string[]> {
+  const tests = (await textsOf(`tests/drivers/${folder}`, ".test.ts")).join("\n");
+  const parts = (await textsOf(`lib/drivers/${folder}`, ".ts")).flatMap(partsIn);
+  const wanted = [
+    ...(/^\s*driverContract\(/m.test(tests) ? [] : ["driverContract"]),
+    ...parts
+      .filter(([suite, name]) => !new RegExp(`^\\s*${suite}\\(\\s*"${name}\\b`, "m").test(tests))
+      .map(([suite, name]) => `${suite}("${name}", …)`),
+  ];
+  return wanted.map(each => `tests/drivers/${folder} does not run ${each} of tests/contract`);
+}
+
+/** What is missing for the drivers: an example for each name, the suites of tests/contract for each folder. One line each. */
 export async function checkDrivers(): Promise<readonly string[]> {
   const names = modules.flatMap(module => module.names);
   const shown = await exampleDrivers();
   // truenas-* is a second spelling of freenas-*; one example serves both.
   const missing = names.filter(name => !shown.has(name) && !shown.has(name.replace(/^truenas-/, "freenas-")));
   const folders = await openFolders();
-  const tested = await Promise.all(folders.map(hasContractTest));
-  return [
-    ...missing.map(name => `no file below examples/ has "driver: ${name}"`),
-    ...folders
-      .filter((_, index) => !tested[index])
-      .map(name => `tests/drivers/${name} does not run driverContract of tests/contract`),
-  ];
+  const untested = await Promise.all(folders.map(missingSuites));
+  return [...missing.map(name => `no file below examples/ has "driver: ${name}"`), ...untested.flat()];
 }

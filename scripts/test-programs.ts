@@ -41,7 +41,7 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
   "mkfs.ntfs": { package: "ntfs-3g", cases: disks },
   cryptsetup: { package: "cryptsetup-bin", cases: disks },
   sfdisk: { package: "fdisk", cases: disks },
-  strace: { package: "strace", cases: disks },
+  strace: { package: "strace", cases: [...disks, "tests/drivers/directory/durability.test.ts"] },
   promtool: { package: "prometheus", cases: ["tests/monitoring.test.ts"] },
   tcsh: { package: "tcsh", files: ["tests/io/ssh/script.test.ts"] },
   python3: { package: "python3", cases: ["tests/drivers/zfs/hostile.test.ts"] },

@@ -1,4 +1,4 @@
-import { type CapacityRange, insideRange, wantedBytes } from "../core/bytes.ts";
+import { type CapacityRange, insideRange, mostBytes, wantedBytes } from "../core/bytes.ts";
 import { CsiError } from "../core/errors.ts";
 import type { VolumeSpec } from "./driver.ts";
 import type { Asset, VolumeStore } from "./store.ts";
@@ -23,6 +23,26 @@ export function grownSize(id: string, current: bigint, range: CapacityRange): bi
   if (range.limit !== undefined && current > range.limit)
     throw new CsiError("out-of-range", `volume "${id}" has ${current} bytes already and never shrinks`);
   return current >= wanted || (current > 0n && range.required === undefined) ? current : wanted;
+}
+
+/**
+ * The size in bytes, at least `bytes`, in whole units of a storage that has no others. Throws "out-of-range" when it exceeds the limit, or
+ * what an answer can name (CSI CapacityRange.limit_bytes).
+ */
+export function wholeUnits(bytes: bigint, unit: bigint, limit: bigint | undefined): bigint {
+  const whole = ((bytes + unit - 1n) / unit) * unit;
+  const most = limit ?? mostBytes;
+  if (whole <= most) return whole;
+  throw new CsiError(
+    "out-of-range",
+    `${whole} bytes, the least in which ${bytes} can be had, exceed the limit of ${most}`,
+  );
+}
+
+/** A size in bytes as a number of JSON, which most readers take for a double (RFC 8259, 6). Throws "out-of-range" beyond 2^53 - 1. */
+export function jsonSize(bytes: bigint): number {
+  if (bytes <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(bytes);
+  throw new CsiError("out-of-range", `${bytes} bytes are more than the API can be told: ${Number.MAX_SAFE_INTEGER}`);
 }
 
 /** Throws "already-exists" when `asset` cannot be the answer to `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */

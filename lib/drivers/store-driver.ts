@@ -30,8 +30,9 @@ export class StoreDriver<A extends Asset> implements Driver {
   readonly access: Access;
   readonly local?: true;
   readonly #volumes: StoreVolumes<A>;
-  readonly #store: VolumeStore<A>;
-  readonly #share: Share<A>;
+  /** What it is made of. */
+  readonly store: VolumeStore<A>;
+  readonly share: Share<A>;
 
   /** Does no I/O. `local`: the volumes exist on this node only. */
   constructor(identity: Identity, store: VolumeStore<A>, share: Share<A>, local = false) {
@@ -39,13 +40,13 @@ export class StoreDriver<A extends Asset> implements Driver {
     this.access = share.access;
     if (local) this.local = true;
     this.#volumes = new StoreVolumes(identity, store, share);
-    this.#store = store;
-    this.#share = share;
+    this.store = store;
+    this.share = share;
   }
 
   get names(): Naming {
     return {
-      idOf: name => this.#store.idOf(name),
+      idOf: name => this.store.idOf(name),
       find: (name, call) => this.#guard("look for volume", name, call, () => this.#volumes.find(name, call)),
     };
   }
@@ -55,14 +56,14 @@ export class StoreDriver<A extends Asset> implements Driver {
   }
 
   get expand(): Expanding | undefined {
-    if (!this.#store.resize) return undefined;
+    if (!this.store.resize) return undefined;
     return {
       expand: (id, range, call) => this.#guard("expand volume", id, call, () => this.#volumes.expand(id, range, call)),
     };
   }
 
   get snapshots(): Snapshotting | undefined {
-    const store = this.#store.snapshots;
+    const store = this.store.snapshots;
     if (!store) return undefined;
     return {
       create: (name, volumeId, parameters, call) =>
@@ -74,7 +75,7 @@ export class StoreDriver<A extends Asset> implements Driver {
   }
 
   get groupSnapshots(): GroupSnapshotting | undefined {
-    const store = this.#store.groupSnapshots;
+    const store = this.store.groupSnapshots;
     if (!store) return undefined;
     return {
       create: (name, volumeIds, parameters, call) =>
@@ -87,7 +88,7 @@ export class StoreDriver<A extends Asset> implements Driver {
   }
 
   get modify(): Modifying | undefined {
-    if (!this.#store.modify) return undefined;
+    if (!this.store.modify) return undefined;
     return {
       modify: (id, properties, call) =>
         this.#guard("modify volume", id, call, () => this.#volumes.modify(id, properties, call)),
@@ -95,24 +96,24 @@ export class StoreDriver<A extends Asset> implements Driver {
   }
 
   get clones(): Driver["clones"] {
-    return this.#store.clonesFrom && { from: this.#store.clonesFrom };
+    return this.store.clonesFrom && { from: this.store.clonesFrom };
   }
 
   get capacity(): Measuring | undefined {
-    if (!this.#store.available) return undefined;
-    const work = async (parameters: Context, call: Call) => (await this.#store.available?.(parameters, call)) ?? 0n;
+    if (!this.store.available) return undefined;
+    const work = async (parameters: Context, call: Call) => (await this.store.available?.(parameters, call)) ?? 0n;
     return {
       available: (parameters, call) => this.#guard("measure the free space", "", call, () => work(parameters, call)),
     };
   }
 
   get inventory(): Listing | undefined {
-    if (!this.#store.list) return undefined;
+    if (!this.store.list) return undefined;
     return { list: (page, call) => this.#guard("list volumes", "", call, () => this.#volumes.list(page, call)) };
   }
 
   get health(): Observing | undefined {
-    if (!this.#store.look) return undefined;
+    if (!this.store.look) return undefined;
     const volumes = this.#volumes;
     return {
       look: call => this.#guard("look at the health of the storage", "", call, () => volumes.look(call)),
@@ -134,13 +135,13 @@ export class StoreDriver<A extends Asset> implements Driver {
   check(call: Call): Promise<void> {
     return this.#guard("use the storage", "", call, async () => {
       // The share first: on TrueNAS it names every role that the account lacks, the store only the first one it stumbles over.
-      await this.#share.check?.(call);
-      await this.#store.check?.(call);
+      await this.share.check?.(call);
+      await this.store.check?.(call);
     });
   }
 
   async close(): Promise<void> {
-    await this.#store.close?.();
+    await this.store.close?.();
   }
 
   /** Runs `work`; its failure gets a code and the name of the connection. */

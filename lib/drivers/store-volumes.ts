@@ -85,7 +85,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
       const asset = await this.#store.find(id, call);
       if (!asset?.finished || !this.#store.resize) throw this.#absent(id);
       const wanted = grownSize(id, asset.bytes, range);
-      const grown = wanted === asset.bytes ? asset : await this.#store.resize(asset, wanted, call);
+      const grown = wanted === asset.bytes ? asset : await this.#store.resize(asset, wanted, range.limit, call);
       // Also where nothing grew: the call that did the first half may have ended before the second.
       await this.#share.resized?.(grown, call);
       return { bytes: grown.bytes, onNode: this.#share.growsOnNode };

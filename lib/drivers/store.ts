@@ -33,7 +33,8 @@ export interface Looked<A extends Asset> {
 /**
  * Where the bytes live. Every method may be repeated, and interrupted after any step; for one id the driver calls one changing
  * method at a time, but other processes may work on the same storage; what a tool of the storage prints is
- * understood here and nowhere else. Methods throw CsiError, or whatever `explain` knows.
+ * understood here and nowhere else. What a method has answered outlives a loss of power of the machine that keeps it. Methods throw
+ * CsiError, or whatever `explain` knows.
  */
 export interface VolumeStore<A extends Asset> {
   /** The id that a volume of this name gets. Pure. */
@@ -61,8 +62,8 @@ export interface VolumeStore<A extends Asset> {
   hidden?(): string | undefined;
   /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */
   sameSource?(a: Source, b: Source): boolean;
-  /** Grows an asset to `bytes`, never less than it has. */
-  resize?(asset: A, bytes: bigint, call: Call): Promise<A>;
+  /** Grows an asset to `bytes`, never less than it has. Throws "out-of-range" where the storage has only sizes above `limit`. */
+  resize?(asset: A, bytes: bigint, limit: bigint | undefined, call: Call): Promise<A>;
   /** Snapshots, which throw as this store does. */
   readonly snapshots?: Snapshotting | undefined;
   /** The kinds of source that `create` takes. */

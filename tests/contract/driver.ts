@@ -1,13 +1,28 @@
 import { describe, expect, test } from "bun:test";
 import type { Ability } from "../../lib/drivers/driver.ts";
+import { durabilityCases } from "./driver-durability.ts";
+import { factCases } from "./driver-facts.ts";
+import { failureCases } from "./driver-failures.ts";
+import { foreignCases } from "./driver-foreign.ts";
 import { groupCases } from "./driver-groups.ts";
 import { interruptionCases } from "./driver-interruptions.ts";
+import { sizeCases } from "./driver-sizes.ts";
 import { snapshotCases } from "./driver-snapshots.ts";
 import { volumeCases } from "./driver-volumes.ts";
 import type { Case, Cases, Need } from "./needs.ts";
 import type { DriverRig } from "./rig.ts";
 
-const cases: Cases = { ...volumeCases, ...snapshotCases, ...interruptionCases, ...groupCases };
+const cases: Cases = {
+  ...volumeCases,
+  ...snapshotCases,
+  ...interruptionCases,
+  ...failureCases,
+  ...durabilityCases,
+  ...groupCases,
+  ...sizeCases,
+  ...factCases,
+  ...foreignCases,
+};
 
 const abilities: readonly Ability[] = [
   "names",

@@ -8,7 +8,9 @@ export type Trait =
   /** A volume can be deleted while one that was cloned from it lives. */
   | "clones survive their volume"
   /** A volume with snapshots cannot be deleted; storages do one or the other. */
-  | "snapshots hold their volume";
+  | "snapshots hold their volume"
+  /** The driver itself puts its changes on stable storage; elsewhere the storage system does, before it answers. */
+  | "loss of power";
 
 /** What a case takes for granted. */
 export type Need = Ability | Trait;

@@ -1,5 +1,6 @@
 import type { Call } from "../../lib/core/call.ts";
 import type { Context, Driver, Found, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { DriverFacts } from "../../lib/drivers/facts.ts";
 
 /** A driver that ends like a killed process: at one of its steps, and from then on every step fails. */
 export interface Dying {
@@ -8,13 +9,47 @@ export interface Dying {
   dead(): boolean;
 }
 
+/** A driver of which one step fails once: the storage has no room for it, says so, and has done nothing. */
+export interface Failing {
+  readonly driver: Driver;
+  /** Whether it got to that step. */
+  failed(): boolean;
+}
+
+/** Something that a person made by hand in the very place that the driver would use. */
+export interface Foreign {
+  /** What it is, such as "a zvol". */
+  readonly what: string;
+  /**
+   * Whose place it takes: that of the volume itself, of what leads nodes to the volume (a share, a target), or of a snapshot. Only what
+   * leads to a volume may stand beside a new volume.
+   */
+  readonly place: "volume" | "way" | "snapshot";
+  /** Why reading it as a volume is right all the same: a predecessor's volumes look like it. It is never changed or removed. */
+  readonly readable?: string;
+  /**
+   * Makes it. The driver has made `volume`, with the snapshot where one is given, and has deleted what is to be replaced. Answers a look
+   * at everything that is known of the thing, which must stay equal.
+   */
+  make(volume: Volume, snapshot: string): Promise<() => Promise<unknown>>;
+}
+
 /** One storage, empty at first, and drivers on it. */
 export interface DriverRig {
+  /** What the driver's module says without opening it. */
+  readonly facts: DriverFacts;
   /** A new driver on the same storage, as after a restart. */
   open(): Driver;
   /** A driver that ends at its n-th step, counted from 1: before the step takes effect, or just after. */
   dying(step: number, when: "before" | "after"): Dying;
+  /** A driver whose n-th step fails, counted from 1, and no other. */
+  failing(step: number): Failing;
+  /** What people make by hand here; none where csimux cannot tell it from a volume, which the limits of the driver say. */
+  readonly foreign: readonly Foreign[];
+  /** The machine loses power: what was not put on stable storage is gone. Absent where the storage answers for that itself. */
+  losePower?(): Promise<void>;
   write(volume: Volume, text: string): Promise<void>;
+  /** Undefined where nothing was written, also on a disk full of zeros. */
   read(volume: Volume): Promise<string | undefined>;
   /** Properties that can be changed, and some that cannot; undefined where none can. */
   readonly properties?: { readonly good: Context; readonly bad: readonly Context[] };

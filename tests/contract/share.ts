@@ -28,7 +28,8 @@ async function publish<A extends Asset>({ store, share }: Parts<A>, id: string):
     return asset;
   };
   const notes = (await share.publish?.(asset, volumeOf("pvc-1"), keep, call)) ?? {};
-  return store.finish(asset, notes, call);
+  const kept = Object.entries(notes).every(([key, value]) => asset.notes[key] === value);
+  return asset.finished && kept ? asset : store.finish(asset, notes, call);
 }
 
 async function known<A extends Asset>(store: VolumeStore<A>, id: string): Promise<A> {

@@ -1,25 +1,67 @@
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { attacherContract } from "../contract/attacher.ts";
 import { driverContract } from "../contract/driver.ts";
-import type { DriverRig } from "../contract/rig.ts";
+import type { DriverRig, Foreign } from "../contract/rig.ts";
 import { shareContract } from "../contract/share.ts";
 import { storeContract } from "../contract/store.ts";
 import { ToyAttacher, ToyNode } from "./attacher.ts";
-import { type ToyKind, toyDriver } from "./module.ts";
+import { type ToyKind, toyDriver, toyFacts } from "./module.ts";
 import { ToyTargetShare } from "./shares.ts";
-import { alive, mortal, type Step, ToyStorage } from "./storage.ts";
+import { alive, full, mortal, type Step, ToyStorage } from "./storage.ts";
 import { ToyStore } from "./store.ts";
+
+/** What a person can make by hand on the storage. */
+const foreignOn = (storage: ToyStorage): readonly Foreign[] => [
+  {
+    what: "a volume by hand",
+    place: "volume",
+    async make({ id, bytes }) {
+      storage.volumes.set(id, { id, bytes, source: undefined, foreign: true });
+      return async () => storage.volumes.get(id);
+    },
+  },
+  {
+    what: "a target by hand",
+    place: "way",
+    async make({ id }) {
+      storage.targets.set(`iqn.toy:${id}`, "theirs");
+      return async () => storage.targets.get(`iqn.toy:${id}`);
+    },
+  },
+  {
+    what: "a snapshot by hand",
+    place: "snapshot",
+    async make({ id: volumeId, bytes }, id) {
+      storage.snapshots.set(id, {
+        id,
+        name: "snap",
+        volumeId,
+        bytes,
+        createdAt: new Date(),
+        content: "theirs",
+        foreign: true,
+      });
+      return async () => storage.snapshots.get(id);
+    },
+  },
+];
 
 /** The id of a volume is its key on the storage. */
 export function toyRig(kind: ToyKind): DriverRig {
   const storage = new ToyStorage();
   const open = (step?: Parameters<typeof toyDriver>[2]): Driver => toyDriver(kind, storage, step);
   return {
+    facts: toyFacts(kind),
     open: () => open(),
     dying(last, when) {
       const { step, dead } = mortal(last, when);
       return { driver: open(step), dead };
     },
+    failing(at) {
+      const { step, failed } = full(at);
+      return { driver: open(step), failed };
+    },
+    foreign: foreignOn(storage),
     write: async ({ id }, content) => {
       const volume = storage.volumes.get(id);
       if (volume) storage.volumes.set(id, { ...volume, content });
@@ -32,7 +74,10 @@ export function toyRig(kind: ToyKind): DriverRig {
   };
 }
 
-const lacks = { "snapshots survive their volume": "a snapshot is a part of its volume" };
+const lacks = {
+  "snapshots survive their volume": "a snapshot is a part of its volume",
+  "loss of power": "all of it is in memory",
+};
 
 for (const kind of ["toy-folder", "toy-target"] as const) driverContract(kind, async () => toyRig(kind), lacks);
 

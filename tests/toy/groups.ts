@@ -50,7 +50,7 @@ export class ToyGroups implements GroupSnapshotting {
 
   #snapshot(group: string, volumeId: string): ToySnapshot {
     const volume = this.#storage.volumes.get(volumeId);
-    if (!volume) throw new CsiError("not-found", `volume "${volumeId}" does not exist`);
+    if (!volume || volume.foreign) throw new CsiError("not-found", `volume "${volumeId}" does not exist`);
     const name = `${group} ${volumeId}`;
     const { bytes, content } = volume;
     return { id: backendName(name, this.#maxIdBytes), name, volumeId, bytes, createdAt: new Date(), content, group };

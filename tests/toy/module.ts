@@ -1,4 +1,4 @@
-import { factsOf } from "../../lib/drivers/facts.ts";
+import { type DriverFacts, factsOf } from "../../lib/drivers/facts.ts";
 import { driverModule, type Identity } from "../../lib/drivers/module.ts";
 import type { Asset, Share } from "../../lib/drivers/store.ts";
 import { StoreDriver } from "../../lib/drivers/store-driver.ts";
@@ -22,11 +22,14 @@ export function toyDriver(
   return new StoreDriver(identity, new ToyStore(storage, step, maxIdBytes), share);
 }
 
+/** What the module of a kind says of it. */
+export const toyFacts = (kind: ToyKind): DriverFacts => factsOf(kind === "toy-folder" ? "hostpath" : "iscsi", kind);
+
 /** A family as a folder of lib/drivers would hold it: this module is the one line of its index. */
 export const toys = (["toy-folder", "toy-target"] as const).map(kind =>
   driverModule({
     names: [kind],
-    facts: factsOf(kind === "toy-folder" ? "hostpath" : "iscsi", kind),
+    facts: toyFacts(kind),
     schema: record({}),
     open: () => toyDriver(kind, new ToyStorage()),
   }),

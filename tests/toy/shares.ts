@@ -30,6 +30,7 @@ export class ToyTargetShare implements Share<Asset> {
 
   async publish(asset: Asset, _spec: VolumeSpec, keep: (notes: Notes) => Promise<Asset>): Promise<Notes> {
     const target = asset.notes["target"] ?? `iqn.toy:${asset.id}`;
+    this.#refuseForeign(target, asset.id);
     await keep({ target });
     if (!this.#storage.targets.has(target)) await this.#step(() => this.#storage.targets.set(target, ""));
     await this.#step(() => this.#storage.targets.set(target, asset.id));
@@ -43,10 +44,14 @@ export class ToyTargetShare implements Share<Asset> {
   async withdraw({ id, notes }: Asset): Promise<void> {
     const target = notes["target"];
     if (target === undefined) return;
-    const extent = this.#storage.targets.get(target);
     // An id that the server has given to somebody else since is not ours.
-    if (extent !== undefined && extent !== "" && extent !== id)
-      throw new CsiError("failed-precondition", `target "${target}" belongs to "${extent}"`);
+    this.#refuseForeign(target, id);
     await this.#step(() => this.#storage.targets.delete(target));
+  }
+
+  #refuseForeign(target: string, id: string): void {
+    const extent = this.#storage.targets.get(target) || id;
+    if (extent === id) return;
+    throw new CsiError("failed-precondition", `target "${target}" exists already and belongs to "${extent}"`);
   }
 }

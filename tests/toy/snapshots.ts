@@ -28,11 +28,11 @@ export class ToySnapshots implements Snapshotting {
   async create(name: string, volumeId: string, _parameters: Context): Promise<Snapshot> {
     const id = backendName(name, this.#maxIdBytes);
     const old = this.#storage.snapshots.get(id);
-    if (old && old.volumeId !== volumeId)
+    if (old && (old.volumeId !== volumeId || old.foreign))
       throw new CsiError("already-exists", `snapshot "${name}" is one of "${old.volumeId}"`);
     if (old) return told(old);
     const volume = this.#storage.volumes.get(volumeId);
-    if (!volume) throw new CsiError("not-found", `volume "${volumeId}" does not exist`);
+    if (!volume || volume.foreign) throw new CsiError("not-found", `volume "${volumeId}" does not exist`);
     const { bytes, content } = volume;
     const made: ToySnapshot = { id, name, volumeId, bytes, createdAt: new Date(), content };
     await this.#step(() => this.#storage.snapshots.set(id, made));
@@ -40,18 +40,21 @@ export class ToySnapshots implements Snapshotting {
   }
 
   async delete(id: string): Promise<void> {
+    const found = this.#storage.snapshots.get(id);
+    if (found?.foreign) throw new CsiError("failed-precondition", `snapshot "${id}" was taken by hand; it stays`);
     await this.#step(() => this.#storage.snapshots.delete(id));
   }
 
   async get(id: string): Promise<Snapshot> {
     const found = this.#storage.snapshots.get(id);
-    if (!found) throw new CsiError("not-found", `snapshot "${id}" does not exist`);
+    if (!found || found.foreign) throw new CsiError("not-found", `snapshot "${id}" does not exist`);
     return told(found);
   }
 
   list(filter: { readonly volumeId: string | undefined }, page: PageRequest): Promise<Page<Snapshot>> {
     const fits = ({ volumeId }: ToySnapshot) => filter.volumeId === undefined || volumeId === filter.volumeId;
-    const ids = [...this.#storage.snapshots.values()].filter(fits).map(({ id }) => id);
+    const ours = [...this.#storage.snapshots.values()].filter(({ foreign }) => !foreign);
+    const ids = ours.filter(fits).map(({ id }) => id);
     return pageOf(
       ids,
       id => /^[A-Za-z0-9]/.test(id),

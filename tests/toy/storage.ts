@@ -1,3 +1,4 @@
+import { CsiError } from "../../lib/core/errors.ts";
 import type { Source } from "../../lib/drivers/driver.ts";
 import type { Notes } from "../../lib/drivers/store.ts";
 
@@ -10,6 +11,8 @@ export interface ToyVolume {
   readonly notes?: Notes;
   readonly content?: string | undefined;
   readonly speed?: string | undefined;
+  /** Somebody made it by hand. */
+  readonly foreign?: true;
 }
 
 export interface ToySnapshot {
@@ -20,6 +23,8 @@ export interface ToySnapshot {
   readonly createdAt: Date;
   readonly content: string | undefined;
   readonly group?: string | undefined;
+  /** Somebody took it by hand. */
+  readonly foreign?: true;
 }
 
 /** One thing after another that a storage does; a process that dies stops between two of them. */
@@ -46,6 +51,16 @@ export class ToyStorage {
 
 /** Every step gets through. */
 export const alive: Step = async work => work();
+
+/** A storage that has no room for the n-th step, and does nothing of it. */
+export function full(at: number): { readonly step: Step; failed(): boolean } {
+  let count = 0;
+  const step: Step = async work => {
+    if (++count === at) throw new CsiError("resource-exhausted", "the toy is full");
+    return work();
+  };
+  return { step, failed: () => count >= at };
+}
 
 /** A process that ends at its n-th step, before it takes effect or just after; from then on nothing has any effect. */
 export function mortal(last: number, when: "before" | "after"): { readonly step: Step; dead(): boolean } {

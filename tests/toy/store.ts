@@ -1,4 +1,4 @@
-import { CsiError } from "../../lib/core/errors.ts";
+import { CsiError, isFinal } from "../../lib/core/errors.ts";
 import { backendName } from "../../lib/core/name.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
 import type { Meaning } from "../../lib/drivers/failure.ts";
@@ -34,6 +34,8 @@ export class ToyStore implements VolumeStore<Asset> {
 
   async create(spec: VolumeSpec): Promise<Asset> {
     const id = this.idOf(spec.name);
+    if (this.#isForeign(id))
+      throw new CsiError("already-exists", `a volume "${id}" was made by hand; it is not taken over`);
     const standing = this.#asset(id);
     if (standing && this.#storage.volumes.has(id)) return standing;
     const from = spec.source && this.#origin(spec.source);
@@ -49,7 +51,13 @@ export class ToyStore implements VolumeStore<Asset> {
       content: from?.content,
       speed,
     };
-    await this.#step(() => this.#storage.volumes.set(id, volume));
+    try {
+      await this.#step(() => this.#storage.volumes.set(id, volume));
+    } catch (error) {
+      // Nothing is left of a creation that fails for good.
+      if (isFinal(error)) await this.#step(() => this.#storage.begun.delete(id));
+      throw error;
+    }
     return this.#known(id);
   }
 
@@ -74,6 +82,7 @@ export class ToyStore implements VolumeStore<Asset> {
   }
 
   async remove(id: string, before: (asset: Asset) => Promise<void>): Promise<void> {
+    if (this.#isForeign(id)) throw new CsiError("failed-precondition", `volume "${id}" was made by hand; it stays`);
     const asset = this.#asset(id);
     if (!asset) return;
     this.#refuseRemoval(asset);
@@ -114,11 +123,8 @@ export class ToyStore implements VolumeStore<Asset> {
   }
 
   #origin({ kind, id }: Source): Pick<ToyVolume, "bytes" | "content"> {
-    const things: ReadonlyMap<string, Pick<ToyVolume, "bytes" | "content">> = kind === "volume"
-      ? this.#storage.volumes
-      : this.#storage.snapshots;
-    const found = things.get(id);
-    if (found) return found;
+    const found = (kind === "volume" ? this.#storage.volumes : this.#storage.snapshots).get(id);
+    if (found && !found.foreign) return found;
     throw new CsiError("not-found", `${kind} "${id}" does not exist`);
   }
 
@@ -128,10 +134,14 @@ export class ToyStore implements VolumeStore<Asset> {
     throw new CsiError("aborted", `volume "${id}" was removed meanwhile; repeat the call`);
   }
 
+  #isForeign(id: string): boolean {
+    return this.#storage.volumes.get(id)?.foreign === true;
+  }
+
   #asset(id: string): Asset | undefined {
     const { volumes, begun } = this.#storage;
     const volume = volumes.get(id);
-    if (!volume && !begun.has(id)) return undefined;
+    if ((!volume && !begun.has(id)) || this.#isForeign(id)) return undefined;
     const { name, bytes = 0n, source, notes = {} } = volume ?? {};
     return { id, name, bytes, source, notes, finished: !begun.has(id) };
   }

@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Snapshot } from "../driver.ts";
-import { stillWanted } from "../failure.ts";
+import { afterFailure, stillWanted, unfinished } from "../failure.ts";
 import type { Backup, BackupTool, BackupWanted } from "./backup-tool.ts";
 import type { Content, Origin } from "./making.ts";
 import { backupId, snapshotKey } from "./snapshot-ids.ts";
@@ -40,7 +40,11 @@ export class Backups {
       const { path, bytes } = await this.#parts.volume(volumeId);
       for (const { id } of found) await tool.forget(id, call);
       await this.#take(path, { key, volumeId, bytes }, call);
-      const made = oldest(await tool.find(key, call));
+      // It is in the repository now, so what fails here is not final.
+      const all = await tool.find(key, call).catch((error: unknown) => {
+        throw unfinished(error, this.#space, `create snapshot "${name}"`);
+      });
+      const made = oldest(all);
       if (made) return this.#existing(name, volumeId, made);
       const text = `snapshot "${name}" was removed while it was taken`;
       throw new CsiError("aborted", `connection "${this.#space.connection}": ${text}`);
@@ -111,18 +115,21 @@ export class Backups {
     try {
       await tool.take(this.#space, path, wanted, call);
     } catch (error) {
-      await this.#clear(wanted.key, call);
-      throw error;
+      const gone = await this.#clear(wanted.key, call);
+      throw await afterFailure(error, async () => gone, this.#space, "create snapshot", call);
     }
   }
 
-  /** The next call of this name does the same, and forgets what is incomplete. */
-  async #clear(key: string, call: Call): Promise<void> {
+  /** The next call of this name does the same, and forgets what is incomplete. Tells whether nothing is left. */
+  async #clear(key: string, call: Call): Promise<boolean> {
     const { tool } = this.#parts;
     try {
-      for (const { id, complete } of await tool.find(key, call)) if (!complete) await tool.forget(id, call);
+      const all = await tool.find(key, call);
+      for (const { id, complete } of all) if (!complete) await tool.forget(id, call);
+      return !all.some(({ complete }) => complete);
     } catch (cause) {
       call.log.warn("an incomplete snapshot could not be removed; the next call of its name will", { cause });
+      return false;
     }
   }
 

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
 import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { DsmError } from "./dsm-error.ts";
 import type { FolderAsset, FolderSpace } from "./folder-space.ts";
@@ -127,7 +128,11 @@ export class FolderSnapshots implements Snapshotting {
       if (error instanceof DsmError) return error;
       throw error;
     });
-    const made = (await snapshotsOf(this.#space, volume, call)).find(each => each.key === key);
+    // It may be there now, so what fails here is not final.
+    const all = await snapshotsOf(this.#space, volume, call).catch((error: unknown) => {
+      throw unfinished(error, this.#space, `create snapshot "${key}"`);
+    });
+    const made = all.find(each => each.key === key);
     if (made) return made;
     throw refusal ?? this.#space.error("aborted", `DSM does not show snapshot "${key}" yet; repeat the call`);
   }

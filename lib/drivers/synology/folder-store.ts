@@ -1,12 +1,11 @@
-import { type CapacityRange, insideRange } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
 import { afterFailure, type Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import { sizeFrom } from "../sizes.ts";
+import { sizeFrom, wholeUnits } from "../sizes.ts";
 import type { Looked, Notes, VolumeStore } from "../store.ts";
 import { dsmFindings } from "./condition.ts";
-import { DsmError, errors, isAnswer, isNoShare } from "./dsm-error.ts";
+import { errors, isAnswer, isNoShare } from "./dsm-error.ts";
 import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
 import type { FolderAsset, FolderSpace } from "./folder-space.ts";
 import { type Folder, mebibyte } from "./folders.ts";
@@ -51,13 +50,25 @@ export class FolderStore implements VolumeStore<FolderAsset> {
       throw this.#space.error("already-exists", `the shared folder "${folder.name}" is not one of this connection`);
     if (folder && !standing) await this.remove(id, async () => {}, call);
     const origin = spec.source && (await this.#origin(spec.source, call));
-    const bytes = wholeMebibytes(this.#space, spec.range, origin?.bytes ?? 0n);
-    if (!standing) await this.#make(id, spec, bytes, origin, call);
-    const made = await this.#ready(id, call);
-    // A clone has the quota of its origin, or none.
-    const right = spec.source === undefined || made.bytes === bytes;
-    if (!right) await this.#space.folders.set(made.folder, { bytes }, call.signal);
-    return this.#withSource(right ? made : await this.#known(id, call), spec.source);
+    const bytes = wholeUnits(sizeFrom(spec.range, origin?.bytes ?? 0n), mebibyte, spec.range.limit);
+    let accepted = false;
+    const make = async () => {
+      if (!standing) await this.#make(id, spec, bytes, origin, call);
+      accepted = true;
+      const made = await this.#ready(id, call);
+      // A clone has the quota of its origin, or none.
+      const right = spec.source === undefined || made.bytes === bytes;
+      if (!right) await this.#space.folders.set(made.folder, { bytes }, call.signal);
+      return this.#withSource(right ? made : await this.#known(id, call), spec.source);
+    };
+    const undo = async () => {
+      // DSM shows a folder some time after it was asked for: one that is not there may still come.
+      if (accepted && !(await this.#space.folder(id, call))) return false;
+      await this.remove(id, async asset => this.#refuseFinished(asset), call);
+      return true;
+    };
+    const doing = `create volume "${spec.name.slice(0, 160)}"`;
+    return make().catch(async error => Promise.reject(await afterFailure(error, undo, this.#space, doing, call)));
   }
 
   async find(id: string, call: Call): Promise<FolderAsset | undefined> {
@@ -104,8 +115,8 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; repeat the call`);
   }
 
-  async resize(asset: FolderAsset, bytes: bigint, call: Call): Promise<FolderAsset> {
-    const whole = roundedUp(bytes);
+  async resize(asset: FolderAsset, bytes: bigint, limit: bigint | undefined, call: Call): Promise<FolderAsset> {
+    const whole = wholeUnits(bytes, mebibyte, limit);
     await this.#space.folders.set(asset.folder, { bytes: whole }, call.signal);
     return this.#known(asset.id, call);
   }
@@ -148,18 +159,12 @@ export class FolderStore implements VolumeStore<FolderAsset> {
       if (origin) await folders.clone(folder, origin.share, origin.snapshot, call.signal);
       else await folders.create(folder, call.signal);
     } catch (error) {
-      if (!(error instanceof DsmError)) throw error;
+      if (!isAnswer(error, errors.shareExists)) throw error;
       // What stands there is not of this call, and may have been completed by now.
-      if (isAnswer(error, errors.shareExists))
-        throw this.#space.error(
-          "aborted",
-          `somebody else is making the shared folder of volume "${id}"; repeat the call`,
-        );
-      const undo = async () => {
-        await this.remove(id, async asset => this.#refuseFinished(asset), call);
-        return true;
-      };
-      throw await afterFailure(error, undo, this.#space, `create volume "${spec.name.slice(0, 160)}"`, call);
+      throw this.#space.error(
+        "aborted",
+        `somebody else is making the shared folder of volume "${id}"; repeat the call`,
+      );
     }
   }
 
@@ -198,13 +203,4 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     if (tag === undefined) return asset;
     return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : another };
   }
-}
-
-const roundedUp = (bytes: bigint): bigint => ((bytes + mebibyte - 1n) / mebibyte) * mebibyte;
-
-/** The size of a new volume in whole units of DSM's quota. Throws "out-of-range" when none of them is allowed. */
-function wholeMebibytes(space: FolderSpace, range: CapacityRange, least: bigint): bigint {
-  const bytes = roundedUp(sizeFrom(range, least));
-  if (insideRange(bytes, range)) return bytes;
-  throw space.error("out-of-range", `quotas have whole MiB: ${bytes} bytes exceed the limit of ${range.limit}`);
 }

@@ -37,15 +37,29 @@ export async function makeLun(
     if (isAnswer(error, errors.lunExists))
       throw space.error("aborted", `somebody else is making the LUN of volume "${id}"; repeat the call`);
     // DSM has been seen to refuse a LUN and to make it all the same.
-    const undo = async () => {
-      // Another controller may have completed the volume meanwhile.
-      const isVolume = ({ id: other, state }: Named): boolean => other === id.toLowerCase() && state === "whole";
-      if (space.named(await space.san.luns(call.signal)).some(isVolume)) return false;
-      await removeLuns(space, id, call);
-      return true;
-    };
-    throw await afterFailure(error, undo, space, `create volume "${spec.name.slice(0, 160)}"`, call);
+    throw await lunFailure(space, id, spec, { error, accepted: false }, call);
   }
+}
+
+/** The failure of a creation: final only when nothing of the LUN is left. `accepted`: DSM has not refused to make it. */
+function lunFailure(
+  space: LunSpace,
+  id: string,
+  spec: VolumeSpec,
+  failed: { readonly error: unknown; readonly accepted: boolean },
+  call: Call,
+): Promise<unknown> {
+  const { error, accepted } = failed;
+  const undo = async () => {
+    // Another controller may have completed the volume meanwhile.
+    const isVolume = ({ id: other, state }: Named): boolean => other === id.toLowerCase() && state === "whole";
+    const standing = space.named(await space.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
+    // DSM shows a LUN some time after it was asked for: one that is not there may still come.
+    if (standing.some(isVolume) || (accepted && standing.length === 0)) return false;
+    await removeLuns(space, id, call);
+    return true;
+  };
+  return afterFailure(error, undo, space, `create volume "${spec.name.slice(0, 160)}"`, call);
 }
 
 function empty(space: LunSpace, templates: TemplateSources, id: string, spec: VolumeSpec, call: Call) {
@@ -88,9 +102,14 @@ async function originOf(space: LunSpace, source: Source, call: Call): Promise<Or
 
 /**
  * The LUN that is being made, once it is there and free; one that was made from something smaller is grown. Throws "aborted" when
- * that takes too long.
+ * that takes too long. Nothing is left when it fails for good.
  */
-export async function readyLun(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
+export const readyLun = (space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> =>
+  awaited(space, id, spec, call).catch(async error =>
+    Promise.reject(await lunFailure(space, id, spec, { error, accepted: true }, call)),
+  );
+
+async function awaited(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
   const name = space.names.building(id, spec.source);
   const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
   const lun = await until(space, find, readyMs, call);

@@ -1,3 +1,4 @@
+import { jsonSize } from "../sizes.ts";
 import type { Dsm } from "./clients.ts";
 import type { DsmVolume } from "./condition.ts";
 import { errors, isAnswer, NotDsm } from "./dsm-error.ts";
@@ -73,7 +74,7 @@ export class San {
 
   /** `fields`: what a template says. */
   async createLun(fields: Row, name: string, location: string, bytes: bigint, signal: AbortSignal): Promise<void> {
-    await this.#call(lunApi, "create", { ...fields, name, location, size: Number(bytes) }, signal);
+    await this.#call(lunApi, "create", { ...fields, name, location, size: jsonSize(bytes) }, signal);
   }
 
   async cloneLun(lun: string, name: string, location: string, description: string, signal: AbortSignal): Promise<void> {
@@ -92,7 +93,7 @@ export class San {
   }
 
   async resizeLun(lun: string, bytes: bigint, signal: AbortSignal): Promise<void> {
-    await this.#call(lunApi, "set", { uuid: lun, new_size: Number(bytes) }, signal);
+    await this.#call(lunApi, "set", { uuid: lun, new_size: jsonSize(bytes) }, signal);
   }
 
   async renameLun(lun: string, name: string, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
 import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { DsmError } from "./dsm-error.ts";
 import { isVolumeId } from "./names.ts";
@@ -112,7 +113,11 @@ export class LunSnapshots implements Snapshotting {
         if (error instanceof DsmError) return error;
         throw error;
       });
-    const made = (await san.snapshots(volume.lun.uuid, call.signal)).find(each => each.description === name);
+    // It may be there now, so what fails here is not final.
+    const all = await san.snapshots(volume.lun.uuid, call.signal).catch((error: unknown) => {
+      throw unfinished(error, this.#space, `create snapshot "${name.slice(0, 160)}"`);
+    });
+    const made = all.find(each => each.description === name);
     if (made) return this.#told(volume, made, volumeId);
     if (refusal) throw refusal;
     throw this.#error("aborted", `DSM does not show snapshot "${name}" yet; repeat the call`);

@@ -97,7 +97,7 @@ export class LunStore implements VolumeStore<LunAsset> {
     return a.kind === b.kind && this.#space.names.sourceTag(a) === this.#space.names.sourceTag(b);
   }
 
-  async resize(asset: LunAsset, bytes: bigint, call: Call): Promise<LunAsset> {
+  async resize(asset: LunAsset, bytes: bigint, _limit: bigint | undefined, call: Call): Promise<LunAsset> {
     await this.#space.san.resizeLun(asset.lun.uuid, bytes, call.signal);
     return this.#known(asset.id, call);
   }

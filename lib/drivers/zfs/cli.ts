@@ -33,6 +33,7 @@ import type {
   SnapshotName,
   Values,
   Zfs,
+  ZfsError,
 } from "./zfs.ts";
 
 /** How long a copy may take, in milliseconds: a week. It is resumed, not begun anew, when it is cut. */
@@ -257,7 +258,7 @@ export class ZfsCli implements Zfs {
       if (output && output.exitCode !== 0) throw refusal(output);
     }
     const refused = make.exitCode === 0 ? undefined : refusal(make);
-    if (refused && refused.failure !== "exists") throw refused;
+    if (refused && refused.failure !== "exists") throw becauseOf(refused, outputs.get("snapshot"));
     return { made: refused === undefined, entries: entries(outputs, { ...look, properties }) };
   }
 
@@ -275,3 +276,7 @@ export class ZfsCli implements Zfs {
     return this.#host.script(script, signal);
   }
 }
+
+/** The refusal of a clone, or what its snapshot was refused for where that is what is absent. */
+const becauseOf = (refused: ZfsError, snapshot: Output | undefined): ZfsError =>
+  refused.failure === "absent" && snapshot && snapshot.exitCode !== 0 ? refusal(snapshot) : refused;

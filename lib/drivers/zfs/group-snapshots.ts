@@ -3,7 +3,7 @@ import type { Context, GroupSnapshot, GroupSnapshotting } from "../driver.ts";
 import { assetOf, assetProperties, ownValue, type ZfsAsset } from "./asset.ts";
 import { strangerOf } from "./marks.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
-import { snapshotOf } from "./snapshots.ts";
+import { snapshotFailure, snapshotOf } from "./snapshots.ts";
 import { isSnapshot, snapshotProperties } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
@@ -30,7 +30,9 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
     const values = { ...snapshotValues(settings, whose), [property.group]: own };
     const [first = "", ...rest] = volumes.map(({ dataset }) => `${dataset}@${own}`);
     const look = { names: [names.pool, first, ...rest], properties: snapshotProperties };
-    const { entries } = await zfs.snapshot([first, ...rest], values, look, call.signal);
+    const { entries } = await zfs
+      .snapshot([first, ...rest], values, look, call.signal)
+      .catch(async error => Promise.reject(await snapshotFailure(this.#space, error, [first, ...rest], name, call)));
     const made = [...entries.values()].filter(isSnapshot);
     return this.#existing(name, own, volumes, made);
   }

@@ -3,7 +3,7 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/pause.ts";
 import type { VolumeSpec } from "../driver.ts";
-import { sizeFrom } from "../sizes.ts";
+import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { assetLook, assetOf, shownValue, type ZfsAsset } from "./asset.ts";
 import { markValues, whyNotVolume } from "./marks.ts";
 import { switched } from "./parameters.ts";
@@ -11,15 +11,7 @@ import { type Origin, originOf } from "./sources.ts";
 import type { Space } from "./space.ts";
 import { refuseOthers } from "./staging.ts";
 import { refuseSameShare } from "./usershare.ts";
-import {
-  blockBytes,
-  blockSizeOf,
-  cloneValues,
-  laterValues,
-  type NewValues,
-  volumeValues,
-  wholeBlocks,
-} from "./values.ts";
+import { blockBytes, blockSizeOf, cloneValues, laterValues, type NewValues, volumeValues } from "./values.ts";
 import { type Entry, type Made, type NewDataset, untrue, ZfsError, type ZfsFailure } from "./zfs.ts";
 
 /** When a dataset without a mark is looked at again, in milliseconds. */
@@ -40,12 +32,7 @@ function planOf(space: Space, spec: VolumeSpec, least: bigint): Plan {
   const asked = least > 0n ? sizeFrom(spec.range, least) : wantedBytes(spec.range);
   const wanted = max(asked, (settings.volumes.type === "filesystem" ? settings.volumes.least : undefined) ?? 0n);
   const block = blockSizeOf(settings, spec.parameters);
-  const bytes = block === undefined ? wanted : wholeBlocks(wanted, blockBytes(block));
-  if (spec.range.limit !== undefined && bytes > spec.range.limit)
-    throw space.error(
-      "out-of-range",
-      `${bytes} bytes, the least in which that can be had, exceed the limit of ${spec.range.limit}`,
-    );
+  const bytes = wholeUnits(wanted, block === undefined ? 1n : blockBytes(block), spec.range.limit);
   return { id, dataset: names.dataset(id), bytes, values: volumeValues(settings, identity, spec, bytes) };
 }
 

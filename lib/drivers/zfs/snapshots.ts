@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { assetLook, assetOf, ownValue, shownValue, type ZfsAsset } from "./asset.ts";
 import { markValues, strangerOf, whoseSnapshot } from "./marks.ts";
@@ -36,7 +37,9 @@ export class DatasetSnapshots implements Snapshotting {
     if (switched(parameters, identity, "detachedSnapshots")) return this.#copied(volume, own, values, call);
     const snapshot = `${volume.dataset}@${own}`;
     const look = { names: [names.pool, snapshot], properties: snapshotProperties };
-    const { entries } = await zfs.snapshot([snapshot], values, look, call.signal);
+    const { entries } = await zfs
+      .snapshot([snapshot], values, look, call.signal)
+      .catch(async error => Promise.reject(await snapshotFailure(this.#space, error, [snapshot], name, call)));
     return this.#existing(`${volumeId}@${own}`, name, volumeId, entries.get(snapshot));
   }
 
@@ -158,14 +161,20 @@ export class DatasetSnapshots implements Snapshotting {
     const look = { names: [names.pool, target], properties: snapshotProperties };
     const staging = names.snapshotStaging(volume.id, own);
     if (!(await zfs.read(look, signal)).has(target)) {
-      await this.#container(volume.id, signal);
-      await zfs.snapshot([from], {}, look, signal);
       const quiet =
         settings.volumes.type === "filesystem" ? { canmount: "noauto", readonly: "on" } : { readonly: "on" };
-      await refuseOthers(this.#space, staging, call);
-      await zfs.copy({ from, to: staging, values: { ...quiet, ...markValues(this.#space.identity) } }, signal);
-      await zfs.set(staging, values, signal);
-      await zfs.rename(staging, target, signal);
+      const copy = async () => {
+        await this.#container(volume.id, signal);
+        await zfs.snapshot([from], {}, look, signal);
+        await refuseOthers(this.#space, staging, call);
+        await zfs.copy({ from, to: staging, values: { ...quiet, ...markValues(this.#space.identity) } }, signal);
+        await zfs.set(staging, values, signal);
+        await zfs.rename(staging, target, signal);
+      };
+      const undo = () => this.#tidy(volume.id, own, call);
+      await copy().catch(async error =>
+        Promise.reject(await snapshotFailure(this.#space, error, [target], id, call, undo)),
+      );
     } else await zfs.settle?.(staging, target, signal);
     await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
     await zfs.destroy(from, { deferred: true }, signal);
@@ -223,6 +232,28 @@ export class DatasetSnapshots implements Snapshotting {
       return own ? [[id, entry] as const] : [];
     });
   }
+}
+
+/**
+ * The failure of taking snapshots of these names: final only where none of them stands, and nothing else of it after `undo`; nobody
+ * would ever delete them (CSI CreateSnapshot, "Timeouts").
+ */
+export function snapshotFailure(
+  space: Space,
+  error: unknown,
+  names: readonly string[],
+  name: string,
+  call: Call,
+  undo = async (): Promise<void> => {},
+): Promise<unknown> {
+  const gone = async () => {
+    const look = { names: [space.names.pool, ...names], properties: ["type"] };
+    const found = await space.zfs.read(look, call.signal);
+    if (names.some(each => found.has(each))) return false;
+    await undo();
+    return true;
+  };
+  return afterFailure(error, gone, space, `create snapshot "${name.slice(0, 160)}"`, call);
 }
 
 /** The snapshot that an entry is, under its id. */

@@ -3,6 +3,7 @@ import { findingsOf } from "../../health/finding.ts";
 import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
 import { afterFailure, type Meaning } from "../failure.ts";
 import { pageOf } from "../pages.ts";
+import { wholeUnits } from "../sizes.ts";
 import type { Looked, Notes, VolumeStore } from "../store.ts";
 import { assetLook, assetOf, assetProperties, bytesOf, shownValue, type ZfsAsset } from "./asset.ts";
 import { conditionProperties, datasetFindings, isSuspended, parentFindings, poolFindings } from "./condition.ts";
@@ -15,7 +16,7 @@ import { DatasetSnapshots } from "./snapshots.ts";
 import type { Space } from "./space.ts";
 import { removeLeft } from "./staging.ts";
 import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
-import { sizeValues, wholeBlocks } from "./values.ts";
+import { sizeValues } from "./values.ts";
 import { ZfsError } from "./zfs.ts";
 
 /** Nothing for a pool that is suspended. Throws every other failure. */
@@ -100,13 +101,13 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return this.#space.explain(error);
   }
 
-  async resize(asset: ZfsAsset, bytes: bigint, call: Call): Promise<ZfsAsset> {
+  async resize(asset: ZfsAsset, bytes: bigint, limit: bigint | undefined, call: Call): Promise<ZfsAsset> {
     const { settings, zfs } = this.#space;
     if (settings.volumes.type === "filesystem") {
       await zfs.set(asset.dataset, sizeValues(settings, bytes), call.signal);
       return { ...asset, bytes };
     }
-    const whole = wholeBlocks(bytes, asset.block || 1n);
+    const whole = wholeUnits(bytes, asset.block || 1n, limit);
     const thick = settings.volumes.thick ? { refreservation: "auto" } : {};
     await zfs.set(asset.dataset, { volsize: String(whole), ...thick }, call.signal);
     return { ...asset, bytes: whole };

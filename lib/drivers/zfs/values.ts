@@ -26,9 +26,6 @@ const isOfOrigin = (name: string): boolean => onCreation.has(name) || ofOrigin.h
 export const blockBytes = (size: string): bigint =>
   size.endsWith("K") ? BigInt(size.slice(0, -1)) * 1024n : BigInt(size);
 
-/** The size of a volume in whole blocks, at least `bytes`. */
-export const wholeBlocks = (bytes: bigint, block: bigint): bigint => ((bytes + block - 1n) / block) * block;
-
 function templates(all: NewValues, name: string, parameters: Context): NewValues {
   return Object.fromEntries(
     Object.entries(all).map(([key, template]) => [key, rendered(template, { name, parameters })]),

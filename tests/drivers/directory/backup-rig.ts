@@ -110,6 +110,13 @@ export async function backupRig(
       opened.push(dying.driver);
       return dying;
     },
+    failing: step => {
+      const failing = rig.failing(step);
+      opened.push(failing.driver);
+      return failing;
+    },
+    // What stands in a repository is named by what it holds, so nobody makes one of the same name by hand.
+    foreign: rig.foreign.filter(({ place }) => place !== "snapshot"),
     hostileSnapshots: ["k/", "k/..", "k/../../v/pvc-1", "k/0123456789abcdef0123456789abcdef", "k/-rf"],
     remains: async () => [...(await rig.remains()), ...(await readdir(join(folder, "repository")).catch(() => []))],
     close: async () => {

@@ -1,5 +1,7 @@
 import { pooledFiles } from "../../../lib/drivers/directory/files.ts";
 import { driverContract } from "../../contract/driver.ts";
+import { storeRig } from "../../contract/parts.ts";
+import { storeContract } from "../../contract/store.ts";
 import { directoryRig } from "./directory-rig.ts";
 
 const lacks = {
@@ -21,3 +23,5 @@ driverContract(
   () => directoryRig({ kind: "nfs-client", files: pooledFiles, settings: { requireMount: false, shareHost: "nas" } }),
   lacks,
 );
+
+storeContract("FolderStore", async () => storeRig(await directoryRig()));

@@ -1,14 +1,17 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
+import { dirname } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
+import { modules } from "../../../lib/drivers/index.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../../lib/io/runner.ts";
-import type { DriverRig, Dying } from "../../contract/rig.ts";
+import type { DriverRig, Dying, Failing, Foreign } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
+import { Power } from "../../fakes/power.ts";
 
 export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
 
@@ -63,6 +66,16 @@ function mortal(step: number, when: "before" | "after") {
   return { live, dead: () => count >= step };
 }
 
+/** A disk that is full at one step, and at no other. */
+function full(step: number) {
+  let count = 0;
+  const live = async <T>(work: () => Promise<T>): Promise<T> => {
+    if (++count !== step) return work();
+    throw Object.assign(new Error("ENOSPC: no space left on device"), { code: "ENOSPC" });
+  };
+  return { live, failed: () => count >= step };
+}
+
 type Verb = (...args: readonly unknown[]) => Promise<unknown>;
 
 function mortalFiles(files: Files, live: <T>(work: () => Promise<T>) => Promise<T>): Files {
@@ -82,25 +95,91 @@ const standing: ReadonlySet<string> = new Set(["v", "s", ".csimux", ".csimux/wor
 export const leftOn = async (base: string): Promise<readonly string[]> =>
   (await below(base)).filter(name => !standing.has(name));
 
-/** The contract's rig on a temporary folder. Reading and writing go to the file `content` of a volume. */
+/** What stands at a path, whatever it is. */
+async function shown(path: string): Promise<string> {
+  const stats = await lstat(path);
+  if (stats.isSymbolicLink()) return `a link to ${await readlink(path)}`;
+  return stats.isFile() ? `a file: ${await readFile(path, "utf8")}` : `a folder: ${await readdir(path)}`;
+}
+
+/**
+ * Below `v` every folder is a volume, for democratic-csi has marked none, so that only what is no folder is somebody else's; and a folder
+ * of the volume's name outside of it.
+ */
+function handmade(base: string): readonly Foreign[] {
+  const outside = `${base}/outside`;
+  const inPlace = (what: string, put: (path: string) => Promise<unknown>): Foreign => ({
+    what,
+    place: "volume",
+    async make({ id }) {
+      const path = `${base}/v/${id}`;
+      await put(path);
+      return async () => [await shown(path), await below(outside).catch(() => [])];
+    },
+  });
+  return [
+    inPlace("a file", path => writeFile(path, "theirs")),
+    inPlace("a link to a folder", async path => {
+      await mkdir(`${outside}/deep`, { recursive: true });
+      await writeFile(`${outside}/deep/file`, "theirs");
+      await symlink(outside, path);
+    }),
+    {
+      what: "a folder beside those of csimux",
+      place: "way",
+      async make({ id }) {
+        await mkdir(`${base}/${id}/deep`, { recursive: true });
+        return () => below(`${base}/${id}`);
+      },
+    },
+    {
+      what: "a file",
+      place: "snapshot",
+      async make(_, id) {
+        const path = `${base}/s/_${id.split("/").at(-1)}`;
+        await mkdir(dirname(path), { recursive: true });
+        await writeFile(path, "theirs");
+        return () => shown(path);
+      },
+    },
+  ];
+}
+
+/** The contract's rig on a temporary folder, on a disk that can lose power. Reading and writing go to the file `content` of a volume. */
 export async function directoryRig(options: OpenOptions = {}): Promise<DriverRig> {
   const base = await temporaryFolder();
+  const power = await Power.on();
+  const runner = power.runner(options.runner ?? systemRunner, base);
+  const files = power.files(options.files ?? localFiles);
+  const kind = options.kind ?? "local-hostpath";
+  const module = modules.find(({ names }) => names.includes(kind));
+  if (!module) throw new Error(`there is no ${kind}`);
+  const through = (live: <T>(work: () => Promise<T>) => Promise<T>): OpenOptions => ({
+    ...options,
+    runner: { ...runner, run: (command, signal) => live(() => runner.run(command, signal)) },
+    files: mortalFiles(files, live),
+  });
   const file = ({ context }: Volume) => `${context["path"] ?? context["share"]}/content`;
   return {
-    open: () => openOn(base, options),
+    facts: module.facts,
+    open: () => openOn(base, { ...options, runner, files }),
     dying(step, when): Dying {
       const { live, dead } = mortal(step, when);
-      const whole = options.runner ?? systemRunner;
-      const runner: CommandRunner = { ...whole, run: (command, signal) => live(() => whole.run(command, signal)) };
-      return {
-        driver: openOn(base, { ...options, runner, files: mortalFiles(options.files ?? localFiles, live) }),
-        dead,
-      };
+      return { driver: openOn(base, through(live)), dead };
     },
+    failing(step): Failing {
+      const { live, failed } = full(step);
+      return { driver: openOn(base, through(live)), failed };
+    },
+    foreign: handmade(base),
+    losePower: () => power.lose(),
     write: (volume, text) => writeFile(file(volume), text),
     read: volume => readFile(file(volume), "utf8").catch(() => undefined),
     hostileSnapshots: ["f/", "f/..", "f/../../v/pvc-1", "f/a/b", "f/-rf"],
     remains: () => leftOn(base),
-    close: () => rm(base, { recursive: true, force: true }),
+    async close() {
+      await rm(base, { recursive: true, force: true });
+      await power.close();
+    },
   };
 }

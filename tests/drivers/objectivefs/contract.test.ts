@@ -9,6 +9,7 @@ import { environment } from "../../fakes/mount-objectivefs.ts";
 import { ofsRig, pool } from "./ofs-rig.ts";
 
 const lacks = {
+  "loss of power": "an object store answers for its own objects",
   expand: "the size stands in the name of a file system, and nothing in an object store is bounded by it",
   snapshots: "mount.objectivefs takes them only where the file system is mounted",
   clones: "an object store copies no file systems",
@@ -19,7 +20,7 @@ const lacks = {
 
 driverContract("objectivefs", () => ofsRig(), lacks);
 
-storeContract("objectivefs", async () => {
+storeContract("FsStore", async () => {
   const rig = await ofsRig();
   const store = (runner: CommandRunner) =>
     new FsStore("c1", new FsNames(["c1"], 120), new OfsCli(runner, { pool, sudo: false, env: environment }));

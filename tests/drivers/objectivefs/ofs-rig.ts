@@ -45,13 +45,32 @@ export async function ofsRig(given: OfsOptions = {}): Promise<OfsRig> {
   const fake = await FakeObjectiveFs.at(join(folder, "ofs"));
   const base = { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` };
   const runner = localRunner({ env: base });
+  const [module] = objectivefs;
+  if (!module) throw new Error("objectivefs cannot be opened");
   const place = (volume: Volume) => {
     const [bucket = "", filesystem = ""] = (volume.context["filesystem"] ?? "").split("/");
     return join(fake.place(bucket, filesystem), marker);
   };
   return {
+    facts: module.facts,
     fake,
     runner,
+    failing(step) {
+      const { env, failed } = fake.failing(step);
+      return { driver: openOfs(given, localRunner({ env: { ...base, ...env } })), failed };
+    },
+    foreign: [
+      {
+        what: "a file system",
+        place: "volume",
+        readable: "democratic-csi called its file systems by the id alone",
+        async make({ id }) {
+          await fake.foreign(pool, id);
+          await writeFile(join(fake.place(pool, id), marker), "theirs");
+          return () => readFile(join(fake.place(pool, id), marker), "utf8");
+        },
+      },
+    ],
     open: (more = {}) => openOfs({ ...given, ...more }, more.runner ?? runner),
     dying(step, when) {
       const { env, dead } = fake.dying(step, when);

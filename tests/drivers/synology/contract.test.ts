@@ -5,6 +5,7 @@ import { startDsm } from "../../fakes/dsm/double.ts";
 import { type DsmOptions, dsmRig, mortalAccount, partsOf } from "./dsm-rig.ts";
 
 const lacks = {
+  "loss of power": "DSM answers for its own disks",
   "snapshots survive their volume": "DSM removes them with their LUN",
   modify: "DSM changes nothing of a LUN in use that classes could want",
   groupSnapshots: "DSM takes snapshots of one LUN",
@@ -35,9 +36,9 @@ async function partsRig(options: DsmOptions = {}) {
   };
 }
 
-storeContract("synology-iscsi", async () => {
+storeContract("LunStore", async () => {
   const rig = await partsRig({ identity: { maxIdBytes: 100 } });
   return { ...rig, open: () => rig.open().store };
 });
 
-shareContract("synology-iscsi", () => partsRig());
+shareContract("TargetShare", () => partsRig());

@@ -8,6 +8,7 @@ import { localRunner } from "../../../lib/io/local.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { localPorts } from "../../fakes/ports.ts";
+import { lunsByHand } from "./handmade.ts";
 
 /** What a connection of a test says beside what all say. */
 export interface DsmOptions {
@@ -75,6 +76,13 @@ export function mortalAccount(dsm: Dsm, step: number, when: "before" | "after") 
   return { http: { username }, dead: () => dsm.faults.killed(username) };
 }
 
+/** An account of its own, whose n-th request finds the volume full, and whether it got there. */
+export function fullAccount(dsm: Dsm, step: number) {
+  const username = `full-${accounts++}`;
+  dsm.faults.fill(username, step);
+  return { http: { username }, failed: () => dsm.faults.filled(username) };
+}
+
 /** A rig that shows its double. */
 export interface DsmRig extends DriverRig {
   readonly dsm: Dsm;
@@ -83,6 +91,8 @@ export interface DsmRig extends DriverRig {
 /** A double, and drivers on it. */
 export async function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
   const dsm = await startDsm(options.version);
+  const [module] = synology;
+  if (!module) throw new Error("the driver cannot be opened");
   const opened: Driver[] = [];
   const open = (more: DsmOptions = options): Driver => {
     const driver = openDsm(dsm, more);
@@ -96,6 +106,12 @@ export async function dsmRig(options: DsmOptions = {}): Promise<DsmRig> {
   };
   return {
     dsm,
+    facts: module.facts,
+    failing(step) {
+      const { http, failed } = fullAccount(dsm, step);
+      return { driver: open({ ...options, http: { ...options.http, ...http } }), failed };
+    },
+    foreign: lunsByHand(dsm),
     open: () => open(),
     dying(step, when) {
       const { http, dead } = mortalAccount(dsm, step, when);

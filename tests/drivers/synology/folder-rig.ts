@@ -1,5 +1,6 @@
 import { safeParse } from "valibot";
 import type { Driver } from "../../../lib/drivers/driver.ts";
+import type { DriverModule } from "../../../lib/drivers/module.ts";
 import { NfsFolders, SmbFolders } from "../../../lib/drivers/synology/folder-share.ts";
 import { synology } from "../../../lib/drivers/synology/module.ts";
 import { openFolders } from "../../../lib/drivers/synology/open.ts";
@@ -7,7 +8,8 @@ import { synologyNfsSchema } from "../../../lib/drivers/synology/schema.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { localPorts } from "../../fakes/ports.ts";
-import { type DsmOptions, type DsmRig, identityOf, mortalAccount } from "./dsm-rig.ts";
+import { type DsmOptions, type DsmRig, fullAccount, identityOf, mortalAccount } from "./dsm-rig.ts";
+import { foldersByHand } from "./handmade.ts";
 
 /** How the folders of a test are shared. */
 export type Protocol = "nfs" | "smb";
@@ -22,10 +24,15 @@ const httpOf = (dsm: Dsm, http: object = {}) => ({
   ...http,
 });
 
+function moduleOf(protocol: Protocol): DriverModule {
+  const module = synology.find(({ names }) => names.includes(`synology-${protocol}`));
+  if (!module) throw new Error("the driver cannot be opened");
+  return module;
+}
+
 /** Opens a driver as its module does. */
 export function openFolderDriver(dsm: Dsm, protocol: Protocol, options: DsmOptions = {}): Driver {
-  const module = synology.find(({ names }) => names.includes(`synology-${protocol}`));
-  if (!module?.open) throw new Error("the driver cannot be opened");
+  const module = moduleOf(protocol);
   const file = { httpConnection: httpOf(dsm, options.http), [protocol]: sections[protocol] };
   const parsed = safeParse(module.schema, file);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
@@ -49,6 +56,7 @@ export function folderParts(dsm: Dsm, protocol: Protocol, options: DsmOptions = 
 /** A double, and drivers for its shared folders. */
 export async function folderRig(protocol: Protocol, options: DsmOptions = {}): Promise<DsmRig> {
   const dsm = await startDsm(options.version);
+  const module = moduleOf(protocol);
   const opened: Driver[] = [];
   const open = (more: DsmOptions = options): Driver => {
     const driver = openFolderDriver(dsm, protocol, more);
@@ -59,6 +67,12 @@ export async function folderRig(protocol: Protocol, options: DsmOptions = {}): P
     dsm.state.shares.get(context["share"]?.split("/").at(-1) ?? "");
   return {
     dsm,
+    facts: module.facts,
+    failing(step) {
+      const { http, failed } = fullAccount(dsm, step);
+      return { driver: open({ ...options, http: { ...options.http, ...http } }), failed };
+    },
+    foreign: foldersByHand(dsm),
     open: () => open(),
     dying(step, when) {
       const { http, dead } = mortalAccount(dsm, step, when);

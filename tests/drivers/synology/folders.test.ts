@@ -11,6 +11,7 @@ import { mortalAccount } from "./dsm-rig.ts";
 import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
 
 const lacks = {
+  "loss of power": "DSM answers for its own disks",
   "snapshots survive their volume": "DSM removes them with their folder",
   modify: "classes have nothing to change of a folder",
   groupSnapshots: "DSM takes snapshots of one folder",
@@ -41,12 +42,12 @@ async function partsRig(protocol: Protocol) {
   };
 }
 
-storeContract("synology-nfs", async () => {
+storeContract("FolderStore", async () => {
   const rig = await partsRig("nfs");
   return { ...rig, open: () => rig.open().store };
 });
-shareContract("synology-nfs", () => partsRig("nfs"));
-shareContract("synology-smb", () => partsRig("smb"));
+shareContract("NfsFolders", () => partsRig("nfs"));
+shareContract("SmbFolders", () => partsRig("smb"));
 
 const call = callWith();
 const rigs: DsmRig[] = [];

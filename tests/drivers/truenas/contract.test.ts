@@ -1,5 +1,7 @@
 import { driverContract } from "../../contract/driver.ts";
 import type { Need } from "../../contract/needs.ts";
+import { shareRig } from "../../contract/parts.ts";
+import { shareContract } from "../../contract/share.ts";
 import { numberOf, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { truenasRig, type Way } from "./rig.ts";
 
@@ -7,6 +9,7 @@ import { truenasRig, type Way } from "./rig.ts";
 const withRename = 2510;
 
 const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
+  "loss of power": "ZFS answers when its transaction group is on stable storage",
   groupSnapshots: "TrueNAS takes no snapshots of several volumes at one moment",
   ...(numberOf(version) >= withRename && {
     "snapshots hold their volume": "the volume is set aside until they are gone",
@@ -26,3 +29,9 @@ for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
     driverContract(`freenas-api-${way} on TrueNAS ${version}`, open, lacks(version));
   }
 }
+
+const newest = { version: "25.10" } as const;
+shareContract("NfsShare", async () => shareRig(await truenasRig("nfs", newest)));
+shareContract("SmbShare", async () => shareRig(await truenasRig("smb", newest)));
+shareContract("IscsiShare", async () => shareRig(await truenasRig("iscsi", newest)));
+shareContract("NvmeofShare", async () => shareRig(await truenasRig("nvmeof", newest)));

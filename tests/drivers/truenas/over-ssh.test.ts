@@ -7,6 +7,7 @@ import { refusal } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
 const lacks = {
+  "loss of power": "ZFS answers when its transaction group is on stable storage",
   "snapshots hold their volume": "a volume that is still needed is set aside",
 } as const;
 

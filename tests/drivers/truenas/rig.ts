@@ -2,10 +2,12 @@ import * as v from "valibot";
 import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
+import type { DriverModule } from "../../../lib/drivers/module.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
 import { tableNames } from "../../fakes/truenas/state.ts";
+import { handmade } from "./foreign.ts";
 
 /** Sections of a connection file, as a person writes them. */
 export type Sections = Readonly<Record<string, unknown>>;
@@ -36,6 +38,13 @@ export interface Opening {
   readonly spelling?: "freenas" | "truenas";
 }
 
+/** The module of a driver's name. */
+export function moduleOf(name: string): DriverModule {
+  const module = modules.find(each => each.names.includes(name));
+  if (!module) throw new Error(`${name} cannot be opened`);
+  return module;
+}
+
 /** A driver on a double, opened as from a connection file. */
 export function openOn(
   double: Double,
@@ -43,8 +52,7 @@ export function openOn(
   { key = "1-secret", username, zfs, more, connection = "c1", spelling = "freenas" }: Opening = {},
 ): Driver {
   const name = `${spelling}-api-${way}`;
-  const module = modules.find(each => each.names.includes(name));
-  if (!module?.open) throw new Error(`${name} cannot be opened`);
+  const module = moduleOf(name);
   const sized = filesystems(way) ? { datasetEnableQuotas: true } : {};
   const config = {
     httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key, username },
@@ -89,7 +97,7 @@ const neverRun = {
 
 /** What stands on a double, in words, apart from what every system has. */
 export function remainsOf({ state }: Double): readonly string[] {
-  const usual = new Set(["tank", "tank/k8s", parent, "tank/k8s/s"]);
+  const usual = new Set(["tank", "tank/k8s", parent, "tank/k8s/s", "tank/theirs"]);
   const rows = tableNames.flatMap(table => {
     if (table === "portal" || table === "initiator" || table === "iscsiAuth" || table === "nvmetPort") return [];
     return state.tables[table].map(
@@ -113,7 +121,15 @@ export async function truenasRig(way: Way, options: DoubleOptions, opening: Open
     return driver;
   };
   return {
+    facts: moduleOf(`${opening.spelling ?? "freenas"}-api-${way}`).facts,
     open,
+    failing(step) {
+      const key = `${++mortals + 1}-mortal`;
+      double.accounts.addKey(key);
+      double.faults.fill(key, step);
+      return { driver: open({ key }), failed: () => double.faults.filled(key) };
+    },
+    foreign: handmade(double, parent, open),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
       double.accounts.addKey(key);

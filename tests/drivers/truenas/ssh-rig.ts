@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as v from "valibot";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
-import { modules } from "../../../lib/drivers/index.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
@@ -13,12 +12,13 @@ import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { datasetsOf } from "../../fakes/truenas/on-zfs.ts";
 import type { Version } from "../../fakes/truenas/versions.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
-import { remainsOf, sections, type Way } from "./rig.ts";
+import { handmade } from "../zfs/handmade.ts";
+import { full } from "../zfs/zfs-rig.ts";
+import { moduleOf, remainsOf, sections, type Way } from "./rig.ts";
 
 /** A driver with ZFS over ssh: the program zfs is a model of it, the shares are those of a double. */
 function openOn(double: Double, host: StorageHost, name: string, way: Way, key: string): Driver {
-  const module = modules.find(each => each.names.includes(name));
-  if (!module?.open) throw new Error(`${name} cannot be opened`);
+  const module = moduleOf(name);
   const config = {
     httpConnection: { protocol: "http", host: "127.0.0.1", port: double.port, apiKey: key },
     sshConnection: { host: "nas", username: "root", password: "x" },
@@ -70,8 +70,14 @@ export async function sshRig(way: Way, version: Version, spelling: "freenas" | "
   return {
     double,
     fake,
+    facts: moduleOf(`${spelling}-${way}`).facts,
     open: () => open(host, "1-secret"),
     through: wrapped => open(localHost(wrapped(programs)), "1-secret"),
+    failing(step) {
+      const commands = full(programs, step);
+      return { driver: open(localHost(commands.runner), "1-secret"), failed: commands.failed };
+    },
+    foreign: handmade(fake, `${spelling}-${way}`, undefined),
     dying(step, when) {
       const key = `${++mortals + 1}-mortal`;
       double.accounts.addKey(key);

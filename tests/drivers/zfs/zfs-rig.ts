@@ -7,12 +7,13 @@ import { zfs } from "../../../lib/drivers/zfs/module.ts";
 import { openIscsi, openNvmeof } from "../../../lib/drivers/zfs/open-targets.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
-import { CommandError } from "../../../lib/io/runner.ts";
+import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import type { Script, Step, StorageHost } from "../../../lib/io/script.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, fakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
+import { handmade, theirs } from "./handmade.ts";
 
 /** What a connection of a test says, beside its parents. */
 export interface ZfsOptions {
@@ -148,6 +149,16 @@ function mortal(host: StorageHost, last: number, when: "before" | "after") {
   return { host: { ...host, script }, dead: () => dead };
 }
 
+/** A host whose n-th command finds the pool, or the disk of its system, full, and does nothing. */
+export function full(runner: CommandRunner, at: number): { readonly runner: CommandRunner; failed(): boolean } {
+  let count = 0;
+  const run: CommandRunner["run"] = async (command, signal) => {
+    if (++count !== at) return runner.run(command, signal);
+    return { stdout: "", stderr: "cannot do this: out of space\n", exitCode: 1 };
+  };
+  return { runner: { ...runner, run }, failed: () => count >= at };
+}
+
 const marker = "content.txt";
 
 /** Pools of the model, and drivers on them. */
@@ -156,11 +167,20 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
   const options = { ...given, folder: fake.folder };
   const spdk = given.spdk ? await FakeSpdk.start(join(fake.folder, "spdk.sock")) : undefined;
   const local = localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } });
-  const host = localHost(given.programs ? local : inProcess(fake, local));
+  const runner = given.programs ? local : inProcess(fake, local);
+  const host = localHost(runner);
+  const module = zfs.find(({ names }) => names.includes(given.driver));
+  if (!module) throw new Error(`there is no ${given.driver}`);
   const place = (volume: Volume) => fake.place(`tank/k/v/${volume.id}`);
   return {
+    facts: module.facts,
     fake,
     host,
+    failing(step) {
+      const { runner: failing, failed } = full(runner, step);
+      return { driver: openZfs(options, localHost(failing)), failed };
+    },
+    foreign: handmade(fake, given.driver, spdk),
     on: other => openZfs(options, other),
     open: () => openZfs(options, host),
     dying(step, when) {
@@ -201,7 +221,7 @@ export async function zfsRig(given: ZfsOptions): Promise<ZfsRig> {
     remains: async () => [
       ...fake
         .with(pools => pools.all().map(({ name }) => name))
-        .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name)),
+        .filter(name => !/^tank(?:\/k(?:\/[vs])?)?$/.test(name) && name !== theirs),
       ...fake.targets(),
       ...[...(spdk?.bdevs.keys() ?? []), ...(spdk?.subsystems.keys() ?? [])],
     ],

@@ -108,9 +108,12 @@ export class Dsm {
     this.requests.push({ api, method, account, params, url: request.url ?? "" });
     const lost = this.faults.next(account, `${api} ${method}`);
     if (lost === "before") return void request.socket.destroy();
+    const full = method !== "login" && method !== "logout" && this.faults.isFull(account);
     this.most = Math.max(this.most, ++this.running);
     if (this.latencyMs > 0) await new Promise(resolve => setTimeout(resolve, this.latencyMs));
-    const body = this.#answer(api, method, params, request, sid);
+    // DSM says that its volume is full (SYNO.Core.ISCSI.*: 18990002), or has no room for one share more (SYNO.Core.Share: 3309).
+    const code = api.includes("ISCSI") ? 18990002 : api.includes("Share") ? 3309 : 117;
+    const body = full ? { success: false, error: { code } } : this.#answer(api, method, params, request, sid);
     this.running--;
     if (lost === "after") return void request.socket.destroy();
     response.writeHead(200, { "content-type": "application/json; charset=UTF-8" });

@@ -29,7 +29,7 @@ export interface Core {
 
 /** Runs a method for a session. A job's method answers the job itself. Throws CallError or Invalid. */
 export function invoked(
-  { nas, accounts, jobs, recordAnswer }: Core,
+  { nas, accounts, jobs, faults, recordAnswer }: Core,
   session: Session | undefined,
   name: string,
   params: readonly unknown[],
@@ -37,6 +37,7 @@ export function invoked(
   const method = methodOf(nas.number, name);
   if (!method) throw new CallError("ENOMETHOD", `Method ${name} not found`);
   accounts.allow(session, method.role);
+  if (faults.isFull(session?.credential ?? "")) throw new CallError("ENOSPC", "out of space");
   const run = () => {
     const result = method.run(nas, params);
     recordAnswer(name, result);

@@ -18,12 +18,30 @@ interface Mortal {
 /** Requests that are lost, by the credential that they were sent with or by their method. */
 export class Faults {
   readonly #mortals = new Map<string, Mortal>();
+  readonly #full = new Map<string, { readonly step: number; count: number }>();
   #silent: { readonly method: RegExp; readonly how: Silence; times: number } | undefined;
   #once: { readonly method: RegExp; readonly when: When; skip: number } | undefined;
 
   /** From its n-th request on, counted from 1, everything of this credential is cut off, as with a process that was killed. */
   kill(credential: string, step: number, when: When): void {
     this.#mortals.set(credential, { step, when, count: 0 });
+  }
+
+  /** The n-th method that this credential calls, counted from 1, finds the pool full and does nothing. */
+  fill(credential: string, step: number): void {
+    this.#full.set(credential, { step, count: 0 });
+  }
+
+  /** Whether a credential of `fill` got to its step. */
+  filled(credential: string): boolean {
+    const full = this.#full.get(credential);
+    return full !== undefined && full.count >= full.step;
+  }
+
+  /** Whether the method that this credential calls now is the one that finds the pool full. */
+  isFull(credential: string): boolean {
+    const full = this.#full.get(credential);
+    return full !== undefined && ++full.count === full.step;
   }
 
   /** Whether a credential of `kill` got to its step. */

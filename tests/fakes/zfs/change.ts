@@ -38,7 +38,8 @@ function checked(thing: Thing, name: string, value: string, fresh: boolean, head
     throw new Failure(`${head}: '${name}' does not apply to datasets of this type`);
   if (native.valid && !native.valid.test(value)) throw new Failure(`${head}: bad numeric value '${value}'`);
   const isSize = native.valid?.test("1G") ?? false;
-  if (isSize && value !== "auto") return String(bytesOf(value));
+  // Sizes are 64 bits wide, more than a number of this language holds (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zfs_nicestrtonum).
+  if (isSize && value !== "auto") return /^\d+$/.test(value) ? String(BigInt(value)) : String(bytesOf(value));
   return value;
 }
 

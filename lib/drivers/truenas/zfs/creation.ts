@@ -1,3 +1,4 @@
+import { jsonSize } from "../../sizes.ts";
 import type { NewDataset } from "../../zfs/zfs.ts";
 import { apiValues, asList } from "./values.ts";
 
@@ -17,7 +18,7 @@ export function creation(
     ...rest,
     ...common,
     type: "VOLUME",
-    volsize: Number(volsize),
+    volsize: jsonSize(volsize),
     sparse,
     ...(sparse ? { force_size: true } : {}),
   };

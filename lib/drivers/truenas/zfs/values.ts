@@ -1,3 +1,4 @@
+import { jsonSize } from "../../sizes.ts";
 import { ZfsError } from "../../zfs/zfs.ts";
 
 /** Properties in the words of ZFS, and in those of the API. */
@@ -68,7 +69,7 @@ function bytesOf(name: string, value: string): number {
   if (value === "none") return 0;
   if (!match) throw new ZfsError("invalid", `the property ${name} must be a number, not "${value}"`);
   const [, digits = "0", suffix] = match;
-  return Number(digits) * (suffix ? 1024 ** (suffixes.indexOf(suffix.toUpperCase()) + 1) : 1);
+  return jsonSize(BigInt(digits) * (suffix ? 1024n ** BigInt(suffixes.indexOf(suffix.toUpperCase()) + 1) : 1n));
 }
 
 /** What a volume reserves so that it never runs out of space: as much as it is large. */

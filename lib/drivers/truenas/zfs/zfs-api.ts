@@ -1,3 +1,4 @@
+import { jsonSize } from "../../sizes.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
 import {
   type Copy,
@@ -187,7 +188,7 @@ export class ZfsApi implements Zfs {
     await this.#removal.copy(staging, signal);
     await this.#api.call("pool.snapshot.clone", [{ snapshot, dataset_dst: staging }], signal);
     const { fields, user } = apiValues(values);
-    const size = volsize === undefined ? {} : { volsize: Number(volsize), force_size: true };
+    const size = volsize === undefined ? {} : { volsize: jsonSize(volsize), force_size: true };
     await this.#changed(staging, { ...fields, ...size }, user, signal);
     await this.rename(staging, name, signal);
   }

@@ -1,0 +1,136 @@
+import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import type { Volume } from "../../../lib/drivers/driver.ts";
+import type { Foreign } from "../../contract/rig.ts";
+import { nvmetcli } from "../../fakes/nvmetcli.ts";
+import type { FakeSpdk } from "../../fakes/spdk.ts";
+import { targetcli } from "../../fakes/targetcli.ts";
+import type { FakeZfs } from "../../fakes/zfs/pools.ts";
+
+/** What a person can make by hand in the places of a volume of ZFS. */
+
+const parent = "tank/k/v";
+
+/** A zvol of somebody else, whose device a target by hand shows. */
+export const theirs = "tank/theirs";
+
+/** A dataset with its properties and snapshots. */
+const dataset = (fake: FakeZfs, name: string) => async () =>
+  fake.with(pools =>
+    structuredClone(pools.all().filter(each => each.name === name || each.name.startsWith(`${name}@`))),
+  );
+
+/** Every file and link below a folder with what it holds. */
+function tree(folder: string): readonly string[] {
+  if (!existsSync(folder)) return [];
+  return (readdirSync(folder, { recursive: true }) as string[]).sort().map(each => {
+    const path = join(folder, each);
+    const stats = lstatSync(path);
+    const holds = stats.isSymbolicLink() ? readlinkSync(path) : stats.isFile() ? readFileSync(path, "utf8") : "folder";
+    return `${each}: ${holds}`;
+  });
+}
+
+/** Makes the zvol of somebody else once, and lets the next volume be the one that was just deleted: guid and all. */
+function again(fake: FakeZfs): string {
+  const next = fake.with(pools => pools.state.next);
+  if (!fake.find(theirs)) fake.zfs("create", "-s", "-V", "1G", theirs);
+  fake.with(pools => {
+    const thing = pools.find(theirs);
+    if (thing) Object.assign(thing, { guid: "9000001", txg: 1 });
+    pools.state.next = next - 1;
+  });
+  return join(fake.folder, "dev", theirs);
+}
+
+const bare = (fake: FakeZfs, what: string, ...options: readonly string[]): Foreign => ({
+  what,
+  place: "volume",
+  async make({ id }) {
+    fake.zfs("create", ...options, `${parent}/${id}`);
+    return dataset(fake, `${parent}/${id}`);
+  },
+});
+
+const snapshot = (fake: FakeZfs): Foreign => ({
+  what: "a snapshot",
+  place: "snapshot",
+  async make(_, id) {
+    fake.zfs("snapshot", `${parent}/${id}`);
+    return dataset(fake, `${parent}/${id}`);
+  },
+});
+
+/** The name of a volume's target as nodes know it, and the part behind its basename. */
+const nameOf = ({ context }: Volume): { readonly whole: string; readonly asset: string } => {
+  const whole = context["iqn"] ?? context["nqn"] ?? "";
+  return { whole, asset: whole.split(":").slice(2).join(":") };
+};
+
+function lioTargets(fake: FakeZfs): readonly Foreign[] {
+  const root = join(fake.folder, "lio");
+  const make = (backstore: (asset: string) => string, luns: boolean) => async (volume: Volume) => {
+    const device = again(fake);
+    const { whole, asset } = nameOf(volume);
+    const name = backstore(asset);
+    const lines = ["cd /backstores/block", `create ${name} ${device}`];
+    if (luns)
+      lines.push("cd /iscsi", `create ${whole}`, `cd /iscsi/${whole}/tpg1/luns`, `create /backstores/block/${name}`);
+    targetcli(root, "", lines.join("\n"));
+    return async () => [
+      tree(join(root, "iscsi", whole)),
+      tree(join(root, "core")).filter(each => each.includes(`/${name}/`)),
+    ];
+  };
+  return [
+    {
+      what: "a target on a backstore of its own",
+      place: "way",
+      make: make(asset => `mine-${asset.slice(0, 8)}`, true),
+    },
+    { what: "a target on a backstore of the same name", place: "way", make: make(asset => asset, true) },
+    { what: "a backstore", place: "way", make: make(asset => asset, false) },
+  ];
+}
+
+const subsystem = (fake: FakeZfs): Foreign => ({
+  what: "a subsystem",
+  place: "way",
+  async make(volume) {
+    const device = again(fake);
+    const { whole } = nameOf(volume);
+    const host = { root: join(fake.folder, "nvmet"), saved: join(fake.folder, "saved.json"), fault: "" };
+    const lines = ["cd /subsystems", `create ${whole}`, `cd /subsystems/${whole}/namespaces`, "create 1"];
+    const namespace = [`cd /subsystems/${whole}/namespaces/1`, `set device path=${device}`, "enable"];
+    const ports = ["cd /ports/1/subsystems", `create ${whole}`];
+    nvmetcli(host, [], [...lines, ...namespace, ...ports].join("\n"));
+    return async () => [
+      tree(join(host.root, "subsystems", whole)),
+      readdirSync(join(host.root, "ports/1/subsystems")).includes(whole),
+    ];
+  },
+});
+
+const spdkThings = (fake: FakeZfs, spdk: FakeSpdk): readonly Foreign[] =>
+  [true, false].map(whole => ({
+    what: whole ? "a subsystem of SPDK with its bdev" : "a bdev of SPDK",
+    place: "way",
+    async make(volume) {
+      const filename = again(fake);
+      const { whole: nqn } = nameOf(volume);
+      spdk.bdevs.set(nqn, { name: nqn, filename, block_size: 512, num_blocks: 2048 });
+      const namespaces = [{ nsid: 1, bdev_name: nqn }];
+      if (whole) spdk.subsystems.set(nqn, { nqn, attributes: {}, namespaces, listen_addresses: [] });
+      return async () => structuredClone([spdk.bdevs.get(nqn), spdk.subsystems.get(nqn)]);
+    },
+  }));
+
+/** What people make by hand on a host of this driver. */
+export function handmade(fake: FakeZfs, driver: string, spdk: FakeSpdk | undefined): readonly Foreign[] {
+  const sparse = ["-s", "-V", String(1n << 30n)];
+  const ways: Readonly<Record<string, readonly Foreign[]>> = {
+    "zfs-generic-iscsi": lioTargets(fake),
+    "zfs-generic-nvmeof": spdk ? spdkThings(fake, spdk) : [subsystem(fake)],
+  };
+  return [bare(fake, "a zvol", ...sparse), bare(fake, "a dataset"), snapshot(fake), ...(ways[driver] ?? [])];
+}
