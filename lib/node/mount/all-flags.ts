@@ -5,13 +5,12 @@ import type { Context } from "../requests.ts";
 import { flagWords } from "./flags.ts";
 import { refuseFlags } from "./refused-flags.ts";
 
-/** The key of a stage secret whose value is a comma list of mount flags; it often carries a password for SMB. */
+/** The key of the stage secret that holds a comma-separated list of mount flags, often with the password for SMB. */
 const secretKey = "mount_flags";
 
 /**
- * The capability with every flag that a staged mount gets, in the order of democratic-csi: those of the class, those that the
- * node's settings give to all volumes, those of the secret. Where two of them say different things, the later one counts. Throws as
- * refuseFlags does.
+ * The capability with all flags of a staging mount, in the order of democratic-csi: flags of the class, of the node's
+ * settings, of the secret. Later flags override earlier ones. Throws as refuseFlags does.
  */
 export function withAllFlags(
   volumeId: string,
@@ -26,10 +25,10 @@ export function withAllFlags(
   return { ...capability, mountFlags: flagWords([...capability.mountFlags, ...ofNode, ...(secret ? [secret] : [])]) };
 }
 
-/** Flags whose values must stand nowhere: not in a command line, a record or a log (mount.cifs(8)). */
+/** Flags with passwords, which must not appear in a command line, a record or a log (mount.cifs(8)). */
 const password = /^(?:password2?|pass2?)=/i;
 
-/** The flags that hold no password. */
+/** The flags without a password. */
 export const withoutPasswords = (flags: readonly string[]): readonly string[] =>
   flagWords(flags).filter(flag => !password.test(flag));
 

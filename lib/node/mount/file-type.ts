@@ -8,33 +8,33 @@ import type { CommandRunner } from "../../io/runner.ts";
 import { boundedOn } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
-/** Whether a question about this path can be asked from within this process without the risk of hanging it. */
+/** Whether the path is on a local file system, so that a system call on it cannot hang this process. */
 export const isOnLocalFilesystem = (path: string, table: MountTable): boolean =>
   isLocalName(table.covering(path)?.fsType ?? "");
 
-/** How long a program may ask about a path, in milliseconds. */
+/** Time limit for a program that inspects a path, in milliseconds. */
 export const statMs = 5_000;
 
-/** What stands at a path; a symbolic link is not followed. The words are those of stat(1). */
+/** The type of a file, in the words of stat(1); symbolic links are not followed. */
 export type FileType = "directory" | "symbolic link" | "regular file" | "special file";
 
 /**
- * What stands at a real place, or undefined for nothing. Asked through a program that can be killed when the path is not on a
- * local file system. Throws "unavailable" or "deadline-exceeded" when there is no answer.
+ * The type of the file at a real path, or undefined if none exists. On other than local file systems, runs a program
+ * that can be killed. Throws "unavailable" or "deadline-exceeded" when there is no answer.
  */
 export async function fileTypeAt(
-  place: string,
+  path: string,
   table: MountTable,
   runner: CommandRunner,
   signal: AbortSignal,
 ): Promise<FileType | undefined> {
-  if (!isOnLocalFilesystem(place, table)) return await askProgram(place, runner, signal);
-  const look = () =>
-    lstat(place).then(fileTypeOf, (cause: unknown) => {
+  if (!isOnLocalFilesystem(path, table)) return await askProgram(path, runner, signal);
+  const inspect = () =>
+    lstat(path).then(fileTypeOf, (cause: unknown) => {
       if (errnoOf(cause) === "ENOENT") return undefined;
       throw cause;
     });
-  return await boundedOn(place, table, look, `looking at ${place}`, signal);
+  return await boundedOn(path, table, inspect, `checking ${path}`, signal);
 }
 
 function fileTypeOf(stats: Stats): FileType {
@@ -43,17 +43,17 @@ function fileTypeOf(stats: Stats): FileType {
   return stats.isFile() ? "regular file" : "special file";
 }
 
-async function askProgram(place: string, runner: CommandRunner, signal: AbortSignal): Promise<FileType | undefined> {
-  const command = { argv: ["stat", "-c", "%F", place], timeoutMs: statMs } as const;
+async function askProgram(path: string, runner: CommandRunner, signal: AbortSignal): Promise<FileType | undefined> {
+  const command = { argv: ["stat", "-c", "%F", path], timeoutMs: statMs } as const;
   const output = await runner.run(command, signal).catch((error: unknown) => {
-    throw commandFailure(error, `looking at ${place}`);
+    throw commandFailure(error, `checking ${path}`);
   });
-  if (output.exitCode === 0) return named(output.stdout.trim());
+  if (output.exitCode === 0) return typeNamed(output.stdout.trim());
   if (output.stderr.includes("No such file or directory")) return undefined;
-  throw new CsiError("unavailable", `${place} does not answer: ${output.stderr.trim().slice(0, 300)}`);
+  throw new CsiError("unavailable", `${path} does not answer: ${output.stderr.trim().slice(0, 300)}`);
 }
 
-const named = (words: string): FileType =>
+const typeNamed = (words: string): FileType =>
   words === "directory" || words === "symbolic link"
     ? words
     : words.startsWith("regular")

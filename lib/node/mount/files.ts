@@ -16,7 +16,7 @@ const codes: Readonly<Record<string, Code>> = {
   EEXIST: "failed-precondition",
 };
 
-/** The answer for a file operation that failed. `task` names the work and the path. Unknown errors are "unavailable". */
+/** The error for a failed file operation; `task` names the work and the path. "unavailable" for unknown errors. */
 export const fileFailure = (cause: unknown, task: string): CsiError =>
   cause instanceof CsiError
     ? cause
@@ -48,7 +48,10 @@ export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSi
   }
 }
 
-/** As `bounded`, for an operation on what may never answer: while too many on the file system of `path` wait, it is not begun. */
+/**
+ * As `bounded`, for a file system that may never answer: waits to start while too many operations on that of `path` are
+ * pending.
+ */
 export function boundedOn<T>(
   path: string,
   table: MountTable,

@@ -1,11 +1,13 @@
 import { readSmallFile } from "../../io/small-file.ts";
 
-/** The file in which the kubelet keeps what a mount of a CSI volume is (pkg/volume/csi, volDataFileName). */
+/** The file in which the kubelet records the volume of a CSI mount (pkg/volume/csi, volDataFileName). */
 const file = "vol_data.json";
 
 const maxBytes = 64 << 10;
 
-/** Where a kubelet has CSI volumes mounted, and the folder of its file about each: pods, staged volumes, block devices. */
+/**
+ * The kubelet's mount points of CSI volumes, and the folder of the file for each: pods, staged volumes, block devices.
+ */
 const mountPoints: readonly (readonly [RegExp, string])[] = [
   [/^(.*\/pods\/[^/]+\/volumes\/kubernetes\.io~csi\/[^/]+)\/mount$/, "$1"],
   [/^(.*\/plugins\/kubernetes\.io\/csi\/volumeDevices)\/staging\/([^/]+)(?:\/.*)?$/, "$1/$2/data"],
@@ -13,20 +15,20 @@ const mountPoints: readonly (readonly [RegExp, string])[] = [
   [/^(.*\/plugins\/kubernetes\.io\/csi\/[^/]+\/[^/]+)\/globalmount(?:\/.*)?$/, "$1"],
 ];
 
-/** Whether a kubelet has CSI volumes mounted at places of this form; nobody else mounts there. */
-export const isKubeletMountPoint = (place: string): boolean => mountPoints.some(([form]) => form.test(place));
+/** Whether a path has the form of a kubelet's CSI mount point; other programs do not mount there. */
+export const isKubeletMountPoint = (path: string): boolean => mountPoints.some(([form]) => form.test(path));
 
-/** A volume as the kubelet knows it. */
+/** A volume in the kubelet's records. */
 export interface KubeletVolume {
   readonly driverName: string;
   readonly volumeHandle: string;
 }
 
-/** The volume that the kubelet has mounted at a place, by its own notes; undefined where it knows of none. */
-export async function kubeletVolumeAt(place: string): Promise<KubeletVolume | undefined> {
+/** The volume mounted at a path according to the kubelet's file; undefined if there is none. */
+export async function kubeletVolumeAt(path: string): Promise<KubeletVolume | undefined> {
   for (const [form, folder] of mountPoints) {
-    if (!form.test(place)) continue;
-    const text = await readSmallFile(`${place.replace(form, folder)}/${file}`, maxBytes).catch(() => undefined);
+    if (!form.test(path)) continue;
+    const text = await readSmallFile(`${path.replace(form, folder)}/${file}`, maxBytes).catch(() => undefined);
     return text === undefined ? undefined : volumeIn(text);
   }
   return undefined;

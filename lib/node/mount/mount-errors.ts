@@ -1,9 +1,11 @@
 import type { Code } from "../../core/errors.ts";
 
-/** What a complaint of mount(8) or one of its helpers means for the caller, and what is to be done where the words do not say. */
+/**
+ * The status codes for error output of mount(8) and its helpers, with advice if the output does not explain what to do.
+ */
 export type MountErrorPatterns = readonly (readonly [words: RegExp, code: Code, advice?: string])[];
 
-/** What mount(8) itself and the resolver say, whatever is mounted. */
+/** Error output of mount(8) and the resolver for any type of mount. */
 const common: MountErrorPatterns = [
   [/unknown filesystem type|helper program|wrong fs type|bad option|bad superblock/i, "failed-precondition"],
   [/No such device|not supported by the system|Protocol not supported/i, "failed-precondition"],
@@ -15,11 +17,11 @@ const common: MountErrorPatterns = [
   [/No such file or directory/i, "not-found"],
 ];
 
-/** The code for a mount that was refused; "internal" for words that nobody knows. */
+/** The code for a refused mount; "internal" for unknown error output. */
 export const mountErrorCode = (complaint: string, own: MountErrorPatterns = []): Code =>
   [...own, ...common].find(([words]) => words.test(complaint))?.[1] ?? "internal";
 
-/** What to do about a complaint, with a separator in front; empty where its words say enough. */
+/** The advice for an error, after a separator; empty if there is none. */
 export function mountErrorAdvice(complaint: string, own: MountErrorPatterns = []): string {
   const advice = own.find(([words]) => words.test(complaint))?.[2];
   return advice === undefined ? "" : `; ${advice}`;

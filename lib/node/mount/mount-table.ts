@@ -3,16 +3,16 @@ import { posix } from "node:path";
 import { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
 
-/** Which folder of which file system: two folders of one file system differ in `root`. */
+/** Identifies a folder: two folders of one file system differ in `root`. */
 export interface Identity {
   readonly device: string;
   readonly root: string;
 }
 
-/** What the kernel appends to the root of a mount whose folder was removed. */
+/** The kernel's suffix of the root of a mount whose folder was removed. */
 const removed = "//deleted";
 
-/** The kernel names some types otherwise than mount(8) is told: "nfs" becomes "nfs4", "smb3" is "cifs". */
+/** Types whose name in the kernel differs from that given to mount(8): "nfs" becomes "nfs4", "smb3" is "cifs". */
 const families: Readonly<Record<string, string>> = {
   nfs4: "nfs",
   smb3: "cifs",
@@ -22,14 +22,14 @@ const families: Readonly<Record<string, string>> = {
 
 const familyOf = (fsType: string): string => families[fsType] ?? fsType;
 
-/** Whether two places show the same folder of the same file system. */
+/** Whether two mounts show the same folder of the same file system. */
 export const sameFolder = (a: Identity, b: Identity): boolean => a.device === b.device && a.root === b.root;
 
-/** Whether `path` is `folder` or lies below it. Both absolute and normalised. */
+/** Whether `path` is `folder` or below it. Both absolute and normalised. */
 export const isWithin = (folder: string, path: string): boolean =>
   folder === "/" || path === folder || path.startsWith(`${folder}/`);
 
-/** The mounts of one moment. */
+/** A snapshot of the mounts. */
 export class MountTable {
   readonly #mounts: readonly Mount[];
   readonly #root: Mount | undefined;
@@ -46,44 +46,47 @@ export class MountTable {
     }
   }
 
-  /** Every mount point, once. */
+  /** All mount points, without duplicates. */
   points(): readonly string[] {
     return [...new Set(this.#mounts.map(mount => mount.at))];
   }
 
-  /** How many mounts lie on top of each other at this mount point. */
+  /** The number of mounts on top of each other at this mount point. */
   layers(path: string): number {
     return this.#mounts.filter(mount => mount.at === path).length;
   }
 
-  /** Whether what is seen at this mount point is this file system: the same source, by a type of the same family ("nfs", "nfs4"). */
+  /**
+   * Whether the top mount at this path is this file system: the same source, and a type of the same family ("nfs",
+   * "nfs4").
+   */
   isOf(path: string, { fsType, source }: { readonly fsType: string; readonly source: string }): boolean {
     const top = this.top(path);
     return top !== undefined && top.source === source && familyOf(top.fsType) === familyOf(fsType);
   }
 
-  /** Whether what is seen at this mount point is a file system of this type's family. */
+  /** Whether the top mount at this path has a type of this family. */
   isOfType(path: string, fsType: string): boolean {
     const top = this.top(path);
     return top !== undefined && familyOf(top.fsType) === familyOf(fsType);
   }
 
-  /** Whether one of the mounts at this mount point shows this folder, be it removed meanwhile. */
+  /** Whether any mount at this path shows this folder, even if the folder has been removed since. */
   shows(path: string, wanted: Identity): boolean {
     const kept = (root: string): string => (root.endsWith(removed) ? root.slice(0, -removed.length) : root);
     const here = this.#mounts.filter(mount => mount.at === path && mount.device === wanted.device);
     return here.some(mount => kept(mount.root) === kept(wanted.root));
   }
 
-  /** The mount that is seen at this mount point, or undefined when the path is none. */
+  /** The visible mount at this mount point, or undefined if the path is not a mount point. */
   top(path: string): Mount | undefined {
     const mount = this.covering(path);
     return mount?.at === path ? mount : undefined;
   }
 
   /**
-   * The mount that a path lies on: from the root mount downwards, so that mounts hidden below others do not count.
-   * Undefined when the table has no root mount.
+   * The mount that a path is on, found from the root mount downwards to ignore mounts hidden below others. Undefined
+   * when the table has no root mount.
    */
   covering(path: string): Mount | undefined {
     let next = this.#root;
@@ -95,7 +98,9 @@ export class MountTable {
     return mount;
   }
 
-  /** What a bind mount of this folder will show: its file system, and its path inside it. Throws "unavailable". */
+  /**
+   * The folder that a bind mount of this path will show: its file system, and its path inside it. Throws "unavailable".
+   */
   identity(path: string): Identity {
     const mount = this.covering(path);
     if (!mount) throw new CsiError("unavailable", "the mount table of this node has no root; is /proc mounted?");
@@ -103,7 +108,7 @@ export class MountTable {
     return { device: mount.device, root: posix.join(mount.root, path.slice(mount.at === "/" ? 0 : mount.at.length)) };
   }
 
-  /** The first mount point that the way from `mount` to `path` meets. */
+  /** The first mount point on the path from `mount` to `path`. */
   #childOn(mount: Mount, path: string): Mount | undefined {
     const met = (this.#children.get(mount.id) ?? []).filter(child => child.id !== mount.id && isWithin(child.at, path));
     return met.reduce<Mount | undefined>(
@@ -115,12 +120,13 @@ export class MountTable {
 
 const attempts = 20;
 
-/** A table that is shorter than a page comes out in one piece, so one reading of it is of one moment (fs/seq_file.c). */
+/** A table shorter than a page is read in one piece, so it is consistent (fs/seq_file.c). */
 const onePiece = 4096;
 
 /**
- * The mounts of this process. The kernel hands the table out in pieces, and a mount that comes or goes in between can hide
- * another one, so it is read until two readings agree. Throws "unavailable" when they never do or the file is unreadable.
+ * Reads the mounts of this process. The kernel returns the table in pieces, and a concurrent mount or unmount can hide
+ * another entry, so it is read until two readings are equal. Throws "unavailable" when they never are or the file is
+ * unreadable.
  */
 export async function readMountTable(file: string): Promise<MountTable> {
   try {
@@ -134,5 +140,5 @@ export async function readMountTable(file: string): Promise<MountTable> {
   } catch (cause) {
     throw new CsiError("unavailable", `the mount table ${file} cannot be read`, { cause });
   }
-  throw new CsiError("unavailable", "the mount table of this node keeps changing; repeat the call");
+  throw new CsiError("unavailable", "the mount table of this node keeps changing; retrying");
 }

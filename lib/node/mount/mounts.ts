@@ -16,28 +16,28 @@ import { type Identity, type MountTable, readMountTable, sameFolder } from "./mo
 import { resolveParents } from "./paths.ts";
 import { complaintOf, Unmounter } from "./unmounter.ts";
 
-/** A bind mount to be made. Paths are real ones, as realPlace gives them. */
+/** A bind mount to make. Paths are real ones, from resolveParents. */
 export interface BindMount {
   readonly source: string;
   readonly at: string;
   /** From bindFlags; "ro" makes the mount read-only. */
   readonly flags: readonly string[];
-  /** The number of the device that the mount must show, where it is one; as in FileSystem. */
+  /** The number ("major:minor") of the device that the mount must show; absent for a folder. */
   readonly number?: string;
 }
 
-/** A file system to be mounted at a real place. */
+/** A file system to mount at a real path. */
 export interface FilesystemMount {
   readonly fsType: string;
   readonly source: string;
   /** Options of the file system. */
   readonly options: readonly string[];
   readonly at: string;
-  /** As in Bind; given to the mount itself. */
+  /** As in BindMount; passed to the mount itself. */
   readonly flags: readonly string[];
-  /** By the host's mount(8). */
+  /** Whether the host's mount(8) makes the mount. */
   readonly onHost?: boolean;
-  /** For the helper of mount(8): where secrets go. */
+  /** The standard input of mount(8), which passes secrets on to its helper. */
   readonly stdin?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly secret?: readonly string[];
@@ -45,14 +45,14 @@ export interface FilesystemMount {
   readonly program?: MountProgram;
   /** As in Command. */
   readonly timeoutMs?: number;
-  /** The number ("major:minor") of the device that the mount must be of; absent where it is of none. */
+  /** The number ("major:minor") of the device that the mount must be of; absent if it has no device. */
   readonly number?: string;
 }
 
-/** The ending of the folders in which mounts are prepared. */
+/** The suffix of the folders in which mounts are prepared. */
 const preparationSuffix = ".mount";
 
-/** Makes and undoes mounts with mount(8) and umount(8), and believes nothing but the kernel's mount table. */
+/** Makes and undoes mounts with mount(8) and umount(8), and verifies the result in the kernel's mount table. */
 export class Mounts {
   readonly #runner: CommandRunner;
   readonly #host: CommandRunner;
@@ -61,8 +61,8 @@ export class Mounts {
   readonly #unmounting: Unmounter;
 
   /**
-   * `host` runs the host's programs. `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests. `folder` is
-   * csimux's own, for short-lived mounts.
+   * `host` runs the host's programs. `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests.
+   * `folder` is csimux's own, for short-lived mounts.
    */
   constructor(runner: CommandRunner, host: CommandRunner, mountinfo: string, folder: string) {
     this.#runner = runner;
@@ -72,14 +72,14 @@ export class Mounts {
     this.#unmounting = new Unmounter(runner, () => this.table());
   }
 
-  /** Throws "unavailable". */
+  /** The current mounts. Throws "unavailable". */
   table(): Promise<MountTable> {
     return readMountTable(this.#mountinfo);
   }
 
   /**
-   * Binds a folder to an unmounted place and verifies what is seen there. A mount that came out otherwise is undone.
-   * Throws "failed-precondition" when a writable mount is impossible because the source's mount or file system is read-only.
+   * Binds a folder to an unmounted path and verifies the result; undoes a wrong mount. Throws "failed-precondition"
+   * when a writable mount is impossible because the source's mount or file system is read-only.
    */
   async bind(bind: BindMount, before: MountTable, signal: AbortSignal): Promise<void> {
     const source = before.covering(bind.source);
@@ -88,7 +88,7 @@ export class Mounts {
     if (isReadOnly && !bind.flags.includes("ro")) {
       throw new CsiError(
         "failed-precondition",
-        `${bind.source} lies on a read-only ${isReadOnly}; make it writable or ask for a read-only volume`,
+        `${bind.source} is on a read-only ${isReadOnly}; make it writable or request a read-only volume`,
       );
     }
     if (bind.flags.every(flag => inherited.includes(flag))) return await this.#attach(bind, [], before, signal);
@@ -96,8 +96,9 @@ export class Mounts {
   }
 
   /**
-   * Flags are set after a mount was made, and reach none of the copies that the kernel made of it in other mount namespaces
-   * (mount_namespaces(7)): a pod gets the host's copy. So they are set where nobody looks, and that mount is bound on.
+   * Flags are set only after a mount is made, and do not reach the copies that the kernel makes in other mount
+   * namespaces (mount_namespaces(7)), such as the one that a pod gets. So they are set on a private mount first, which
+   * is then bound.
    */
   async #bindProtected(
     bind: BindMount,
@@ -112,21 +113,21 @@ export class Mounts {
       await this.#attach({ ...bind, at }, options, await this.table(), signal);
       await this.#attach({ ...bind, source: at }, [], await this.table(), signal);
     } finally {
-      // What stays here after a failure goes with the next bind or unmount of the same mount point.
+      // The next bind or unmount of the same mount point clears what a failure leaves here.
       const clear = async () => this.#clear(at, await this.table(), signal);
       await clear().catch(() => {});
     }
   }
 
-  /** Where a mount for this mount point is prepared. */
+  /** The folder in which the mount for this mount point is prepared. */
   #preparationFolder(at: string, table: MountTable, signal: AbortSignal): Promise<string> {
     const name = createHash("sha256").update(at).digest("hex");
     return resolveParents(join(this.#folder, `${name}${preparationSuffix}`), table, signal);
   }
 
   /**
-   * Removes what ended processes left in preparation; to be called before anything is mounted. Returns how many mounts there
-   * were. Throws "unavailable" for one that is in use.
+   * Removes prepared mounts left by earlier processes; call it before anything is mounted. Returns how many there were.
+   * Throws "unavailable" for one that is in use.
    */
   async removePreparations(signal: AbortSignal): Promise<number> {
     const table = await this.table();
@@ -136,13 +137,16 @@ export class Mounts {
     return left.length;
   }
 
-  /** An empty folder that cannot be removed harms nobody, and the disk may be read-only. */
-  async #clear(workplace: string, before: MountTable, signal: AbortSignal): Promise<void> {
-    await this.#unmounting.unmountAll(workplace, before, signal);
-    await removeMountPoint(workplace, signal).catch(() => {});
+  /**
+   * Unmounts a preparation. A failure to remove the empty folder is ignored: it is harmless, and the disk may be
+   * read-only.
+   */
+  async #clear(preparation: string, before: MountTable, signal: AbortSignal): Promise<void> {
+    await this.#unmounting.unmountAll(preparation, before, signal);
+    await removeMountPoint(preparation, signal).catch(() => {});
   }
 
-  /** Binds with these options, none for a plain copy of the source's mount. */
+  /** Binds with these options; without any, the mount is a plain copy of the source's. */
   async #attach(bind: BindMount, options: readonly string[], before: MountTable, signal: AbortSignal): Promise<void> {
     const task = `binding ${bind.source} to ${bind.at}`;
     const wanted = before.identity(bind.source);
@@ -159,8 +163,8 @@ export class Mounts {
   }
 
   /**
-   * Mounts a file system at an unmounted place and says what is seen there. A mount that came out otherwise is undone.
-   * When mount(8) refuses, its words say which error is thrown.
+   * Mounts a file system at an unmounted path and returns what the mount shows; undoes a wrong mount. The output of
+   * mount(8) decides which error is thrown when it refuses.
    */
   async mount(wanted: FilesystemMount, before: MountTable, signal: AbortSignal): Promise<Identity> {
     const { source, at, flags, stdin, env, secret, timeoutMs, number } = wanted;
@@ -183,7 +187,7 @@ export class Mounts {
     throw mountFailed(output, task, wrong, failureOf(output, wanted));
   }
 
-  /** Gives an existing mount the flags that a crash between its making and its protection left out. */
+  /** Sets the flags of an existing mount, if a crash between making and protecting it left them out. */
   async protect(
     at: string,
     shows: Identity,
@@ -199,13 +203,13 @@ export class Mounts {
     if (output.exitCode !== 0 || wrong) throw mountFailed(output, task, wrong);
   }
 
-  /** As Unmounting.peel, with what was left of preparing a bind mount there. */
+  /** As Unmounter.unmountAll; also clears the preparation of a bind mount there. */
   async unmount(at: string, before: MountTable, call: Call): Promise<void> {
     await this.#clear(await this.#preparationFolder(at, before, call.signal), before, call.signal);
     await this.#unmounting.unmountAll(at, before, call.signal, call.log);
   }
 
-  /** As healthOf. */
+  /** As mountHealth. */
   health(mount: Mount, signal: AbortSignal): Promise<MountHealth> {
     return mountHealth(mount, this.#runner, signal);
   }
@@ -219,7 +223,7 @@ export class Mounts {
   }
 }
 
-/** What is wrong with a mount that should show `wanted` with these flags, or undefined when nothing is. */
+/** The difference of a mount from `wanted` and these flags, for messages; undefined if there is none. */
 export function mountMismatch(
   mount: Mount | undefined,
   wanted: Identity,
@@ -232,10 +236,10 @@ export function mountMismatch(
   return mount.options.includes("ro") && !flags.includes("ro") ? "it is read-only" : undefined;
 }
 
-/** File systems on several devices, such as btrfs, have a number of their own with this beginning; then their source says the device. */
+/** The device numbers of file systems on several devices, such as btrfs; their source then names the device. */
 const anonymous = /^0:/;
 
-/** What is wrong with a mount that should be of the device with this number, or undefined when nothing is. */
+/** The difference of a mount from the device with this number, for messages; undefined if there is none. */
 async function deviceMismatch({ device, source }: Mount, number: string): Promise<string | undefined> {
   const shown = anonymous.test(device) ? await numberOf(source) : device;
   return shown === number ? undefined : `it shows the device ${shown ?? "of no number"} instead of ${number}`;
@@ -253,7 +257,7 @@ const mountArgv = ({ program, fsType, source, at }: FilesystemMount, options: re
     ? [...program.argv(options), at]
     : ["mount", "-n", "-t", fsType, ...(options.length > 0 ? ["-o", options.join(",")] : []), source, at];
 
-/** What mount(8) or the program in its place means with an exit code and its words. */
+/** The error for an exit code and output of mount(8) or the program used instead. */
 function failureOf(output: Output, { program, errorPatterns: words }: FilesystemMount): MountFailure {
   const complaint = complaintOf(output);
   const known = program?.exits[output.exitCode];
@@ -262,7 +266,10 @@ function failureOf(output: Output, { program, errorPatterns: words }: Filesystem
   return { code: known.code, text: complaint === "" ? known.text : `${known.text} (${complaint})` };
 }
 
-/** A mount that is not what was asked for is not final: the source may have been an automount, or moved meanwhile. */
+/**
+ * The error for a failed mount. A wrong mount is "unavailable": the source may be an automount, or may have moved
+ * meanwhile.
+ */
 function mountFailed(output: Output, task: string, wrong: string | undefined, meaning?: MountFailure): CsiError {
   if (output.exitCode === 0) return new CsiError("unavailable", `${task} failed: ${wrong}`);
   const { code, text } = meaning ?? { code: "internal", text: complaintOf(output) };

@@ -5,21 +5,21 @@ import { CsiError } from "../../core/errors.ts";
 import { boundedOn } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 
-/** PATH_MAX of Linux, in bytes, without the closing NUL. */
+/** PATH_MAX of Linux, in bytes, without the terminating NUL. */
 const maxPathBytes = 4095;
 
 const isControl = (character: string): boolean => character < " " || character === "\x7f";
 
-/** Why a text may not be used as a path on the node, or undefined when it may. */
+/** Why a text must not be used as a path on the node; undefined if it may. */
 function refusalOf(path: string): string | undefined {
   if (!path.startsWith("/")) return "is not absolute";
-  if ([...path].some(isControl)) return "holds a control character";
-  if (path.split("/").includes("..")) return 'holds ".."';
+  if ([...path].some(isControl)) return "contains a control character";
+  if (path.split("/").includes("..")) return 'contains ".."';
   if (Buffer.byteLength(path) > maxPathBytes) return "is too long";
   return /^[/.]+$/.test(path) && posix.normalize(path) === "/" ? "is the root folder" : undefined;
 }
 
-/** The path without repeated, trailing and "." parts, or undefined when it is none that may be used. */
+/** The path without repeated, trailing and "." parts, or undefined if it must not be used. */
 export const normalPath = (path: string): string | undefined => {
   if (refusalOf(path)) return undefined;
   const normal = posix.normalize(path);
@@ -35,9 +35,9 @@ export function checkedPath(path: string, field: string): string {
 }
 
 /**
- * Where a path really is: with the symbolic links of its parent folders resolved, as the mount table spells it.
- * The last part is left as it is, because it may be the root of a mount that no longer answers; nothing looks at it before the
- * table has said what is there. Parents need not exist.
+ * The real path of `path`, as in the mount table: resolves the symbolic links of its parent folders. The last part is
+ * not accessed, because it may be the root of a mount that no longer answers; check the mount table before accessing
+ * it. Parents need not exist.
  */
 export async function resolveParents(path: string, table: MountTable, signal: AbortSignal): Promise<string> {
   if (path === "/" || table.top(path)) return path;

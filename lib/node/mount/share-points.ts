@@ -12,22 +12,22 @@ import type { Mounts } from "./mounts.ts";
 import { resolveParents } from "./paths.ts";
 import { refuseFlags } from "./refused-flags.ts";
 
-/** How long mounting or unmounting a share may take, in milliseconds, whoever waits for it. */
+/** Time limit for mounting or unmounting a share, in milliseconds, independent of the calls that wait for it. */
 const mountMs = 40_000;
 
-/** Nobody waits long for the next connection to the same share. */
+/** How long an unused share stays mounted for the next connection, in milliseconds. */
 const idleMs = 1_000;
 
-/** What share points are made of. */
+/** The dependencies of SharePoints. */
 export interface SharePointParts {
   readonly attachers: Attachers;
   readonly mounts: Mounts;
-  /** A folder of csimux's own. A process that follows a killed one finds what that one had mounted here, and goes on with it. */
+  /** A folder of csimux's own. A new process finds and reuses what a killed one mounted here. */
   readonly folder: string;
   readonly log: Log;
 }
 
-/** The shares that the controller mounts for itself; connections to the same share with the same flags have one mount. */
+/** The shares that the controller mounts for itself. Connections with the same share and flags use one mount. */
 export class SharePoints {
   readonly #parts: SharePointParts;
   readonly #sharing = new Sharing<MountedShare>(idleMs);
@@ -36,7 +36,7 @@ export class SharePoints {
     this.#parts = parts;
   }
 
-  /** Does no I/O. */
+  /** A lease of the mount for these settings. Does no I/O. */
   lease(settings: ShareSettings): Lease<SharePoint> {
     const { protocol, context, mountFlags } = settings;
     const key = digest({ protocol, context, mountFlags });
@@ -54,9 +54,9 @@ class MountedShare implements SharePoint {
   readonly #settings: ShareSettings;
   readonly #key: string;
   #running: Promise<string> | undefined;
-  /** What was seen where it mounted: the kernel may call a server by another name under which it has the same export mounted. */
+  /** The identity of the mount: the kernel may show another server name if it already has the same export mounted. */
   #shows: Identity | undefined;
-  /** Whether the log tells of the mount that is tried: one that fails is tried again at each question to the storage. */
+  /** Whether the current mount attempt is logged already: a failed one is repeated with each request to the storage. */
   #isLogged = false;
 
   constructor(parts: SharePointParts, settings: ShareSettings, key: string) {
@@ -73,28 +73,27 @@ class MountedShare implements SharePoint {
     return this.#shared(true, signal);
   }
 
-  /** One piece of work for all who wait; it goes on when one of them leaves. */
-  async #shared(anew: boolean, signal: AbortSignal): Promise<string> {
-    this.#running ??= this.#ready(anew).finally(() => {
+  /** Runs one piece of work for all callers; it continues when one of them leaves. */
+  async #shared(mustRemount: boolean, signal: AbortSignal): Promise<string> {
+    this.#running ??= this.#ready(mustRemount).finally(() => {
       this.#running = undefined;
     });
     return await bounded(this.#running, `mounting ${this.#settings.context["share"]}`, signal);
   }
 
-  async #ready(anew: boolean): Promise<string> {
+  async #ready(mustRemount: boolean): Promise<string> {
     const { mounts, log } = this.#parts;
     const call = { id: "", signal: AbortSignal.timeout(mountMs), log, secrets: {} };
     let table = await mounts.table();
     const at = await this.#at(table, call.signal);
     const share = await this.#share(table);
-    if (!anew && this.#isThere(share, at, table)) return at;
+    if (!mustRemount && this.#isThere(share, at, table)) return at;
     if (table.layers(at) > 0) {
       await mounts.unmount(at, table, call);
       table = await mounts.table();
     }
     await ensureFolder(at, call.signal);
-    if (!this.#isLogged)
-      log.info("mounting a share for the controller, because it is mounted nowhere else", { source: share.source, at });
+    if (!this.#isLogged) log.info("mounting a share for the controller", { source: share.source, at });
     this.#isLogged = true;
     this.#shows = await mounts.mount({ ...share, at, flags: [] }, table, call.signal);
     this.#isLogged = false;
@@ -138,7 +137,7 @@ class MountedShare implements SharePoint {
     throw new Error(`protocol ${protocol} gives no share`);
   }
 
-  /** A mount that is in use, or whose server is gone, stays for the next process. */
+  /** Unmounts the share. A mount that is in use, or has a dead server, is left for the next process. */
   async close(): Promise<void> {
     const { mounts, log } = this.#parts;
     await this.#running?.catch(() => {});
@@ -150,7 +149,7 @@ class MountedShare implements SharePoint {
       await removeMountPoint(at, call.signal);
     } catch (error) {
       const reason = error instanceof Error ? error.message : "unknown";
-      log.warn("a share that the controller had mounted could not be unmounted", { reason });
+      log.warn("cannot unmount a share of the controller; the next process reuses it", { reason });
     }
   }
 }

@@ -10,21 +10,21 @@ import { ensureFile, ensureFolder } from "./mount-points.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type FilesystemMount, type Mounts, mountMismatch } from "./mounts.ts";
 
-/** How long one of several servers may take, in milliseconds: the call has two minutes for all. */
+/** Time limit for each of several servers, in milliseconds: the whole call has two minutes. */
 const oneOfSeveralMs = 10_000;
 
-/** One staging that has come to the point where the volume is attached. */
+/** The data of one staging after the volume is attached. */
 interface StagingStep {
   readonly wanted: AttachRequest;
   readonly draft: StageRecordWriter;
   readonly before: StageRecord | undefined;
   readonly table: MountTable;
   readonly call: Call;
-  /** Where the volume is to be seen. */
+  /** The path to mount the volume at. */
   readonly at: string;
 }
 
-/** Makes attached volumes visible where they are staged, each kind its own way. */
+/** Mounts attached volumes at their staging paths. */
 export class StagingMounts {
   readonly #mounts: Mounts;
   readonly #disks: Disks;
@@ -35,8 +35,8 @@ export class StagingMounts {
   }
 
   /**
-   * Something may be mounted there already: an equal earlier call's mount is kept, another one is refused as "already-exists".
-   * `table` is of after the attaching.
+   * Mounts an attached volume. An existing mount stays if an equal earlier call made it; any other is refused as
+   * "already-exists". `table` must have been read after attaching.
    */
   async mount(
     attached: Attached,
@@ -46,71 +46,65 @@ export class StagingMounts {
     table: MountTable,
     call: Call,
   ): Promise<void> {
-    const scene: StagingStep = { wanted, draft, before, table, call, at: stagedAt(draft.record) };
-    if (attached.kind === "folder") return await this.#folder(attached, scene);
-    if (attached.kind === "share") return await this.#share(attached, scene);
-    if (wanted.capability.kind === "block") return await this.#file(attached, scene);
-    await this.#disk(attached, scene);
+    const step: StagingStep = { wanted, draft, before, table, call, at: stagedAt(draft.record) };
+    if (attached.kind === "folder") return await this.#folder(attached, step);
+    if (attached.kind === "share") return await this.#share(attached, step);
+    if (wanted.capability.kind === "block") return await this.#file(attached, step);
+    await this.#disk(attached, step);
   }
 
-  async #folder({ path: source }: AttachedFolder, scene: StagingStep): Promise<void> {
-    const { draft, table, call, at } = scene;
+  async #folder({ path: source }: AttachedFolder, step: StagingStep): Promise<void> {
+    const { draft, table, call, at } = step;
     const { flags, volumeId } = draft.record;
     if (isWithin(source, at) || isWithin(at, source)) {
-      throw new CsiError(
-        "failed-precondition",
-        `volume "${volumeId}": ${source} and the staging path ${at} lie within each other`,
-      );
+      throw new CsiError("failed-precondition", `volume "${volumeId}": ${source} and the staging path ${at} overlap`);
     }
-    const left = otherFlags(scene.wanted.capability.mountFlags);
-    if (left.length > 0)
-      call.log.debug("mount flags that a bind mount cannot carry were left out", { flags: left.length });
+    const left = otherFlags(step.wanted.capability.mountFlags);
+    if (left.length > 0) call.log.debug("ignoring mount flags that a bind mount cannot have", { flags: left.length });
     const shows = table.identity(source);
-    if (table.top(at)) return await this.#mounted(shows, undefined, scene);
+    if (table.top(at)) return await this.#mounted(shows, undefined, step);
     await draft.save({ shows, attached: undefined });
     await ensureFolder(at, call.signal);
     await this.#mounts.bind({ source, at, flags }, table, call.signal);
   }
 
-  async #share(share: AttachedShare, scene: StagingStep): Promise<void> {
-    const { draft, table, at, call } = scene;
+  async #share(share: AttachedShare, step: StagingStep): Promise<void> {
+    const { draft, table, at, call } = step;
     const top = table.top(at);
-    if (!top) return await this.#mountShare(share, scene);
+    if (!top) return await this.#mountShare(share, step);
     const sources = [share.source, ...(share.alternatives ?? [])];
     const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
     const known = (isOurs ? top : draft.record.shows) ?? matchesNothing(share.source);
     const health = sameFolder(top, known) ? await this.#mounts.health(top, call.signal) : "fine";
     if (health === "silent") throw serverSilent(draft.record.volumeId, top);
-    const halfMade = !isOurs && wasInterrupted(share, scene.before);
+    const halfMade = !isOurs && wasInterrupted(share, step.before);
     if (health === "stale" || halfMade) {
-      const why = halfMade ? "was mounted by a call that was interrupted" : "is unknown to its server";
-      call.log.warn(`a staged volume ${why} and is mounted anew`, { at, source: top.source });
+      const why = halfMade ? "an interrupted call mounted it" : "its server no longer knows it";
+      call.log.warn(`mounting a staged volume again: ${why}`, { at, source: top.source });
       await this.#mounts.unmount(at, table, call);
-      return await this.#mountShare(share, { ...scene, table: await this.#mounts.table() });
+      return await this.#mountShare(share, { ...step, table: await this.#mounts.table() });
     }
-    await this.#mounted(known, { kind: "share", fsType: share.fsType, source: share.source }, scene);
+    await this.#mounted(known, { kind: "share", fsType: share.fsType, source: share.source }, step);
     await draft.save({ shows: { device: top.device, root: top.root } });
   }
 
-  async #disk(device: AttachedDevice, scene: StagingStep): Promise<void> {
-    const { wanted, draft, table, call, at } = scene;
-    if (await this.#isDead(device, scene)) {
-      call.log.warn("the disk of a staged volume was lost and has come back as another one; it is mounted anew", {
+  async #disk(device: AttachedDevice, step: StagingStep): Promise<void> {
+    const { wanted, draft, table, call, at } = step;
+    if (await this.#isDead(device, step)) {
+      call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", {
         at,
       });
       await this.#mounts.unmount(at, table, call);
-      return await this.#disk(device, { ...scene, table: await this.#mounts.table() });
+      return await this.#disk(device, { ...step, table: await this.#mounts.table() });
     }
     await this.#whileHeld(device, call, async held => {
-      const mounted = table.top(at)
-        ? await this.#mountedDisk(device, scene)
-        : await this.#mountDisk(device, held, scene);
-      // Also when it is mounted already: the call that mounted it may have been interrupted before it was grown.
+      const mounted = table.top(at) ? await this.#mountedDisk(device, step) : await this.#mountDisk(device, held, step);
+      // Also for an existing mount: the call that made it may have been interrupted before growing it.
       if (!wanted.readonly) await this.#disks.grow({ volumeId: draft.record.volumeId, ...mounted, at }, call);
     });
   }
 
-  /** Its name and number are nobody else's while this runs. */
+  /** Keeps the device open while `work` runs, so that its name and number stay its own. */
   async #whileHeld(device: AttachedDevice, call: Call, work: (held: HeldDevice) => Promise<void>): Promise<void> {
     const held = await this.#disks.hold(device, call);
     try {
@@ -120,7 +114,7 @@ export class StagingMounts {
     }
   }
 
-  /** Whether what is mounted is this volume's, of a disk that the kernel has no more: nothing of it will ever be read or written. */
+  /** Whether the mount is this volume's, but of a disk that the kernel no longer has: it can never be used again. */
   async #isDead({ identity, number }: AttachedDevice, { draft, table, at }: StagingStep): Promise<boolean> {
     const { attached, shows } = draft.record;
     if (attached?.kind !== "device" || attached.identity !== identity || attached.number === number) return false;
@@ -128,38 +122,41 @@ export class StagingMounts {
     return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
   }
 
-  async #mountDisk(device: AttachedDevice, held: HeldDevice, scene: StagingStep): Promise<MountedFilesystem> {
-    const { wanted, draft, call } = scene;
+  async #mountDisk(device: AttachedDevice, held: HeldDevice, step: StagingStep): Promise<MountedFilesystem> {
+    const { wanted, draft, call } = step;
     const { volumeId, fsType } = draft.record;
     const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
     const options = [...mountable.options, ...otherFlags(wanted.capability.mountFlags)];
     await held.prove();
-    await this.#mount({ ...mountable, options }, { ...keptDevice(device), mounted }, scene);
+    await this.#mount({ ...mountable, options }, { ...keptDevice(device), mounted }, step);
     return mounted;
   }
 
-  /** A file system that is mounted already is not prepared again: it is in use. It must be the recorded one, on the same disk. */
-  async #mountedDisk(device: AttachedDevice, scene: StagingStep): Promise<MountedFilesystem> {
-    const { draft, table, at } = scene;
+  /**
+   * Accepts a mounted file system without preparing it, because it is in use. It must be the recorded one, on the same
+   * disk.
+   */
+  async #mountedDisk(device: AttachedDevice, step: StagingStep): Promise<MountedFilesystem> {
+    const { draft, table, at } = step;
     const { attached, shows } = draft.record;
     const mounted = attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
     const top = table.top(at);
     const isOurs = mounted && (top?.device === mounted.number || table.isOf(at, mounted));
-    await this.#mounted((isOurs ? top : undefined) ?? shows ?? matchesNothing(device.path), attached, scene);
+    await this.#mounted((isOurs ? top : undefined) ?? shows ?? matchesNothing(device.path), attached, step);
     if (mounted) return mounted;
-    throw new CsiError("already-exists", `${at} shows another disk than ${device.path}; unmount it first`);
+    throw new CsiError("already-exists", `${at} shows a different disk from ${device.path}; unmount it first`);
   }
 
-  /** Block access: the device file itself is bound to a file in the staging folder. */
-  async #file(device: AttachedDevice, scene: StagingStep): Promise<void> {
-    const { draft, table, call, at } = scene;
+  /** Block access: binds the device file to a file in the staging folder. */
+  async #file(device: AttachedDevice, step: StagingStep): Promise<void> {
+    const { draft, table, call, at } = step;
     const shows = table.identity(device.path);
     const { attached } = draft.record;
     if (table.top(at)) {
       if (attached?.kind === "device" && attached.identity !== device.identity)
-        throw new CsiError("already-exists", `${at} shows another disk than ${device.path}; unmount it first`);
-      return await this.#mounted(shows, keptDevice(device), scene);
+        throw new CsiError("already-exists", `${at} shows a different disk from ${device.path}; unmount it first`);
+      return await this.#mounted(shows, keptDevice(device), step);
     }
     await this.#whileHeld(device, call, async held => {
       await draft.save({ shows, attached: keptDevice(device) });
@@ -171,17 +168,17 @@ export class StagingMounts {
     });
   }
 
-  /** A source that does not answer gives way to the next one, if there is one. */
-  async #mountShare(share: AttachedShare, scene: StagingStep): Promise<void> {
+  /** Tries the sources in order while they do not answer. */
+  async #mountShare(share: AttachedShare, step: StagingStep): Promise<void> {
     const { alternatives = [], fsType } = share;
     for (const [index, source] of [share.source, ...alternatives].entries()) {
       const isLast = index === alternatives.length;
       try {
         const timeoutMs = isLast ? {} : { timeoutMs: oneOfSeveralMs };
-        return await this.#mount({ ...share, source, ...timeoutMs }, { kind: "share", fsType, source }, scene);
+        return await this.#mount({ ...share, source, ...timeoutMs }, { kind: "share", fsType, source }, step);
       } catch (error) {
-        if (isLast || isFinal(error) || scene.call.signal.aborted) throw error;
-        scene.call.log.warn("a server of a volume does not answer, the next one is tried", { source });
+        if (isLast || isFinal(error) || step.call.signal.aborted) throw error;
+        step.call.log.warn("a server of a volume does not answer; trying the next one", { source });
       }
     }
   }
@@ -197,9 +194,9 @@ export class StagingMounts {
     await draft.save({ shows });
   }
 
-  /** Something is mounted there: success when it is what an equal earlier call mounted, or was about to protect. */
-  async #mounted(shows: Identity, attached: AttachedAs | undefined, scene: StagingStep): Promise<void> {
-    const { draft, before, table, call, at } = scene;
+  /** Handles an existing mount: succeeds if an equal earlier call made it, and protects it if that call did not. */
+  async #mounted(shows: Identity, attached: AttachedAs | undefined, step: StagingStep): Promise<void> {
+    const { draft, before, table, call, at } = step;
     const { flags, volumeId } = draft.record;
     const top = table.top(at);
     const wrong = mountMismatch(top, shows, flags);
@@ -207,7 +204,7 @@ export class StagingMounts {
     if (wrong && !(unprotected && isSameStaging(before, draft.record))) {
       throw new CsiError(
         "already-exists",
-        `${at} is mounted but not as volume "${volumeId}" needs it: ${wrong}; unmount it first`,
+        `${at} is mounted, but not as volume "${volumeId}" requires: ${wrong}; unmount it first`,
       );
     }
     await draft.save({ shows, attached });
@@ -216,8 +213,8 @@ export class StagingMounts {
 }
 
 /**
- * Whether a call with this record ended between the start of the share's own program and the note of what it mounted. What mount(8)
- * mounts bears the name of its source; such a program may call it otherwise.
+ * Whether an equal call ended after starting the share's own program and before recording its mount. A mount made by
+ * mount(8) has the name of its source; such a program may choose another name.
  */
 const wasInterrupted = ({ program, source }: AttachedShare, before: StageRecord | undefined): boolean =>
   program !== undefined && before?.attached?.kind === "share" && before.attached.source === source && !before.shows;
@@ -229,5 +226,5 @@ const keptDevice = ({ path, number, identity }: AttachedDevice) => ({
   identity,
 });
 
-/** What no mount shows. */
+/** An identity that no mount has. */
 const matchesNothing = (source: string): Identity => ({ device: "", root: source });

@@ -7,29 +7,31 @@ import { type Argv, type Command, CommandError, type CommandRunner, type Output 
 import { mountHealth } from "../health/mount-health.ts";
 import type { MountTable } from "./mount-table.ts";
 
-/** More mounts than this on one mount point are not of our making. */
+/** The largest number of mounts at one mount point that csimux can have made. */
 const maxLayers = 16;
 
-/** How long umount(8) may take for what a server holds, in milliseconds: taking away is quick, writing back may never end. */
+/**
+ * Time limit of umount(8) for a server's file system, in milliseconds: detaching is quick, writing back may never end.
+ */
 const serverMs = 10_000;
 
-/** Undoes mounts with umount(8), and believes nothing but the kernel's mount table. */
+/** Undoes mounts with umount(8), and verifies the result in the kernel's mount table. */
 export class Unmounter {
   readonly #runner: CommandRunner;
   readonly #table: () => Promise<MountTable>;
 
-  /** `table` reads the mounts of now. */
+  /** `table` reads the current mounts. */
   constructor(runner: CommandRunner, table: () => Promise<MountTable>) {
     this.#runner = runner;
     this.#table = table;
   }
 
   /**
-   * Removes every mount of a mount point. The table says whether it worked: umount(8) answers "busy" and "not mounted" with
-   * one exit code. Throws "unavailable" while something holds the mount.
+   * Removes every mount at a mount point. The mount table decides about success: umount(8) uses one exit code for
+   * "busy" and "not mounted". Throws "unavailable" while the mount is in use.
    *
-   * What a server holds that does not answer any more is taken out of the way of the pods that wait to go (umount2(2),
-   * MNT_DETACH): the kernel goes on writing back what is left, and no disk is cut from under it. A disk's is never.
+   * Detaches the mount of a server that no longer answers lazily (umount2(2), MNT_DETACH) to let its pods end: the
+   * kernel continues to write back, and no disk is removed under it. Never does so for the mount of a disk.
    */
   async unmountAll(at: string, before: MountTable, signal: AbortSignal, log?: Log): Promise<void> {
     let table = before;
@@ -48,24 +50,24 @@ export class Unmounter {
     }
   }
 
-  /** Tries, and returns what umount(8) complains about. A try that was killed may have worked all the same. */
+  /** Runs umount(8) and returns its error output. A killed umount may have succeeded. */
   async #umount(mount: Mount, signal: AbortSignal): Promise<string> {
     const { at } = mount;
     if (isLocalName(mount.fsType)) return complaintOf(await this.#run(["umount", "-n", "-c", at], at, signal));
-    // -i: no helper, which would tell the server and wait for it.
+    // -i: without the helper, which would contact the server and wait for it.
     const command: Command = { argv: ["umount", "-n", "-c", "-i", at], timeoutMs: serverMs };
     const output = await this.#runner.run(command, signal).catch((error: unknown) => {
       if (error instanceof CommandError && error.failure === "timeout") return undefined;
       throw commandFailure(error, `unmounting ${at}`);
     });
-    return output ? complaintOf(output) : "umount did not come back";
+    return output ? complaintOf(output) : "umount did not finish in time";
   }
 
-  /** Throws "unavailable" where the mount must stay. */
+  /** Detaches a mount whose server is silent. Throws "unavailable" if the server answers. */
   async #detachLazily(mount: Mount, complaint: string, signal: AbortSignal, log: Log | undefined): Promise<void> {
     const { at } = mount;
     if ((await mountHealth(mount, this.#runner, signal)) === "fine") throw stillMounted(at, complaint);
-    log?.warn("a mount whose server does not answer was detached although it is in use", { at, source: mount.source });
+    log?.warn("lazily detached a mount in use, because its server does not answer", { at, source: mount.source });
     await this.#run(["umount", "-n", "-c", "-i", "-l", at], at, signal);
   }
 
@@ -78,7 +80,7 @@ export class Unmounter {
   }
 }
 
-/** What mount(8) or umount(8) complains about: its last line that is not the hint to look into dmesg. */
+/** The error output of mount(8) or umount(8): the last line except the hint at dmesg. */
 export const complaintOf = ({ stderr }: Output): string =>
   (
     stderr
@@ -90,8 +92,11 @@ export const complaintOf = ({ stderr }: Output): string =>
     .slice(0, 300);
 
 const stillMounted = (at: string, complaint: string): CsiError =>
-  new CsiError("unavailable", `${at} is still mounted: ${complaint || "umount changed nothing"}; end what uses it`);
+  new CsiError(
+    "unavailable",
+    `${at} is still mounted: ${complaint || "umount changed nothing"}; end the processes that use it`,
+  );
 
-/** umount(8) cannot reach a mount below another one, and what it says then ("not mounted") misleads. */
+/** The error for a hidden mount: umount(8) cannot reach it, and its message ("not mounted") misleads. */
 const hidden = (at: string, cover: Mount | undefined): CsiError =>
   new CsiError("unavailable", `${at} is still mounted, but hidden by the mount at ${cover?.at}; unmount that first`);
