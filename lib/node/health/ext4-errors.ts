@@ -4,8 +4,9 @@ import type { Mount } from "../../core/mountinfo.ts";
 import type { Finding } from "../../health/finding.ts";
 
 /**
- * Errors that ext4 has found since its disk was checked last (errors_count; Linux, ABI/testing/sysfs-fs-ext4). Since Linux 6.12, and
- * the stable kernels that took it over, a file system that takes no more writes after an error is not shown as read-only.
+ * Reports errors that ext4 found since the last check of its disk (errors_count; Linux, ABI/testing/sysfs-fs-ext4).
+ * Since Linux 6.12, and in the stable kernels with that change, a file system that stops accepting writes after an
+ * error is not shown as read-only.
  */
 export async function ext4Findings({ fsType, device, at }: Mount): Promise<readonly Finding[]> {
   if (fsType !== "ext4") return [];
@@ -13,6 +14,6 @@ export async function ext4Findings({ fsType, device, at }: Mount): Promise<reado
   const text = await readFile(`/sys/fs/ext4/${basename(disk)}/errors_count`, "utf8").catch(() => "");
   const count = Number(text.trim());
   if (!(count > 0)) return [];
-  const message = `the file system at ${at} has found ${count} error(s) and may take no more writes`;
+  const message = `the file system at ${at} has found ${count} error(s) and may refuse writes`;
   return [{ reason: "FileSystemErrors", message }];
 }

@@ -10,13 +10,13 @@ import type { Mounts } from "../mount/mounts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
 import { ext4Findings } from "./ext4-errors.ts";
 
-/** Answers of a file system that has failed: the kernel has shut it down, or cannot read its disk (errno(3)). */
+/** The errors of a failed file system: the kernel has shut it down, or cannot read its disk (errno(3)). */
 const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"]);
 
-/** How long a disk of this machine may take to say that it is there, in milliseconds. */
+/** Time limit for a local disk to answer, in milliseconds. */
 const localMs = 5_000;
 
-/** What is wrong with what is mounted as `mount`; asks it whether it answers. Throws what says nothing about the volume. */
+/** The problems of a mount; checks whether it answers. Throws errors that say nothing about the volume. */
 export async function mountFindings(
   mount: Mount,
   record: StageRecord | undefined,
@@ -31,18 +31,18 @@ export async function mountFindings(
   return [...fixed, ...(await ext4Findings(mount)), ...answer];
 }
 
-/** What the mount table alone shows. */
+/** The problems that the mount table shows. */
 export function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
   const findings: Finding[] = [];
   if (mount.root.endsWith("//deleted"))
-    findings.push({ reason: "FolderRemoved", message: `the folder that is mounted at ${mount.at} was removed` });
-  // ext4 does so after an error (ext4(5), errors=remount-ro), btrfs and others, too.
+    findings.push({ reason: "FolderRemoved", message: `the folder mounted at ${mount.at} was removed` });
+  // ext4 does this after an error (ext4(5), errors=remount-ro), as do btrfs and others.
   if (mount.readOnly && record && record.kind !== "block" && !record.flags.includes("ro"))
     findings.push({ reason: "ReadOnlyFileSystem", message: `the file system at ${mount.at} has become read-only` });
   return findings;
 }
 
-/** The finding for a failure to measure what is mounted; undefined for one that says nothing about the volume. */
+/** The finding for a failed measurement; undefined for an error that says nothing about the volume. */
 export function failureFinding({ code, message }: CsiError, mount: Mount | undefined): Finding | undefined {
   if (code === "deadline-exceeded") return { reason: "NotAnswering", message };
   if (code !== "unavailable") return undefined;
@@ -63,7 +63,7 @@ async function serverFindings(mount: Mount, mounts: Mounts, signal: AbortSignal)
     return [
       {
         reason: "StaleHandle",
-        message: `the server of ${mount.source} no longer knows what is mounted at ${mount.at}`,
+        message: `the server of ${mount.source} no longer knows the file system mounted at ${mount.at}`,
       },
     ];
   return [];
@@ -72,12 +72,12 @@ async function serverFindings(mount: Mount, mounts: Mounts, signal: AbortSignal)
 async function localFindings({ at }: Mount, signal: AbortSignal): Promise<readonly Finding[]> {
   const limit = AbortSignal.timeout(localMs);
   try {
-    await bounded(lstat(at), `looking at ${at}`, AbortSignal.any([signal, limit]));
+    await bounded(lstat(at), `checking ${at}`, AbortSignal.any([signal, limit]));
     return [];
   } catch (error) {
     const errno = error instanceof CsiError ? errnoOf(error.cause) : undefined;
     if (errno !== undefined && failed.has(errno))
-      return [{ reason: "FileSystemFailed", message: `the file system at ${at} answers ${errno}` }];
+      return [{ reason: "FileSystemFailed", message: `the file system at ${at} fails with ${errno}` }];
     if (limit.aborted && !signal.aborted)
       return [{ reason: "NotAnswering", message: `the disk at ${at} does not answer` }];
     if (errno !== undefined) return [];
@@ -85,11 +85,11 @@ async function localFindings({ at }: Mount, signal: AbortSignal): Promise<readon
   }
 }
 
-/** Whether a volume was a disk that the kernel has no more. */
+/** Whether the volume is a disk that the kernel no longer has. */
 export const hasLostDisk = async (record: StageRecord, disks: Pick<Disks, "isGone">): Promise<boolean> =>
   record.attached?.kind === "device" && (await disks.isGone(record.attached.mounted?.number ?? record.attached.number));
 
-/** What is wrong with such a volume. */
+/** The finding for such a volume. */
 export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
   reason: "DeviceGone",
   message: `the disk of volume "${volumeId}" is gone from this node`,

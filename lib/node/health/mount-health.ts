@@ -5,18 +5,20 @@ import { commandFailure } from "../../io/commands.ts";
 import { type Command, CommandError, type CommandRunner } from "../../io/runner.ts";
 import { statMs } from "../mount/file-type.ts";
 
-/** Whether what is mounted answers: it does, its server no longer knows it, or nothing is heard at all. */
+/** The state of a mount: it answers, its server no longer knows it, or its server does not answer. */
 export type MountHealth = "fine" | "stale" | "silent";
 
-/** What stat(1) says (strerror(3), locale C). Other words prove nothing: a new mount of SMB asks for another try, for example. */
+/**
+ * Error output of stat(1) (strerror(3), locale C). Other errors prove nothing; a new SMB mount may first return EAGAIN.
+ */
 const meanings: readonly (readonly [RegExp, MountHealth])[] = [
   [/Stale file handle|Transport endpoint is not connected/, "stale"],
   [/Host is down|No route to host|timed out/, "silent"],
 ];
 
 /**
- * Asks a mount of a server by statfs(2), in a program that can be killed; disks of this node are fine. Throws "unavailable" when
- * the call ends first.
+ * Checks a server's mount with statfs(2) in a program that can be killed; local disks are always "fine". Throws
+ * "unavailable" when the call ends first.
  */
 export async function mountHealth(mount: Mount, runner: CommandRunner, signal: AbortSignal): Promise<MountHealth> {
   if (isLocalName(mount.fsType)) return "fine";
@@ -26,10 +28,10 @@ export async function mountHealth(mount: Mount, runner: CommandRunner, signal: A
     return exitCode === 0 ? "fine" : (meanings.find(([words]) => words.test(stderr))?.[1] ?? "fine");
   } catch (error) {
     if (error instanceof CommandError && error.failure === "timeout") return "silent";
-    throw commandFailure(error, `looking at ${mount.at}`);
+    throw commandFailure(error, `checking ${mount.at}`);
   }
 }
 
-/** For a mount that must not be touched while nothing is heard of its server. */
+/** The error for a mount that must not be touched while its server does not answer. */
 export const serverSilent = (volumeId: string, { source, at }: Mount): CsiError =>
   new CsiError("unavailable", `volume "${volumeId}": the server of ${source}, mounted at ${at}, does not answer`);

@@ -7,19 +7,22 @@ import type { StorageAddresses } from "../attach/attacher.ts";
 import { type Attachers, protocolKey } from "../attach/attachers.ts";
 import type { Context } from "../requests.ts";
 
-/** A volume context, and what is wrong with the volume on this node. */
+/** A volume context, and the volume's problems on this node. */
 export interface VolumeReport {
   readonly context: Context;
   readonly findings: readonly Finding[];
 }
 
-/** A storage as this node sees it, and what is wrong with it. */
+/** A storage system and its problems as this node sees them. */
 export interface StorageHealth {
   readonly storage: string;
   readonly conditions: readonly Condition[];
 }
 
-/** What this node sees of storages (CSI NodeGetStorageHealth): those of its volumes, and those that volumes elsewhere lead to. */
+/**
+ * Reports the storage systems of this node (CSI NodeGetStorageHealth), both of its volumes and of volumes on other
+ * nodes.
+ */
 export class StorageHealthMonitor {
   readonly #attachers: Attachers;
   readonly #answers: Answers;
@@ -32,8 +35,8 @@ export class StorageHealthMonitor {
   }
 
   /**
-   * One look at all of them. `elsewhere` are contexts of volumes that this node might get; servers of storages without a volume
-   * here are asked whether they can be reached.
+   * Records one check of all storage systems. `elsewhere` are contexts of volumes that this node might get; storage
+   * without a volume on this node is probed for reachability.
    */
   async record(
     here: readonly VolumeReport[],
@@ -61,7 +64,7 @@ export class StorageHealthMonitor {
     for (const name of this.#conditions.watched()) if (!names.has(name)) this.#conditions.forget(name);
   }
 
-  /** What is wrong with storages, as far as this node knows. */
+  /** The known problems of storage systems. */
   view(): readonly StorageHealth[] {
     return this.#conditions.subjects().map(storage => ({ storage, conditions: this.#conditions.of(storage) }));
   }
@@ -75,10 +78,10 @@ export class StorageHealthMonitor {
     }
   }
 
-  /** Whether one of its ways is open; undefined where there is nothing that could be asked. */
-  async #isReachable({ addresses: ways }: StorageAddresses, signal: AbortSignal): Promise<boolean | undefined> {
-    if (ways.length === 0) return undefined;
-    const answers = await Promise.all(ways.map(({ host, port }) => this.#answers(host, port, signal)));
+  /** Whether one of its addresses accepts connections; undefined if there is none to probe. */
+  async #isReachable({ addresses }: StorageAddresses, signal: AbortSignal): Promise<boolean | undefined> {
+    if (addresses.length === 0) return undefined;
+    const answers = await Promise.all(addresses.map(({ host, port }) => this.#answers(host, port, signal)));
     return answers.includes(true);
   }
 }

@@ -6,16 +6,16 @@ import { isOnLocalFilesystem, statMs } from "../mount/file-type.ts";
 import { bounded } from "../mount/files.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 
-/** One line of NodeGetVolumeStats: bytes, or numbers of inodes. Never negative, at most 2^63 - 1. */
+/** One entry of NodeGetVolumeStats: bytes or inodes. Never negative, at most 2^63 - 1. */
 export interface Usage {
   readonly unit: "bytes" | "inodes";
   readonly total: bigint;
-  /** Absent, as `used` is, where only the size is known. */
+  /** Absent, like `used`, if only the size is known. */
   readonly available?: bigint;
   readonly used?: bigint;
 }
 
-/** What statfs(2) tells; blocks are counted in `blockBytes`. */
+/** The counters of statfs(2); blocks are counted in `blockBytes`. */
 export interface StatfsCounts {
   readonly blockBytes: bigint;
   readonly blocks: bigint;
@@ -25,7 +25,7 @@ export interface StatfsCounts {
   readonly filesFree: bigint;
 }
 
-/** The greatest number that an answer can carry; file systems without limits claim more (csi.proto, VolumeUsage). */
+/** The largest number that the response can hold; file systems without limits report more (csi.proto, VolumeUsage). */
 const most = 2n ** 63n - 1n;
 
 const carried = (count: bigint): bigint => {
@@ -33,7 +33,7 @@ const carried = (count: bigint): bigint => {
   return count > most ? most : count;
 };
 
-/** The usage from a file system's counters. Inodes are left out where the file system does not count them. */
+/** The usage from a file system's counters. Omits inodes if the file system does not count them. */
 export function usageOf(counts: StatfsCounts): readonly Usage[] {
   const { blockBytes, blocks, blocksFree, blocksAvailable, files, filesFree } = counts;
   const bytes: Usage = {
@@ -49,15 +49,18 @@ export function usageOf(counts: StatfsCounts): readonly Usage[] {
   ];
 }
 
-/** The usage of a raw device: nobody knows what of it is used. */
+/** The usage of a raw device, of which only the size is known. */
 export const sizeOnly = (bytes: bigint): readonly Usage[] => [{ unit: "bytes", total: carried(bytes) }];
 
-/** How long measuring may take, in milliseconds, whoever waits for it: two questions of a program. */
+/** Time limit for a measurement, in milliseconds, independent of the calls that wait for it: two runs of a program. */
 const measureMs = 2 * statMs + 1_000;
 
 const again = /Resource temporarily unavailable/;
 
-/** Measures file systems, one at a time for each volume: callers that come meanwhile share the answer, and none ends it for the others. */
+/**
+ * Measures file systems, one measurement at a time per volume. Concurrent callers share it, and none of them can cancel
+ * it.
+ */
 export class UsageReader {
   readonly #runner: CommandRunner;
   readonly #running = new Map<string, Promise<readonly Usage[]>>();
@@ -66,47 +69,50 @@ export class UsageReader {
     this.#runner = runner;
   }
 
-  /** The file system mounted at a real place. Throws "deadline-exceeded" or "unavailable" when it does not answer. */
-  async measure(volumeId: string, place: string, table: MountTable, signal: AbortSignal): Promise<readonly Usage[]> {
-    const answer = this.#running.get(volumeId) ?? this.#begin(volumeId, place, table);
-    return await bounded(answer, `measuring ${place}`, signal);
+  /**
+   * The usage of the file system mounted at a real path. Throws "deadline-exceeded" or "unavailable" when it does not
+   * answer.
+   */
+  async measure(volumeId: string, path: string, table: MountTable, signal: AbortSignal): Promise<readonly Usage[]> {
+    const answer = this.#running.get(volumeId) ?? this.#begin(volumeId, path, table);
+    return await bounded(answer, `measuring ${path}`, signal);
   }
 
-  #begin(volumeId: string, place: string, table: MountTable): Promise<readonly Usage[]> {
+  #begin(volumeId: string, path: string, table: MountTable): Promise<readonly Usage[]> {
     const signal = AbortSignal.timeout(measureMs);
-    const work = isOnLocalFilesystem(place, table) ? ask(place, signal) : this.#askProgram(place, signal);
+    const work = isOnLocalFilesystem(path, table) ? ask(path, signal) : this.#askProgram(path, signal);
     const answer = work.then(usageOf).finally(() => this.#running.delete(volumeId));
     this.#running.set(volumeId, answer);
     return answer;
   }
 
-  /** The first question to a new mount of SMB may be answered with "try again" (EAGAIN), which says nothing about the volume. */
-  async #askProgram(place: string, signal: AbortSignal, isLast = false): Promise<StatfsCounts> {
-    const task = `measuring ${place}`;
-    const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", place], timeoutMs: statMs } as const;
+  /** Runs stat(1). The first request to a new SMB mount may fail with EAGAIN, which says nothing about the volume. */
+  async #askProgram(path: string, signal: AbortSignal, isLast = false): Promise<StatfsCounts> {
+    const task = `measuring ${path}`;
+    const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", path], timeoutMs: statMs } as const;
     const output = await this.#runner.run(command, signal).catch((error: unknown) => {
       throw commandFailure(error, task);
     });
     const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
     if (counts) return counts;
-    if (!isLast && again.test(output.stderr)) return await this.#askProgram(place, signal, true);
+    if (!isLast && again.test(output.stderr)) return await this.#askProgram(path, signal, true);
     throw new CsiError(
       "unavailable",
-      `${task} failed: ${output.stderr.trim().slice(0, 300) || "the answer of stat is unreadable"}`,
+      `${task} failed: ${output.stderr.trim().slice(0, 300) || "the output of stat is invalid"}`,
     );
   }
 }
 
-async function ask(place: string, signal: AbortSignal): Promise<StatfsCounts> {
+async function ask(path: string, signal: AbortSignal): Promise<StatfsCounts> {
   const { bsize, blocks, bfree, bavail, files, ffree } = await bounded(
-    statfs(place, { bigint: true }),
-    `measuring ${place}`,
+    statfs(path, { bigint: true }),
+    `measuring ${path}`,
     signal,
   );
   return { blockBytes: bsize, blocks, blocksFree: bfree, blocksAvailable: bavail, files, filesFree: ffree };
 }
 
-/** The six numbers of `stat -f -c "%S %b %f %a %c %d"` (stat(1)), or undefined when the text holds anything else. */
+/** The six numbers of `stat -f -c "%S %b %f %a %c %d"` (stat(1)), or undefined for any other text. */
 export function parseCounts(text: string): StatfsCounts | undefined {
   const words = text.trim().split(" ");
   if (words.length !== 6 || !words.every(word => /^-?[0-9]{1,20}$/.test(word))) return undefined;

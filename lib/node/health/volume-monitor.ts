@@ -13,10 +13,10 @@ import { type StageRecord, type StageRecords, stagedAt } from "../state/stage-re
 import { hasLostDisk, lostDisk, mountFindings } from "./mount-findings.ts";
 import type { StorageHealth, StorageHealthMonitor } from "./storage-monitor.ts";
 
-/** How many volumes are looked at at the same time. */
+/** How many volumes are checked at the same time. */
 const width = 8;
 
-/** What is looked at, and through what. */
+/** The dependencies of VolumeHealthMonitor. */
 export interface MonitorParts {
   readonly mounts: Mounts;
   readonly records: StageRecords;
@@ -25,15 +25,15 @@ export interface MonitorParts {
   readonly disks: Pick<Disks, "isGone">;
 }
 
-/** What is wrong with a volume on this node. */
+/** A volume and its problems on this node. */
 export interface VolumeHealth {
   readonly volume: string;
   readonly conditions: readonly Condition[];
 }
 
 /**
- * What is wrong with the volumes of this node: a server that fell silent, a way that was lost, a mount that somebody removed. Each
- * change is a line of the log. It mends nothing: the next staging does, when a pod needs the volume.
+ * Detects problems of the volumes on this node, such as a silent server, a lost path or a removed mount, and logs each
+ * change. Repairs nothing: the next staging does, when a pod needs the volume.
  */
 export class VolumeHealthMonitor implements PeriodicTask {
   readonly #mounts: Mounts;
@@ -44,11 +44,11 @@ export class VolumeHealthMonitor implements PeriodicTask {
   readonly #storages: StorageHealthMonitor;
   readonly #elsewhere: () => Promise<readonly Context[]>;
   readonly #conditions: Steady;
-  /** Volumes that this process has seen mounted: after a restart of the machine records tell of mounts that are gone for good. */
+  /** Volumes that this process has seen mounted: after a reboot, records describe mounts that no longer exist. */
   readonly #seenMounted = new Set<string>();
   #hasRun = false;
 
-  /** `elsewhere` gives contexts of volumes that this node might get. */
+  /** `elsewhere` returns contexts of volumes that this node might get. */
   constructor(
     parts: MonitorParts,
     storages: StorageHealthMonitor,
@@ -65,7 +65,7 @@ export class VolumeHealthMonitor implements PeriodicTask {
     this.#conditions = new Steady(holdMs);
   }
 
-  /** One look at all volumes and storages. Never throws. */
+  /** Checks all volumes and storage systems once. Never throws. */
   async run(log: Log, signal: AbortSignal): Promise<void> {
     const records = await this.#records.all();
     this.#forgetOthers(records);
@@ -83,22 +83,22 @@ export class VolumeHealthMonitor implements PeriodicTask {
     this.#hasRun = true;
   }
 
-  /** Takes down what a look at one staged volume has found, and returns what holds for it now. */
+  /** Records the findings of a check of a staged volume, and returns its current conditions. */
   see(volumeId: string, findings: readonly Finding[], log: Log): readonly Condition[] {
     this.#log(this.#conditions.see(volumeId, findings, !this.#hasRun), log);
     return this.#conditions.of(volumeId);
   }
 
-  /** What is wrong with a staged volume. Throws what says nothing about it. */
+  /** The problems of a staged volume. Throws errors that say nothing about the volume. */
   async findings(record: StageRecord, signal: AbortSignal): Promise<readonly Finding[]> {
     const table = await this.#mounts.table();
     const at = stagedAt(record);
     const top = table.top(at);
     if (!top || !(await this.#ownership.owns(record.volumeId, record, at, table))) {
       const isUsed = record.published.some(({ target }) => table.layers(target) > 0);
-      // A volume of which a staging failed, or that nobody uses any more since a restart, is mounted nowhere and well.
+      // Not a problem: a staging of the volume failed, or it has not been used since a reboot.
       const isGone = record.shows !== undefined && (isUsed || this.#seenMounted.has(record.volumeId));
-      return isGone ? [{ reason: "NotMounted", message: `nothing of the volume is mounted at ${at} any more` }] : [];
+      return isGone ? [{ reason: "NotMounted", message: `the volume is no longer mounted at ${at}` }] : [];
     }
     this.#seenMounted.add(record.volumeId);
     if (await hasLostDisk(record, this.#disks)) return [lostDisk(record)];
@@ -106,12 +106,12 @@ export class VolumeHealthMonitor implements PeriodicTask {
     return [...ofMount, ...(await this.pathFindings(record))];
   }
 
-  /** What is wrong with the way to a staged volume. */
+  /** The problems of the paths to a staged volume. */
   async pathFindings(record: StageRecord): Promise<readonly Finding[]> {
     return (await this.#attachers.get(record.protocol)?.health?.(record)) ?? [];
   }
 
-  /** What is known at this moment; asks nobody. */
+  /** The conditions known now, without new checks. */
   view(): { readonly volumes: readonly VolumeHealth[]; readonly storages: readonly StorageHealth[] } {
     const volumes = this.#conditions.subjects().map(volume => ({ volume, conditions: this.#conditions.of(volume) }));
     return { volumes, storages: this.#storages.view() };
@@ -125,12 +125,12 @@ export class VolumeHealthMonitor implements PeriodicTask {
       return findings;
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      log.debug("a staged volume could not be looked at", { volumeId, reason: error.message });
+      log.debug("cannot check a staged volume", { volumeId, reason: error.message });
       return undefined;
     }
   }
 
-  /** What is no longer staged is not asked about any more. */
+  /** Forgets volumes that are no longer staged. */
   #forgetOthers(records: readonly StageRecord[]): void {
     const here = new Set(records.map(({ volumeId }) => volumeId));
     for (const volumeId of this.#seenMounted) if (!here.has(volumeId)) this.#seenMounted.delete(volumeId);

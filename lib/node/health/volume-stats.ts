@@ -12,7 +12,7 @@ import { failureFinding, hasLostDisk, lostDisk, mountFindings, mountTableFinding
 import { sizeOnly, type Usage, type UsageReader } from "./usage.ts";
 import type { VolumeHealthMonitor } from "./volume-monitor.ts";
 
-/** A volume that is mounted at a real place. `record` is absent for one that csimux did not stage. */
+/** A volume mounted at a real path. `record` is absent if csimux did not stage it. */
 export interface MountedVolume {
   readonly volumeId: string;
   readonly path: string;
@@ -20,37 +20,37 @@ export interface MountedVolume {
   readonly record: StageRecord | undefined;
 }
 
-/** What a look at a mounted volume gave. */
+/** The result of measuring a mounted volume. */
 export interface VolumeMeasurement {
   /** Empty when the volume does not answer. */
   readonly usage: readonly Usage[];
-  /** What is wrong with it. */
+  /** The volume's problems. */
   readonly conditions: readonly Condition[];
-  /** Why there is no usage. */
+  /** The reason for missing usage. */
   readonly failure: CsiError | undefined;
 }
 
-/** Measures mounted volumes, and takes down what is found to be wrong with them by that. */
+/** Measures mounted volumes, and records the problems found. */
 export class VolumeStats {
   readonly #mounts: Mounts;
   readonly #disks: Disks;
   readonly #usages: UsageReader;
   readonly #monitor: VolumeHealthMonitor;
 
-  constructor(mounts: Mounts, disks: Disks, usages: UsageReader, watching: VolumeHealthMonitor) {
+  constructor(mounts: Mounts, disks: Disks, usages: UsageReader, monitor: VolumeHealthMonitor) {
     this.#mounts = mounts;
     this.#disks = disks;
     this.#usages = usages;
-    this.#monitor = watching;
+    this.#monitor = monitor;
   }
 
-  /** Throws what says nothing about the volume. */
+  /** Measures a volume. Throws errors that say nothing about the volume. */
   async measure(seen: MountedVolume, call: Call): Promise<VolumeMeasurement> {
-    const { path: place, table, record } = seen;
-    const mount = table.top(place);
+    const { path, table, record } = seen;
+    const mount = table.top(path);
     try {
       const usage = await this.#usage(seen, call);
-      // A server has just answered; a disk may have failed although its file system can still be measured.
+      // A server has just answered; a failed disk may still be measurable through its file system.
       const isDisk = mount && isLocalName(mount.fsType);
       const found = isDisk
         ? await mountFindings(mount, record, this.#mounts, call.signal)
@@ -66,30 +66,32 @@ export class VolumeStats {
     }
   }
 
-  /** What is wrong with a mounted volume that csimux did not stage. Throws what says nothing about it. */
-  async health({ path: place, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
-    const mount = table.top(place);
+  /** The problems of a mounted volume that csimux did not stage. Throws errors that say nothing about it. */
+  async health({ path, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
+    const mount = table.top(path);
     const found = mount ? await mountFindings(mount, undefined, this.#mounts, call.signal) : [];
     return found.map(each => ({ ...each, ms: 0 }));
   }
 
-  /** What holds after a look; of a volume that csimux did not stage no more is known than what was just found. */
+  /** The conditions after a check; for a volume that csimux did not stage, they are just the findings. */
   async conditionsAfter(
     { volumeId, record }: Pick<MountedVolume, "volumeId" | "record">,
     found: readonly Finding[],
     call: Call,
   ): Promise<readonly Condition[]> {
     if (!record) return found.map(each => ({ ...each, ms: 0 }));
-    const ways = found.some(({ reason }) => reason === "DeviceGone") ? [] : await this.#monitor.pathFindings(record);
-    return this.#monitor.see(volumeId, [...found, ...ways], call.log);
+    const ofPaths = found.some(({ reason }) => reason === "DeviceGone") ? [] : await this.#monitor.pathFindings(record);
+    return this.#monitor.see(volumeId, [...found, ...ofPaths], call.log);
   }
 
-  /** A file system goes on answering this from memory when its disk is gone, so the kernel is asked about the disk first. */
-  async #usage({ volumeId, path: place, table, record }: MountedVolume, call: Call): Promise<readonly Usage[]> {
+  /**
+   * Measures a volume. Checks the disk first, because a file system still answers from memory when its disk is gone.
+   */
+  async #usage({ volumeId, path, table, record }: MountedVolume, call: Call): Promise<readonly Usage[]> {
     if (record && (await hasLostDisk(record, this.#disks)))
-      throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it anew`);
-    if (record?.kind === "block") return sizeOnly(await this.#disks.bytes(place));
-    return await this.#usages.measure(volumeId, place, table, call.signal);
+      throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it again`);
+    if (record?.kind === "block") return sizeOnly(await this.#disks.bytes(path));
+    return await this.#usages.measure(volumeId, path, table, call.signal);
   }
 }
 

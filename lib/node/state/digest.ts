@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 
 type Value = string | boolean | undefined | readonly string[] | { readonly [key: string]: Value };
 
-/** A hash of plain values in which the order of keys does not count and a missing key equals an undefined one. */
+/** A hash of plain values that ignores the order of keys and treats a missing key as undefined. */
 export const digest = (value: Value): string => createHash("sha256").update(ordered(value)).digest("hex");
 
 function ordered(value: Value): string {

@@ -1,20 +1,20 @@
 import type { Log } from "../../core/call.ts";
 
-/** Something that is looked at from time to time. Never throws, and ends with the signal. */
+/** A task that runs periodically. Never throws, and ends with the signal. */
 export interface PeriodicTask {
   run(log: Log, signal: AbortSignal): Promise<void>;
 }
 
-/** What this node does for its staged volumes without being asked: a slow loop over all there is to look at. */
+/** Runs the node's periodic tasks for staged volumes, such as health checks. */
 export class Maintenance {
   readonly #tasks: readonly PeriodicTask[];
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(looks: readonly PeriodicTask[]) {
-    this.#tasks = looks;
+  constructor(tasks: readonly PeriodicTask[]) {
+    this.#tasks = tasks;
   }
 
-  /** Looks every `everyMs` milliseconds until `stop`; a look that takes its time delays the next one. */
+  /** Runs all tasks every `everyMs` milliseconds until `stop`; a slow run delays the next one. */
   start(everyMs: number, log: Log): void {
     this.#timer = setTimeout(() => {
       const signal = AbortSignal.timeout(everyMs);

@@ -3,39 +3,39 @@ import { fileFailure } from "../mount/files.ts";
 import { RecordFolder } from "./record-folder.ts";
 
 /**
- * Which sessions with storage csimux opened itself, by names of the caller's choice: one small file for each. Volumes come and
- * go while a session stays, so it belongs to none of them. What was noted before the machine started last counts for nothing,
- * because its sessions are gone and others may have opened theirs since.
+ * Records the sessions with storage that csimux itself opened, one small file for each, by names that the caller
+ * chooses. A session belongs to no single volume, because it can outlive them. Records from before the last boot do not
+ * count: their sessions are gone, and the host may have opened its own since.
  */
 export class OpenedSessions {
   readonly #folder: RecordFolder;
   readonly #boot: string;
 
-  /** `folder` is made when it is missing. `boot` is the kernel's id of its start, /proc/sys/kernel/random/boot_id. */
+  /** Creates `folder` if it is missing. `boot` is the path of the kernel's boot id, /proc/sys/kernel/random/boot_id. */
   constructor(folder: string, boot: string) {
     this.#folder = new RecordFolder(folder);
     this.#boot = boot;
   }
 
-  /** Notes that a session is about to be opened. Throws as fileFailure. */
+  /** Records that a session is about to be opened. Throws as fileFailure does. */
   async add(name: string): Promise<void> {
     const write = async () => this.#folder.write(name, await this.#text(name), false);
     await write().catch((cause: unknown) => {
-      throw fileFailure(cause, `noting that ${name} is opened`);
+      throw fileFailure(cause, `recording that ${name} is opened`);
     });
   }
 
-  /** "now" when it was opened since the machine started, "before" when earlier, undefined when it was not csimux. */
+  /** "now" if csimux opened it since the last boot, "before" if earlier, undefined if csimux did not open it. */
   async has(name: string): Promise<"now" | "before" | undefined> {
     const text = await this.#folder.read(name).catch(() => undefined);
     if (!text) return undefined;
     return text === (await this.#text(name)) ? "now" : "before";
   }
 
-  /** Success when it was not noted. */
+  /** Removes the record; succeeds if there is none. */
   async remove(name: string): Promise<void> {
     await this.#folder.remove(name).catch((cause: unknown) => {
-      throw fileFailure(cause, `noting that ${name} is closed`);
+      throw fileFailure(cause, `recording that ${name} is closed`);
     });
   }
 

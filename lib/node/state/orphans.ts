@@ -8,15 +8,16 @@ import type { PeriodicTask } from "./maintenance.ts";
 import { type StageRecord, type StageRecords, stagedAt } from "./stage-records.ts";
 
 /**
- * Unstages volumes that nobody asks for any more: nothing of them is mounted, and their staging folder, which the kubelet makes
- * before it stages and removes after it has unstaged, is gone. So it is after pods were removed by force or the kubelet's folder
- * was emptied; their sessions would stay for ever. What is in use stays, as with every unstaging.
+ * Unstages volumes that are no longer used: none of their mounts exists, and neither does the staging folder, which the
+ * kubelet creates before staging and removes after unstaging. This happens after pods are deleted by force or the
+ * kubelet's folder is emptied; otherwise their sessions would stay forever. As with every unstaging, a disk in use
+ * stays attached.
  */
 export class OrphanedVolumes implements PeriodicTask {
   readonly #mounts: Mounts;
   readonly #records: StageRecords;
   readonly #unstage: (request: UnstageRequest, call: Call) => Promise<void>;
-  /** Volumes that looked so the last time: one look alone may come between two steps of the kubelet. */
+  /** Volumes found orphaned in the last run: a single run may fall between two steps of the kubelet. */
   #seen = new Set<string>();
 
   constructor(mounts: Mounts, records: StageRecords, unstage: (request: UnstageRequest, call: Call) => Promise<void>) {
@@ -37,8 +38,8 @@ export class OrphanedVolumes implements PeriodicTask {
 
   async #isOrphan(record: StageRecord): Promise<boolean> {
     const table = await this.#mounts.table();
-    const places = [stagedAt(record), ...record.published.map(({ target }) => target)];
-    if (places.some(place => table.layers(place) > 0)) return false;
+    const paths = [stagedAt(record), ...record.published.map(({ target }) => target)];
+    if (paths.some(path => table.layers(path) > 0)) return false;
     return await access(record.stagingPath).then(
       () => false,
       cause => errnoOf(cause) === "ENOENT",
@@ -48,10 +49,10 @@ export class OrphanedVolumes implements PeriodicTask {
   async #remove({ volumeId, stagingPath }: StageRecord, call: Call): Promise<void> {
     try {
       await this.#unstage({ volumeId, stagingPath }, call);
-      call.log.info("a volume that is gone from this node was unstaged", { volumeId });
+      call.log.info("unstaged an orphaned volume", { volumeId });
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      call.log.warn("a volume that is gone from this node could not be unstaged", { volumeId, reason: error.message });
+      call.log.warn("cannot unstage an orphaned volume", { volumeId, reason: error.message });
     }
   }
 }

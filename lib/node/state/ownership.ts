@@ -4,13 +4,13 @@ import { isKubeletMountPoint, type KubeletVolume, kubeletVolumeAt } from "../mou
 import type { MountTable } from "../mount/mount-table.ts";
 import { namesPath, type StageRecord, type StageRecords, stagedAt } from "./stage-records.ts";
 
-/** A name under which this process is a CSI driver; with a connection where the name stands for that one alone. */
+/** A driver name that this process serves; `connection` is set if the name belongs to a single connection. */
 export interface DriverName {
   readonly name: string;
   readonly connection?: string;
 }
 
-/** Whose the mounts of this node are. A record is believed only where it fits what is mounted. */
+/** Decides to which volume the mounts of this node belong. Trusts a record only if it matches the mount. */
 export class MountOwnership {
   readonly #records: StageRecords;
   readonly #drivers: readonly DriverName[];
@@ -21,33 +21,34 @@ export class MountOwnership {
   }
 
   /**
-   * Whether a real place is this volume's to unmount. Never where the kubelet names another volume or driver for it. Its record
-   * must name the place, and what is mounted there must be what was seen when it was recorded. Where it only may be that, or where
-   * the kubelet alone names the volume, no other record may name the place: an interrupted call leaves a claim on a place that
-   * another volume can have taken since. Where nothing is mounted, the record or a place of the kubelet is enough.
+   * Whether this volume may unmount a real path. Never if the kubelet's file names another volume or driver for it. The
+   * volume's record must name the path, and the mount must show what was recorded. If the match is not certain, or only
+   * the kubelet names the volume, no other record may name the path: the record of an interrupted call may name a path
+   * that another volume has taken since. If nothing is mounted, the record or the form of the kubelet's paths is
+   * sufficient.
    */
-  async owns(volumeId: string, record: StageRecord | undefined, place: string, table: MountTable): Promise<boolean> {
-    if (table.layers(place) === 0) {
-      if (namesPath(record, place)) return true;
-      return isKubeletMountPoint(place) && !(await this.#records.isNamedByOther(place, volumeId));
+  async owns(volumeId: string, record: StageRecord | undefined, path: string, table: MountTable): Promise<boolean> {
+    if (table.layers(path) === 0) {
+      if (namesPath(record, path)) return true;
+      return isKubeletMountPoint(path) && !(await this.#records.isNamedByOther(path, volumeId));
     }
-    const told = await kubeletVolumeAt(place);
-    if (told && !this.#isSame(volumeId, told)) return false;
-    const own = record && namesPath(record, place) ? record : undefined;
-    if (own && wasSeen(own, place, table)) return true;
-    if (!told && !(own && mayBe(own, place, table))) return false;
-    return !(await this.#records.isNamedByOther(place, volumeId));
+    const volume = await kubeletVolumeAt(path);
+    if (volume && !this.#isSame(volumeId, volume)) return false;
+    const own = record && namesPath(record, path) ? record : undefined;
+    if (own && wasSeen(own, path, table)) return true;
+    if (!volume && !(own && canBe(own, path, table))) return false;
+    return !(await this.#records.isNamedByOther(path, volumeId));
   }
 
-  /** The record when its volume is staged in truth; otherwise it is what an interrupted call or a reboot left. */
+  /** The record if its volume is really staged; undefined for a record left by an interrupted call or a reboot. */
   async stillStaged(record: StageRecord | undefined, table: MountTable): Promise<StageRecord | undefined> {
     if (!record || table.layers(stagedAt(record)) === 0) return undefined;
     return (await this.owns(record.volumeId, record, stagedAt(record), table)) ? record : undefined;
   }
 
   /**
-   * Whether the kubelet means this volume of this driver. Under the name of a driver that was taken over its ids have no prefix;
-   * csimux keeps the volume under the whole handle.
+   * Whether the kubelet's file names this volume and driver. The volume handles of a driver that was taken over lack
+   * the connection prefix; csimux uses the full handle.
    */
   #isSame(volumeId: string, { driverName, volumeHandle }: KubeletVolume): boolean {
     const handle = parseHandle(volumeId, "volume");
@@ -59,35 +60,34 @@ export class MountOwnership {
   }
 }
 
-/** Numbers of file systems that are not on one device begin so. */
+/** Matches device numbers of file systems that are not on one device. */
 const anonymous = /^0:/;
 
-/** Whether a place shows what the record says was seen there. */
-function wasSeen(record: StageRecord, place: string, table: MountTable): boolean {
-  const published = record.published.find(({ target }) => target === place);
-  return [published?.shows, record.shows].some(shows => shows !== undefined && table.shows(place, shows));
+/** Whether the mount at a path shows what the record contains. */
+function wasSeen(record: StageRecord, path: string, table: MountTable): boolean {
+  const published = record.published.find(({ target }) => target === path);
+  return [published?.shows, record.shows].some(shows => shows !== undefined && table.shows(path, shows));
 }
 
-/** Whether what is mounted at a place may be what the record says, although it was not seen so. */
-function mayBe({ attached, shows }: StageRecord, place: string, table: MountTable): boolean {
-  const top = table.top(place);
+/** Whether the mount at a path can be the recorded one, although the record does not contain what it shows. */
+function canBe({ attached, shows }: StageRecord, path: string, table: MountTable): boolean {
+  const top = table.top(path);
   if (!top) return false;
   // The source of a folder's mount can be renamed; it stays in its file system.
   if (!attached) return shows !== undefined && top.device === shows.device;
-  // A call that ended between mounting and noting what it saw: programs and servers may call the source otherwise.
-  if (attached.kind === "share")
-    return table.isOf(place, attached) || (!shows && table.isOfType(place, attached.fsType));
+  // The call may have ended between mounting and recording the result: programs and servers may show another source.
+  if (attached.kind === "share") return table.isOf(path, attached) || (!shows && table.isOfType(path, attached.fsType));
   const { mounted } = attached;
   if (!mounted) return false;
-  return anonymous.test(top.device) ? table.isOf(place, mounted) : top.device === mounted.number;
+  return anonymous.test(top.device) ? table.isOf(path, mounted) : top.device === mounted.number;
 }
 
-/** Throws "failed-precondition" when something is mounted at a place that is not known to be this volume's: it stays. */
-export function refuseForeign(volumeId: string, place: string, table: MountTable): void {
-  if (table.layers(place) === 0) return;
-  const what = `the mount at ${place} was not made for volume "${volumeId}"`;
+/** Throws "failed-precondition" if a path has a mount that is not known to belong to this volume. */
+export function refuseForeign(volumeId: string, path: string, table: MountTable): void {
+  if (table.layers(path) === 0) return;
+  const what = `the mount at ${path} was not made for volume "${volumeId}"`;
   throw new CsiError(
     "failed-precondition",
-    `${what} as far as csimux knows; it stays, unmount it by hand if it is to go`,
+    `${what} as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`,
   );
 }

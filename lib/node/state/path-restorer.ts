@@ -8,24 +8,24 @@ import type { PeriodicTask } from "./maintenance.ts";
 import type { StageRecord, StageRecords } from "./stage-records.ts";
 
 /**
- * Opens again the ways to storage that staged volumes have lost: what the kernel and open-iscsi gave up while the network was
- * gone, and ways that were dead when the volume was staged. Where several ways make one disk, that is its redundancy.
+ * Reopens lost paths of staged volumes: paths that the kernel and open-iscsi gave up during a network failure, and
+ * paths that were down when the volume was staged. With multipath, they provide the disk's redundancy.
  */
 export class PathRestorer implements PeriodicTask {
   readonly #attachers: Attachers;
   readonly #records: StageRecords;
   readonly #turns: Turns;
-  /** What was last said of a volume whose ways could not be opened, so that it is said once. */
+  /** The last error logged per volume, to avoid repeats. */
   readonly #failed = new Map<string, string>();
 
-  /** `turns` are those of attaching and detaching. */
+  /** `turns` are the locks of attaching and detaching. */
   constructor(attachers: Attachers, records: StageRecords, turns: Turns) {
     this.#attachers = attachers;
     this.#records = records;
     this.#turns = turns;
   }
 
-  /** Volumes that share a target wait for each other, all others do not. */
+  /** Only volumes that share a target wait for each other. */
   async run(log: Log, signal: AbortSignal): Promise<void> {
     const call: Call = { id: "care", signal, log, secrets: {} };
     await Promise.all((await this.#records.all()).map(record => this.#volume(record, call)));
@@ -40,17 +40,16 @@ export class PathRestorer implements PeriodicTask {
         this.#restore(record, attacher, call),
       );
       this.#failed.delete(volumeId);
-      if (opened.length > 0)
-        call.log.info("ways to a staged volume were lost and are open again", { volumeId, opened });
+      if (opened.length > 0) call.log.info("reopened lost paths of a staged volume", { volumeId, opened });
     } catch (error) {
-      const reason = error instanceof CsiError ? error.message : "the look ended before";
+      const reason = error instanceof CsiError ? error.message : "the time limit was reached";
       if (this.#failed.get(volumeId) === reason) return;
       this.#failed.set(volumeId, reason);
-      call.log.warn("a way to a staged volume is lost and cannot be opened again", { volumeId, reason });
+      call.log.warn("cannot reopen a lost path of a staged volume; retrying", { volumeId, reason });
     }
   }
 
-  /** It may have been unstaged while others were waited for. */
+  /** Reads the record again: the volume may have been unstaged while this waited for the lock. */
   async #restore({ volumeId }: StageRecord, attacher: Attacher, call: Call): Promise<readonly string[]> {
     const record = await this.#records.find(volumeId, call.log);
     return record?.attached ? ((await attacher.restore?.(record, call)) ?? []) : [];

@@ -6,23 +6,23 @@ import { errnoOf } from "../../core/errno.ts";
 const ending = ".json";
 
 /**
- * One small file for each key in a folder that survives restarts. Written to a second name and renamed, so that a reader sees the
- * old or the new text, never half of one. All methods reject with errno errors.
+ * A folder with one small file per key. Each file is written under another name and renamed, so a reader sees either
+ * the old or the new text. All methods reject with errno errors.
  */
 export class RecordFolder {
   readonly #folder: string;
 
-  /** `folder` is made when it is missing, readable by root alone. */
+  /** Creates `folder`, readable by root only, if it is missing. */
   constructor(folder: string) {
     this.#folder = folder;
   }
 
-  /** The path of the file of a key. */
+  /** The path of a key's file. */
   file(key: string): string {
     return join(this.#folder, `${createHash("sha256").update(key).digest("hex")}${ending}`);
   }
 
-  /** The text of a key; undefined when there is none. */
+  /** The text of a key; undefined if there is none. */
   async read(key: string): Promise<string | undefined> {
     return await textOf(this.file(key)).catch((cause: unknown) => {
       if (errnoOf(cause) === "ENOENT") return undefined;
@@ -37,7 +37,7 @@ export class RecordFolder {
     return await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
   }
 
-  /** `lasting`: it survives a crash of the machine once this resolves (fsync(2)). */
+  /** Writes the text of a key. If `lasting`, it survives a crash of the machine once this resolves (fsync(2)). */
   async write(key: string, text: string, lasting: boolean): Promise<void> {
     const file = this.file(key);
     const options = { mode: 0o600, flush: lasting };
@@ -50,18 +50,18 @@ export class RecordFolder {
     if (lasting) await syncFolder(this.#folder);
   }
 
-  /** Success when there is none. What an interrupted or failed `write` left goes as well. */
+  /** Removes a key, also the remains of an interrupted or failed `write`; succeeds if there is none. */
   async remove(key: string): Promise<void> {
     const file = this.file(key);
     await unlink(`${file}.new`).catch(() => {});
     await unlink(file).catch(async (cause: unknown) => {
-      // A read-only file system is reported before a missing file.
+      // A read-only file system reports EROFS even for a missing file.
       if (errnoOf(cause) !== "ENOENT" && !(errnoOf(cause) === "EROFS" && !(await exists(file)))) throw cause;
     });
   }
 }
 
-/** The text of a file; empty for anything but a regular file: a pipe would make its reader wait forever. */
+/** The text of a file; empty for anything but a regular file, because reading a pipe would block forever. */
 const textOf = async (file: string): Promise<string> =>
   (await lstat(file)).isFile() ? await readFile(file, "utf8") : "";
 

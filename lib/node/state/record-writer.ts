@@ -24,7 +24,7 @@ const rest = ({ shows, context, attached, notes }: StageRecord) => ({
 
 const isSame = (a: StageRecord, b: StageRecord): boolean => isSameStaging(a, b) && digest(rest(a)) === digest(rest(b));
 
-/** The record of one staging while it grows; on disk only when it says something new. */
+/** The record of one staging in progress; writes it only when it changes. */
 export class StageRecordWriter {
   readonly #records: StageRecords;
   #record: StageRecord;
@@ -36,12 +36,12 @@ export class StageRecordWriter {
     this.#saved = saved;
   }
 
-  /** What is to be recorded now. */
+  /** The current record. */
   get record(): StageRecord {
     return this.#record;
   }
 
-  /** Throws as Records.save does. */
+  /** Changes the record and writes it. Throws as StageRecords.save does. */
   async save(more: Partial<StageRecord> = {}, lasting = false): Promise<void> {
     this.#record = { ...this.#record, ...more };
     if (this.#saved && isSame(this.#record, this.#saved)) return;
@@ -49,14 +49,14 @@ export class StageRecordWriter {
     this.#saved = this.#record;
   }
 
-  /** Adds notes; they are on disk when it resolves. */
+  /** Adds notes and resolves once they are on disk. */
   readonly note: SaveNotes = async notes => {
     const all = Object.entries({ ...this.#record.notes, ...notes });
     const kept = all.filter((entry): entry is [string, string] => entry[1] !== undefined);
     await this.save({ notes: Object.fromEntries(kept) }, true);
   };
 
-  /** Makes an earlier record the valid one again. */
+  /** Makes an earlier record valid again. */
   async restore(record: StageRecord): Promise<void> {
     this.#record = record;
     await this.save();

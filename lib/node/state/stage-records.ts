@@ -9,19 +9,22 @@ import type { Identity } from "../mount/mount-table.ts";
 import type { Context } from "../requests.ts";
 import { RecordFolder } from "./record-folder.ts";
 
-/** One place at which a volume was published, or was about to be. */
+/** A target path at which a volume was published, or was about to be. */
 export interface PublishedTarget {
-  /** The real place of the target. */
+  /** The real path of the target. */
   readonly target: string;
   readonly readonly: boolean;
   readonly mode: AccessMode;
-  /** Hash of all arguments but secrets and target, to tell a repeated call from another one (CSI NodePublishVolume). */
+  /**
+   * A hash of all arguments except secrets and target, to distinguish a retry from another call (CSI
+   * NodePublishVolume).
+   */
   readonly digest: string;
-  /** What its mount shows; absent in records of older versions. */
+  /** The identity of its mount; absent in records of older versions. */
   readonly shows?: Identity;
 }
 
-/** A file system that is mounted, and the device file that holds it. */
+/** A mounted file system and the device file that holds it. */
 export interface MountedFilesystem {
   readonly source: string;
   /** The number of `source` as "major:minor". */
@@ -29,7 +32,7 @@ export interface MountedFilesystem {
   readonly fsType: string;
 }
 
-/** What a volume was attached as, where that is more than a folder: by this a mount is known again, and what it is made of. */
+/** The form in which a volume was attached, except for a folder; identifies its mount and device. */
 export type AttachedAs =
   | { readonly kind: "share"; readonly fsType: string; readonly source: string }
   | {
@@ -41,81 +44,85 @@ export type AttachedAs =
       readonly mounted?: MountedFilesystem;
     };
 
-/** What was staged on this node: what later calls need and CSI does not send with them. Written before anything is done. */
+/** The record of a staged volume: data that later calls need and CSI does not send. Written before anything is done. */
 export interface StageRecord {
   readonly volumeId: string;
-  /** The real place of the staging folder. */
+  /** The real path of the staging folder. */
   readonly stagingPath: string;
   readonly protocol: string;
   readonly context: Context;
   readonly kind: "mount" | "block";
   readonly fsType: string | undefined;
   readonly mode: AccessMode;
-  /** Flags of the staged mount. */
+  /** The flags of the staging mount. */
   readonly flags: readonly string[];
-  /** What the mounts of this volume show; undefined until it is attached. */
+  /** The identity of the volume's mounts; undefined until it is attached. */
   readonly shows: Identity | undefined;
   /** Undefined for a folder, and until the volume is attached. */
   readonly attached: AttachedAs | undefined;
-  /** What its attacher needs to detach it. */
+  /** Data that the attacher needs to detach the volume. */
   readonly notes: Notes;
   readonly published: readonly PublishedTarget[];
 }
 
 const version = 1;
 
-/** The name of the device file in the staging folder of a volume of block access; that of democratic-csi. */
+/** The name of the device file in the staging folder of a block volume, as in democratic-csi. */
 export const blockFile = "block_device";
 
-/** Where the staged volume is mounted: at the staging path, or as a file in that folder. */
+/** The path of the staged mount: the staging path, or a file in that folder. */
 export const stagedAt = ({ kind, stagingPath }: Pick<StageRecord, "kind" | "stagingPath">): string =>
   kind === "block" ? join(stagingPath, blockFile) : stagingPath;
 
-/** Whether a record names this real place, as staged or target. */
-export const namesPath = (record: StageRecord | undefined, place: string): boolean =>
-  record !== undefined && (stagedAt(record) === place || isTarget(record, place));
+/** Whether a record names this real path as its staging or target path. */
+export const namesPath = (record: StageRecord | undefined, path: string): boolean =>
+  record !== undefined && (stagedAt(record) === path || isTarget(record, path));
 
-/** Whether the record says that the volume was, or was about to be, published at this real place. */
-export const isTarget = (record: StageRecord | undefined, place: string): boolean =>
-  record?.published.some(published => published.target === place) ?? false;
+/** Whether the volume was, or was about to be, published at this real path according to the record. */
+export const isTarget = (record: StageRecord | undefined, path: string): boolean =>
+  record?.published.some(published => published.target === path) ?? false;
 
-/** Keys that the kubelet adds for each pod; service account tokens are among them, so none is kept. */
+/**
+ * The prefix of keys that the kubelet adds for each pod. None is stored, because they include service account tokens.
+ */
 const podInfoPrefix = "csi.storage.k8s.io/";
 
-/** A volume context without what belongs to a single pod. */
+/** A volume context without the keys of a single pod. */
 export const contextWithoutPodInfo = (context: Context): Context =>
   Object.fromEntries(Object.entries(context).filter(([key]) => !key.startsWith(podInfoPrefix)));
 
-/** The records of staged volumes. Mostly not forced to disk: a mount that a record describes is gone after a crash. */
+/**
+ * The records of staged volumes. Usually not fsynced: after a crash, the mount that a record describes is gone as well.
+ */
 export class StageRecords {
   readonly #folder: RecordFolder;
 
-  /** `folder` is made when it is missing, readable by root alone. */
+  /** Creates `folder`, readable by root only, if it is missing. */
   constructor(folder: string) {
     this.#folder = new RecordFolder(folder);
   }
 
   /**
-   * The record of a volume. An unreadable one is renamed to `….bad-<time>` with a warning and counts as absent.
-   * Throws "unavailable" when the folder does not answer.
+   * The record of a volume. Renames an unreadable one to `….bad-<time>`, logs a warning and treats it as absent. Throws
+   * "unavailable" when the folder cannot be read.
    */
   async find(volumeId: string, log: Log): Promise<StageRecord | undefined> {
     const text = await this.#folder.read(volumeId).catch((cause: unknown) => {
-      throw new CsiError("unavailable", `the record of volume "${volumeId}" cannot be read`, { cause });
+      throw new CsiError("unavailable", `the record of volume "${volumeId}" cannot be read; retrying`, { cause });
     });
     if (text === undefined) return undefined;
     const record = parse(text);
     if (record?.volumeId === volumeId) return record;
     const file = this.#folder.file(volumeId);
     const aside = `${file}.bad-${Date.now()}`;
-    log.warn("the record of a staged volume is unreadable and was put aside", { volumeId, file: aside });
+    log.warn("the record of a staged volume is unreadable and was renamed", { volumeId, file: aside });
     await rename(file, aside).catch((cause: unknown) => {
-      throw fileFailure(cause, `putting ${file} aside`);
+      throw fileFailure(cause, `renaming ${file}`);
     });
     return undefined;
   }
 
-  /** Whether the record of another volume names this real path, as staged or target. Reads all records. */
+  /** Whether the record of another volume names this real path as its staging or target path. Reads all records. */
   async isNamedByOther(path: string, volumeId: string): Promise<boolean> {
     return (await this.all()).some(record => record.volumeId !== volumeId && namesPath(record, path));
   }
@@ -126,8 +133,8 @@ export class StageRecords {
   }
 
   /**
-   * Throws "resource-exhausted" when the disk is full, "unavailable" and "failed-precondition" for other failures.
-   * `lasting` also survives a crash of the machine.
+   * Throws "resource-exhausted" when the disk is full, "unavailable" and "failed-precondition" for other failures. If
+   * `lasting`, the record survives a crash of the machine.
    */
   async save(record: StageRecord, lasting = false): Promise<void> {
     const { volumeId } = record;
@@ -136,7 +143,7 @@ export class StageRecords {
     });
   }
 
-  /** Success when there is none. */
+  /** Removes the record; succeeds if there is none. */
   async remove(volumeId: string): Promise<void> {
     await this.#folder.remove(volumeId).catch((cause: unknown) => {
       throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
