@@ -70,6 +70,14 @@ const shareName = /^[^%<>*?|/\\+=;:",[\]\s]*$/;
 const option = (description: string) =>
   optional(flag({ description, absent: "not sent: the system's own default holds" }));
 
+/** plugins/smb.py, sharingsmb_create: the first three are last in 11.2 and 11.3, the fourth in 11.2; 12.0 to 26.0 refuse them. */
+const ofOldShares = Object.fromEntries(
+  ["shareGuestOnly", "shareShowHiddenFiles", "shareDefaultPermissions", "shareStorageTask"].map(key => [
+    key,
+    "no share of TrueNAS has it since version 12.0",
+  ]),
+);
+
 /** `smb:` */
 export const smb = record(
   {
@@ -85,20 +93,16 @@ export const smb = record(
     shareDeniedHosts: optional(
       list(filled({ description: "host or network" }), { description: "who may not connect" }),
     ),
-    shareDefaultPermissions: option("reset permissions when a share is made; refused by 25.04 and newer"),
     shareGuestOk: option("connect without a password"),
-    shareGuestOnly: option("connect as guest only; refused by 25.04 and newer"),
-    shareShowHiddenFiles: option("show hidden files; refused by 25.04 and newer"),
     shareRecycleBin: option("keep deleted files in a recycle bin"),
     shareBrowsable: option("show the share in listings"),
     shareAccessBasedEnumeration: option("show users only what they may read"),
     shareTimeMachine: option("offer the share to Apple's Time Machine"),
-    shareStorageTask: optional(whole({ description: "id of a storage task; refused by 25.04 and newer" })),
   },
   {
     description: "sharing over SMB",
     aliases: { shareBrowseable: "shareBrowsable" },
-    ignored: ofPlainHosts("shareStrategy", "shareStrategySetDatasetProperties"),
+    ignored: { ...ofPlainHosts("shareStrategy", "shareStrategySetDatasetProperties"), ...ofOldShares },
   },
 );
 

@@ -3,6 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import type { DriverModule } from "../../../lib/drivers/module.ts";
+import { tidy } from "../../../lib/schema/tidy.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
@@ -61,7 +62,8 @@ export function openOn(
     ...more,
   };
   const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100 };
-  return module.open(identity, v.parse(module.schema, config) as never, localPorts(neverRun));
+  const { value } = tidy(module.schema, config, { env: () => undefined, file: () => undefined });
+  return module.open(identity, v.parse(module.schema, value) as never, localPorts(neverRun));
 }
 
 /** What a test does with a driver and what it works on. */

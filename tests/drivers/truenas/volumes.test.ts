@@ -210,7 +210,7 @@ describe.each(scaleVersions)("on TrueNAS %s", version => {
     );
   });
 
-  test("settings of an SMB share arrive where a version has them, and those that it has no more do not break the share", async () => {
+  test("settings of an SMB share arrive where a version has them, and those that no version has any more do not break it", async () => {
     const smb = { shareHost: "nas", shareAccessBasedEnumeration: true, shareGuestOk: true, shareGuestOnly: true };
     const more = { smb: { ...smb, shareShowHiddenFiles: true, shareDefaultPermissions: true } };
     await on(
@@ -222,7 +222,6 @@ describe.each(scaleVersions)("on TrueNAS %s", version => {
         if (number >= 2510)
           expect(share).toMatchObject({ access_based_share_enumeration: true, options: { guestok: true } });
         else expect(share).toMatchObject({ abe: true, guestok: true });
-        expect(share?.["guestonly"]).toBe(number < 2504 ? true : undefined);
       },
       { more },
     );

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { Invalid, type Triple } from "./failure.ts";
-import { flag, maybe, modelled, or, text, texts } from "./models.ts";
+import { flag, maybe, modelled, modelledOld, or, text, texts } from "./models.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
@@ -88,14 +88,8 @@ const smbFlat = {
   enabled: or(flag, true),
   acl: or(flag, true),
 };
-const smbOld = v.strictObject({
-  ...smbFlat,
-  default_permissions: or(flag, false),
-  guestonly: or(flag, false),
-  showhiddenfiles: or(flag, false),
-  storage_task: v.optional(v.unknown()),
-});
-const smb2504 = v.strictObject(smbFlat);
+/** plugins/smb.py, sharingsmb_create, of TN-12.0-U8.1, TN-13.0-U6.3, TS-22.02.4, TS-23.10.2, TS-24.10.2.4 and TS-25.04.2.6. */
+const smbBefore2510 = v.strictObject(smbFlat);
 const legacyOptions = v.strictObject({
   purpose: or(v.literal("LEGACY_SHARE"), "LEGACY_SHARE"),
   recyclebin: or(flag, false),
@@ -144,8 +138,7 @@ const smbNew = v.strictObject({
 });
 
 function smbFields(nas: Nas, data: unknown): { readonly name: string; readonly path: string } {
-  if (nas.number < 2504) return modelled(smbOld, data, "data");
-  if (nas.number < 2510) return modelled(smb2504, data, "data");
+  if (nas.number < 2510) return modelledOld(nas, smbBefore2510, data, "sharingsmb_create");
   const { options, ...fields } = modelled(smbNew, data, "data");
   const kept = Object.fromEntries(Object.entries(fields).filter(([key]) => key in smbTop)) as typeof fields;
   const checked =

@@ -2,7 +2,6 @@ import type { Row, State, TableName } from "./state.ts";
 
 /** What a newer version makes of rows that an older one has written. */
 
-const smbGone = ["default_permissions", "guestonly", "showhiddenfiles", "storage_task"];
 const smbOptions = [
   "home",
   "path_suffix",
@@ -43,7 +42,6 @@ function placed({ tables }: State): void {
 /** Brings everything to a version, such as 2510. */
 export function upgraded(state: State, number: number): void {
   const { smb } = state.tables;
-  if (number >= 2504) for (const row of smb) for (const key of smbGone) delete row[key];
   if (number >= 2510) for (const row of smb) withPurpose(row);
   if (number >= 2600) placed(state);
 }

@@ -30,24 +30,18 @@ export interface SmbSettings extends Naming {
   readonly shareHome?: boolean | undefined;
   readonly shareAllowedHosts?: readonly string[] | undefined;
   readonly shareDeniedHosts?: readonly string[] | undefined;
-  readonly shareDefaultPermissions?: boolean | undefined;
   readonly shareGuestOk?: boolean | undefined;
-  readonly shareGuestOnly?: boolean | undefined;
-  readonly shareShowHiddenFiles?: boolean | undefined;
   readonly shareRecycleBin?: boolean | undefined;
   readonly shareBrowsable?: boolean | undefined;
   readonly shareAccessBasedEnumeration?: boolean | undefined;
   readonly shareTimeMachine?: boolean | undefined;
-  readonly shareStorageTask?: number | undefined;
 }
 
-/** From here on a field that does not exist is refused, and some do not exist any more. */
-const strict = 2504;
 /** From here on a share has a purpose, and what belongs to one stands in its options. */
 const purposes = 2510;
 
 /** Fields that say who may do what. */
-const access = ["hostsallow", "hostsdeny", "guestok", "guestonly"];
+const access = ["hostsallow", "hostsdeny", "guestok"];
 
 const rule = { foreign: /[%<>*?|/\\+=;:",[\]\s]/g, most: 80 };
 
@@ -141,17 +135,6 @@ export class SmbShare implements Share<Shareable> {
       const legacy = { purpose: "LEGACY_SHARE", options: { purpose: "LEGACY_SHARE", ...options } };
       return { ...base, ...given({ access_based_share_enumeration: listed }), ...legacy };
     }
-    const flat = { ...base, ...options, ...given({ abe: listed }) };
-    return version >= strict ? flat : { ...flat, ...this.#old() };
-  }
-
-  #old(): object {
-    const settings = this.#settings;
-    return given({
-      default_permissions: settings.shareDefaultPermissions,
-      guestonly: settings.shareGuestOnly,
-      showhiddenfiles: settings.shareShowHiddenFiles,
-      storage_task: settings.shareStorageTask,
-    });
+    return { ...base, ...options, ...given({ abe: listed }) };
   }
 }
