@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { CallError, Invalid } from "./failure.ts";
+import { CallError, ezfsBusy, Invalid } from "./failure.ts";
 import { flag, modelled, modelledOld, or, text, whole } from "./models.ts";
 import { mountpoint, propertiesOf, property, shown, userProperties } from "./properties.ts";
 import { type QueryOptions, queried } from "./query.ts";
@@ -191,10 +191,44 @@ function checkPlace(nas: Nas, name: string, type: Dataset["type"], ancestors: bo
   if (!(pool in nas.state.pools)) throw new Invalid([attribute, `zpool (${pool}) does not exist.`, 2]);
   const parent = nas.state.datasets[parentOf(name)];
   if (!parent && !ancestors) throw new Invalid([attribute, `Parent dataset (${parentOf(name)}) does not exist.`, 2]);
+  const above = parent ?? nearest(nas, name);
+  if (above && property(nas, above, "readonly").raw === "on")
+    throw new Invalid([
+      "pool_dataset_create.readonly",
+      `Turn off readonly mode on ${above.name} to create ${pool}`,
+      22,
+    ]);
   if (parent?.type === "VOLUME") throw new Invalid([attribute, "Parent dataset must be a filesystem", 22]);
   if (!nas.state.datasets[name]) return;
   if (type === "FILESYSTEM") throw new Invalid([attribute, `Path /mnt/${name} already exists`, 22]);
   throw new CallError("EFAULT", `Failed to create dataset: cannot create '${name}': dataset already exists`);
+}
+
+/** The nearest dataset above a name that is there. */
+function nearest(nas: Nas, name: string): Dataset | undefined {
+  const above = parentOf(name);
+  return above === "" ? undefined : (nas.state.datasets[above] ?? nearest(nas, above));
+}
+
+/**
+ * Lists of access control and how chmod(2) treats them must fit together, whether they are given or inherited (__common_validation in
+ * plugins/pool_/dataset.py of TS-24.10.2.4, TS-25.04.2.6 and TS-25.10.6).
+ */
+function checkAcl(
+  nas: Nas,
+  parent: Dataset | undefined,
+  fields: Readonly<Record<string, unknown>>,
+  prefix: string,
+): void {
+  const [type, mode] = ["acltype", "aclmode"].map(key => {
+    const given = String(fields[key] ?? "INHERIT").toLowerCase();
+    return given !== "inherit" || !parent ? given : property(nas, parent, key).raw;
+  });
+  const at = `${prefix}.aclmode`;
+  if ((type === "posix" || type === "off") && mode !== "discard")
+    throw new Invalid([at, "Must be set to DISCARD when acltype is POSIX or OFF", 22]);
+  if (type === "nfsv4" && mode === "discard")
+    throw new Invalid([at, "DISCARD aclmode may not be set for NFSv4 acl type", 22]);
 }
 
 function checkVolume(nas: Nas, name: string, fields: v.InferOutput<typeof volumeModel>): void {
@@ -204,7 +238,8 @@ function checkVolume(nas: Nas, name: string, fields: v.InferOutput<typeof volume
     throw new Invalid([attribute, "Volume size must be a multiple of the block size", 22]);
   const pool = existing(nas, name.split("/")[0] ?? "");
   const free = Number(property(nas, pool, "available").raw);
-  if (fields.volsize > free && !fields.sparse) throw new CallError("ENOSPC", "Failed to create dataset: out of space");
+  if (fields.volsize > free && !fields.sparse)
+    throw new CallError("EFAULT", `Failed to create dataset: cannot create '${name}': out of space`);
   if (fields.volsize > free * 0.8 && !fields.force_size) throw new Invalid([attribute, tooMuch, 22]);
 }
 
@@ -217,6 +252,8 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const user = userOf(nas, fields.user_properties, prefix);
   checkPlace(nas, fields.name, type, fields.create_ancestors);
   if (fields.type === "VOLUME") checkVolume(nas, fields.name, fields);
+  else if (nas.number >= 2000 && fields.share_type !== "SMB")
+    checkAcl(nas, nearest(nas, fields.name), fields, "pool_dataset_create");
   const missing = fields.name.split("/").map((_, n, all) => all.slice(0, n + 1).join("/"));
   for (const name of missing.slice(0, -1)) if (!nas.state.datasets[name]) made(nas, name, "FILESYSTEM");
   const native = nativeOf(fields);
@@ -376,8 +413,11 @@ export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const { recursive } = modelled(deletion, options ?? {}, "options");
   const name = String(id);
   if (nas.number >= 2600) return removeOn26(nas, name, recursive);
+  const child = recursive ? undefined : childrenOf(nas, name)[0];
+  if (child)
+    throw new CallError("ENOTEMPTY", `Failed to delete dataset: cannot destroy '${name}': filesystem has children`);
   existing(nas, name);
-  // Shares go first, whatever becomes of the dataset (TS-25.10, plugins/pool_/dataset.py, do_delete).
+  // Shares go first, whatever becomes of the dataset (do_delete in plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6).
   unshared(nas, name);
   const why = obstacle(nas, name, recursive);
   if (why) throw why;
@@ -388,13 +428,14 @@ export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   return true;
 }
 
+/** What `zfs destroy` says; only "busy" has a number of its own (delete() in plugins/zfs_/dataset.py of TS-24.10.2.4 to TS-25.10.6). */
 function obstacle(nas: Nas, name: string, recursive: boolean): Error | undefined {
   if (nas.busy.has(name))
     return new CallError("EBUSY", `Failed to delete dataset: cannot destroy '${name}': dataset is busy`);
   const children = childrenOf(nas, name);
   const all = [name, ...children.map(child => child.name)];
   const snapshots = all.flatMap(each => snapshotsOf(nas, each));
-  if (!recursive && (children.length > 0 || snapshots.length > 0))
+  if (!recursive && snapshots.length > 0)
     return new CallError("EFAULT", `Failed to delete dataset: cannot destroy '${name}': filesystem has children`);
   const cloned = snapshots.some(each => clonesOf(nas, `${each.dataset}@${each.name}`).length > 0);
   return cloned
@@ -402,14 +443,18 @@ function obstacle(nas: Nas, name: string, recursive: boolean): Error | undefined
     : undefined;
 }
 
-/** 26: recursion destroys the clones of other volumes too, and a destruction that failed is reported as done. */
+/**
+ * 26: recursion destroys the clones of other volumes too, and a destruction that ZFS has refused is reported as done, since what
+ * destroy_impl() answers is dropped (do_delete in plugins/pool_/dataset.py of TS-26.0.0-BETA.3).
+ */
 function removeOn26(nas: Nas, name: string, recursive: boolean): unknown {
-  if (!recursive) {
-    destroyed(nas, name);
-    return true;
-  }
-  existing(nas, name);
-  if (!nas.busy.has(name)) cascade(nas, name);
+  if (!nas.state.datasets[name]) throw new CallError("EINVAL", `'${name}' not found`, "ZFSPathNotFoundException");
+  if (!recursive && childrenOf(nas, name).length > 0)
+    throw new CallError("ENOTEMPTY", `Failed to delete dataset: cannot destroy '${name}': filesystem has children`);
+  unshared(nas, name);
+  if (recursive && !nas.busy.has(name)) cascade(nas, name);
+  if (!recursive) refuseFamily(nas, name);
+  if (!recursive && !nas.busy.has(name)) drop(nas, name);
   return true;
 }
 
@@ -423,14 +468,22 @@ export function cascade(nas: Nas, name: string): void {
   drop(nas, name);
 }
 
-/** 26: zfs.resource.destroy without recursion. */
+/** Refuses what has children or snapshots (destroy_impl() in plugins/zfs/resource_crud.py of TS-26.0.0-BETA.3). */
+function refuseFamily(nas: Nas, name: string): void {
+  const what =
+    childrenOf(nas, name).length > 0 ? "children" : snapshotsOf(nas, name).length > 0 ? "snapshots" : undefined;
+  const message = `'${name}' has ${what}. Set recursive=True to remove them.`;
+  if (what !== undefined) throw new Invalid(["zfs.resource.destroy", message, 39]);
+}
+
+/**
+ * 26: zfs.resource.destroy without recursion. It is unmounted without force, and the refusal of ZFS is a validation error with the code
+ * of libzfs (plugins/zfs/destroy_impl.py and resource_crud.py of TS-26.0.0-BETA.3; words: error.c of truenas_pylibzfs).
+ */
 export function destroyed(nas: Nas, name: string): void {
-  if (!nas.state.datasets[name]) throw new CallError("ENOENT", `'${name}' not found`, "ZFSPathNotFoundException");
-  if (snapshotsOf(nas, name).length > 0)
-    throw new CallError("ENOTEMPTY", `'${name}' has snapshots`, "ZFSPathHasSnapshots");
-  if (childrenOf(nas, name).length > 0)
-    throw new CallError("ENOTEMPTY", `'${name}' has children`, "ZFSPathHasChildren");
-  if (nas.busy.has(name)) throw new CallError("EBUSY", `'${name}' is busy`);
+  refuseFamily(nas, name);
+  const busy = `Failed to destroy '${name}': [EZFS_BUSY]: cannot destroy '${name}': dataset is busy`;
+  if (nas.busy.has(name)) throw new Invalid(["zfs.resource.destroy", busy, ezfsBusy]);
   drop(nas, name);
 }
 

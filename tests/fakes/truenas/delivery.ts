@@ -23,7 +23,7 @@ export interface Delivery {
 export type Deliver = (sent: Sent) => Delivery;
 
 /** What is answered to a request that never reaches the server; undefined: it does. */
-export type Intercept = () => Delivery | undefined;
+export type Intercept = (method: string) => Delivery | undefined;
 
 /** Answers over HTTP. */
 export function sendResponse(response: ServerResponse, { texts, status = 200, ends }: Delivery): void {

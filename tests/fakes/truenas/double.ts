@@ -142,7 +142,7 @@ export class Double {
       this.#write({ version: nas.version, method, result });
     const mangle: Core["mangle"] = (answer, method) => this.mangle?.(answer, method) ?? answer;
     const deliver: Deliver = sent => this.deliver?.(sent) ?? { texts: [sent.text], status: sent.status ?? 0 };
-    const intercept: Intercept = () => this.intercept?.();
+    const intercept: Intercept = method => this.intercept?.(method);
     return { nas, accounts, jobs, faults, latencyMs, mangle, deliver, intercept, record, recordAnswer };
   }
 
@@ -166,7 +166,7 @@ export class Double {
     if (url.pathname === "/api/versions" && listed)
       return sendResponse(
         response,
-        this.intercept?.() ?? this.#core.deliver({ text: JSON.stringify(listed), status: 200 }),
+        this.intercept?.(url.pathname) ?? this.#core.deliver({ text: JSON.stringify(listed), status: 200 }),
       );
     if (url.pathname.startsWith("/api/v2.0/") && numberOf(this.version) < 2600)
       return answerRest(this.#core, request, response, url);

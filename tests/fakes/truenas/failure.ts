@@ -15,6 +15,9 @@ export const errnos = {
   ENOTAUTHENTICATED: 207,
 } as const;
 
+/** EZFS_BUSY in zfs_error_t (libzfs.h of OpenZFS 2.3): 26 hands on the codes of libzfs as if they were errno(3). */
+export const ezfsBusy = 2007;
+
 export type Errname = keyof typeof errnos;
 
 /** A request that does not fit the model or the state: every problem at once. */

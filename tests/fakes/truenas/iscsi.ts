@@ -30,10 +30,12 @@ export const globalConfig = (): unknown => ({
   alua: false,
 });
 
-/** Groups name rows of portals and initiators by their id. */
+/** Groups name rows of portals and initiators by their id, each portal once (__validate in plugins/iscsi_/targets.py of TS-24.10.2.4). */
 function checkGroups(nas: Nas, groups: readonly v.InferOutput<typeof group>[], method: string): void {
   for (const [index, { portal, initiator }] of groups.entries()) {
     const at = `${method}.groups.${index}`;
+    if (groups.findIndex(each => each.portal === portal) < index)
+      throw new Invalid([`${at}.portal`, `Portal ${portal} cannot be duplicated on a target`, 22]);
     if (!nas.state.tables.portal.some(({ id }) => id === portal))
       throw new Invalid([`${at}.portal`, `Portal ${portal} not found in database`, 2]);
     if (initiator !== null && !nas.state.tables.initiator.some(({ id }) => id === initiator))
@@ -87,11 +89,17 @@ const extentModel = v.strictObject({
 });
 const extent2510 = v.strictObject({ ...extentModel.entries, product_id: maybe(text) });
 
+/** How SCST names a device (sanitize_extent() in plugins/iscsi_/utils.py; compared from TS-25.04.2.6 on, extents.py, clean_name). */
+const flattened = (name: string): string => name.replaceAll(".", "_").replaceAll("/", "-");
+
 export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
   const fields = modelled(nas.number >= 2510 ? extent2510 : extentModel, data, "iscsi_extent_create");
   const { name, disk } = fields;
   if (nas.state.tables.extent.some(each => each["name"] === name))
     throw new Invalid(["iscsi_extent_create.name", "Extent name must be unique", 22]);
+  const clash = nas.state.tables.extent.find(each => flattened(String(each["name"])) === flattened(name));
+  if (clash && nas.number >= 2504)
+    throw new Invalid(["iscsi_extent_create.name", `Extent name must be unique when flattened (${clash["name"]})`, 22]);
   const other = nas.state.tables.extent.find(each => each["disk"] === disk);
   if (other) throw new Invalid(["iscsi_extent_create.disk", `Disk currently in use by extent ${other["name"]}`, 22]);
   checkZvol(nas, disk, "iscsi_extent_create.disk");

@@ -43,9 +43,9 @@ export async function answerRest(
   if (!session) return say(401, { message: "Unauthorized" });
   const call = restCall(request.method ?? "GET", url, await bodyOf(request));
   if (!call || !(own[call.method] || knows(core, call.method))) return say(404, { message: "Not Found" });
-  const intercepted = core.intercept();
-  if (intercepted) return sendResponse(response, intercepted);
   const { method, params } = call;
+  const intercepted = core.intercept(method);
+  if (intercepted) return sendResponse(response, intercepted);
   const fault = own[method] ? undefined : core.faults.next(session.credential, method);
   if (fault === "before") return void request.socket.destroy();
   if (!own[method]) core.record("rest", method, params);

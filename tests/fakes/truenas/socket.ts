@@ -63,7 +63,7 @@ export class Conversation {
 
   async #received(text: string): Promise<void> {
     const request = this.#parsed(text);
-    const intercepted = request && this.#core.intercept();
+    const intercepted = request && this.#core.intercept(request.method);
     if (intercepted) sendMessage(this.#socket, intercepted);
     if (!request || intercepted) return;
     const { id } = request;

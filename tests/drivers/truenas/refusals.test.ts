@@ -1,0 +1,92 @@
+import { describe, expect, test } from "bun:test";
+import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
+import { scaleVersions } from "../../fakes/truenas/versions.ts";
+import { on, parent, refusal, remainsOf, type Work } from "./rig.ts";
+
+// What a TrueNAS refuses, in the words and numbers of each version, and what csimux makes of it.
+
+const call = callWith();
+
+for (const version of scaleVersions) {
+  describe(`on TrueNAS ${version}`, () => {
+    test("a volume that is busy is not deleted, is shared as before, and goes once it is free", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        const { id } = await driver.create(volumeOf("a"), call);
+        const before = remainsOf(double);
+        double.busy.add(`${parent}/${id}`);
+        expect(await refusal(driver.delete(id, call))).toMatchObject({ code: "aborted" });
+        expect(remainsOf(double)).toEqual(before);
+        double.busy.clear();
+        await driver.delete(id, call);
+        expect(remainsOf(double)).toEqual([]);
+      });
+    }, 60_000);
+
+    test("a clone whose name is taken meanwhile is not made, and what has the name stays", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        const { id } = await driver.create(volumeOf("a"), call);
+        const { id: snapshot } = await snapshotsOf(driver).create("s", id, {}, call);
+        const made = double.state.datasets[`${parent}/a`];
+        double.intercept = method => {
+          // 26 makes a clone under another name and renames it.
+          if (made && /snapshot\.clone$|dataset\.rename$/.test(method))
+            double.state.datasets[`${parent}/b`] ??= { ...made, name: `${parent}/b`, user: {}, guid: "1" };
+          return undefined;
+        };
+        const spec = volumeOf("b", gib, { kind: "snapshot", id: snapshot });
+        expect(await refusal(driver.create(spec, call))).toMatchObject({ code: "already-exists" });
+        expect(double.state.datasets[`${parent}/b`]).toMatchObject({ guid: "1", user: {} });
+      });
+    });
+
+    test("a volume whose space must be set aside is refused for lack of it, and nothing is left", async () => {
+      await on(
+        { version },
+        "iscsi",
+        async (driver, double) => {
+          expect(await refusal(driver.create(volumeOf("a", 4096n * gib), call))).toMatchObject({
+            code: "resource-exhausted",
+          });
+          expect(remainsOf(double)).toEqual([]);
+        },
+        { zfs: { zvolEnableReservation: true } },
+      );
+    });
+
+    test("below a dataset that is read-only no volume is made, and the call names what to change", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        await driver.delete((await driver.create(volumeOf("a"), call)).id, call);
+        const above = double.state.datasets[parent];
+        if (above) above.native["readonly"] = "on";
+        expect(await refusal(driver.create(volumeOf("a"), call))).toMatchObject({
+          code: expect.stringMatching(/^(?:failed-precondition|invalid-argument)$/),
+          message: expect.stringContaining(`Turn off readonly mode on ${parent}`),
+        });
+        expect(remainsOf(double)).toEqual([]);
+      });
+    });
+
+    test("an acltype that does not fit the aclmode is refused in the server's words, and nothing is left", async () => {
+      await on({ version }, "nfs", async (driver, double) => {
+        await driver.delete((await driver.create(volumeOf("a"), call)).id, call);
+        const spec = { ...volumeOf("a"), parameters: { "zfs.acltype": "nfsv4" } };
+        expect(await refusal(driver.create(spec, call))).toMatchObject({
+          code: expect.stringMatching(/^(?:failed-precondition|invalid-argument)$/),
+          message: expect.stringContaining("DISCARD aclmode may not be set for NFSv4 acl type"),
+        });
+        expect(remainsOf(double)).toEqual([]);
+      });
+    });
+
+    test("a portal that the file names twice is refused in the server's words", async () => {
+      const group = { targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1 };
+      const more = { iscsi: { targetPortal: "nas:3260", targetGroups: [group, group] } };
+      const work: Work = async driver =>
+        expect(await refusal(driver.create(volumeOf("a"), call))).toMatchObject({
+          code: "failed-precondition",
+          message: expect.stringContaining("Portal 1 cannot be duplicated on a target"),
+        });
+      await on({ version }, "iscsi", work, { more });
+    });
+  });
+}
