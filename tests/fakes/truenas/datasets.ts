@@ -489,13 +489,21 @@ export function destroyed(nas: Nas, name: string): void {
 
 const renaming = v.strictObject({ new_name: v.string(), recursive: or(flag, false), force: or(flag, false) });
 
+/**
+ * Up to 25.10 what is in the way is EFAULT and words (rename() in plugins/zfs_/dataset_actions.py of TS-25.10.6), on 26 it has a number
+ * (plugins/zfs/resource_crud.py of TS-26.0.0-BETA.3).
+ */
 export function rename(nas: Nas, [id, data]: readonly unknown[]): unknown {
   const { new_name: to, force } = modelled(renaming, data, "data");
   const from = existing(nas, String(id)).name;
   if (!force) throw new Invalid(["pool.dataset.rename.force", "Renaming may break shares; set force", 22]);
-  if (nas.state.datasets[to]) throw new CallError("EEXIST", `cannot rename '${from}': dataset already exists`);
-  if (!nas.state.datasets[parentOf(to)])
-    throw new CallError("ENOENT", `cannot rename '${from}': parent does not exist`);
+  const refused = (words: string) =>
+    new CallError("EFAULT", `Failed to rename dataset: cannot rename to '${to}': ${words}`);
+  if (nas.state.datasets[to])
+    throw nas.number >= 2600
+      ? new Invalid(["zfs.resource.rename", `'${to}' already exists`, 17])
+      : refused("dataset already exists");
+  if (!nas.state.datasets[parentOf(to)]) throw refused("parent does not exist");
   const moved = (name: string): string =>
     name === from || /^[/@]/.test(name.slice(from.length)) ? `${to}${name.slice(from.length)}` : name;
   for (const each of [existing(nas, from), ...childrenOf(nas, from)]) {
