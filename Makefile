@@ -3,7 +3,7 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab test-cluster check bench bench-lab build image install clean
+.PHONY: help run try test test-lab test-cluster test-peers check bench bench-lab build image install clean
 
 help:
 	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
@@ -11,6 +11,7 @@ help:
 	@echo "make test     every test, the CSI conformance suite included"
 	@echo "make test-lab tests against real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
 	@echo "make test-cluster csimux from its image and manifests on a real Kubernetes (ONLY='life kills': these)"
+	@echo "make test-peers clients of TrueNAS that you have beside csimux, on its double (see CONTRIBUTING.md)"
 	@echo "make check    types, lint, import rules, generated code"
 	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
 	@echo "make bench-lab figures of ZFS over ssh: csimux, the bare commands and those of democratic-csi, on a lab's guest"
@@ -43,6 +44,10 @@ test-lab: $(STAMP)
 # Needs Go and half an hour the first time; what it builds is kept in ~/.cache/csimux-cluster. KEEP=1: the cluster stays up.
 test-cluster: $(STAMP)
 	@$(BUN) scripts/cluster/main.ts test $(if $(KEEP),--keep) $(ONLY)
+
+# PEER_<CLIENT>_<VERSION> in the environment: the command of a client.
+test-peers: $(STAMP)
+	@$(BUN) scripts/peers.ts
 
 # FRESH=1: with what Debian has now, instead of what the last run fetched.
 image: $(STAMP)
