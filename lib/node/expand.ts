@@ -6,7 +6,7 @@ import type { Disks } from "./disks/disks.ts";
 import { isReadOnly } from "./stage.ts";
 import type { StageRecord } from "./state/stage-records.ts";
 
-/** The work of NodeExpandVolume. The caller holds the volume. */
+/** Implements NodeExpandVolume. The caller holds the lock of the volume. */
 export class VolumeExpansion {
   readonly #attachers: Attachers;
   readonly #disks: Disks;
@@ -19,8 +19,9 @@ export class VolumeExpansion {
   }
 
   /**
-   * Makes the device, and the file system that is mounted at `at`, as large as the volume. A volume that is only read here
-   * keeps its file system as it is. Returns the bytes of the device; undefined for folders and shares, whose server grew them.
+   * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
+   * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
+   * grew.
    */
   async grow(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);

@@ -9,18 +9,23 @@ import { resolveParents } from "./mount/paths.ts";
 import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
 import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
-/** A volume that was made for a pod: what mount(8) mounts, and what tells it from every other one, also of the same name. */
+/**
+ * A provisioned inline volume: the arguments of mount(8), and an identity that distinguishes it even from one of the
+ * same name.
+ */
 export interface InlineSource {
   readonly fsType: string;
   readonly source: string;
   readonly identity: string;
 }
 
-/** What makes volumes that live with their pod. Everything may be repeated, and interrupted after any step. */
+/** Provisions inline volumes. Every operation is idempotent and may be interrupted after any step. */
 export interface InlineProvisioner {
-  /** Throws "invalid-argument" where the attributes name no connection. */
+  /** Throws "invalid-argument" if the attributes name no connection. */
   connectionOf(attributes: Context): string;
-  /** Makes the volume, or finds it made; `begin` is called with its name once nothing is wrong with what is asked, before anything is done. */
+  /**
+   * Creates the volume, or finds it; calls `begin` with its name after checking the request and before doing anything.
+   */
   make(
     connection: string,
     id: string,
@@ -28,32 +33,33 @@ export interface InlineProvisioner {
     begin: (source: string) => Promise<void>,
     call: Call,
   ): Promise<InlineSource>;
-  /** Removes it with its content, if it is proved to be that volume; success when it is gone or never was. */
+  /** Removes the volume with its content, if it is provably this volume; succeeds if it does not exist. */
   remove(connection: string, id: string, identity: string | undefined, call: Call): Promise<void>;
 }
 
 const protocol = "inline";
 
-/** Whether a publish call is for a volume that lives with its pod (Kubernetes, podInfoOnMount). */
+/** Whether a publish call is for an inline volume (Kubernetes, podInfoOnMount). */
 export const isInline = (context: Context): boolean => context["csi.storage.k8s.io/ephemeral"] === "true";
 
 /**
- * Volumes that live with their pod: made when they are published, gone when they are unpublished. What was begun is on disk
- * before anything is made, so that whatever happens it is found again. The caller holds the volume and the target.
+ * Inline volumes, which live with their pod: created by publishing, removed by unpublishing. The record is on disk
+ * before anything is created, so that it is found again after any failure. The caller holds the locks of the volume and
+ * the target.
  */
 export class InlineVolumes {
   readonly #maker: InlineProvisioner;
   readonly #mounts: Mounts;
   readonly #records: StageRecords;
 
-  /** `folder` is for records of what was begun; it must survive restarts of the machine. */
+  /** `folder` holds the records; it must survive restarts of the machine. */
   constructor(maker: InlineProvisioner, mounts: Mounts, folder: string) {
     this.#maker = maker;
     this.#mounts = mounts;
     this.#records = new StageRecords(folder);
   }
 
-  /** `targetPath` is a checked path. */
+  /** `targetPath` comes from checkedPath. */
   async publish(request: PublishRequest, call: Call): Promise<void> {
     const { volumeId, capability, context, readonly } = request;
     refuseUnfit(volumeId, capability);
@@ -82,7 +88,9 @@ export class InlineVolumes {
     }
   }
 
-  /** False for a volume that is not one of these. `targetPath` is a checked path. Success when nothing is there. */
+  /**
+   * Returns false for a volume that is not inline. `targetPath` comes from checkedPath. Succeeds if nothing is there.
+   */
   async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<boolean> {
     const record = await this.#records.find(volumeId, call.log);
     if (!record) return false;
@@ -103,7 +111,7 @@ export class InlineVolumes {
       if (!isShown(record, table))
         throw new CsiError(
           "failed-precondition",
-          `the mount at ${target} was not made for volume "${volumeId}" as far as csimux knows; it stays, unmount it by hand if it is to go`,
+          `the mount at ${target} was not made for volume "${volumeId}" as far as csimux knows; it was not unmounted, unmount it manually if it is not needed`,
         );
       await this.#mounts.unmount(target, table, call);
     }
@@ -130,20 +138,26 @@ export class InlineVolumes {
       );
   }
 
-  /** A failure stays final only when nothing is left: then nobody will ever ask for the volume to be unpublished. */
+  /**
+   * The error to throw: final only if nothing is left of the volume, because the CO does not unpublish after a final
+   * error.
+   */
   async #undone(volumeId: string, error: unknown, call: Call): Promise<unknown> {
     try {
       const record = await this.#records.find(volumeId, call.log);
       if (record) await this.#remove(record, await this.#mounts.table(), call);
       return error;
     } catch (cause) {
-      const what = error instanceof CsiError ? error.message : `volume "${volumeId}" could not be published`;
-      return new CsiError("unavailable", `${what}; something of it is there: repeat the call`, { cause });
+      const what = error instanceof CsiError ? error.message : `publishing volume "${volumeId}" failed`;
+      return new CsiError("unavailable", `${what}; a part of the volume was created: retrying`, { cause });
     }
   }
 }
 
-/** Whether the volume is seen at its target: by its name, or as what was mounted there, because a dataset can be renamed. */
+/**
+ * Whether the volume is mounted at its target: by its name, or by the recorded identity, because a dataset can be
+ * renamed.
+ */
 function isShown({ stagingPath, attached, shows }: StageRecord, table: MountTable): boolean {
   const top = table.top(stagingPath);
   if (!top || attached?.kind !== "share") return false;
@@ -166,7 +180,7 @@ const blank = (volumeId: string, target: string, { mode }: Capability, readonly:
   published: [],
 });
 
-/** Throws "invalid-argument" for what such a volume cannot be: it is one pod's folder. */
+/** Throws "invalid-argument" for a capability that an inline volume cannot have: it is the folder of a single pod. */
 function refuseUnfit(volumeId: string, { kind, fsType, mountFlags, mode }: Capability): void {
   const wrong =
     (kind !== "mount" && "a block device") ||

@@ -24,13 +24,13 @@ import {
   stagedAt,
 } from "./state/stage-records.ts";
 
-/** What a publish call asks for, with real places. */
+/** The mount and the record entry for a publish call, with real paths. */
 interface PublishPlan {
   readonly bind: BindMount;
   readonly entry: PublishedTarget;
 }
 
-/** NodePublishVolume and NodeUnpublishVolume. The caller holds the volume and the target. */
+/** Implements NodePublishVolume and NodeUnpublishVolume. The caller holds the locks of the volume and the target. */
 export class VolumePublishing {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
@@ -46,13 +46,13 @@ export class VolumePublishing {
     this.#reading = new ReadOnlyBlockAccess(disks);
   }
 
-  /** Both paths are checked paths. */
+  /** `stagingPath` and `targetPath` come from checkedPath. */
   async publish(request: PublishRequest & { readonly stagingPath: string }, call: Call): Promise<void> {
     const table = await this.#mounts.table();
     const staging = await resolveParents(request.stagingPath, table, call.signal);
     const target = await resolveParents(request.targetPath, table, call.signal);
     if (isWithin(staging, target) || isWithin(target, staging)) {
-      throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} lie within each other`);
+      throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} overlap`);
     }
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, target);
@@ -65,7 +65,7 @@ export class VolumePublishing {
     await this.#mount(wanted, staged, table, call);
   }
 
-  /** `targetPath` is a checked path. Success when nothing is there. */
+  /** `targetPath` comes from checkedPath. Succeeds if nothing is there. */
   async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<void> {
     const table = await this.#mounts.table();
     const target = await resolveParents(targetPath, table, call.signal);
@@ -85,12 +85,12 @@ export class VolumePublishing {
   }
 
   /**
-   * What is unmounted is unpublished, even where the disk of the records is full: then pods must be able to go most of all.
-   * An entry that stays counts for nothing once its target is not mounted.
+   * Removes the target's entry from the record. Unpublishing succeeds even if this fails, because pod teardown must not
+   * fail on a full disk. A remaining entry has no effect once its target is not mounted.
    */
   async #removeTarget(record: StageRecord, target: string, call: Call): Promise<void> {
     await this.#records.save(without(record, target)).catch((error: unknown) => {
-      call.log.warn("the record of an unpublished volume could not be written; it still names the target", {
+      call.log.warn("cannot write the record of an unpublished volume; it still names the target", {
         volumeId: record.volumeId,
         target,
         reason: error instanceof Error ? error.message : "unknown",
@@ -98,7 +98,7 @@ export class VolumePublishing {
     });
   }
 
-  /** The record of the volume that is mounted at the staging path; a lost one is made again from the request. */
+  /** The record of the volume mounted at the staging path; a lost one is rebuilt from the request. */
   async #staged(request: PublishRequest, staging: string, table: MountTable, call: Call): Promise<StageRecord> {
     const { volumeId, capability, context } = request;
     const record = await this.#records.find(volumeId, call.log);
@@ -119,7 +119,7 @@ export class VolumePublishing {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
     if (!record) {
-      call.log.warn("a staged volume has no record; it is made again", { volumeId, stagingPath: staging });
+      call.log.warn("rebuilding the missing record of a staged volume", { volumeId, stagingPath: staging });
       const made = stageRecord({ volumeId, stagingPath: staging, capability, context }, protocol, attacher, staging);
       return { ...made, flags: bindFlags(top.options), shows: { device: top.device, root: top.root } };
     }
@@ -127,8 +127,8 @@ export class VolumePublishing {
   }
 
   /**
-   * Whether the target shows a share that its server no longer knows, and nobody can use: an export that was withdrawn and came
-   * back. Throws "unavailable" while the server does not answer.
+   * Whether the target shows a share that its server no longer knows and pods cannot use, such as an export that was
+   * withdrawn and restored. Throws "unavailable" while the server does not answer.
    */
   async #isStale(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
     const top = table.top(target);
@@ -138,7 +138,7 @@ export class VolumePublishing {
     return health === "stale";
   }
 
-  /** Something is mounted at the target: success when it is what an equal earlier call made. */
+  /** Handles an existing mount at the target: succeeds if an equal earlier call made it. */
   async #repeated(wanted: PublishPlan, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
     const { bind, entry } = wanted;
     const earlier = staged.published.find(({ target }) => target === entry.target);
@@ -177,13 +177,16 @@ export class VolumePublishing {
     }
   }
 
-  /** What cannot be undone stands in the record, counts for nothing while it is not mounted, and goes with unpublishing. */
+  /**
+   * Undoes a failed publish. An entry that cannot be removed has no effect while it is not mounted; unpublishing
+   * removes it.
+   */
   async #undo(made: boolean, { bind, entry }: PublishPlan, staged: StageRecord, call: Call): Promise<void> {
     try {
       if (made) await removeMountPoint(bind.at, call.signal);
       await this.#records.save(without(staged, entry.target));
     } catch (error) {
-      call.log.warn("what a failed publishing had begun could not be undone", {
+      call.log.warn("cannot undo a failed publish", {
         volumeId: staged.volumeId,
         target: entry.target,
         reason: error instanceof Error ? error.message : "unknown",
@@ -192,13 +195,16 @@ export class VolumePublishing {
   }
 }
 
-/** As ensureFile, with the folder around it, which the kubelet makes (CSI NodePublishVolume) and others may not. */
-async function ensureFileIn(place: string, signal: AbortSignal): Promise<boolean> {
-  await ensureFolder(dirname(place), signal);
-  return await ensureFile(place, signal);
+/** As ensureFile, but also creates the parent folder: the kubelet does (CSI NodePublishVolume), other COs may not. */
+async function ensureFileIn(path: string, signal: AbortSignal): Promise<boolean> {
+  await ensureFolder(dirname(path), signal);
+  return await ensureFile(path, signal);
 }
 
-/** By what it shows a mount at the target is known again, also when the volume is mounted anew where it is staged. */
+/**
+ * Adds the identity of the mount, by which the target is recognised even after the volume is mounted again at its
+ * staging path.
+ */
 const shown = (entry: PublishedTarget, { device, root }: Identity): PublishedTarget => ({
   ...entry,
   shows: { device, root },
@@ -235,7 +241,7 @@ function wantedOf(request: PublishRequest, staged: StageRecord, target: string):
   };
 }
 
-/** CSI NodePublishVolume, the table of second calls: a single writer has a single target. */
+/** Throws if a single writer would get a second target (CSI NodePublishVolume, table of second calls). */
 function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountTable): void {
   const others = staged.published.filter(({ target }) => target !== entry.target && table.layers(target) > 0);
   const modes = [entry.mode, staged.mode, ...others.map(({ mode }) => mode)];
@@ -243,6 +249,6 @@ function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountT
   if (!other || !modes.includes("single-node-single-writer")) return;
   throw new CsiError(
     "failed-precondition",
-    `volume "${staged.volumeId}" has a single writer and is published at ${other.target} already`,
+    `volume "${staged.volumeId}" has a single writer and is already published at ${other.target}; unpublish it there first`,
   );
 }

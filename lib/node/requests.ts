@@ -1,9 +1,9 @@
 import type { Capability } from "../core/access.ts";
 
-/** Text that travels with a volume: `volume_context` and `publish_context`. */
+/** String maps that CSI passes on with a volume: `volume_context` and `publish_context`. */
 export type Context = Readonly<Record<string, string>>;
 
-/** NodeStageVolume in plain values. Secrets are in the call. */
+/** NodeStageVolume in plain values. The call holds the secrets. */
 export interface StageRequest {
   readonly volumeId: string;
   readonly stagingPath: string;
@@ -22,7 +22,7 @@ export interface UnstageRequest {
 /** NodePublishVolume. */
 export interface PublishRequest {
   readonly volumeId: string;
-  /** Empty or undefined when the caller sent none. */
+  /** Empty or undefined if the caller sent none. */
   readonly stagingPath: string | undefined;
   readonly targetPath: string;
   readonly capability: Capability;
@@ -37,7 +37,7 @@ export interface UnpublishRequest {
   readonly targetPath: string;
 }
 
-/** NodeGetVolumeStats and NodeExpandVolume: a volume and where it was staged or published. */
+/** NodeGetVolumeStats and NodeExpandVolume: a volume and its staging or target path. */
 export interface VolumeAtPath {
   readonly volumeId: string;
   readonly path: string;

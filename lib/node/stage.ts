@@ -26,34 +26,36 @@ import {
 
 const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reader-only", "multi-node-reader-only"]);
 
-/** Whether a mode only reads (CSI VolumeCapability.AccessMode). */
+/** Whether an access mode is read-only (CSI VolumeCapability.AccessMode). */
 export const isReadOnly = (mode: AccessMode): boolean => readers.has(mode);
 
-/** The flags of a mount for this capability: what a bind mount can carry, and "ro" for a mode that only reads (CSI VolumeCapability.AccessMode). */
+/**
+ * The bind mount flags for this capability, with "ro" for a read-only access mode (CSI VolumeCapability.AccessMode).
+ */
 export const flagsOf = (capability: Capability): readonly string[] => {
-  // A device file is no file system: no flag of its mount says anything about the device.
+  // The flags of a device file's mount do not affect the device.
   if (capability.kind === "block") return [];
   return bindFlags(isReadOnly(capability.mode) ? [...capability.mountFlags, "ro"] : capability.mountFlags);
 };
 
-/** Throws "failed-precondition" for a capability that volumes of this protocol do not have (CSI NodeStageVolume). */
+/** Throws "failed-precondition" for a capability that volumes of this protocol lack (CSI NodeStageVolume). */
 export function checkAccess(attacher: Attacher, capability: Capability, volumeId: string): void {
   const reason = unmet(attacher.access, capability);
   if (reason) throw new CsiError("failed-precondition", `volume "${volumeId}": ${reason}`);
 }
 
-/** What to remember of a staging. */
+/** The record of a new staging. */
 export function stageRecord(
   request: Omit<StageRequest, "publishContext">,
   protocol: string,
   attacher: Attacher,
-  place: string,
+  path: string,
 ): StageRecord {
   const { volumeId, capability, context } = request;
   const { kind, mode, fsType } = capability;
   return {
     volumeId,
-    stagingPath: place,
+    stagingPath: path,
     protocol,
     context: contextWithoutPodInfo(context),
     kind,
@@ -67,18 +69,18 @@ export function stageRecord(
   };
 }
 
-/** The record when the volume is still published, although its staging is gone. */
+/** The record if the volume is still published, even though its staging is gone. */
 const published = (record: StageRecord | undefined, table: MountTable): StageRecord | undefined =>
   record?.published.some(({ target }) => table.layers(target) > 0) ? record : undefined;
 
-/** A volume has one staging path and, while it is staged, one capability (CSI NodeStageVolume). */
+/** Throws for a second staging path or capability: a staged volume has one of each (CSI NodeStageVolume). */
 function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): void {
   if (!earlier || isSameStaging(earlier, record)) return;
   const { volumeId, stagingPath } = earlier;
   if (stagingPath !== record.stagingPath) {
     throw new CsiError(
       "failed-precondition",
-      `volume "${volumeId}" is staged at ${stagingPath} already; unstage it there first`,
+      `volume "${volumeId}" is already staged at ${stagingPath}; unstage it there first`,
     );
   }
   throw new CsiError(
@@ -89,7 +91,7 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
 
 const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
 
-/** NodeStageVolume and NodeUnstageVolume. The caller holds the volume. */
+/** Implements NodeStageVolume and NodeUnstageVolume. The caller holds the lock of the volume. */
 export class VolumeStaging {
   readonly #attachers: Attachers;
   readonly #mounts: Mounts;
@@ -100,7 +102,7 @@ export class VolumeStaging {
 
   readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
 
-  /** `mountFlags` are those that every staged mount gets. */
+  /** `mountFlags` returns the flags for every staging mount. */
   constructor(
     attachers: Attachers,
     mounts: Mounts,
@@ -119,7 +121,7 @@ export class VolumeStaging {
     this.#mountFlags = mountFlags;
   }
 
-  /** `stagingPath` is a checked path. The record is written before anything is done, so that a crash can be undone. */
+  /** `stagingPath` comes from checkedPath. Writes the record before anything is done, so that a crash can be undone. */
   async stage(asked: StageRequest, call: Call): Promise<void> {
     const { volumeId, context } = asked;
     const capability = withAllFlags(volumeId, asked.capability, await this.#mountFlags(volumeId), context, call);
@@ -129,9 +131,9 @@ export class VolumeStaging {
     checkAccess(attacher, capability, volumeId);
     attacher.check?.(context, volumeId);
     const table = await this.#mounts.table();
-    const place = await resolveParents(request.stagingPath, table, call.signal);
+    const path = await resolveParents(request.stagingPath, table, call.signal);
     const before = await this.#records.find(volumeId, call.log);
-    const record = recordAfter(stageRecord(request, protocol, attacher, place), before);
+    const record = recordAfter(stageRecord(request, protocol, attacher, path), before);
     const staged = await this.#ownership.stillStaged(before, table);
     refuseSecond(record, staged);
     const draft = new StageRecordWriter(this.#records, record, before);
@@ -154,26 +156,26 @@ export class VolumeStaging {
     if (attacher.detach) await draft.save();
     const work = () => attacher.attach(wanted, draft.note, call);
     const attached = await withTargetLock(this.#turns, attacher, wanted.context, call, work);
-    // What takes its time to attach finds other mounts than before.
+    // Attaching may be slow, so the mount table is read again.
     const table = attacher.detach ? await this.#mounts.table() : wanted.table;
     await this.#showing.mount(attached, wanted, draft, before, table, call);
   }
 
-  /** `stagingPath` is a checked path. Success when nothing is staged there. */
+  /** `stagingPath` comes from checkedPath. Succeeds if nothing is staged there. */
   async unstage({ volumeId, stagingPath }: UnstageRequest, call: Call): Promise<void> {
     const table = await this.#mounts.table();
-    const place = await resolveParents(stagingPath, table, call.signal);
+    const path = await resolveParents(stagingPath, table, call.signal);
     const record = await this.#records.find(volumeId, call.log);
-    if (record?.stagingPath !== place && isTarget(record, place) && table.layers(place) > 0) {
-      throw new CsiError("invalid-argument", `${place} is a target path of volume "${volumeId}", not its staging path`);
+    if (record?.stagingPath !== path && isTarget(record, path) && table.layers(path) > 0) {
+      throw new CsiError("invalid-argument", `${path} is a target path of volume "${volumeId}", not its staging path`);
     }
-    const recorded = record?.stagingPath === place ? record : undefined;
-    const at = recorded ? stagedAt(recorded) : mountedIn(place, table);
+    const recorded = record?.stagingPath === path ? record : undefined;
+    const at = recorded ? stagedAt(recorded) : mountedIn(path, table);
     const own = await this.#ownership.owns(volumeId, record, at, table);
     if (!own) return refuseForeign(volumeId, at, table);
     refuseUsed(recorded, table);
     await this.#mounts.unmount(at, table, call);
-    if (at !== place) await removeMountPoint(at, call.signal);
+    if (at !== path) await removeMountPoint(at, call.signal);
     if (recorded) await this.#detach(recorded, call);
   }
 
@@ -192,8 +194,8 @@ export class VolumeStaging {
   }
 
   /**
-   * After a failed call that mounted nothing: what was staged or published before stays so. When that fails too, the answer
-   * is not final although the failure was, so that kubelet has the volume unstaged.
+   * Cleans up after a failed call that mounted nothing, and keeps what was staged or published before. If the cleanup
+   * fails, throws a retryable code although the failure was final, so that the kubelet unstages the volume.
    */
   async #undo(
     failure: unknown,
@@ -207,13 +209,15 @@ export class VolumeStaging {
       else if (attacher.detach) await this.#detach(draft.record, call);
       else await this.#records.remove(draft.record.volumeId);
     } catch (error) {
-      const left = `what the call had begun could not be undone (${messageOf(error)}); unstage the volume`;
+      const left = `the cleanup failed as well (${messageOf(error)}); unstage the volume`;
       throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
     }
   }
 }
 
-/** Whether a record is of a context that its attacher cannot use, so that nothing was done with it: older versions wrote such records. */
+/**
+ * Whether a record has a context that its attacher rejects, so nothing was attached: older versions wrote such records.
+ */
 function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: StageRecord): boolean {
   if (attached) return false;
   try {
@@ -224,7 +228,7 @@ function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: S
   }
 }
 
-/** The record of a new staging with what it keeps of the one before it. */
+/** The record of a new staging, with the data to keep from the earlier one. */
 function recordAfter(record: StageRecord, before: StageRecord | undefined): StageRecord {
   if (!before) return record;
   const { published, notes, shows, attached } = before;
@@ -233,9 +237,9 @@ function recordAfter(record: StageRecord, before: StageRecord | undefined): Stag
     : { ...record, published, notes };
 }
 
-/** Where in the staging folder of a volume without a record something is mounted. */
-const mountedIn = (place: string, table: MountTable): string =>
-  table.layers(`${place}/${blockFile}`) > 0 ? `${place}/${blockFile}` : place;
+/** The mount point in the staging folder of a volume without a record. */
+const mountedIn = (path: string, table: MountTable): string =>
+  table.layers(`${path}/${blockFile}`) > 0 ? `${path}/${blockFile}` : path;
 
 /** Throws "failed-precondition" while a staged volume is published (CSI NodeUnstageVolume). */
 function refuseUsed(record: StageRecord | undefined, table: MountTable): void {
