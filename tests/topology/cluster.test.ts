@@ -82,7 +82,7 @@ describe.skipIf(process.getuid?.() !== 0)("a rule that reads a label of the node
     answer = () => undefined;
     const from = performance.now();
     const { code, result } = await topology();
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(result).toHaveProperty("error.code", "UNAVAILABLE");
     expect(performance.now() - from).toBeLessThan(10_000);
   }, 30_000);
