@@ -8,23 +8,31 @@ import { type ZfsDriver, zfsDrivers } from "./zfs-drivers.ts";
 import { storageHost } from "./zfs-host.ts";
 import { deleteVolume, makeVolume, poolBelow } from "./zfs-pool.ts";
 
-// What the kernel, its NFS server and Samba say of a share in use, and that a deletion which is refused disturbs nobody.
+// What the kernel, its NFS server, Samba, LIO and nvmet say of a volume in use, and that a deletion which is refused disturbs nobody.
 
-const shares = zfsDrivers.filter(({ connection }) => ["nfs", "sudo", "smb"].includes(connection));
+const shared = zfsDrivers.filter(({ connection }) => ["nfs", "sudo", "smb", "iscsi", "nvmeof"].includes(connection));
 
 const fileOf = storageHost();
 
-const usershares = (): Promise<readonly string[]> => readdir("/var/lib/samba/usershares");
+const textOf = (path: string): Promise<string> => readFile(path, "utf8").catch(() => "");
 
-/** How the volume is shared now, and which snapshots it has. */
-const shown = async (dataset: string): Promise<object> => ({
-  properties: await run(["zfs", "get", "-H", "-o", "property,value,source", "mounted,sharenfs,sharesmb", dataset]),
-  snapshots: await poolBelow(dataset),
+/** How volumes are shared now, kept beyond a restart too; exports are of this dataset. */
+const sharing = async (dataset: string): Promise<object> => ({
   exports: (await readFile("/var/lib/nfs/etab", "utf8")).split("\n").filter(line => line.startsWith(`/${dataset}\t`)),
-  usershares: await usershares(),
+  usershares: await readdir("/var/lib/samba/usershares"),
+  targets: (await run(["find", "/sys/kernel/config"])).split("\n").sort(),
+  saved: await Promise.all(["/etc/rtslib-fb-target/saveconfig.json", "/etc/nvmet/config.json"].map(textOf)),
 });
 
-test.each(shares)(
+/** How the volume is shared now, and which properties and snapshots it has. */
+const shown = async (dataset: string): Promise<object> => ({
+  mounted: await run(["zfs", "get", "-H", "-o", "property,value,source", "mounted,sharenfs,sharesmb", dataset]),
+  properties: await run(["zfs", "get", "-H", "-s", "local", "-o", "property,value", "all", dataset]),
+  snapshots: await poolBelow(dataset),
+  ...(await sharing(dataset)),
+});
+
+test.each(shared)(
   "a volume of $title is not deleted while a pod writes to it, and the pod goes on; afterwards it is",
   async driver => {
     const world = await startCsimux({ connections: { [driver.connection]: fileOf(driver) } });
@@ -38,9 +46,11 @@ test.each(shares)(
 );
 
 async function refusedThenDeleted(world: World, { connection, mount }: ZfsDriver): Promise<void> {
-  const before = await usershares();
-  const volume = await makeVolume(world, connection, "used");
   const dataset = `tank/${connection}/v/used`;
+  // The first volume of a connection leaves what serves all of them, such as the fabric of iSCSI.
+  await deleteVolume(world, (await makeVolume(world, connection, "first")).volumeId);
+  const before = await sharing(dataset);
+  const volume = await makeVolume(world, connection, "used");
   const path = await mountVolume(world, volume, mount);
   const file = await open(join(path, "file"), "w");
   await file.write("first\n");
@@ -70,5 +80,5 @@ async function refusedThenDeleted(world: World, { connection, mount }: ZfsDriver
   expect(lines).toBe(written);
   await deleteVolume(world, volume.volumeId);
   expect(await poolBelow(`tank/${connection}`)).toEqual(["/v"]);
-  expect(await usershares()).toEqual(before);
+  expect(await sharing(dataset)).toEqual(before);
 }

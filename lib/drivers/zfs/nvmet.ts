@@ -2,7 +2,15 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv } from "../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../io/script.ts";
-import { closeStep, inspectStep, markerStep, type NvmetPlaces, subsystemsStep, wholeSubsystem } from "./nvmet-state.ts";
+import {
+  closeStep,
+  inspectStep,
+  markerStep,
+  type NvmetPlaces,
+  refuseUnsettled,
+  subsystemsStep,
+  wholeSubsystem,
+} from "./nvmet-state.ts";
 import { makeText, nvmetcliStep, removeText, saveStep } from "./nvmetcli.ts";
 import {
   isForeign,
@@ -95,6 +103,7 @@ export class NvmetTargets implements Targets {
       },
       call.signal,
     );
+    refuseUnsettled(target, outputs);
     refuseSessions(target, outputs, "close");
     if (linesOf(outputs, "after").has("subsystem"))
       throw new CsiError("aborted", `nvmetcli did not remove the subsystem ${target.whole}; repeat the call`);

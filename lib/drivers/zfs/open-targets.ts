@@ -9,7 +9,10 @@ import { SpdkTargets } from "./spdk.ts";
 import { iscsiNames, nvmeNames } from "./target-names.ts";
 import { type TargetSettings, TargetShare, type Targets } from "./target-share.ts";
 
-/** Where the kernel shows its targets (LIO), subsystems and who is connected, where rtslib saves the targets, where udev shows zvols. */
+/**
+ * Where the kernel shows its targets (LIO), subsystems and who is connected, where rtslib saves the targets, where notes of closed
+ * subsystems lie, where udev shows zvols.
+ */
 const usual = {
   lio: "/sys/kernel/config/target",
   // Upstream, and Debian.
@@ -17,6 +20,7 @@ const usual = {
   nvmet: "/sys/kernel/config/nvmet",
   controllers: "/sys/kernel/debug/nvmet",
   connections: ["/proc/net/tcp", "/proc/net/tcp6"],
+  notes: "/run",
   devices: "/dev/zvol",
 };
 
@@ -80,6 +84,7 @@ function subsystems({ zfs: section, nvmeof }: NvmeofConfig, host: Cli["host"], p
       configfs: places.nvmet,
       controllers: places.controllers,
       connections: places.connections,
+      notes: places.notes,
     });
     return { targets, basename: nvmet.basename };
   }

@@ -94,7 +94,7 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 
 describe.each(words)("the word %j", word => {
   const target = { whole: word, asset: word, device: word, guid: word };
-  const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [] };
+  const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [], notes: folder };
   const lio = { configfs: folder, privileged: [], saved: [] };
 
   test("is one word of zfs, as name, as property and as text of a property", () => {

@@ -67,7 +67,10 @@ function byTcp(rig: ZfsRig, live: boolean): void {
   const rm = join(rig.fake.bin, "rm");
   writeFileSync(
     rm,
-    `#!/bin/sh\n/bin/rm "$@" && grep -v 0300007F '${path}' >'${path}.new'\nmv '${path}.new' '${path}'\n`,
+    `#!/bin/sh
+/bin/rm "$@" || exit
+case $1 in *'/ports/'*) grep -v 0300007F '${path}' >'${path}.new'; mv '${path}.new' '${path}';; esac
+`,
   );
   chmodSync(rm, 0o755);
 }
@@ -88,13 +91,57 @@ test("a subsystem that a host is connected to is not removed, nor its volume, un
   expect(await rig.remains()).toEqual([]);
 });
 
+/** The note of a subsystem that was closed. */
+const noteOf = (rig: ZfsRig): string => join(rig.fake.folder, `csimux-closed-${nqnOf(rig)}`);
+
+/** As if the note were older by so many seconds. */
+function aged(rig: ZfsRig, seconds: number): void {
+  const [at = "", ...rest] = readFileSync(noteOf(rig), "utf8").split("\n");
+  writeFileSync(noteOf(rig), [Number(at) - seconds, ...rest].join("\n"));
+}
+
 test("a kernel that shows no controllers is asked by closing the subsystem: where that cuts nobody off, nobody was connected", async () => {
   const rig = await open();
   byTcp(rig, true);
   const before = all(rig);
   expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
   expect(all(rig)).toEqual(before);
+  // The host that was cut off connects again only after its reconnect delay, and uses the disk all the same.
   byTcp(rig, false);
+  for (const seconds of [0, 60, 50]) {
+    aged(rig, seconds);
+    expect([seconds, await codeOf(rig.open().delete("a", call))]).toEqual([seconds, "aborted"]);
+    expect(all(rig)).toEqual(before);
+  }
+  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+  aged(rig, 10);
+  byTcp(rig, true);
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+  expect(all(rig)).toEqual(before);
+  aged(rig, 120);
+  byTcp(rig, false);
+  const note = noteOf(rig);
+  await rig.open().delete("a", call);
+  expect(await rig.remains()).toEqual([]);
+  expect(existsSync(note)).toBe(false);
+});
+
+test("a host that was cut off by a look which ended in the middle is let in again, and waited for", async () => {
+  const rig = await open();
+  byTcp(rig, true);
+  const before = all(rig);
+  expect(await codeOf(rig.open().delete("a", call))).toBe("failed-precondition");
+  // As if the shell and csimux had ended between the two ports.
+  rmSync(at(rig, `ports/1/subsystems/${nqnOf(rig)}`));
+  writeFileSync(at(rig, `subsystems/${nqnOf(rig)}/attr_allow_any_host`), "0\n");
+  byTcp(rig, false);
+  aged(rig, 600);
+  for (let repeat = 0; repeat < 2; repeat++) {
+    expect([repeat, await codeOf(rig.open().delete("a", call))]).toEqual([repeat, "aborted"]);
+    expect(all(rig)).toEqual(before);
+  }
+  expect(rig.fake.find("tank/k/v/a")).toBeDefined();
+  aged(rig, 120);
   await rig.open().delete("a", call);
   expect(await rig.remains()).toEqual([]);
 });

@@ -124,6 +124,7 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
     nvmet: join(folder, "nvmet"),
     controllers: join(folder, "controllers"),
     connections: [join(folder, "tcp")],
+    notes: folder,
     devices: join(folder, "dev"),
   };
   if (options.driver === "zfs-generic-iscsi") return openIscsi(identity, parsed.output as never, ports, places);
