@@ -26,15 +26,23 @@ export function cutsOf(text: string, random = 50, seed = 1): readonly number[] {
   return [...new Set([0, ...lines, ...more])].filter(at => at < text.length).sort((a, b) => a - b);
 }
 
-/** Every way to spoil this output: cut with the exit code 0 and with 1, doubled, empty, and that of the step before in its place. */
-export function spoilsOf({ stdout }: Output, random = 50): readonly Spoil[] {
+/**
+ * Every way to spoil this output: cut with the exit code 0 and with 1, doubled, empty, and that of the step before in its place; and
+ * where it failed, the words that say why cut or lost.
+ */
+export function spoilsOf({ stdout, stderr, exitCode: ended }: Output, random = 50): readonly Spoil[] {
   const cut = (at: number, exitCode: number): Spoil => ({
     name: `cut at ${at} of ${stdout.length} with exit code ${exitCode}`,
     spoilt: output => ({ ...output, stdout: output.stdout.slice(0, at), exitCode }),
   });
   const cuts = cutsOf(stdout, random);
   const doubled = (output: Output): Output => ({ ...output, stdout: output.stdout.repeat(2) });
+  const words = (at: number): Spoil => ({
+    name: `its words cut at ${at} of ${stderr.length}`,
+    spoilt: output => ({ ...output, stderr: output.stderr.slice(0, at) }),
+  });
   return [
+    ...(ended === 0 ? [] : cutsOf(stderr, random).map(words)),
     ...cuts.map(at => cut(at, 0)),
     ...cuts.map(at => cut(at, 1)),
     ...(stdout === "" ? [] : [{ name: "doubled", spoilt: doubled }]),

@@ -38,9 +38,18 @@ export function onlyVanished(stderr: string, source: string): boolean {
   return lines.length > 0 && lines.every(line => vanished.test(line) && below(line));
 }
 
+/** Runs a program and writes a last line behind its complaints, which proves that none of them is cut off. */
+const endedText = '"$@"; code=$?; echo "end of words" >&2; exit "$code"';
+const lastLine = "end of words\n";
+
+/** The exit code of a shell that has not found the program (POSIX.1-2017, Shell 2.8.2). */
+const notFound = 127;
+
 /** Whether this exit of GNU cp means a complete copy of what still existed. */
-const isCopied = (output: Output, source: string): boolean =>
-  output.exitCode === 0 || (output.exitCode === 1 && onlyVanished(output.stderr, source));
+const isCopied = ({ exitCode, stderr }: Output, source: string): boolean =>
+  exitCode === 0 || (exitCode === 1 && stderr.endsWith(lastLine) && onlyVanished(wordsIn(stderr), source));
+
+const wordsIn = (stderr: string): string => stderr.replace(/end of words\n$/, "");
 
 /**
  * Copies a tree with everything a file system knows about it into the existing folder `target`, sharing blocks where the file
@@ -67,10 +76,11 @@ async function copySealed(space: Space, { source, runner }: SealedTree, target: 
   // -a alone drops an attribute that does not fit on a full disk, and exits with 0 (cp(1), "--preserve"). A server may refuse some for good.
   const attributes = space.local ? ["--preserve=xattr"] : [];
   const cp: Argv = ["cp", "-a", ...attributes, "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
-  const output = await run(runner, cp, call);
-  if (output === undefined || unknownOption.test(output.stderr)) {
+  const output = await run(runner, ["sh", "-c", endedText, "sh", ...cp], call);
+  if (output === undefined || output.exitCode === notFound || unknownOption.test(output.stderr)) {
     await copyWithRsync(space, { source, runner }, target, call);
-  } else if (!isCopied(output, source)) throw toolFailure(space.connection, "copy", "cp", output);
+  } else if (!isCopied(output, source))
+    throw toolFailure(space.connection, "copy", "cp", { ...output, stderr: wordsIn(output.stderr) });
 }
 
 async function copyWithRsync(space: Space, { source, runner }: SealedTree, target: string, call: Call): Promise<void> {

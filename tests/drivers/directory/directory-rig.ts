@@ -15,10 +15,12 @@ import { Power } from "../../fakes/power.ts";
 
 export const systemRunner: CommandRunner = localRunner({ env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" } });
 
-/** The command of a tool, without the program that puts it into other mounts. */
+/** The command of a tool, without the program that puts it into other mounts and the shell that ends its words. */
 export const toolOf = (command: Command): Command => {
-  const [program, ...words] = command.argv.slice(command.argv.indexOf("--") + 1);
-  return command.argv[0] === "nsenter" && program !== undefined ? { ...command, argv: [program, ...words] } : command;
+  const { argv } = command;
+  const entered = argv[0] === "nsenter" ? argv.slice(argv.indexOf("--") + 1) : argv;
+  const [program = "", ...words] = entered[0] === "sh" && entered[2]?.startsWith('"$@";') ? entered.slice(4) : entered;
+  return { ...command, argv: [program, ...words] };
 };
 
 export const maxIdBytes = 100;

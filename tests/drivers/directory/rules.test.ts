@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { explain, toolFailure } from "../../../lib/drivers/directory/failures.ts";
 import { isVolumeId, Layout } from "../../../lib/drivers/directory/layout.ts";
+import { onlyVanished as missedOnlyVanished } from "../../../lib/drivers/directory/restic.ts";
 import {
   backupId,
   oldSource,
@@ -135,6 +136,24 @@ describe("a copy may leave out what vanished from its source", () => {
     ["cp: cannot create regular file '/b/.csimux/work/y/a': No such file or directory", false],
     [`cp: cannot create directory '/w/y' from '/b/v/x/a': No such file or directory`, false],
   ])("%p → %p", (stderr, expected) => expect(onlyVanished(stderr, "/b/v/x")).toBe(expected));
+});
+
+describe("a backup by restic may leave out what vanished from its source", () => {
+  const error = (number: number) =>
+    `{"message_type":"error","error":{"Op":"open","Path":"a","Err":${number}},"during":"archival","item":"/v/a"}\n`;
+  const last = "Warning: at least one source file could not be read\n";
+  const lastOf17 = `{"message_type":"exit_error","code":3,"message":"Warning: at least one source file could not be read"}\n`;
+  test.each([
+    [error(2) + error(2) + last, true],
+    [error(2) + lastOf17, true],
+    [error(2) + error(13) + last, false],
+    // Words that are cut or left out may have told of anything.
+    [error(2), false],
+    [error(2) + last.slice(0, -1), false],
+    [`${error(2)}[70000 bytes left out]\n${error(2)}${last}`, false],
+    [last, false],
+    ["", false],
+  ])("%p → %p", (stderr, expected) => expect(missedOnlyVanished(stderr)).toBe(expected));
 });
 
 describe("failures", () => {

@@ -2,46 +2,11 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from "node:path";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
-import type { CommandRunner } from "../../../lib/io/runner.ts";
-import { type Answer, type Harm, harmsOf, type SpoiledRig, type Spoiler } from "../../contract/spoiled-answers.ts";
-import { cutsOf } from "../../contract/truncation.ts";
+import type { SpoiledRig } from "../../contract/spoiled-answers.ts";
+import { harmsOfPrinted, type Printed, spoiledRunner } from "../../contract/spoiled-programs.ts";
 import type { FakeSpdk } from "../../fakes/spdk.ts";
 import { type FakeZfs, inProcess } from "../../fakes/zfs/pools.ts";
 import { type ZfsOptions, zfsRig } from "./zfs-rig.ts";
-
-/** What a command printed, with its exit code. */
-export interface Printed extends Answer {
-  readonly stderr: string;
-}
-
-/** An error of which words are lost says less than there is to say: what it leaves open is not to be taken for done. */
-function harmsOfWords({ stderr }: Printed, random: number): readonly Harm<Printed>[] {
-  const cut = (at: number): Harm<Printed> => ({
-    title: `its words cut after ${at} of ${stderr.length} bytes`,
-    spoil: answer => ({ ...answer, stderr: answer.stderr.slice(0, at), code: answer.code || 1 }),
-  });
-  if (stderr === "") return [];
-  const mute: Harm<Printed> = {
-    title: "empty, without a word, exit code 1",
-    spoil: answer => ({ ...answer, text: "", stderr: "", code: answer.code || 1 }),
-  };
-  return [mute, ...cutsOf(stderr, random, 4).map(cut)];
-}
-
-/** A host between whose programs and csimux something loses output: sudo, a wrapper, the login shell. */
-const spoiled = (runner: CommandRunner, spoiler: Spoiler<Printed>): CommandRunner => ({
-  ...runner,
-  where: runner.where,
-  async run(command, signal) {
-    const output = await runner.run(command, signal);
-    const { text, code, stderr } = spoiler.answer({
-      text: output.stdout,
-      code: output.exitCode,
-      stderr: output.stderr,
-    });
-    return { ...output, stdout: text, exitCode: code, stderr };
-  },
-});
 
 /** What the model of a host keeps in its folder, but for devices, which are as large as their volumes. */
 const kept = ["state.json", "mnt", "data", "usershares", "lio", "lio-saveconfig.json", "nvmet", "saved.json"] as const;
@@ -165,8 +130,8 @@ export async function spoiledZfs(options: ZfsOptions): Promise<SpoiledRig<Printe
   const spdk = rig.spdk && new SpdkThings(rig.spdk);
   const programs = inProcess(fake, localRunner({ env: { PATH: `${fake.bin}:/usr/sbin:/usr/bin:/sbin:/bin` } }));
   return {
-    open: spoiler => rig.on(localHost(spoiled(programs, spoiler))),
-    harms: (answer, random) => [...harmsOf(answer, random), ...harmsOfWords(answer, random)],
+    open: spoiler => rig.on(localHost(spoiledRunner(programs, spoiler))),
+    harms: harmsOfPrinted,
     async save() {
       fake.commands();
       for (const [at, path] of targetsIn(fake.folder).entries()) writeFileSync(join(path, numberFile), String(at));
