@@ -8,21 +8,21 @@ import type { AttachedDevice } from "../attach/attacher.ts";
 export interface BlockDevice {
   /** Its real path, such as /dev/sda. */
   readonly path: string;
-  /** As the kernel calls it: "sda". */
+  /** The kernel's name: "sda". */
   readonly name: string;
   /** "major:minor", as mountinfo shows it. */
   readonly number: string;
   readonly bytes: bigint;
-  /** What tells it from all other disks wherever it appears; empty when it has nothing of that kind. */
+  /** An id that distinguishes it from all other disks on any node; empty if it has none. */
   readonly identity: string;
 }
 
 const sectorBytes = 512n;
 
-/** How sysfs answers about a device that is gone, or is going at this moment. */
+/** The errors of sysfs for a device that is gone or being removed. */
 const removed: ReadonlySet<string> = new Set(["ENOENT", "ENODEV", "ENXIO"]);
 
-/** The block devices of this node as sysfs shows them; asks no program, and needs no udev. Nothing here reads from a device. */
+/** The block devices of this node in sysfs. Runs no program, needs no udev and never reads from a device. */
 export class BlockDevices {
   readonly #sys: string;
 
@@ -31,33 +31,36 @@ export class BlockDevices {
     this.#sys = sys;
   }
 
-  /** Throws "unavailable" when there is no such device, or none with a size, and "failed-precondition" for anything but a disk. */
+  /**
+   * Throws "unavailable" for a device that is missing or has no size, and "failed-precondition" for anything but a
+   * disk.
+   */
   async at(path: string): Promise<BlockDevice> {
     const { real, number } = await nodeAt(path);
     const folder = join(this.#sys, "dev/block", number);
     const name = basename(await realpath(folder).catch(gone(real)));
     const bytes = BigInt(await readFile(join(folder, "size"), "utf8").catch(gone(real))) * sectorBytes;
     if (bytes > 0n) return { path: real, name, number, bytes, identity: await this.#identity(folder) };
-    throw new CsiError("unavailable", `the disk ${real} has no size at present; it will be tried again`);
+    throw new CsiError("unavailable", `the disk ${real} reports no size; retrying`);
   }
 
-  /** Whether the kernel knows a device of this number. Throws "unavailable" where sysfs does not tell. */
+  /** Whether the kernel has a device of this number. Throws "unavailable" if sysfs cannot be read. */
   async has(number: string): Promise<boolean> {
     const devices = join(this.#sys, "dev/block");
     try {
       await access(join(devices, number));
       return true;
     } catch (error) {
-      if (!removed.has(errnoOf(error) ?? "")) throw untold(devices, error);
+      if (!removed.has(errnoOf(error) ?? "")) throw unreadable(devices, error);
     }
-    // Where the folder itself is missing, so is every device in it.
+    // Without the folder itself, every device in it is missing as well.
     await access(devices).catch((error: unknown) => {
-      throw untold(devices, error);
+      throw unreadable(devices, error);
     });
     return false;
   }
 
-  /** Throws "unavailable" where the device of this path and number is not the volume any more, or never was. */
+  /** Throws "unavailable" if the device of this path and number is not, or no longer, the attached volume. */
   async prove({ path, number, proof }: AttachedDevice): Promise<void> {
     const now = (await nodeAt(path)).number;
     if (now !== number) throw replaced(path, `its number is ${now}, not ${number}`);
@@ -68,7 +71,7 @@ export class BlockDevices {
     }
   }
 
-  /** The partitions that the kernel found on a disk, in the order of their numbers, as paths beside the disk's own. */
+  /** The partitions of a disk in the order of their numbers, as paths next to the disk's own. */
   async partitions(device: BlockDevice): Promise<readonly string[]> {
     const folder = join(this.#sys, "dev/block", device.number);
     const found = await Promise.all(
@@ -83,7 +86,7 @@ export class BlockDevices {
       .map(({ path }) => path);
   }
 
-  /** Names of the devices that are built on this one: maps of LVM, LUKS or multipath, and arrays. */
+  /** The names of devices that are built on this one: maps of LVM, LUKS or multipath, and arrays. */
   async holders(device: BlockDevice): Promise<readonly string[]> {
     return await readdir(join(this.#sys, "dev/block", device.number, "holders")).catch(() => []);
   }
@@ -101,10 +104,10 @@ async function nodeAt(path: string): Promise<{ readonly real: string; readonly n
   const real = await realpath(path).catch(gone(path));
   const stats = await stat(real).catch(gone(real));
   if (stats.isBlockDevice()) return { real, number: deviceNumber(stats.rdev) };
-  throw new CsiError("failed-precondition", `${real} is no block device; it is left alone`);
+  throw new CsiError("failed-precondition", `${real} is not a block device; it is not changed`);
 }
 
-/** A device number in stat(2)'s form as mountinfo writes it (makedev(3)). */
+/** Converts a device number of stat(2) to the form of mountinfo (makedev(3)). */
 export const deviceNumber = (rdev: number): string => {
   const number = BigInt(rdev);
   const major = ((number >> 8n) & 0xfffn) | ((number >> 32n) & ~0xfffn);
@@ -113,18 +116,18 @@ export const deviceNumber = (rdev: number): string => {
 };
 
 const replaced = (path: string, what: string): CsiError =>
-  new CsiError("unavailable", `${path} is another disk than the one that was attached (${what}); retrying`);
+  new CsiError("unavailable", `${path} is not the disk that was attached (${what}); retrying`);
 
 const gone =
   (path: string) =>
   (cause: unknown): never => {
-    throw new CsiError("unavailable", `the disk ${path} is not there (${errnoOf(cause) ?? "unknown reason"})`, {
+    throw new CsiError("unavailable", `the disk ${path} does not exist (${errnoOf(cause) ?? "unknown reason"})`, {
       cause,
     });
   };
 
-const untold = (folder: string, cause: unknown): CsiError =>
-  new CsiError("unavailable", `${folder} does not tell which disks there are (${errnoOf(cause) ?? "unknown reason"})`, {
+const unreadable = (folder: string, cause: unknown): CsiError =>
+  new CsiError("unavailable", `${folder} cannot be read to list disks (${errnoOf(cause) ?? "unknown reason"})`, {
     cause,
   });
 

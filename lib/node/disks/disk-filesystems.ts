@@ -12,27 +12,29 @@ import type { DiskSettings } from "./settings.ts";
 import { complaint, failed, run } from "./tool.ts";
 import { type UnfinishedFormat, UnfinishedFormats } from "./unfinished-formats.ts";
 
-/** A check reads the whole file system; the call ends it sooner. */
+/** Time limit for a check, which reads the whole file system, in milliseconds; the call usually ends before. */
 const checkMs = 600_000;
 
-/** What file systems on disks need from outside. */
+/** The dependencies of DiskFilesystems. */
 export interface DiskPorts {
   readonly runner: CommandRunner;
   /** /sys outside tests. */
   readonly sys: string;
-  /** A folder for the records of unfinished makings; must survive restarts. */
+  /** The folder of format records; must survive restarts. */
   readonly folder: string;
   readonly settings: DiskSettings;
 }
 
-/** A disk and what was found on it. */
+/** A disk, its contents, and the record of an unfinished format on it. */
 interface DiskInspection {
   readonly device: BlockDevice;
-  readonly begun: UnfinishedFormat | undefined;
+  readonly format: UnfinishedFormat | undefined;
   readonly found: Contents;
 }
 
-/** File systems on this node's disks. A disk is written to only when it is provably empty or shows what was asked for. */
+/**
+ * File systems on this node's disks. Writes to a disk only if it is provably empty or holds the requested file system.
+ */
 export class DiskFilesystems implements Disks {
   readonly #runner: CommandRunner;
   readonly #devices: BlockDevices;
@@ -59,7 +61,7 @@ export class DiskFilesystems implements Disks {
     if (wanted.fsType !== undefined && asked === undefined)
       throw new CsiError(
         "invalid-argument",
-        `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not known`,
+        `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not supported`,
       );
     const held = await this.hold(attached, call);
     try {
@@ -80,11 +82,16 @@ export class DiskFilesystems implements Disks {
     const parts = await this.#devices.partitions(disk);
     const device = await this.#devices.at(parts.at(-1) ?? path);
     await this.#refuseHeld(device);
-    const begun = await this.#formats.find(wanted.volumeId);
+    const format = await this.#formats.find(wanted.volumeId);
     const found = await contentsOf(device, this.#runner, call.signal);
-    // What was looked at, and is written to next, is still the disk that was attached.
+    // Proves that the disk that was inspected, and is about to be written to, is still the one that was attached.
     await held.prove();
-    const type = await this.#settled({ device, begun, found }, asked, { ...wanted, mayMake: parts.length === 0 }, call);
+    const type = await this.#settled(
+      { device, format, found },
+      asked,
+      { ...wanted, mayMake: parts.length === 0 },
+      call,
+    );
     const filesystem = knownType(type, device.path);
     if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
     await held.prove();
@@ -109,7 +116,7 @@ export class DiskFilesystems implements Disks {
     return !(await this.#devices.has(number));
   }
 
-  /** See Disks. What cannot grow while it is mounted stays as it is. */
+  /** See Disks. Does nothing for a file system that cannot grow while mounted. */
   async grow({ source, number, fsType, at }: MountedDisk, call: Call): Promise<void> {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
     if (!filesystem?.grow) return;
@@ -117,7 +124,7 @@ export class DiskFilesystems implements Disks {
     if (disk.number !== number)
       throw new CsiError(
         "unavailable",
-        `${source} is another disk (${disk.number}) than the one that is mounted at ${at} (${number}); its file system is not grown`,
+        `${source} is now a different disk (${disk.number}) from the one mounted at ${at} (${number}); its file system is not grown`,
       );
     if (filesystem.growsFrom && disk.bytes < filesystem.growsFrom) return;
     const argv = filesystem.grow(source, at);
@@ -134,24 +141,24 @@ export class DiskFilesystems implements Disks {
     if (output.exitCode !== 0) throw failed(output, task);
   }
 
-  /** The type of the file system that is there in the end, or is made. Throws "failed-precondition" instead of guessing. */
+  /** The type of the file system found or made. Throws "failed-precondition" instead of guessing. */
   async #settled(
-    { device, begun, found }: DiskInspection,
+    { device, format, found }: DiskInspection,
     asked: string | undefined,
     wanted: PrepareRequest & { readonly mayMake: boolean },
     call: Call,
   ): Promise<string> {
     const { path } = device;
-    const type = asked ?? begun?.type ?? defaultFilesystem;
-    if (begun && (await this.#making.isUnfinished(device, begun, found, call.signal))) {
+    const type = asked ?? format?.type ?? defaultFilesystem;
+    if (format && (await this.#making.isUnfinished(device, format, found, call.signal))) {
       refuseMaking(wanted, path);
-      if (begun.type !== type) throw mismatch(path, begun.type, type);
-      await this.#making.repeat(device, begun, call);
+      if (format.type !== type) throw mismatch(path, format.type, type);
+      await this.#making.repeat(device, format, call);
       return type;
     }
     if (found.kind === "filesystem") {
       if (asked && found.type !== asked) throw mismatch(path, found.type, asked);
-      if (begun) await this.#finish(device, begun, found.type, call);
+      if (format) await this.#finish(device, format, found.type, call);
       return found.type;
     }
     if (found.kind !== "blank") throw refused(path, found);
@@ -160,11 +167,14 @@ export class DiskFilesystems implements Disks {
     return type;
   }
 
-  /** A file system stands where a making was interrupted. Where its tool signs first, only a check can tell whether it is whole. */
-  async #finish(device: BlockDevice, begun: UnfinishedFormat, type: string, call: Call): Promise<void> {
+  /**
+   * Completes the record of an interrupted format of which a file system is left. If its tool signs first, a check must
+   * pass.
+   */
+  async #finish(device: BlockDevice, format: UnfinishedFormat, type: string, call: Call): Promise<void> {
     const filesystem = knownType(type, device.path);
     if (!filesystem.signedLast) await this.#checked(filesystem, filesystem.check.argv, device.path, call);
-    if (type === begun.type) await this.#making.settle(device, begun, call.signal);
+    if (type === format.type) await this.#making.settle(device, format, call.signal);
   }
 
   async #check(type: string, filesystem: Filesystem, path: string, call: Call): Promise<void> {
@@ -182,17 +192,20 @@ export class DiskFilesystems implements Disks {
     const reason = complaint(output) || "no reason given";
     throw new CsiError(
       "failed-precondition",
-      `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system by hand`,
+      `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system manually`,
     );
   }
 
-  /** What something else is built on is not what it looks like: one path of several, or a part of an array. */
+  /**
+   * Throws for a disk that other devices are built on: its contents mislead, as for one path of several or a member of
+   * an array.
+   */
   async #refuseHeld(device: BlockDevice): Promise<void> {
     const holders = await this.#devices.holders(device);
     if (holders.length === 0) return;
     throw new CsiError(
       "failed-precondition",
-      `${device.path} is in use by ${holders.join(", ")}; it can neither be mounted nor formatted`,
+      `${device.path} is in use by ${holders.join(", ")}; it cannot be mounted or formatted`,
     );
   }
 }
@@ -200,7 +213,7 @@ export class DiskFilesystems implements Disks {
 function knownType(type: string, path: string): Filesystem {
   const filesystem = filesystems[type];
   if (filesystem) return filesystem;
-  throw new CsiError("failed-precondition", `${path} holds ${type}, which csimux does not mount; it is left alone`);
+  throw new CsiError("failed-precondition", `${path} holds ${type}, which csimux does not support; it is not changed`);
 }
 
 function refuseMaking(
@@ -208,19 +221,19 @@ function refuseMaking(
   path: string,
 ): void {
   if (readonly)
-    throw new CsiError("failed-precondition", `${path} holds no file system, and none is made for reading alone`);
+    throw new CsiError("failed-precondition", `${path} holds no file system, and a read-only volume is not formatted`);
   if (!mayMake)
     throw new CsiError(
       "failed-precondition",
-      `the partition ${path} holds no file system; csimux makes none on partitions`,
+      `the partition ${path} holds no file system; csimux does not format partitions`,
     );
 }
 
 function mismatch(path: string, found: string, asked: string): CsiError {
   const advice = Object.hasOwn(filesystems, found)
-    ? `ask for ${found}, or erase the disk (blkdiscard -z ${path}) if its data may go`
-    : `csimux does not mount ${found}, and does not format the disk; if its data may go, erase it (blkdiscard -z ${path})`;
-  return new CsiError("failed-precondition", `${path} holds ${found}, but ${asked} was asked for; ${advice}`);
+    ? `request ${found}, or erase the disk (blkdiscard -z ${path}) if its data is not needed`
+    : `csimux does not support ${found} and does not format the disk; if its data is not needed, erase it (blkdiscard -z ${path})`;
+  return new CsiError("failed-precondition", `${path} holds ${found}, but ${asked} was requested; ${advice}`);
 }
 
 function refused(path: string, found: Contents): CsiError {
@@ -230,6 +243,6 @@ function refused(path: string, found: Contents): CsiError {
       : `data, but no file system that blkid knows${found.kind === "unsigned" ? ` (near byte ${found.at})` : ""}`;
   return new CsiError(
     "failed-precondition",
-    `${path} holds ${what}; it is not formatted. If its data may go, erase all of it on a node that has the disk: blkdiscard -z ${path}`,
+    `${path} holds ${what}; it is not formatted. If its data is not needed, erase all of it on a node that has the disk: blkdiscard -z ${path}`,
   );
 }

@@ -2,25 +2,28 @@ import type { Call } from "../../core/call.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 
-/** How a device is to be made mountable. */
+/** A request to make a device mountable. */
 export interface PrepareRequest {
   readonly volumeId: string;
-  /** The type that was asked for; undefined leaves it to what the device holds, and to a default for an empty one. */
+  /** The requested type; undefined accepts the existing type, and the default for an empty device. */
   readonly fsType: string | undefined;
-  /** Nothing may be written: no making, no checking with repair, no growing, no replaying of a journal. */
+  /** True if nothing may be written: no format, no repair, no growing, no journal replay. */
   readonly readonly: boolean;
 }
 
-/** What mount(8) is to be given for a device. */
+/** The arguments of mount(8) for a device. */
 export interface Mountable {
   /** The device file: the device itself or one of its partitions. */
   readonly source: string;
   /** The number of `source` as "major:minor". */
   readonly number: string;
   readonly fsType: string;
-  /** Options that this file system needs besides those of the volume, such as "nouuid", or "norecovery" when only read. */
+  /**
+   * Options that this file system needs in addition to the volume's, such as "nouuid", or "norecovery" for read-only
+   * use.
+   */
   readonly options: readonly string[];
-  /** What mount(8) complains about with this file system, besides what it does with all. */
+  /** Error patterns of mount(8) for this file system, in addition to the common ones. */
   readonly errorPatterns?: MountErrorPatterns;
 }
 
@@ -31,40 +34,41 @@ export interface MountedDisk {
   /** The number of `source` as "major:minor". */
   readonly number: string;
   readonly fsType: string;
-  /** Where it is mounted. */
+  /** The mount point. */
   readonly at: string;
 }
 
-/** A device that is kept open, so that the kernel gives neither its name nor its number to another disk. */
+/** A device that is kept open to keep the kernel from giving its name and number to another disk. */
 export interface HeldDevice {
-  /** Throws "unavailable" where the kernel shows another disk now than the one that was attached. */
+  /** Throws "unavailable" if the kernel now shows a different disk from the one that was attached. */
   prove(): Promise<void>;
   release(): Promise<void>;
 }
 
-/** File systems on devices. Everything may be repeated, and interrupted after any step. */
+/** File systems on devices. Every operation is idempotent and may be interrupted after any step. */
 export interface Disks {
   /**
-   * Opens a device and proves that it is the one that was attached. To be released when what is done with its name is done.
-   * Throws "unavailable" where it is gone or another one.
+   * Opens a device and proves that it is the one that was attached. Release it when the work with its name is done.
+   * Throws "unavailable" if it is gone or has been replaced.
    */
   hold(device: AttachedDevice, call: Call): Promise<HeldDevice>;
   /**
-   * Finds or makes the file system of a device that is not mounted for this volume yet, and checks it where that is configured.
-   * Makes one only on a device that is provably empty, or provably left so by an own making that was interrupted; what that
-   * takes it keeps by itself, because it must outlive unstaging. Throws "failed-precondition" for what it must not touch.
+   * Finds or makes the file system of a device that is not yet mounted for this volume, and checks it if so configured.
+   * Formats only a device that is provably empty, or provably left in this state by an interrupted format of csimux;
+   * the records for that are kept separately, because they must outlive unstaging. Throws "failed-precondition" for a
+   * device that it must not touch.
    */
   prepare(device: AttachedDevice, wanted: PrepareRequest, call: Call): Promise<Mountable>;
-  /** Makes a file system use the whole of its device, if it does not. Also called after every mount that may write. */
+  /** Grows a file system to the size of its device, if necessary. Also called after every writable mount. */
   grow(mounted: MountedDisk, call: Call): Promise<void>;
   /**
-   * Has the kernel refuse all writes to a disk, or take them again: a read-only bind mount of a device file keeps nobody from
-   * writing to the device. Throws "unavailable".
+   * Makes the kernel refuse all writes to a disk, or accept them again: a read-only bind mount of a device file does
+   * not prevent writes to the device. Throws "unavailable".
    */
   protect(path: string, isProtected: boolean, call: Call): Promise<void>;
   /**
-   * Whether the kernel has no disk of this number ("major:minor") any more: what is still mounted of it is dead for good. Throws
-   * "unavailable" where the kernel does not tell.
+   * Whether the kernel no longer has a disk of this number ("major:minor"), which means that its mounts are dead.
+   * Throws "unavailable" if sysfs cannot be read.
    */
   isGone(number: string): Promise<boolean>;
   /** The size of the disk behind a device file. Throws "unavailable" when it is gone. */

@@ -9,24 +9,30 @@ const mebibyte = 1n << 20n;
 const gibibyte = 1n << 30n;
 const blockBytes = 4096n;
 
-/** How much is read at each place, in bytes: what costs one round trip to a storage, about. */
+/** How many bytes are read at each position: about what one round trip to the storage costs. */
 const extentBytes = 16_384n;
 
 const nothing = Buffer.alloc(Number(extentBytes));
 
-/** How many places are looked at over the whole disk, and how far apart they are at its beginning. */
-const places = 4096n;
+/**
+ * The number of positions sampled over the whole disk; the size of its beginning and the distance of positions there,
+ * in bytes.
+ */
+const positions = 4096n;
 const beginning = 4n * gibibyte;
 const atBeginning = 4n * mebibyte;
 
-/** Places from zero up to `end`, so far apart. */
+/** The multiples of `step` from zero up to `end`. */
 function* every(step: bigint, end: bigint): Generator<bigint> {
   for (let at = 0n; at < end; at += step) yield at;
 }
 
 const aligned = (at: bigint): bigint => (at / blockBytes) * blockBytes;
 
-/** Groups of ext2 to ext4 that keep a copy of the superblock: 1 and the powers of 3, 5 and 7 (ext4(5), sparse_super). */
+/**
+ * The block groups of ext2 to ext4 with a copy of the superblock: 1 and the powers of 3, 5 and 7 (ext4(5),
+ * sparse_super).
+ */
 function copiedGroups(last: bigint): readonly bigint[] {
   const powers = [3n, 5n, 7n].flatMap(base => {
     const found: bigint[] = [];
@@ -36,7 +42,9 @@ function copiedGroups(last: bigint): readonly bigint[] {
   return [1n, ...powers, last].filter(group => group > 0n && group <= last);
 }
 
-/** A group has as many blocks as a block has bits (ext4(5)), whatever the size of blocks; sparse_super2 uses the last group. */
+/**
+ * A group has as many blocks as a block has bits (ext4(5)), for every block size; sparse_super2 uses the last group.
+ */
 function extCopies(bytes: bigint): readonly bigint[] {
   return [1024n, 2048n, 4096n, 8192n, 16_384n, 32_768n, 65_536n].flatMap(block => {
     const group = 8n * block * block;
@@ -54,13 +62,13 @@ function xfsGroups(bytes: bigint): readonly bigint[] {
 const btrfsMirrors: readonly bigint[] = [64n * mebibyte, 256n * gibibyte];
 
 /**
- * Where on a disk of so many bytes traces of earlier use are looked for besides its edges: where file systems keep copies of their
- * superblocks and heads of groups, each 4 MiB of the first 4 GiB, and 4096 places in equal distances. Some 5,500 in all at most,
- * in the order in which they lie. A disk of up to 64 MiB is read whole, and on one of up to 16 GiB what is 4 MiB long or longer is
- * found wherever it is.
+ * Positions on a disk of `bytes` bytes at which traces of earlier use are searched, besides its ends: where file
+ * systems keep copies of superblocks and group headers, every 4 MiB of the first 4 GiB, and 4096 positions at equal
+ * distances. At most about 5,500, in ascending order. A disk of up to 64 MiB is read completely; on a disk of up to 16
+ * GiB, data of 4 MiB or more is always found.
  */
 export function extentsOf(bytes: bigint): readonly bigint[] {
-  const distance = bytes / places > extentBytes ? aligned(bytes / places) : extentBytes;
+  const distance = bytes / positions > extentBytes ? aligned(bytes / positions) : extentBytes;
   const known = [...extCopies(bytes), ...xfsGroups(bytes), ...btrfsMirrors];
   const sampled = [...every(distance, bytes), ...every(atBeginning, bytes < beginning ? bytes : beginning)];
   const all = [...known, ...sampled].map(aligned).filter(at => at < bytes);
@@ -68,8 +76,9 @@ export function extentsOf(bytes: bigint): readonly bigint[] {
 }
 
 /**
- * The first of these places of a disk from which on there is anything but zeros, as the byte; undefined where there is none.
- * Throws "unavailable" when the disk cannot be read or the call ends. The caller has had this node's memory of the disk dropped.
+ * The first of these positions at which a disk holds anything but zeros, as a byte offset; undefined if there is none.
+ * Throws "unavailable" when the disk cannot be read or the call ends. The caller must have dropped this node's buffers
+ * of the disk.
  */
 export async function dataOn(device: BlockDevice, signal: AbortSignal): Promise<bigint | undefined> {
   const { path, number, bytes } = device;
@@ -94,13 +103,13 @@ export async function dataOn(device: BlockDevice, signal: AbortSignal): Promise<
   try {
     await Promise.all(Array.from({ length: callsAtOnce }, () => reader(file)));
   } finally {
-    // A read that does not come back keeps the file open: closing waits for it, and nobody waits for the closing.
+    // Closing waits for a read that never returns, so it is not awaited.
     file.close().catch(() => {});
   }
   return found;
 }
 
-/** Whether so many bytes are all zero. Rejects where fewer can be read. */
+/** Whether `count` bytes are all zero. Rejects if fewer can be read. */
 async function zeros(file: FileHandle, buffer: Buffer, at: bigint, count: number): Promise<boolean> {
   const { bytesRead } = await file.read(buffer, 0, count, at);
   if (bytesRead !== count) throw new Error(`only ${bytesRead} of ${count} bytes at ${at}`);

@@ -9,19 +9,19 @@ import { clearMark, hasMark, writeMark } from "./mark.ts";
 import { failed, run } from "./tool.ts";
 import type { UnfinishedFormat, UnfinishedFormats } from "./unfinished-formats.ts";
 
-/** No tool takes longer on an empty disk, whatever its size; mostly the call ends before. */
+/** Time limit for mkfs, in milliseconds: enough for an empty disk of any size. The call usually ends before. */
 const makeMs = 600_000;
 
-/** Less than this is no disk for any of the file systems. */
+/** The smallest disk that can hold any of the file systems, in bytes. */
 const leastBytes = 2n << 20n;
 
-/** Makes file systems on disks that are provably empty, or provably csimux's own half-finished work. */
+/** Makes file systems on disks that are provably empty, or that hold a provably unfinished format of csimux's own. */
 export class FilesystemMaker {
   readonly #runner: CommandRunner;
   readonly #formats: UnfinishedFormats;
   readonly #options: (type: string) => readonly string[];
 
-  /** `options` gives further arguments of mkfs for a type. */
+  /** `options` returns additional arguments of mkfs for a type. */
   constructor(runner: CommandRunner, formats: UnfinishedFormats, options: (type: string) => readonly string[]) {
     this.#runner = runner;
     this.#formats = formats;
@@ -29,68 +29,75 @@ export class FilesystemMaker {
   }
 
   /**
-   * Makes a file system on a disk whose contents were just found to be "blank". What is being done is on record before the disk
-   * changes. Throws "unavailable" when the tool fails or the call ends; a repeated call goes on from there.
+   * Makes a file system on a disk that contentsOf has just found "blank". Records the format before the disk changes.
+   * Throws "unavailable" when the tool fails or the call ends; a retry continues from there.
    */
   async make(device: BlockDevice, volumeId: string, type: string, call: Call): Promise<void> {
     if (device.bytes < leastBytes)
       throw new CsiError("failed-precondition", `${device.path} has ${device.bytes} bytes, too few for a file system`);
     const { bytes, identity } = device;
-    const begun: UnfinishedFormat = { volumeId, type, uuid: randomUUID(), identity, bytes: String(bytes) };
-    await this.#formats.begin(begun);
-    await this.#run(device, begun, false, call);
+    const format: UnfinishedFormat = { volumeId, type, uuid: randomUUID(), identity, bytes: String(bytes) };
+    await this.#formats.begin(format);
+    await this.#run(device, format, false, call);
   }
 
-  /** Whether what was found on a disk is what an interrupted making of csimux left, by its record and by the disk itself. */
+  /**
+   * Whether the contents of a disk come from an interrupted format of csimux, according to its record and the disk
+   * itself.
+   */
   async isUnfinished(
     device: BlockDevice,
-    begun: UnfinishedFormat,
+    format: UnfinishedFormat,
     found: Contents,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const { mark, uuid } = known(begun.type).trace;
-    if (begun.identity !== device.identity || begun.bytes !== String(device.bytes)) return false;
+    const { mark, uuid } = known(format.type).trace;
+    if (format.identity !== device.identity || format.bytes !== String(device.bytes)) return false;
     if (
       mark !== undefined &&
       found.kind === "unsigned" &&
-      (await hasMark(device, mark, begun.uuid, this.#runner, signal))
+      (await hasMark(device, mark, format.uuid, this.#runner, signal))
     )
       return true;
     if (!uuid) return false;
     const { at, unfinished } = uuid;
-    if (unfinished ? found.kind !== "filesystem" || found.type !== begun.type : found.kind !== "unsigned") return false;
+    if (unfinished ? found.kind !== "filesystem" || found.type !== format.type : found.kind !== "unsigned")
+      return false;
     if (unfinished && (await this.#read(device, unfinished.at, 1, signal)) !== hex(unfinished.is)) return false;
-    return (await this.#read(device, at, 16, signal)) === begun.uuid.replaceAll("-", "");
+    return (await this.#read(device, at, 16, signal)) === format.uuid.replaceAll("-", "");
   }
 
-  /** Makes a file system anew over an interrupted making that isUnfinished has proven. */
-  async repeat(device: BlockDevice, begun: UnfinishedFormat, call: Call): Promise<void> {
-    await this.#run(device, begun, true, call);
+  /** Formats again over an interrupted format that isUnfinished has proved. */
+  async repeat(device: BlockDevice, format: UnfinishedFormat, call: Call): Promise<void> {
+    await this.#run(device, format, true, call);
   }
 
-  /** A making that turned out to be finished: its record goes, and its mark if it is still there. */
-  async settle(device: BlockDevice, begun: UnfinishedFormat, signal: AbortSignal): Promise<void> {
-    const { mark } = known(begun.type).trace;
-    if (mark !== undefined) await clearMark(device, mark, begun.uuid, this.#runner, signal);
-    await this.#formats.end(begun.volumeId);
+  /** Removes the record of a format that turned out to be complete, and its mark if that still exists. */
+  async settle(device: BlockDevice, format: UnfinishedFormat, signal: AbortSignal): Promise<void> {
+    const { mark } = known(format.type).trace;
+    if (mark !== undefined) await clearMark(device, mark, format.uuid, this.#runner, signal);
+    await this.#formats.end(format.volumeId);
   }
 
-  async #run(device: BlockDevice, begun: UnfinishedFormat, isRepeated: boolean, call: Call): Promise<void> {
+  async #run(device: BlockDevice, format: UnfinishedFormat, isRepeated: boolean, call: Call): Promise<void> {
     const { path } = device;
-    const filesystem = known(begun.type);
-    const task = `making ${begun.type} on ${path}`;
-    call.log.info("making a file system", { volumeId: begun.volumeId, device: path, type: begun.type, isRepeated });
+    const filesystem = known(format.type);
+    const task = `making ${format.type} on ${path}`;
+    call.log.info("making a file system", { volumeId: format.volumeId, device: path, type: format.type, isRepeated });
     const { mark } = filesystem.trace;
-    if (mark !== undefined) await writeMark(device, mark, begun.uuid, this.#runner, call.signal);
-    const argv = await this.#argv(filesystem, begun, path, isRepeated, call);
+    if (mark !== undefined) await writeMark(device, mark, format.uuid, this.#runner, call.signal);
+    const argv = await this.#argv(filesystem, format, path, isRepeated, call);
     const output = await run(this.#runner, { argv, timeoutMs: makeMs }, task, call.signal);
     if (output.exitCode !== 0) throw failed(output, task);
     await flush(path, this.#runner, call.signal);
     const made = await contentsOf(device, this.#runner, call.signal);
-    if (made.kind !== "filesystem" || made.type !== begun.type) {
-      throw new CsiError("unavailable", `${task}: the tool reported success, but the disk shows ${made.kind}`);
+    if (made.kind !== "filesystem" || made.type !== format.type) {
+      throw new CsiError(
+        "unavailable",
+        `${task}: the tool reported success, but the disk shows ${made.kind}; retrying`,
+      );
     }
-    await this.settle(device, begun, call.signal);
+    await this.settle(device, format, call.signal);
   }
 
   async #argv(
@@ -107,7 +114,10 @@ export class FilesystemMaker {
     return [program, ...words, ...without, ...(isRepeated ? overwrite : []), ...own, path];
   }
 
-  /** What turns off the features that a tool names in its usage and that `own` does not speak of: it takes none twice. */
+  /**
+   * Arguments that turn off `young` features that the tool lists in its usage and `own` does not set: no option may
+   * appear twice.
+   */
   async #without(
     { young }: Filesystem,
     program: string,
@@ -115,7 +125,7 @@ export class FilesystemMaker {
     call: Call,
   ): Promise<readonly string[]> {
     if (!young) return [];
-    const usage = await run(this.#runner, { argv: [program] }, `asking ${program} what it knows`, call.signal);
+    const usage = await run(this.#runner, { argv: [program] }, `reading the usage of ${program}`, call.signal);
     const text = `${usage.stdout}${usage.stderr}`;
     const filesystemOf = young.filter(([, feature]) => text.includes(`${feature}=0|1`));
     const wanted = filesystemOf.filter(([, feature]) => !own.some(word => word.includes(`${feature}=`)));

@@ -1,54 +1,54 @@
 import type { Argv } from "../../io/runner.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 
-/** A file system that csimux can put on a disk. Arguments are complete but for the device, which always comes last. */
+/** A file system that csimux can make on a disk. Arguments lack only the device, which always comes last. */
 export interface Filesystem {
-  /** As mount(8) calls it. */
+  /** The type for mount(8). */
   readonly mountType: string;
-  /** Makes it with this UUID (36 characters); where the format has no room for one, it is left out. */
+  /** Makes the file system with this UUID (36 characters), or without it if the format cannot store one. */
   readonly make: (uuid: string) => Argv;
   /**
-   * Features that new tools turn on by themselves and older kernels cannot mount: option letter and name. They are turned off
-   * where the tool has them and nobody asked for them. Absent where Debian's tool has no such features.
+   * Features that new tools enable by default and older kernels cannot mount: option letter and name. They are disabled
+   * if the tool has them and the configuration does not set them. Absent if Debian's tool has no such features.
    */
   readonly young?: readonly (readonly [option: string, feature: string])[];
-  /** More arguments that make the tool overwrite what a proven, interrupted run of itself left. */
+  /** Additional arguments that let the tool overwrite a proven, interrupted run of itself. */
   readonly overwrite: readonly string[];
-  /** How an interrupted making is recognised as csimux's own; one of both is enough. */
+  /** How an interrupted format is recognised as csimux's own; either trace is sufficient. */
   readonly trace: {
-    /** By a note so many bytes before the end of the disk, where the tool does not write. */
+    /** A mark this many bytes before the end of the disk, which the tool does not overwrite. */
     readonly mark?: bigint;
-    /** By its UUID at this byte, while `unfinished` (if present) still holds this value. */
+    /** The UUID at this byte, while `unfinished` (if present) still holds this value. */
     readonly uuid?: { readonly at: bigint; readonly unfinished?: { readonly at: bigint; readonly is: number } };
   };
-  /** Whether the tool writes last what makes the disk recognisable, so that a recognised file system is a whole one. */
+  /** True if the tool writes the signature last, so that a recognised file system is complete. */
   readonly signedLast: boolean;
   /** Flags of every mount. */
   readonly flags: readonly string[];
-  /** Flags of a mount that must not write a byte: not even the journal is replayed (ext4(5), xfs(5), btrfs(5)). */
+  /** Flags of a mount that must not write anything, not even replay the journal (ext4(5), xfs(5), btrfs(5)). */
   readonly readOnlyFlags: readonly string[];
-  /** What mount(8) complains about. */
+  /** Error patterns of mount(8) for this file system. */
   readonly words?: MountErrorPatterns;
-  /** Whether all files get one group by the flag gid=. */
+  /** Whether the flag gid= sets the group of all files. */
   readonly groupFlag: boolean;
   /**
-   * Looks for errors in the unmounted file system. `fixed`: the exit codes that mean that it is in order now. `undecided`: what
-   * the tool says when it cannot tell before the journal is replayed, which only mounting does.
+   * Checks the unmounted file system. `fixed`: the exit codes that mean that it is in order now. `undecided`: the
+   * output of a tool that cannot decide before the journal is replayed, which only mounting does.
    */
   readonly check: { readonly argv: Argv; readonly fixed: readonly number[]; readonly undecided?: string };
-  /** Makes the mounted file system as large as its disk; absent where that is impossible. */
+  /** Grows the mounted file system to the size of its disk; absent if that is impossible. */
   readonly grow?: (device: string, mountedAt: string) => Argv;
-  /** The kernel refuses to resize to less than this many bytes, even where nothing would change. */
+  /** The kernel refuses to resize below this many bytes, even if the size would not change. */
   readonly growsFrom?: bigint;
 }
 
-/** Out of reach of what the tools clear at the end of a disk. */
+/** A position that the tools do not clear at the end of a disk. */
 const withinLastMebibyte = 512n << 10n;
 
 /**
- * ext3 and ext4. Nothing is kept back for root (-m 0), and nothing discarded: the disk is known to be empty. mke2fs writes the
- * superblock last, so that a disk that shows one is finished.
- * `e2fsck -p` repairs only what is safe without asking; 1 means "corrected", 2 asks for a reboot of what is mounted (e2fsck(8)).
+ * ext3 and ext4. Nothing is reserved for root (-m 0) and nothing is discarded, because the disk is known to be empty.
+ * mke2fs writes the superblock last, so a disk with a superblock is complete. `e2fsck -p` makes only safe repairs; 1
+ * means "corrected", 2 asks for a reboot if the file system is mounted (e2fsck(8)).
  */
 const ext = (type: "ext3" | "ext4"): Filesystem => ({
   mountType: type,
@@ -64,13 +64,13 @@ const ext = (type: "ext3" | "ext4"): Filesystem => ({
 });
 
 /**
- * Clones carry the UUID of their source, hence nouuid. mkfs.xfs writes its superblock first, with sb_inprogress set, and the
- * kernel mounts none that has it set. Its log is replayed by mounting alone.
+ * Clones have the UUID of their source, hence nouuid. mkfs.xfs writes its superblock first, with sb_inprogress set, and
+ * the kernel does not mount it while that is set. Only mounting replays the log.
  */
 const xfs: Filesystem = {
   mountType: "xfs",
   make: uuid => ["mkfs.xfs", "-q", "-K", "-m", `uuid=${uuid}`],
-  // Kernels since 5.10, 5.10 and 5.19 (mkfs.xfs(8)).
+  // They need the kernels 5.10, 5.10 and 5.19 (mkfs.xfs(8)).
   young: [
     ["-m", "bigtime"],
     ["-m", "inobtcount"],
@@ -87,9 +87,9 @@ const xfs: Filesystem = {
 };
 
 /**
- * mkfs.btrfs writes the right magic number last; until then its superblock at 64 KiB shows the UUID without being recognised. Before
- * that it writes trees, which the mark tells from other data. It clears the first and the last 2 MiB (common/device-utils.c,
- * ZERO_DEV_BYTES), so the mark stands in front of those.
+ * mkfs.btrfs writes the valid magic number last; until then its superblock at 64 KiB holds the UUID without being
+ * recognised. Before that it writes trees, which only the mark distinguishes from other data. It clears the first and
+ * the last 2 MiB (common/device-utils.c, ZERO_DEV_BYTES), so the mark lies before the last 2 MiB.
  */
 const btrfs: Filesystem = {
   mountType: "btrfs",
@@ -99,12 +99,13 @@ const btrfs: Filesystem = {
   signedLast: true,
   flags: [],
   readOnlyFlags: ["ro", "rescue=nologreplay"],
-  // Up to kernel 6.6 one node mounts one disk of a file system id, and a copy has that of its source (fs/btrfs/volumes.c, device_list_add).
+  // Up to kernel 6.6 a node can mount only one disk per file system id, and a copy has the id of its source
+  // (fs/btrfs/volumes.c, device_list_add).
   words: [
     [
       /File exists/,
       "failed-precondition",
-      "another disk with the same btrfs id is mounted on this node, the source of a clone or another copy of it; unstage that one first, or use this volume on another node or on a kernel from 6.7 on",
+      "this node already mounts another disk with the same btrfs id, the source of a clone or another copy of it; unstage that one first, or use this volume on another node or on kernel 6.7 or newer",
     ],
   ],
   groupFlag: false,
@@ -113,7 +114,7 @@ const btrfs: Filesystem = {
   growsFrom: 256n << 20n,
 };
 
-/** File systems of other worlds. Their tools write the boot sector first, by which they are recognised. */
+/** Foreign file systems. Their tools first write the boot sector, by which they are recognised. */
 const foreign = {
   overwrite: [],
   trace: { mark: withinLastMebibyte },
@@ -123,7 +124,7 @@ const foreign = {
   groupFlag: true,
 } as const;
 
-/** By the name that blkid(8) and `fs_type` give it. */
+/** The file systems by their names in blkid(8) and `fs_type`. */
 export const filesystems: Readonly<Record<string, Filesystem>> = {
   ext3: ext("ext3"),
   ext4: ext("ext4"),
@@ -141,7 +142,7 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
     make: () => ["mkfs.exfat"],
     check: { argv: ["fsck.exfat", "-n"], fixed: [0] },
   },
-  // Quick: without -Q mkfs.ntfs fills the whole disk with zeros. -F: the disk is no partition.
+  // -Q: quick format; otherwise mkfs.ntfs fills the whole disk with zeros. -F: accepts a disk that is not a partition.
   ntfs: {
     ...foreign,
     mountType: "ntfs3",
@@ -150,10 +151,12 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
   },
 };
 
-/** What is made where the caller leaves the choice. */
+/** The type to make if the caller requests none. */
 export const defaultFilesystem = "ext4";
 
-/** The name in the table for a requested one; an old name of ext4 is still in classes. Undefined when it is not in the table. */
+/**
+ * The name in the table for a requested type; classes may use an old name of ext4. Undefined if it is not in the table.
+ */
 export const filesystemName = (asked: string): string | undefined => {
   const name = asked === "ext4dev" ? "ext4" : asked;
   return Object.hasOwn(filesystems, name) ? name : undefined;

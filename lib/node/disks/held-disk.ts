@@ -6,9 +6,9 @@ import type { HeldDevice } from "./disks.ts";
 import { openDisk } from "./open-disk.ts";
 
 /**
- * A disk that is open for reading. While it is, the kernel keeps the name and the number of a disk that goes away from all others
- * (drivers/scsi/sd.c, scsi_disk_release; drivers/nvme/host/core.c, nvme_free_ns_head; drivers/md/dm.c, dm_open), so programs
- * that are given its path reach this disk or none.
+ * A disk that is kept open for reading. While it is open, the kernel does not give its name and number to another disk
+ * even if it disappears (drivers/scsi/sd.c, scsi_disk_release; drivers/nvme/host/core.c, nvme_free_ns_head;
+ * drivers/md/dm.c, dm_open), so programs that get its path reach this disk or none.
  */
 export class HeldDisk implements HeldDevice {
   readonly #devices: BlockDevices;
@@ -21,15 +21,15 @@ export class HeldDisk implements HeldDevice {
     this.#file = file;
   }
 
-  /** Throws "unavailable" where the disk is gone, or is another one than was attached. */
+  /** Throws "unavailable" if the disk is gone or has been replaced by another one. */
   static async open(devices: BlockDevices, device: AttachedDevice, signal: AbortSignal): Promise<HeldDisk> {
     const { path } = device;
-    // Opening what is no disk can have effects of its own.
+    // Opening a file that is not a disk can have side effects.
     await devices.prove(device);
     const file = await openDisk(path, signal);
     const disk = new HeldDisk(devices, device, file);
     try {
-      // From here on nothing can take its place; what was proved before it was opened counts for nothing.
+      // From here on no other disk can take the name; the proof before opening does not count.
       await disk.prove();
       return disk;
     } catch (error) {
@@ -42,7 +42,7 @@ export class HeldDisk implements HeldDevice {
     const { path, number } = this.#device;
     const { rdev } = await this.#file.stat();
     if (deviceNumber(rdev) !== number)
-      throw new CsiError("unavailable", `${path} is another disk than the one that was attached; retrying`);
+      throw new CsiError("unavailable", `${path} is not the disk that was attached; retrying`);
     await this.#devices.prove(this.#device);
   }
 

@@ -7,11 +7,11 @@ import type { CommandRunner } from "../../io/runner.ts";
 import { bounded } from "../mount/files.ts";
 
 /**
- * Whether the kernel has given a block device to somebody alone: it is mounted, in whatever mount namespace, or something is
- * built on it (open(2), O_EXCL on a block device). A device that is gone, or cannot be opened, is held by nobody.
+ * Whether a block device is in exclusive use: mounted, in any mount namespace, or the base of another device (open(2),
+ * O_EXCL on a block device). False for a device that is missing or cannot be opened.
  */
 export async function isHeld(path: string, signal: AbortSignal): Promise<boolean> {
-  const look = async (): Promise<boolean> => {
+  const tryOpen = async (): Promise<boolean> => {
     try {
       const handle = await open(path, constants.O_RDONLY | constants.O_EXCL | constants.O_NONBLOCK);
       await handle.close();
@@ -20,16 +20,16 @@ export async function isHeld(path: string, signal: AbortSignal): Promise<boolean
       return errnoOf(cause) === "EBUSY";
     }
   };
-  return await bounded(look(), `opening ${path}`, signal);
+  return await bounded(tryOpen(), `opening ${path}`, signal);
 }
 
 /**
- * Has the kernel write what it still holds back for a device. One that cannot be written to any more loses what its last user did
- * not sync; keeping it attached would not bring that back, so it is only said.
+ * Writes the kernel's buffers of a device back. If the device no longer accepts writes, data that its last user did not
+ * sync is lost; keeping it attached would not recover that, so the failure is only logged.
  */
 export async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
   const output = await runner.run({ argv: ["blockdev", "--flushbufs", path] }, call.signal).catch((error: unknown) => {
     throw commandFailure(error, `flushing ${path}`);
   });
-  if (output.exitCode !== 0) call.log.warn("a disk could not be flushed before it is detached", { path });
+  if (output.exitCode !== 0) call.log.warn("cannot flush a disk before detaching it", { path });
 }

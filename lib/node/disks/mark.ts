@@ -7,12 +7,12 @@ const blockBytes = 4096n;
 
 const words = "csimux is making a file system here, mark ";
 
-/** The block in which a mark stands that is so many bytes before the end of a disk. */
+/** The number of the block that holds a mark `fromEnd` bytes before the end of a disk. */
 const blockOf = (bytes: bigint, fromEnd: bigint): bigint => (bytes - fromEnd) / blockBytes;
 
 /**
- * A note on the disk itself that csimux is making a file system with this UUID on it. It stands where the tool does not write,
- * so that what an interrupted run left can be told from anybody else's data.
+ * Writes a mark to the disk, which says that csimux is making a file system with this UUID. The tool does not overwrite
+ * it, so the result of an interrupted run can be distinguished from foreign data.
  */
 export async function writeMark(
   device: BlockDevice,
@@ -24,7 +24,7 @@ export async function writeMark(
   await put(device, fromEnd, { stdin: `${words}${uuid}\n`.padEnd(Number(blockBytes)) }, runner, signal);
 }
 
-/** Removes the mark where it is still whole: what the tool or somebody else wrote there since stays. */
+/** Removes the mark if it is still complete; leaves anything that has been written over it. */
 export async function clearMark(
   device: BlockDevice,
   fromEnd: bigint,
@@ -36,7 +36,7 @@ export async function clearMark(
     await put(device, fromEnd, { from: "/dev/zero" }, runner, signal);
 }
 
-/** Whether the mark with this UUID stands on the disk. */
+/** Whether the disk holds the mark with this UUID. */
 export async function hasMark(
   device: BlockDevice,
   fromEnd: bigint,
@@ -58,8 +58,8 @@ async function put(
 ): Promise<void> {
   const task = `writing a mark to ${path}`;
   const input = "from" in content ? [`if=${content.from}`] : [];
-  const place = [`bs=${blockBytes}`, `seek=${blockOf(bytes, fromEnd)}`, "count=1", "iflag=fullblock"];
-  const argv = ["dd", ...input, `of=${path}`, ...place, "conv=notrunc,nocreat,fsync", "status=none"] as const;
+  const block = [`bs=${blockBytes}`, `seek=${blockOf(bytes, fromEnd)}`, "count=1", "iflag=fullblock"];
+  const argv = ["dd", ...input, `of=${path}`, ...block, "conv=notrunc,nocreat,fsync", "status=none"] as const;
   const output = await run(runner, { argv, ...("stdin" in content && { stdin: content.stdin }) }, task, signal);
   if (output.exitCode !== 0) throw failed(output, task);
 }

@@ -6,33 +6,33 @@ import type { CommandRunner, Output } from "../../io/runner.ts";
 import { pollUntil } from "../attach/poll-until.ts";
 import type { Sysfs } from "./sysfs.ts";
 
-/** One disk made of several ways to it (multipathd(8)). */
+/** One disk made of several paths to it (multipathd(8)). */
 export interface MultipathMap {
-  /** As the kernel calls it: "dm-0". */
+  /** The kernel's name: "dm-0". */
   readonly device: string;
-  /** As multipath calls it: "mpatha". */
+  /** The name in multipath: "mpatha". */
   readonly name: string;
 }
 
-/** How long the daemon may take to make a map of ways that it knows, and of one that may stay alone, in milliseconds. */
+/** Time limits for multipathd to make a map if several paths are expected, and if only one is, in milliseconds. */
 const mapMs = 15_000;
 const loneMs = 5_000;
 
-/** After what time it is asked again for a way that it did not take, in milliseconds. */
+/** Interval between requests to add a path that multipathd has not taken, in milliseconds. */
 const againMs = 2_000;
 
-/** How long a map in use is tried to be flushed, in milliseconds. */
+/** How long flushing a map in use is retried, in milliseconds. */
 const flushMs = 20_000;
 
 const socket = "@/org/kernel/linux/storage/multipathd";
 
-/** Maps of dm-multipath. Other things that are built on disks, such as LVM and LUKS, are none of them. */
+/** Maps of dm-multipath. Other devices built on disks, such as LVM and LUKS, are not included. */
 export class Multipath {
   readonly #host: CommandRunner;
   readonly #sysfs: Sysfs;
   readonly #sockets: string;
 
-  /** `sockets` is /proc/net/unix outside tests, of the host's network. */
+  /** `sockets` is /proc/net/unix of the host's network outside tests. */
   constructor(host: CommandRunner, sysfs: Sysfs, sockets: string) {
     this.#host = host;
     this.#sysfs = sysfs;
@@ -57,11 +57,10 @@ export class Multipath {
   }
 
   /**
-   * The map of these disks, waited for where the daemon runs; undefined where it does not, or wants none of them. Where several
-   * ways are `expected`, the daemon is told that the disk is one of its own, because by default (find_multipaths strict) it
-   * takes none that it does not know; a way that is alone now may get company then. Where one is expected, the daemon is waited for
-   * only if it claims the disk. Throws "unavailable" for disks that it
-   * claims without making a map: it may take them at any moment.
+   * Waits for the map of these disks. Undefined if the daemon does not run or does not want them. If several paths are
+   * `expected`, first adds the disk's WWID to the daemon's list, because by default (find_multipaths strict) it takes
+   * no disk that it does not know; other paths may follow later. Otherwise waits only if the daemon claims the disk.
+   * Throws "unavailable" for disks that the daemon claims without making a map: it may take them at any time.
    */
   async waitForMap(disks: readonly string[], expected: boolean, call: Call): Promise<MultipathMap | undefined> {
     if (!(await this.runs())) return await this.mapOf(disks);
@@ -72,7 +71,7 @@ export class Multipath {
     const ask = async () => {
       const maps = await Promise.all(disks.map(disk => this.mapOf([disk])));
       if (maps.every(map => map !== undefined)) return maps[0];
-      // It refuses a disk that udev is not through with yet.
+      // The daemon refuses a disk that udev has not finished processing.
       if (performance.now() >= next) {
         for (const disk of disks.filter((_, index) => !maps[index]))
           await this.#run(["multipathd", "add", "path", disk], `adding ${disk} to a map`, call);
@@ -83,23 +82,31 @@ export class Multipath {
     const map = (await pollUntil(expected ? mapMs : loneMs, ask, task, call.signal)) ?? (await this.mapOf(disks));
     if (map) return map;
     if (await this.#claims(disks, call))
-      throw new CsiError("unavailable", `multipathd claims one of ${disks.join(", ")} but makes no map of it`);
-    if (expected) call.log.warn("multipathd makes no map of a disk, so one way to it is used alone", { disks });
+      throw new CsiError(
+        "unavailable",
+        `multipathd claims one of ${disks.join(", ")} but makes no map of it; retrying`,
+      );
+    if (expected) call.log.warn("multipathd makes no map of a disk; using a single path", { disks });
     return undefined;
   }
 
   /** Whether the daemon would take one of these disks, by its configuration (multipath(8), -c). */
   async #claims(disks: readonly string[], call: Call): Promise<boolean> {
     for (const disk of disks) {
-      const { exitCode } = await this.#run(["multipath", "-c", `/dev/${disk}`], `asking about ${disk}`, call);
+      const { exitCode } = await this.#run(
+        ["multipath", "-c", `/dev/${disk}`],
+        `checking ${disk} with multipath`,
+        call,
+      );
       if (exitCode === 0) return true;
     }
     return false;
   }
 
   /**
-   * What must stay true of a map for it to be the disk with this identity (Device.proof). `attribute` is where its paths tell who
-   * they are. Throws "failed-precondition" where one of its paths is another disk: what is written to the map may end up there.
+   * The attributes that prove that a map is the disk with this identity (AttachedDevice.proof). `attribute` holds the
+   * identity of each path. Throws "failed-precondition" if one of the paths is another disk: writes to the map might
+   * end up there.
    */
   async proof(
     { device, name }: MultipathMap,
@@ -112,7 +119,7 @@ export class Multipath {
     if (other !== undefined)
       throw new CsiError(
         "failed-precondition",
-        `the map ${name} of multipathd has the path ${other}, which is another disk than its other paths; remove it (multipathd del path ${other})`,
+        `the map ${name} of multipathd contains the path ${other}, which is a different disk; remove it (multipathd del path ${other})`,
       );
     const uuid = `class/block/${device}/dm/uuid`;
     return {
@@ -121,14 +128,14 @@ export class Multipath {
     };
   }
 
-  /** Has the daemon forget the disks that `awaited` told it of, when they are about to go for good. */
+  /** Removes disks that are about to be detached from multipathd's list, to which waitForMap added them. */
   async forget(disks: readonly string[], call: Call): Promise<void> {
     if (!(await this.runs())) return;
     for (const disk of disks.slice(0, 1))
       await this.#run(["multipath", "-w", `/dev/${disk}`], `forgetting ${disk}`, call);
   }
 
-  /** Removes a map that nobody uses. Throws "unavailable" while somebody does. */
+  /** Removes an unused map. Throws "unavailable" while it is in use. */
   async flush(map: MultipathMap, call: Call): Promise<void> {
     const task = `removing the map ${map.name}`;
     let last = "";
@@ -138,10 +145,10 @@ export class Multipath {
       return (await this.#sysfs.text("class/block", map.device, "dm/name")) === map.name ? undefined : true;
     };
     if (await pollUntil(flushMs, gone, task, call.signal)) return;
-    throw new CsiError("unavailable", `${task} failed: ${last || "it is still there"}; it will be tried again`);
+    throw new CsiError("unavailable", `${task} failed: ${last || "it still exists"}; retrying`);
   }
 
-  /** Has a map notice that its ways grew. Throws "unavailable". */
+  /** Makes a map take over the new size of its paths. Throws "unavailable". */
   async resize(map: MultipathMap, call: Call): Promise<void> {
     const task = `growing the map ${map.name}`;
     const { exitCode, stdout, stderr } = await this.#run(["multipathd", "resize", "map", map.name], task, call);

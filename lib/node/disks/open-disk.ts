@@ -4,8 +4,8 @@ import { CsiError } from "../../core/errors.ts";
 import { bounded } from "../mount/files.ts";
 
 /**
- * Opens a disk for reading. Throws "unavailable" when it cannot be opened or the call ends first: a disk whose paths are all gone
- * may let its opener wait for minutes.
+ * Opens a disk for reading. Throws "unavailable" when it cannot be opened or the call ends first: opening a disk
+ * without any working path may block for minutes.
  */
 export async function openDisk(path: string, signal: AbortSignal): Promise<FileHandle> {
   const opening = open(path, constants.O_RDONLY | constants.O_NONBLOCK);

@@ -9,8 +9,9 @@ const onlyReads = ({ readonly, mode }: Pick<PublishedTarget, "readonly" | "mode"
   readonly || isReadOnly(mode);
 
 /**
- * Volumes of block access that are only read. A disk takes writes from all who opened it or from none, whatever the mount of its
- * device file says (mount(2), MS_RDONLY is about file systems), so the disk itself refuses them while it is published so.
+ * Makes disks of read-only block volumes refuse writes while they are published. A disk accepts writes either from
+ * every opener or from none, whatever the mount of its device file says (MS_RDONLY of mount(2) affects file systems
+ * only).
  */
 export class ReadOnlyBlockAccess {
   readonly #disks: Disks;
@@ -19,7 +20,10 @@ export class ReadOnlyBlockAccess {
     this.#disks = disks;
   }
 
-  /** Before a volume is published. Throws "failed-precondition" while it is published elsewhere on this node the other way. */
+  /**
+   * Called before publishing. Throws "failed-precondition" while the volume is published on this node in the other
+   * mode.
+   */
   async begin(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
     if (staged.kind !== "block") return;
     const other = this.#others(staged, entry.target, table).find(each => onlyReads(each) !== onlyReads(entry));
@@ -27,13 +31,13 @@ export class ReadOnlyBlockAccess {
       const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
       throw new CsiError(
         "failed-precondition",
-        `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk is one or the other`,
+        `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`,
       );
     }
     if (onlyReads(entry)) await this.#disks.protect(stagedAt(staged), true, call);
   }
 
-  /** After a target was unmounted: the last one that only read leaves a disk that takes writes again. */
+  /** Called after a target path is unmounted; makes the disk writable after the last read-only one. */
   async end(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;

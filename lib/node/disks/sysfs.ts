@@ -4,10 +4,10 @@ import { CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 
-/** How long the kernel may take to act on a written attribute, in milliseconds: scanning asks the storage. */
+/** Time limit for the kernel to act on a written attribute, in milliseconds: scanning queries the storage. */
 const writeMs = 60_000;
 
-/** The kernel's own account of devices, sessions and controllers (sysfs(5)). Paths are below /sys. */
+/** Devices, sessions and controllers as the kernel shows them (sysfs(5)). Paths are relative to /sys. */
 export class Sysfs {
   readonly #root: string;
   readonly #runner: CommandRunner;
@@ -18,17 +18,17 @@ export class Sysfs {
     this.#runner = runner;
   }
 
-  /** The text of an attribute without white space around it; empty when there is none or it cannot be read. */
+  /** The text of an attribute, trimmed; empty if the attribute is missing or unreadable. */
   async text(...path: readonly string[]): Promise<string> {
     return (await readFile(join(this.#root, ...path), "utf8").catch(() => "")).trim();
   }
 
-  /** Names in a folder, sorted; none when there is no such folder. */
+  /** The sorted names in a folder; empty if the folder does not exist. */
   async names(...path: readonly string[]): Promise<readonly string[]> {
     return (await readdir(join(this.#root, ...path)).catch(() => [])).sort();
   }
 
-  /** Where a link leads, below /sys; undefined when it leads nowhere. */
+  /** The target of a link, relative to /sys; undefined if it is missing or outside /sys. */
   async target(...path: readonly string[]): Promise<string | undefined> {
     const root = await realpath(this.#root).catch(() => this.#root);
     const real = await realpath(join(this.#root, ...path)).catch(() => undefined);
@@ -36,8 +36,8 @@ export class Sysfs {
   }
 
   /**
-   * Writes an attribute, by a program: the kernel may take its time, and a thread of this process must not wait for it.
-   * Throws "unavailable" when it refuses. What is gone already counts as written where `mayBeGone`.
+   * Writes an attribute with a separate program: the kernel may be slow, and must not block a thread of this process.
+   * Throws "unavailable" if the kernel refuses. With `mayBeGone`, writing to a device that no longer exists succeeds.
    */
   async write(path: readonly string[], text: string, signal: AbortSignal, mayBeGone = false): Promise<void> {
     const file = join(this.#root, ...path);

@@ -2,18 +2,20 @@ import { CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { Command, CommandRunner, Output } from "../../io/runner.ts";
 
-/** Runs a program; `task` names the work and its object. Throws CsiError where it came to no exit code (commandFailure). */
+/**
+ * Runs a program; `task` describes the work for messages. Throws CsiError if there is no exit code (commandFailure).
+ */
 export async function run(runner: CommandRunner, command: Command, task: string, signal: AbortSignal): Promise<Output> {
   return await runner.run(command, signal).catch((error: unknown) => {
     throw commandFailure(error, task);
   });
 }
 
-/** The last line in which a tool complains, for a message. */
+/** The last line of a tool's error output, for messages. */
 export const complaint = ({ stderr, stdout }: Output): string =>
   (stderr.trim() || stdout.trim()).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
 
-/** A tool that ended with an exit code that is not in `good`. The outcome may be anything, so the call is repeated. */
+/** The error for a tool that failed. "unavailable", because the outcome is unknown and the call must be retried. */
 export const failed = (output: Output, task: string): CsiError =>
   new CsiError(
     "unavailable",

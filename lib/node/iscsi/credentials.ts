@@ -8,9 +8,9 @@ const nameForm = /^(?:node|discovery|iface)\.[A-Za-z0-9_.[\]]{1,100}$/;
 const auth = "node.session.auth";
 
 /**
- * What the record of a session gets. Sessions are opened by csimux alone and show one LUN, the one that is asked for, instead of
- * all that the target has. With several ways, one that fails shall say so soon. Secrets `node-db.<attribute>` come last, as
- * democratic-csi has them; a user name asks for CHAP. Throws "invalid-argument" for what no record can hold.
+ * The attributes for the node record of a session. csimux opens sessions itself and scans only for the requested LUN.
+ * With multipath, a failed path must be reported soon. Secrets `node-db.<attribute>` override the defaults, as in
+ * democratic-csi; a user name enables CHAP. Throws "invalid-argument" for an attribute that no record can hold.
  */
 export function attributesOf(secrets: Secrets, isMultipath: boolean): Attributes {
   const given = Object.entries(secrets).filter(([key]) => key.startsWith(prefix));
@@ -18,7 +18,7 @@ export function attributesOf(secrets: Secrets, isMultipath: boolean): Attributes
     if (!nameForm.test(key.slice(prefix.length)) || /[\n\r\0]/.test(value))
       throw new CsiError(
         "invalid-argument",
-        `the secret ${JSON.stringify(key.slice(0, 100))} is no attribute of a node record`,
+        `the secret ${JSON.stringify(key.slice(0, 100))} does not name an attribute of a node record`,
       );
   }
   const own = Object.fromEntries(given.map(([key, value]) => [key.slice(prefix.length), value]));

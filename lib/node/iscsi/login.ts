@@ -24,26 +24,26 @@ const exit = {
   missing: 127,
 } as const;
 
-/** A portal that does not answer is given up after this; open-iscsi itself stops a little earlier. */
+/** Time limit for a login, in milliseconds; open-iscsi itself gives up slightly earlier. */
 const loginMs = 25_000;
 
-/** open-iscsi's database answers with an error while another iscsiadm changes it; for so long it is asked again, in milliseconds. */
+/** How long iscsiadm is retried when another iscsiadm is changing open-iscsi's database, in milliseconds. */
 const databaseMs = 5_000;
 
-/** How long the kernel may take to show what iscsiadm reported, in milliseconds. */
+/** Time limit for the kernel to show what iscsiadm reported, in milliseconds. */
 const showMs = 5_000;
 
-/** What sessions need from outside. */
+/** The dependencies of Login. */
 export interface LoginPorts {
-  /** The host's programs: iscsid is the host's. */
+  /** Runs the host's programs, because iscsid runs on the host. */
   readonly host: CommandRunner;
-  /** Where the host's root is seen from here: "/host", or "/" where csimux runs on the host itself. */
+  /** The path of the host's root file system: "/host", or "/" if csimux runs directly on the host. */
   readonly hostRoot: string;
   readonly sysfs: Sysfs;
   readonly opened: OpenedSessions;
 }
 
-/** Opens and closes sessions through the host's iscsiadm. What it reports is believed only when the kernel shows it. */
+/** Opens and closes sessions through the host's iscsiadm. Trusts the kernel instead of the output of iscsiadm. */
 export class Login {
   readonly #host: CommandRunner;
   readonly #root: string;
@@ -58,22 +58,23 @@ export class Login {
     this.#opened = opened;
   }
 
-  /** The session with one portal, or undefined. */
+  /** The session with a portal, or undefined. */
   async find(target: Target, portal: Portal, call: Call): Promise<Session | undefined> {
     return (await this.all(target, portal, call))[0];
   }
 
-  /** The sessions with one portal over the target's interface; over other ones it has sessions that are not csimux's. */
+  /** The sessions with a portal over the target's interface; sessions over other interfaces are not csimux's. */
   async all(target: Target, portal: Portal, call: Call): Promise<readonly Session[]> {
     const sessions = await sessionsOf(target.iqn, this.#sysfs);
     if (sessions.length === 0) return [];
-    const ways = [portal, ...(await addressesOf(portal, call.signal))];
-    return sessions.filter(session => session.iface === target.iface && goesTo(session, ways));
+    const portals = [portal, ...(await addressesOf(portal, call.signal))];
+    return sessions.filter(session => session.iface === target.iface && goesTo(session, portals));
   }
 
   /**
-   * The session with one portal, opened with these attributes of the node record if there is none. Throws "unauthenticated" when
-   * the target refuses the credentials, "unavailable" when it does not answer, "failed-precondition" without iscsiadm.
+   * The session with a portal; opens it with these node record attributes if there is none. Throws "unauthenticated"
+   * when the target refuses the credentials, "unavailable" when it does not answer, "failed-precondition" without
+   * iscsiadm.
    */
   async open(target: Target, portal: Portal, attributes: Attributes, call: Call): Promise<Session> {
     const found = await this.find(target, portal, call);
@@ -95,7 +96,10 @@ export class Login {
     throw new CsiError("unavailable", `the session with ${name} is not logged in; the portal may be down`);
   }
 
-  /** With what a portal of the target was logged in to before, credentials included; undefined where csimux never did. */
+  /**
+   * The attributes, including credentials, of an earlier login to any portal of the target; undefined without one by
+   * csimux.
+   */
   async known(target: Target): Promise<Attributes | undefined> {
     for (const portal of target.portals) {
       const file = await recordFile(this.#root, target, portal);
@@ -105,7 +109,7 @@ export class Login {
     return undefined;
   }
 
-  /** Closes the session with one portal and forgets its record, both only where csimux made them. */
+  /** Closes the session with a portal and deletes its record, each only if csimux created it. */
   async close(target: Target, portal: Portal, call: Call): Promise<void> {
     const key = keyOf(target, portal);
     const opened = await this.#opened.has(key);
@@ -117,7 +121,7 @@ export class Login {
     if (file && (await attributeOf(file, "node.startup")) === "manual") {
       const output = await this.#run(target, portal, ["-o", "delete"], call.signal);
       if (output.exitCode !== 0 && output.exitCode !== exit.noRecord)
-        throw refused(output, `forgetting ${target.iqn} at ${portalText(portal)}`);
+        throw refused(output, `deleting the node record of ${target.iqn} at ${portalText(portal)}`);
     }
     await this.#opened.remove(key);
   }
@@ -130,32 +134,32 @@ export class Login {
     const gone = async () =>
       (await this.#sysfs.text("class/iscsi_session", `session${id}`, "targetname")) ? undefined : true;
     if (!(await pollUntil(showMs, gone, task, call.signal)))
-      throw new CsiError("unavailable", `${task}: the session is still there; it will be tried again`);
+      throw new CsiError("unavailable", `${task}: the session still exists; retrying`);
   }
 
-  /** A record that starts by itself is the node's own: it is used as it is. */
+  /** Creates the node record. A record with automatic startup belongs to the host and stays unchanged. */
   async #record(target: Target, portal: Portal, attributes: Attributes, call: Call): Promise<void> {
     const before = await recordFile(this.#root, target, portal);
     const startup = before && (await attributeOf(before, "node.startup"));
     if (startup && startup !== "manual") return;
-    const task = `making open-iscsi's record of ${target.iqn}`;
+    const task = `creating the node record of ${target.iqn}`;
     const made = await this.#run(target, portal, ["-o", "new"], call.signal);
     if (made.exitCode !== 0) throw refused(made, task);
     const file = await recordFile(this.#root, target, portal);
     if (file) return await setAttributes(file, attributes);
     throw new CsiError(
       "failed-precondition",
-      `${task}: it is in none of the folders of open-iscsi below ${this.#root}`,
+      `${task}: found no record in the folders of open-iscsi below ${this.#root}`,
     );
   }
 
   #run(target: Target, portal: Portal, words: readonly string[], signal: AbortSignal, timeoutMs?: number) {
     const iface = target.iface === "default" ? [] : ["-I", target.iface];
     const argv = ["-m", "node", "-T", target.iqn, "-p", portalText(portal), ...iface, ...words];
-    return this.#iscsiadm(argv, `asking for ${target.iqn}`, signal, timeoutMs);
+    return this.#iscsiadm(argv, `running iscsiadm for ${target.iqn}`, signal, timeoutMs);
   }
 
-  /** One at a time for each database, except where the network is waited for. */
+  /** Runs iscsiadm. Changes of the database run one at a time; calls that wait for the network do not. */
   async #iscsiadm(words: readonly string[], task: string, signal: AbortSignal, timeoutMs = 30_000): Promise<Output> {
     const ask = async () => {
       const output = await this.#host
@@ -170,13 +174,13 @@ export class Login {
     const waited = () => pollUntil(databaseMs, ask, task, signal);
     const output = (words.includes("-o") ? await this.#turns.take("", signal, waited) : await waited()) ?? last;
     if (output && output.exitCode !== exit.missing) return output;
-    throw new CsiError("failed-precondition", `${task}: this node has no iscsiadm; install open-iscsi on it`);
+    throw new CsiError("failed-precondition", `${task}: iscsiadm is not installed on this node; install open-iscsi`);
   }
 }
 
 const keyOf = (target: Target, portal: Portal): string => `iscsi ${target.iqn} ${portalText(portal)} ${target.iface}`;
 
-/** The kernel shows addresses where a portal was given by its name. */
+/** The addresses of a portal given by name: the kernel shows addresses only. */
 async function addressesOf({ host, port }: Portal, signal: AbortSignal): Promise<readonly Portal[]> {
   if (isIP(host)) return [];
   const found = await bounded(lookup(host, { all: true }), `resolving ${host}`, signal).catch(() => []);
@@ -188,10 +192,10 @@ const codes: Readonly<Record<number, Code>> = { [exit.refused]: "unauthenticated
 function refused(output: Output, task: string): CsiError {
   const { exitCode, stderr } = output;
   const lines = stderr.split("\n").filter(line => line.trim() !== "");
-  // The last line sums up ("Could not log into all portals"); the reason stands before it.
+  // The last line is a summary ("Could not log into all portals"); the reason comes before it.
   const words =
     (lines.find(line => line.includes("reported error")) ?? lines.at(-1))?.trim().slice(0, 300) ||
-    `iscsiadm ended with exit code ${exitCode}`;
-  const advice = exitCode === exit.noDaemon ? "; iscsid of this node does not answer, start it" : "";
+    `iscsiadm failed with exit code ${exitCode}`;
+  const advice = exitCode === exit.noDaemon ? "; iscsid on this node does not answer, start it" : "";
   return new CsiError(codes[exitCode] ?? "unavailable", `${task} failed: ${words}${advice}`);
 }

@@ -4,13 +4,13 @@ import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Portal, Target } from "./target.ts";
 
-/** Where open-iscsi keeps its records: of old where Debian and others built it so, /var since 2.1.9. */
+/** The folders of open-iscsi's node records: /etc on Debian and others by build option, /var/lib since 2.1.9. */
 const folders = ["etc/iscsi/nodes", "var/lib/iscsi/nodes"];
 
 /** Attributes of a node record by their names (iscsiadm(8), "node.session.auth.username"). */
 export type Attributes = Readonly<Record<string, string>>;
 
-/** The file of open-iscsi's record of one portal of a target, which only root may read. Undefined when there is none. */
+/** The file of open-iscsi's node record of a portal of a target, readable by root only. Undefined if there is none. */
 export async function recordFile(root: string, target: Target, portal: Portal): Promise<string | undefined> {
   for (const folder of folders) {
     const below = join(root, folder, target.iqn);
@@ -24,21 +24,21 @@ export async function recordFile(root: string, target: Target, portal: Portal): 
   return undefined;
 }
 
-/** A name is "<address>,<port>" with ",<tpgt>" behind it where that is known. */
+/** Whether a file name "<address>,<port>[,<tpgt>]" is for this portal. */
 const isOf = (name: string, { host, port }: Portal): boolean => {
   const [address, itsPort] = name.split(",");
   return address?.replaceAll(/[[\]]/g, "").toLowerCase() === host && itsPort === String(port);
 };
 
-/** An attribute of a record; empty when it does not hold it. */
+/** The value of an attribute of a record; empty if missing. */
 export async function attributeOf(file: string, name: string): Promise<string> {
   const line = (await readFile(file, "utf8")).split("\n").find(each => each.startsWith(`${name} = `));
   return line?.slice(name.length + 3).trim() ?? "";
 }
 
 /**
- * Sets attributes in the record itself. iscsiadm would take a password in its argv alone, where every process of the node can
- * read it. Written beside and renamed, readable by root only. Throws "failed-precondition".
+ * Sets attributes in the record file itself: iscsiadm accepts a password only as an argument, which every process of
+ * the node can read. Writes a new file, readable by root only, and renames it. Throws "failed-precondition".
  */
 export async function setAttributes(file: string, attributes: Attributes): Promise<void> {
   try {
@@ -52,14 +52,16 @@ export async function setAttributes(file: string, attributes: Attributes): Promi
     await rename(beside, file);
   } catch (cause) {
     const reason = errnoOf(cause) ?? "unknown reason";
-    throw new CsiError("failed-precondition", `open-iscsi's record ${file} cannot be written (${reason})`, { cause });
+    throw new CsiError("failed-precondition", `cannot write open-iscsi's node record ${file} (${reason})`, { cause });
   }
 }
 
-/** A line of a record that says what is the same for all portals of a target; names and addresses are not. */
+/** Matches a line of a record that is the same for all portals of a target; names and addresses are not. */
 const common = /^(node\.(?:session|conn\[0\]\.(?:timeo|iscsi))\.[^ ]+) = (.+)$/;
 
-/** The attributes of a record that hold for every portal of its target; undefined where it is the node's own. */
+/**
+ * The attributes of a record that apply to every portal of its target; undefined for a record that belongs to the host.
+ */
 export async function commonAttributes(file: string): Promise<Attributes | undefined> {
   if ((await attributeOf(file, "node.startup")) !== "manual") return undefined;
   const found = (await readFile(file, "utf8")).split("\n").map(line => common.exec(line));

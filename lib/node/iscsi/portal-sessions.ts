@@ -10,14 +10,14 @@ import type { Session } from "./sessions.ts";
 import { type Portal, portalText, type Target } from "./target.ts";
 import { identityOf, isRunning, rescan, scan, type Unit, unitOf } from "./units.ts";
 
-/** Once one way works, the others get this long. */
+/** How long the remaining portals may take once one has a session, in milliseconds. */
 const graceMs = 10_000;
 
-/** How long a LUN may take to appear in a session, and after what time it is looked for again, in milliseconds. */
+/** Time limit for a LUN to appear in a session, and interval between scans, in milliseconds. */
 const unitMs = 20_000;
 const scanMs = 3_000;
 
-/** The ways of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
+/** The paths of this node to a LUN: sessions with its target, and the disks that the kernel shows in them. */
 export class PortalSessions {
   readonly #login: Login;
   readonly #sysfs: Sysfs;
@@ -30,15 +30,15 @@ export class PortalSessions {
   }
 
   /**
-   * Sessions with all portals that answer; with the first one that does where `all` is not asked for, since without multipath a
-   * second way is of no use. Throws the error of a portal when none answers, that of refused credentials before others.
+   * Opens sessions with all portals that answer, or with the first one unless `all` is set, because a second session is
+   * useless without multipath. If none answers, throws the error of a portal, refused credentials before others.
    */
   async sessions(target: Target, attributes: Attributes, all: boolean, call: Call): Promise<readonly Session[]> {
     const failures: unknown[] = [];
     const open = (portal: Portal) =>
       this.#login.open(target, portal, attributes, call).catch((error: unknown) => {
         failures.push(error);
-        call.log.warn("a portal of a target cannot be used", {
+        call.log.warn("cannot open a session with a portal", {
           iqn: target.iqn,
           portal: portalText(portal),
           reason: messageOf(error),
@@ -56,8 +56,8 @@ export class PortalSessions {
   }
 
   /**
-   * Portals with a working session, and those that answer: open-iscsi takes half a minute to give a dead one up. All of them when
-   * none does, because this process may not be in the network that sessions are made in.
+   * Portals with a working session and portals that answer: open-iscsi takes half a minute to give up on a dead one.
+   * All portals if none answers, because this process may run in another network namespace than iscsid.
    */
   async #usablePortals(target: Target, all: boolean, call: Call): Promise<readonly Portal[]> {
     const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
@@ -65,16 +65,17 @@ export class PortalSessions {
     if (!all && known.length > 0) return known;
     const rest = target.portals.filter(portal => !known.includes(portal));
     const answers = await Promise.all(rest.map(({ host, port }) => this.#answers(host, port, call.signal)));
-    const worth = [...known, ...rest.filter((_, index) => answers[index])];
-    if (worth.length === 0) return target.portals;
-    const silent = target.portals.filter(portal => !worth.includes(portal)).map(portalText);
+    const usable = [...known, ...rest.filter((_, index) => answers[index])];
+    if (usable.length === 0) return target.portals;
+    const silent = target.portals.filter(portal => !usable.includes(portal)).map(portalText);
     if (silent.length > 0) call.log.warn("portals of a target do not answer", { iqn: target.iqn, portals: silent });
-    return worth;
+    return usable;
   }
 
   /**
-   * Logs in again to portals that answer and have no session any more, with what was used before. Without multipath one session is
-   * enough; one that is there but not logged in is open-iscsi's to repair. Answers the sessions that are new.
+   * Logs in again to portals that answer and have lost their session, with the attributes of the earlier login. One
+   * session is enough without multipath; open-iscsi itself recovers a session that exists but is not logged in. Returns
+   * the new sessions.
    */
   async restored(target: Target, all: boolean, call: Call): Promise<readonly Session[]> {
     const sessions = await Promise.all(target.portals.map(portal => this.#login.find(target, portal, call)));
@@ -87,7 +88,7 @@ export class PortalSessions {
   }
 
   /**
-   * The disks of a LUN in these sessions. `adding` is called before the kernel is asked for one that it does not have. Throws
+   * The disks of a LUN in these sessions. Calls `adding` before scanning for one that the kernel does not have. Throws
    * "unavailable" when the target shows no such LUN, "failed-precondition" when the sessions show different disks.
    */
   async units(
@@ -101,20 +102,20 @@ export class PortalSessions {
     const asked = await Promise.all(sessions.map(session => this.#unit(session, target, call)));
     const units = asked.filter(unit => unit !== undefined);
     if (units.length === 0) {
-      throw new CsiError("unavailable", `${target.iqn} shows no disk with LUN ${target.lun}; does the target have it?`);
+      throw new CsiError("unavailable", `${target.iqn} shows no LUN ${target.lun}; check that the target has it`);
     }
     const identities = new Set(await Promise.all(units.map(unit => identityOf(unit, this.#sysfs))));
     if (identities.size === 1) return units;
     const names = units.map(({ name }) => name).join(", ");
     throw new CsiError(
       "failed-precondition",
-      `the portals of ${target.iqn} show different disks (${names}); none is used`,
+      `the portals of ${target.iqn} show different disks (${names}); none of them is used`,
     );
   }
 
   async #unit(session: Session, { iqn, lun }: Target, call: Call): Promise<Unit | undefined> {
     const known = await unitOf(session, lun, this.#sysfs);
-    // The target may have another disk under an old number since.
+    // The target may have given the LUN to another disk since.
     if (known) await rescan(known, this.#sysfs, call.signal);
     let next = 0;
     const ask = async () => {
@@ -129,7 +130,7 @@ export class PortalSessions {
   }
 }
 
-/** The first that works, one after the other. */
+/** Tries the portals in order until one works. */
 async function first<T>(
   portals: readonly Portal[],
   open: (portal: Portal) => Promise<T | undefined>,

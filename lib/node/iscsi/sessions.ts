@@ -3,21 +3,21 @@ import type { Portal } from "./target.ts";
 
 /** A session of this node with a target, as the kernel shows it. */
 export interface Session {
-  /** The number that iscsiadm(8) knows it by. */
+  /** The session id used by iscsiadm(8). */
   readonly id: string;
   readonly iqn: string;
   readonly iface: string;
-  /** The ways that its connection may be known by: as it was asked for, and the address it came to. */
+  /** The portal of its connection: as requested, and the address that was reached. */
   readonly portals: readonly Portal[];
   readonly isLoggedIn: boolean;
-  /** The number of its SCSI host, and its number as a target there. */
+  /** The number of its SCSI host, and its target number there. */
   readonly host: string;
   readonly number: string;
 }
 
 const sessionForm = /^session([0-9]+)$/;
 
-/** All sessions with a target, in the order of their numbers. */
+/** All sessions with a target, in the order of their ids. */
 export async function sessionsOf(iqn: string, sysfs: Sysfs): Promise<readonly Session[]> {
   const names = await sysfs.names("class/iscsi_session");
   const found = await Promise.all(names.map(name => sessionOf(name, iqn, sysfs)));
@@ -50,6 +50,6 @@ async function portalIn(connection: string, prefix: string, sysfs: Sysfs): Promi
   return host && port > 0 ? { host, port } : undefined;
 }
 
-/** Whether a session goes to one of these portals. */
+/** Whether a session is connected to one of these portals. */
 export const goesTo = (session: Session, portals: readonly Portal[]): boolean =>
   session.portals.some(({ host, port }) => portals.some(portal => portal.host === host && portal.port === port));

@@ -2,30 +2,30 @@ import { isIPv6 } from "node:net";
 import { CsiError } from "../../core/errors.ts";
 import type { Context } from "../requests.ts";
 
-/** Where a target is reached. */
+/** The network address of a target. */
 export interface Portal {
   /** A name or an address; IPv6 without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
-/** One LUN of a target and the ways to it. */
+/** A LUN of a target and its portals. */
 export interface Target {
   readonly iqn: string;
   readonly lun: bigint;
   readonly portals: readonly Portal[];
-  /** The interface of open-iscsi that sessions use; "default" leaves it to the kernel's routes. */
+  /** The open-iscsi interface of the sessions; with "default", the kernel chooses the route. */
   readonly iface: string;
 }
 
 const defaultPort = 3260;
 
-/** RFC 3720, 3.2.6.3; what else open-iscsi takes is left out, because it stands in paths. */
+/** RFC 3720, 3.2.6.3; other characters that open-iscsi accepts are excluded, because the name is used in paths. */
 const iqnForm = /^(?:iqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9._:-]{1,210}|eui\.[0-9A-Fa-f]{16}|naa\.[0-9A-Fa-f]{16,32})$/;
 const hostForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 const ifaceForm = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/;
 
-/** What iscsiadm(8) takes behind -p. */
+/** The form of a portal for iscsiadm(8), -p. */
 export const portalText = ({ host, port }: Portal): string => `${isIPv6(host) ? `[${host}]` : host}:${port}`;
 
 /** The target of a volume context, with the keys of democratic-csi. Throws "invalid-argument". */
@@ -33,11 +33,11 @@ export function targetOf(context: Context, volumeId: string): Target {
   const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
   const shown = (key: string) => `${key} ${JSON.stringify((context[key] ?? "").slice(0, 250))}`;
   const iqn = context["iqn"] ?? "";
-  if (!iqnForm.test(iqn)) throw invalid(`${shown("iqn")} is no name of a target`);
+  if (!iqnForm.test(iqn)) throw invalid(`${shown("iqn")} is not a target name`);
   const lun = context["lun"] ?? "";
-  if (!/^[0-9]{1,5}$/.test(lun)) throw invalid(`${shown("lun")} is no number of a unit`);
+  if (!/^[0-9]{1,5}$/.test(lun)) throw invalid(`${shown("lun")} is not a LUN`);
   const iface = context["interface"] || "default";
-  if (!ifaceForm.test(iface)) throw invalid(`${shown("interface")} is no name of an interface`);
+  if (!ifaceForm.test(iface)) throw invalid(`${shown("interface")} is not an interface name`);
   const texts = `${context["portal"] ?? ""},${context["portals"] ?? ""}`.split(",").map(text => text.trim());
   const portals = new Map<string, Portal>();
   for (const text of texts.filter(each => each !== "")) {

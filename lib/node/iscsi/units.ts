@@ -2,9 +2,9 @@ import { bytesOf } from "../disks/block-size.ts";
 import type { Sysfs } from "../disks/sysfs.ts";
 import type { Session } from "./sessions.ts";
 
-/** One disk of this node that is a LUN seen through one session. */
+/** A disk of this node: a LUN seen through one session. */
 export interface Unit {
-  /** As the kernel calls it: "sdb". */
+  /** The kernel's name: "sdb". */
   readonly name: string;
   readonly session: Session;
 }
@@ -13,7 +13,7 @@ const folderOf = ({ id }: Session): string => `class/iscsi_session/session${id}/
 
 const address = ({ host, number }: Session, lun: bigint | string): string => `${host}:0:${number}:${lun}`;
 
-/** The disk of a LUN in a session, or undefined while the kernel has none. */
+/** The disk of a LUN in a session, or undefined if the kernel has none. */
 export async function unitOf(session: Session, lun: bigint, sysfs: Sysfs): Promise<Unit | undefined> {
   const { host, number } = session;
   const folder = `${folderOf(session)}/target${host}:0:${number}/${address(session, lun)}/block`;
@@ -21,7 +21,7 @@ export async function unitOf(session: Session, lun: bigint, sysfs: Sysfs): Promi
   return name === undefined ? undefined : { name, session };
 }
 
-/** How many LUNs of any number the kernel has in a session. */
+/** The number of LUNs that the kernel has in a session. */
 export async function unitCount(session: Session, sysfs: Sysfs): Promise<number> {
   const { host, number } = session;
   const prefix = address(session, "");
@@ -29,19 +29,19 @@ export async function unitCount(session: Session, sysfs: Sysfs): Promise<number>
     .length;
 }
 
-/** Has the kernel look for one LUN, and for no other, in a session (scsi_host, attribute scan). */
+/** Scans a session for one LUN only (scsi_host, attribute scan). */
 export const scan = ({ host, number }: Session, lun: bigint, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
   sysfs.write(["class/scsi_host", `host${host}`, "scan"], `0 ${number} ${lun}`, signal);
 
-/** Has the kernel ask a disk anew how large it is and who it is. */
+/** Makes the kernel re-read the size and the identity of a disk. */
 export const rescan = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
   sysfs.write(["block", name, "device/rescan"], "1", signal);
 
-/** Takes a disk away from the kernel; success when it is gone already. */
+/** Removes a disk from the kernel; succeeds if it is already gone. */
 export const remove = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
   sysfs.write(["block", name, "device/delete"], "1", signal, true);
 
-/** What a disk says it is, wherever it is seen (SPC-4, Device Identification VPD page); empty when it says nothing. */
+/** The identity that a disk reports on every path (SPC-4, Device Identification VPD page); empty if it reports none. */
 export const identityOf = ({ name }: Unit, sysfs: Sysfs): Promise<string> => sysfs.text("block", name, "device/wwid");
 
 /** Whether the kernel can use a disk. */

@@ -14,14 +14,14 @@ import { type Controller, controllersOf, goesBy } from "./controllers.ts";
 import { hostIdentity } from "./host-identity.ts";
 import { type Transport, transportText } from "./subsystem.ts";
 
-/** How long the kernel may take to reach a subsystem, and to show or remove a connection, in milliseconds. */
+/** Time limits for the kernel to reach a subsystem, and to show or remove a connection, in milliseconds. */
 const connectMs = 25_000;
 const showMs = 10_000;
 
-/** Keys of the node's secrets: the words of nvme-connect(1). */
+/** Keys of the stage secret, named after the options of nvme-connect(1). */
 const dhchap = { dhchap_secret: "dhchap-secret", dhchap_ctrl_secret: "dhchap-ctrl-secret" } as const;
 
-/** One connection that is wanted. */
+/** A path to a subsystem, for one connection. */
 export interface FabricPath {
   readonly nqn: string;
   readonly transport: Transport;
@@ -30,8 +30,8 @@ export interface FabricPath {
 type Ports = Pick<AttacherPorts, "runner" | "host" | "hostRoot" | "devices">;
 
 /**
- * Connects to subsystems and disconnects by the kernel's own interfaces: what nvme-connect(1) does, without secrets in its argv
- * and without reading its words.
+ * Connects to subsystems and disconnects through the kernel's interfaces, as nvme-connect(1) does, but without secrets
+ * in argv and without parsing its output.
  */
 export class FabricConnections {
   readonly #ports: Ports;
@@ -44,30 +44,30 @@ export class FabricConnections {
     this.#opened = opened;
   }
 
-  /** The connection that goes this way, or undefined. */
+  /** The connection over this path, or undefined. */
   async find({ nqn, transport }: FabricPath, call: Call): Promise<Controller | undefined> {
     const controllers = await controllersOf(nqn, this.#sysfs);
     if (controllers.length === 0) return undefined;
-    const ways = await addressed(transport, call.signal);
-    return controllers.find(controller => goesBy(controller, ways));
+    const addresses = await addressed(transport, call.signal);
+    return controllers.find(controller => goesBy(controller, addresses));
   }
 
   /**
-   * The live connection that goes this way, made if there is none. Throws "unauthenticated" when the subsystem refuses this host,
-   * "unavailable" when it does not answer, "failed-precondition" where the kernel cannot do it.
+   * The live connection over this path; connects if there is none. Throws "unauthenticated" when the subsystem refuses
+   * this host, "unavailable" when it does not answer, "failed-precondition" if the kernel cannot connect.
    */
-  async open(way: FabricPath, secrets: Secrets, call: Call): Promise<Controller> {
-    const found = await this.find(way, call);
+  async open(path: FabricPath, secrets: Secrets, call: Call): Promise<Controller> {
+    const found = await this.find(path, call);
     if (found?.isLive) return found;
     if (!found) {
-      const [first] = await addressed(way.transport, call.signal);
-      if (!first) throw new CsiError("unavailable", `the name ${way.transport.address} cannot be resolved`);
-      await this.#opened.add(keyOf(way));
-      await this.#connect(way, first, secrets, call);
+      const [first] = await addressed(path.transport, call.signal);
+      if (!first) throw new CsiError("unavailable", `cannot resolve the name ${path.transport.address}`);
+      await this.#opened.add(keyOf(path));
+      await this.#connect(path, first, secrets, call);
     }
-    const task = `connecting to ${way.nqn} at ${transportText(way.transport)}`;
+    const task = `connecting to ${path.nqn} at ${transportText(path.transport)}`;
     const live = async () => {
-      const controller = await this.find(way, call);
+      const controller = await this.find(path, call);
       return controller?.isLive ? controller : undefined;
     };
     const controller = await pollUntil(showMs, live, task, call.signal);
@@ -75,17 +75,17 @@ export class FabricConnections {
     throw new CsiError("unavailable", `${task}: the connection is not live`);
   }
 
-  /** Ends the connection that goes this way, if csimux made it since the machine started. */
-  async close(way: FabricPath, call: Call): Promise<void> {
-    const key = keyOf(way);
-    const controller = (await this.#opened.has(key)) === "now" ? await this.find(way, call) : undefined;
+  /** Ends the connection over this path if csimux made it since the machine started. */
+  async close(path: FabricPath, call: Call): Promise<void> {
+    const key = keyOf(path);
+    const controller = (await this.#opened.has(key)) === "now" ? await this.find(path, call) : undefined;
     if (controller) {
       const folder = ["class/nvme", controller.name] as const;
       await this.#sysfs.write([...folder, "delete_controller"], "1", call.signal, true);
-      const gone = async () => ((await this.#sysfs.text(...folder, "subsysnqn")) === way.nqn ? undefined : true);
-      const task = `disconnecting from ${way.nqn}`;
+      const gone = async () => ((await this.#sysfs.text(...folder, "subsysnqn")) === path.nqn ? undefined : true);
+      const task = `disconnecting from ${path.nqn}`;
       if (!(await pollUntil(showMs, gone, task, call.signal)))
-        throw new CsiError("unavailable", `${task}: ${controller.name} is still there; it will be tried again`);
+        throw new CsiError("unavailable", `${task}: ${controller.name} still exists; retrying`);
     }
     await this.#opened.remove(key);
   }
@@ -115,7 +115,10 @@ export class FabricConnections {
     if (output.exitCode !== 0) throw refused(output, task);
   }
 
-  /** The kernel takes a connection as one write to its device, by a program: it answers only when it has reached the subsystem. */
+  /**
+   * Connects with a single write to the kernel's device; a program writes, because the write blocks until the subsystem
+   * answers.
+   */
   async #write(text: string, task: string, call: Call): Promise<Output> {
     const { runner, host, devices } = this.#ports;
     const device = join(devices, "nvme-fabrics");
@@ -126,7 +129,7 @@ export class FabricConnections {
       });
     const output = await write();
     if (!/No such (?:file|device)/.test(output.stderr)) return output;
-    // The module of the transport brings that of the device with it.
+    // Loading the transport's module also loads the one of the device.
     const module = `nvme-${/transport=([a-z]+)/.exec(text)?.[1]}`;
     await host.run({ argv: ["modprobe", module] }, call.signal).catch(() => {});
     return await write();
@@ -135,7 +138,10 @@ export class FabricConnections {
 
 const keyOf = ({ nqn, transport }: FabricPath): string => `nvmeof ${nqn} ${transportText(transport)}`;
 
-/** The kernel takes and shows addresses only. Without an answer of the resolver there are none. */
+/**
+ * The addresses of a transport given by name: the kernel accepts and shows addresses only. Empty if the name cannot be
+ * resolved.
+ */
 async function addressed(transport: Transport, signal: AbortSignal): Promise<readonly Transport[]> {
   const { type, address } = transport;
   if (type === "fc" || isIP(address)) return [transport];
@@ -143,17 +149,17 @@ async function addressed(transport: Transport, signal: AbortSignal): Promise<rea
   return found.map(each => ({ ...transport, address: each.address }));
 }
 
-/** What dd(1) says is the kernel's word for the error number. */
+/** Converts the error output of dd(1), which holds the text of the kernel's errno. */
 function refused({ stderr, exitCode }: Output, task: string): CsiError {
   const words = stderr.trim().split("\n").at(-1)?.slice(-200) ?? "";
-  if (/already in progress/.test(words)) return new CsiError("unavailable", `${task}: the kernel is at it already`);
+  if (/already in progress/.test(words)) return new CsiError("unavailable", `${task}: already in progress; retrying`);
   if (/No such (?:file|device)/.test(words)) {
     const advice = "load the module of the transport on this node (nvme-tcp, nvme-rdma, nvme-fc)";
-    return new CsiError("failed-precondition", `${task}: this node cannot connect to NVMe over fabrics; ${advice}`);
+    return new CsiError("failed-precondition", `${task}: this node does not support NVMe over Fabrics; ${advice}`);
   }
   const isRefused = /Permission denied|not permitted|Key was rejected|Required key/i.test(words);
   return new CsiError(
     isRefused ? "unauthenticated" : "unavailable",
-    `${task} failed: ${words || `exit code ${exitCode}`}; see the kernel's log of this node`,
+    `${task} failed: ${words || `exit code ${exitCode}`}; see the kernel log of this node`,
   );
 }

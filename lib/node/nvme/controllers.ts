@@ -1,9 +1,9 @@
 import type { Sysfs } from "../disks/sysfs.ts";
 import type { Transport } from "./subsystem.ts";
 
-/** A connection of this node with a subsystem, as the kernel shows it. */
+/** A connection of this node to a subsystem, as the kernel shows it. */
 export interface Controller {
-  /** As the kernel calls it: "nvme1". */
+  /** The kernel's name: "nvme1". */
   readonly name: string;
   readonly type: string;
   readonly address: string;
@@ -11,7 +11,7 @@ export interface Controller {
   readonly isLive: boolean;
 }
 
-/** All connections with a subsystem. */
+/** All connections to a subsystem. */
 export async function controllersOf(nqn: string, sysfs: Sysfs): Promise<readonly Controller[]> {
   const names = await sysfs.names("class/nvme");
   const found = await Promise.all(
@@ -22,7 +22,7 @@ export async function controllersOf(nqn: string, sysfs: Sysfs): Promise<readonly
   return found.filter(controller => controller !== undefined);
 }
 
-/** Its address reads "traddr=10.0.0.1,trsvcid=4420,src_addr=…". */
+/** Reads a controller; its address has the form "traddr=10.0.0.1,trsvcid=4420,src_addr=…". */
 async function read(name: string, sysfs: Sysfs): Promise<Controller> {
   const parts = (await sysfs.text("class/nvme", name, "address")).split(/[, ]/);
   const value = (key: string) => parts.find(part => part.startsWith(`${key}=`))?.slice(key.length + 1) ?? "";
@@ -35,9 +35,9 @@ async function read(name: string, sysfs: Sysfs): Promise<Controller> {
   };
 }
 
-/** Whether a connection goes one of these ways. */
-export const goesBy = (controller: Controller, ways: readonly Transport[]): boolean =>
-  ways.some(
+/** Whether a connection uses one of these transports. */
+export const goesBy = (controller: Controller, transports: readonly Transport[]): boolean =>
+  transports.some(
     ({ type, address, service }) =>
       controller.type === type && controller.address === address && controller.service === service,
   );
@@ -45,8 +45,8 @@ export const goesBy = (controller: Controller, ways: readonly Transport[]): bool
 const diskForm = /^nvme[0-9]+n[0-9]+$/;
 
 /**
- * Disks of a subsystem with their namespace numbers: with the kernel's own multipath one for all ways, which belongs to the
- * subsystem; otherwise one for each way, which belongs to its controller.
+ * The disks of a subsystem with their namespace ids: with native multipath one for all paths, which belongs to the
+ * subsystem; otherwise one per path, which belongs to its controller.
  */
 export async function disksOf(
   nqn: string,

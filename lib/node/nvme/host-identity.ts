@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError } from "../../core/errors.ts";
 
-/** By which subsystems know this node. */
+/** The identity of this node towards subsystems. */
 export interface HostIdentity {
   readonly nqn: string;
   readonly id: string;
@@ -12,9 +12,9 @@ export interface HostIdentity {
 const uuidForm = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/i;
 
 /**
- * The node's own identity: the host's /etc/nvme where it has one, as nvme-connect(1) uses it, otherwise one that follows from
- * its machine-id(5). It must differ between nodes, since access lists and reservations go by it, and stay the same on one.
- * Throws "failed-precondition" where the host has neither.
+ * The host's identity: from its /etc/nvme if present, as in nvme-connect(1), otherwise derived from its machine-id(5).
+ * It must be unique and permanent for each node, because access lists and reservations depend on it. Throws
+ * "failed-precondition" if the host has neither.
  */
 export async function hostIdentity(root: string): Promise<HostIdentity> {
   const text = async (file: string) => (await readFile(join(root, file), "utf8").catch(() => "")).trim();
@@ -27,11 +27,11 @@ export async function hostIdentity(root: string): Promise<HostIdentity> {
   if (uuid) return { nqn: `nqn.2014-08.org.nvmexpress:uuid:${uuid}`, id: uuid };
   throw new CsiError(
     "failed-precondition",
-    "this node has neither /etc/nvme/hostnqn nor /etc/machine-id; make the first with nvme gen-hostnqn",
+    "this node has neither /etc/nvme/hostnqn nor /etc/machine-id; create the first with nvme gen-hostnqn",
   );
 }
 
-/** An application's own id from the machine's, which itself is not to be told to others (machine-id(5)). */
+/** Derives an application-specific id from the machine-id, which must not be exposed itself (machine-id(5)). */
 async function derived(text: (file: string) => Promise<string>): Promise<string | undefined> {
   const machine = await text("etc/machine-id");
   if (!/^[0-9a-f]{32}$/.test(machine)) return undefined;

@@ -2,18 +2,18 @@ import { isIPv6 } from "node:net";
 import { CsiError } from "../../core/errors.ts";
 import type { Context } from "../requests.ts";
 
-/** A way to a subsystem. */
+/** The address of one path to a subsystem. */
 export interface Transport {
   readonly type: "tcp" | "rdma" | "fc";
   /** A name or an address; IPv6 without brackets. */
   readonly address: string;
   /** The port; empty for Fibre Channel. */
   readonly service: string;
-  /** Options of the kernel's connection, by their names there. */
+  /** Connection options by their kernel names. */
   readonly options: Readonly<Record<string, string>>;
 }
 
-/** One namespace of a subsystem and the ways to it. */
+/** A namespace of a subsystem and the paths to it. */
 export interface Namespace {
   readonly nqn: string;
   readonly nsid: string;
@@ -22,13 +22,13 @@ export interface Namespace {
 
 const defaultPort = "4420";
 
-/** NVMe Base Specification, 4.7: at most 223 bytes; what separates options in a connection is left out. */
+/** NVMe Base Specification, 4.7: at most 223 bytes; characters that separate connection options are excluded. */
 const nqnForm = /^nqn\.[0-9]{4}-[0-9]{2}\.[A-Za-z0-9._:-]{1,208}$/;
 const hostForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 const fibreForm = /^nn-0x[0-9a-f]{16}:pn-0x[0-9a-f]{16}$/i;
 const valueForm = /^[A-Za-z0-9._:%-]{0,256}$/;
 
-/** Options of a connection that the kernel knows (drivers/nvme/host/fabrics.c, opt_tokens) and that do not stand elsewhere. */
+/** Kernel options of a connection (drivers/nvme/host/fabrics.c, opt_tokens) that have no field of their own. */
 const known: ReadonlySet<string> = new Set([
   "host_traddr",
   "host_iface",
@@ -48,7 +48,7 @@ const known: ReadonlySet<string> = new Set([
   "disable_sqflow",
 ]);
 
-/** As people write it. */
+/** The URL form of a transport, as users write it. */
 export const transportText = ({ type, address, service }: Transport): string =>
   `${type}://${isIPv6(address) ? `[${address}]` : address}${service && `:${service}`}`;
 
@@ -57,9 +57,9 @@ export function namespaceOf(context: Context, volumeId: string): Namespace {
   const invalid = (what: string) => new CsiError("invalid-argument", `volume "${volumeId}": ${what}`);
   const shown = (key: string) => `${key} ${JSON.stringify((context[key] ?? "").slice(0, 250))}`;
   const nqn = context["nqn"] ?? "";
-  if (!nqnForm.test(nqn)) throw invalid(`${shown("nqn")} is no name of a subsystem`);
+  if (!nqnForm.test(nqn)) throw invalid(`${shown("nqn")} is not a subsystem name`);
   const nsid = context["nsid"] ?? "";
-  if (!/^[1-9][0-9]{0,9}$/.test(nsid)) throw invalid(`${shown("nsid")} is no number of a namespace`);
+  if (!/^[1-9][0-9]{0,9}$/.test(nsid)) throw invalid(`${shown("nsid")} is not a namespace id`);
   const texts = `${context["transport"] ?? ""},${context["transports"] ?? ""}`.split(",").map(text => text.trim());
   const transports = new Map<string, Transport>();
   for (const text of texts.filter(each => each !== "")) {
@@ -72,7 +72,7 @@ export function namespaceOf(context: Context, volumeId: string): Namespace {
   return { nqn, nsid, transports: [...transports.values()] };
 }
 
-/** A transport, or what is wrong with the text. */
+/** Parses a transport; returns a message for an invalid one. */
 function transportOf(text: string): Transport | string {
   const [, scheme, bracketed, plain, digits, query] =
     /^(tcp|rdma|fc):\/\/(?:\[([^\]]+)\]|([^:/?[\]]+))(?::([0-9]{1,5}))?\/?(?:\?(.*))?$/.exec(text) ?? [];
@@ -80,20 +80,22 @@ function transportOf(text: string): Transport | string {
   const options = optionsOf(query ?? "");
   if (typeof options === "string") return options;
   if (scheme === "fc") {
-    return fibreForm.test(address) ? { type: scheme, address, service: "", options } : "names no port (nn-0x…:pn-0x…)";
+    return fibreForm.test(address)
+      ? { type: scheme, address, service: "", options }
+      : "has no port name (nn-0x…:pn-0x…)";
   }
   const isFit = bracketed === undefined ? hostForm.test(address) : isIPv6(address);
   if ((scheme !== "tcp" && scheme !== "rdma") || !isFit) return "is not of the form tcp://host:port";
   return { type: scheme, address, service: digits ?? defaultPort, options };
 }
 
-/** The options of a query, which are written as nvme-connect(1) has them. */
+/** Parses the options of a query, named as in nvme-connect(1). */
 function optionsOf(query: string): Readonly<Record<string, string>> | string {
   const options: Record<string, string> = {};
   for (const [key, value] of new URLSearchParams(query)) {
     const name = key.replaceAll("-", "_");
     if (!known.has(name)) return `has the unknown option "${key.slice(0, 40)}"`;
-    if (!valueForm.test(value)) return `has a value of "${key}" that cannot be used`;
+    if (!valueForm.test(value)) return `has an invalid value for "${key}"`;
     options[name] = value;
   }
   return options;

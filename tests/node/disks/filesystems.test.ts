@@ -70,7 +70,7 @@ test.skipIf(!hasLoops)(
     sh('mkfs.ext4 -q "$1"', disk.path);
     const before = disk.hash();
     const other = disk.filesystems().prepare(disk.device, disk.wanted({ fsType: "xfs" }), callOf());
-    await expect(other).rejects.toThrow(`${disk.path} holds ext4, but xfs was asked for`);
+    await expect(other).rejects.toThrow(`${disk.path} holds ext4, but xfs was requested`);
     expect(disk.hash()).toBe(before);
   },
 );
@@ -126,7 +126,7 @@ test.skipIf(!hasLoops)(
 
     sh('debugfs -w -R "clri <2>" "$1" 2>/dev/null', disk.path);
     const broken = node.prepare(disk.device, disk.wanted(), callOf());
-    await expect(broken).rejects.toThrow("repair the file system by hand");
+    await expect(broken).rejects.toThrow("repair the file system manually");
     expect(await codeOf(broken)).toBe("failed-precondition");
     await disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
   },

@@ -148,7 +148,7 @@ test.skipIf(!hasLoops || !hasProgram("mkfs.btrfs"))(
 );
 
 test.skipIf(!hasLoops)(
-  "a disk with a file system that csimux does not mount is refused without advice to ask for it",
+  "a disk with a file system that csimux does not support is refused without advice to request it",
   async () => {
     using disk = new Disk();
     for (let at = 131_072; at < 262_144; at += 1024)
@@ -160,7 +160,7 @@ test.skipIf(!hasLoops)(
     const asked = disk.filesystems().prepare(disk.device, disk.wanted({ fsType: "ext4" }), callOf());
     const error = await asked.catch((cause: Error) => cause);
     const message = "message" in error ? error.message : "";
-    expect(message).toContain("csimux does not mount zfs_member");
-    expect(message).not.toContain("ask for");
+    expect(message).toContain("csimux does not support zfs_member");
+    expect(message).not.toContain("request ");
   },
 );

@@ -382,5 +382,5 @@ test("a map of which one path is another disk is not used", async () => {
   await volume.attach(host);
   host.foreignSession(one, "1");
   host.join("sdc", "dm-0");
-  await expect(volume.attach(host)).rejects.toThrow("the path sdc, which is another disk");
+  await expect(volume.attach(host)).rejects.toThrow("the path sdc, which is a different disk");
 });
