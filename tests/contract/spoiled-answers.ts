@@ -1,4 +1,5 @@
 import { expect } from "bun:test";
+import { groupBy } from "../../lib/core/group-by.ts";
 import type { Ability, Driver, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeOf } from "./rig.ts";
 import { cutsOf, numbers } from "./truncation.ts";
@@ -248,12 +249,16 @@ interface Effort<A extends Answer> {
   excuses?(where: { readonly answer: A; readonly harm: Harm<A>; readonly fault: string }): boolean;
 }
 
-/** `most` of these, in their order. */
-function drawn<T>(all: readonly T[], most: number, seed: number): readonly T[] {
+/** `most` of these, in their order: one of each kind before a second one of any. */
+function drawn<T>(all: readonly T[], most: number, seed: number, kindOf: (each: T) => string): readonly T[] {
   const next = numbers(seed);
   const keys = all.map(() => next(1 << 30));
-  const least = keys.toSorted((a, b) => a - b)[most] ?? Number.POSITIVE_INFINITY;
-  return all.filter((_, at) => (keys[at] ?? 0) < least);
+  const shuffled = [...all.keys()].sort((a, b) => (keys[a] ?? 0) - (keys[b] ?? 0));
+  const byKind = groupBy(shuffled, at => kindOf(all[at] as T));
+  const inTurn = [...byKind.values()].flatMap(some => some.map((at, turn) => ({ at, turn })));
+  const first = inTurn.sort((a, b) => a.turn - b.turn || (keys[a.at] ?? 0) - (keys[b.at] ?? 0)).slice(0, most);
+  const chosen = new Set(first.map(({ at }) => at));
+  return all.filter((_, at) => chosen.has(at));
 }
 
 /** Runs an operation once for each way of spoiling each of its answers, and expects no fault. Answers how many runs there were. */
@@ -273,7 +278,8 @@ export async function expectTruthful<A extends Answer = Answer>(
   const faults: string[] = [];
   const harms = rig.harms ?? harmsOf<A>;
   const all = plain.answers.flatMap((answer, at) => harms(answer, random).map(harm => ({ answer, at, harm })));
-  const runs = drawn(all, most, seed * 1_000_003 + title.length + all.length);
+  const kindOf = ({ at, harm }: (typeof all)[number]) => `${at} ${harm.title.replaceAll(/\d+/g, "")}`;
+  const runs = drawn(all, most, seed * 1_000_003 + title.length + all.length, kindOf);
   for (const { answer, at, harm } of runs) {
     await restore();
     const spoiled = await ended(rig, () => operation.run(rig.open(new Spoiler(at, harm))));

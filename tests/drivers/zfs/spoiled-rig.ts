@@ -1,4 +1,4 @@
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
@@ -111,15 +111,17 @@ class SpdkThings {
   }
 }
 
-/** Datasets and snapshots by their names and numbers, and which of them are mounted and shared. */
+/** Datasets and snapshots with their properties and numbers; which of them are mounted, with what mode, and which are shared. */
 const zfsThings = (fake: FakeZfs): readonly string[] =>
   fake.with(pools =>
     pools
       .all()
-      .flatMap(({ name, guid, mounted, shared }) => [
-        `${name}#${guid}`,
-        ...(mounted ? [`${name} mounted#`] : []),
-        ...(shared ? [`${name} shared#`] : []),
+      .flatMap(each => [
+        `${each.name} ${JSON.stringify(each.own)}#${each.guid}`,
+        ...(each.mounted
+          ? [`${each.name} mounted, mode ${(statSync(pools.place(each)).mode & 0o7777).toString(8)}#`]
+          : []),
+        ...(each.shared ? [`${each.name} shared#`] : []),
       ]),
   );
 

@@ -93,10 +93,14 @@ const ways: Readonly<Record<string, ZfsOptions>> = {
   "zfs-local-zvol (tombstones)": { driver: "zfs-local-zvol", zfs: { deleteWithDependents: "tombstone" } },
 };
 
+const withMode = { driver: "zfs-generic-nfs", zfs: { datasetPermissionsMode: "0770", datasetPermissionsUser: 0 } };
 const inline: ZfsOptions = { driver: "zfs-local-ephemeral-inline" };
 const cases = [
   ...Object.entries(ways).flatMap(([way, options]) =>
     Object.entries(every).map(([title, operation]) => [way, title, options, operation] as const),
+  ),
+  ...["create", "create what is there", "clone", "copy", "restore"].map(
+    title => ["zfs-generic-nfs (permissions)", title, withMode, every[title]] as const,
   ),
   ...Object.entries(ofPods).map(([title, operation]) => [inline.driver, title, inline, operation] as const),
 ];
@@ -106,7 +110,7 @@ test.each(cases)(
   async (_, title, options, operation) => {
     const rig = await spoiledZfs(options);
     rigs.push(rig);
-    expect(await expectTruthful(rig, title, { ...effortOf(16), operation })).toBeGreaterThan(0);
+    expect(await expectTruthful(rig, title, { ...effortOf(16), ...(operation && { operation }) })).toBeGreaterThan(0);
   },
   3_600_000,
 );
