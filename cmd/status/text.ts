@@ -151,7 +151,7 @@ function problems({ connections: all, now }: Status): string {
   const lines = worstFirst(all).flatMap(each => {
     const { name, state, problem } = each;
     const file = problem === undefined ? [] : [`${problem}${consequence[state] ?? ""}`];
-    if (state === "gone") file.push("its file was removed; its volumes wait until it is back");
+    if (state === "gone") file.push("its file was removed; calls for its volumes fail until it is restored");
     const failure = latestFailure(each);
     const call = failure && `${failure.method} ${age(failure.at, now)} ago: ${failure.code}: ${failure.message}`;
     const storage = storageLine(each, now);

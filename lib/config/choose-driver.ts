@@ -4,14 +4,14 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { meant, nearest } from "../schema/nearest.ts";
 import { keysOf } from "../schema/shape.ts";
 
-/** The module that a file asks for by its `driver:`, or what is wrong with that. `file` is the content as a mapping. */
+/** The module of a file's `driver:`, or what is wrong with that key. `file` is the content as a mapping. */
 export type Chosen =
   | { readonly finding: Finding }
   | { readonly module: DriverModule; readonly driver: string; readonly file: Mapping };
 
-/** Values that no family would claim and that will not come: what is the matter, and what to do instead. */
+/** Drivers that csimux will not support: what is wrong, and what to do instead. */
 const refused: ReadonlyMap<string, readonly [string, string]> = new Map([
-  ["proxy", ["a connection cannot be a proxy itself", "name the driver of the storage"]],
+  ["proxy", ["a connection cannot be a proxy", "name the driver of the storage system"]],
   [
     "containerd-oci-ephemeral-inline",
     ["csimux does not serve inline volumes of container images", "use image volumes of Kubernetes (1.31 and newer)"],
@@ -19,11 +19,11 @@ const refused: ReadonlyMap<string, readonly [string, string]> = new Map([
   ["vhd-ephemeral-inline", ["csimux does not run on Windows nodes", "keep democratic-csi for these volumes"]],
 ]);
 
-/** Finds the module that serves the connection of this name; `raw` is what the file holds. */
+/** Finds the module that serves the connection of this name; `raw` is the content of its file. */
 export function chooseModule(name: string, raw: unknown, modules: readonly DriverModule[]): Chosen {
   if (raw === null || raw === undefined) {
-    const message = `the file of connection "${name}" is empty, or holds only comments`;
-    return { finding: failure("empty-file", [], message, 'begin with "driver: <name>", or remove the file') };
+    const message = `the file of connection "${name}" is empty or contains only comments`;
+    return { finding: failure("empty-file", [], message, 'start with "driver: <name>", or remove the file') };
   }
   if (!isMapping(raw) || raw["driver"] === undefined || raw["driver"] === null) {
     const typo = isMapping(raw) ? nearest("driver", Object.keys(raw)) : undefined;
@@ -44,11 +44,12 @@ export function chooseModule(name: string, raw: unknown, modules: readonly Drive
   return { finding: failure("unknown-driver", ["driver"], message, fix) };
 }
 
-/** Which drivers may be meant: the most similar name, those for the same protocol, or all. */
+/** Suggests drivers: the most similar name, those for the same protocol, or all. */
 function known(driver: string, modules: readonly DriverModule[]): string {
   const names = modules.flatMap(each => each.names);
   const near = nearest(driver, [...names, "proxy"]);
-  if (near === "proxy") return `${meant(near)} That is the main file, which does not belong into the connection folder`;
+  if (near === "proxy")
+    return `${meant(near)} That is for the main file, which does not belong in the connection folder`;
   if (near !== undefined) return meant(near);
   const parts = names.filter(name => name.split("-").includes(driver.toLowerCase()));
   const begins = parts.find(name => name.startsWith(`${driver.toLowerCase()}-`));
@@ -57,14 +58,14 @@ function known(driver: string, modules: readonly DriverModule[]): string {
   return `known drivers: ${names.join(", ")}`;
 }
 
-/** How many parts of two names are the same from the beginning. */
+/** The number of leading parts that two names have in common. */
 function alike(one: string, other: string): number {
   const parts = other.split("-");
   const differing = one.split("-").findIndex((part, index) => part !== parts[index]);
   return differing < 0 ? Number.POSITIVE_INFINITY : differing;
 }
 
-/** A section that only other drivers have names one of them: mostly `driver` is wrong, not the section. */
+/** If only other drivers have the section, names one of them: usually `driver` is wrong, not the section. */
 export function ofOtherDriver(finding: Finding, driver: string, modules: readonly DriverModule[]): Finding {
   const [key, ...below] = finding.path;
   if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
@@ -73,5 +74,5 @@ export function ofOtherDriver(finding: Finding, driver: string, modules: readonl
   const [other] = [...others].sort((a, b) => alike(b, driver) - alike(a, driver));
   if (other === undefined) return finding;
   const fix = `remove it, or correct "driver": ${other} has such a section`;
-  return { ...finding, message: `"${String(key)}" is no section of ${driver}`, fix };
+  return { ...finding, message: `"${String(key)}" is not a section of ${driver}`, fix };
 }

@@ -16,25 +16,25 @@ import {
 import { isLabelKey, isLabelValue } from "../topology/labels.ts";
 import { nodeSchema, nodeSettings } from "./node.ts";
 
-/** One place that a connection is reachable from. */
+/** One location from which a connection is reachable. */
 export interface Alternative {
   /** Topology keys without prefix → values. */
   readonly requirements: Readonly<Record<string, string>>;
-  /** Full labels → values; reported, never compared with what a node reports. */
+  /** Full labels → values; reported, never compared with a node's topology. */
   readonly extra: Readonly<Record<string, string>>;
 }
 
 const value = (description: string) =>
   v.pipe(
-    scalar({ description }, "must be one value: for several, write one entry of topology for each"),
+    scalar({ description }, "must be a single value: for several, write one entry of topology for each"),
     v.check(isLabelValue, 'must be a label value: 1 to 63 letters, digits, ".", "_" or "-"'),
   );
 
 const alternative = consistent(
   record(
     {
-      requirements: mapOf(value("value that nodes report under this key"), {
-        description: "topology keys without prefix and the values that a node must report",
+      requirements: mapOf(value("value that nodes report for this key"), {
+        description: "topology keys without prefix, and the values that a node must report",
         example: { zone: "z1" },
       }),
       extra: optional(
@@ -45,7 +45,7 @@ const alternative = consistent(
         }),
       ),
     },
-    { description: "one place that the storage is reachable from" },
+    { description: "one location from which the storage system is reachable" },
   ),
   function* (each) {
     const keys = Object.keys(each.requirements);
@@ -57,7 +57,7 @@ const alternative = consistent(
         yield [["requirements", key], 'must be a topology key: 1 to 63 letters, digits, ".", "_" or "-"'];
     }
     for (const key of Object.keys(each.extra ?? {})) {
-      if (!isLabelKey(key)) yield [["extra", key], `"${key}" is no label of a node; no volume could carry it`];
+      if (!isLabelKey(key)) yield [["extra", key], `"${key}" is not a valid label key, so volumes cannot carry it`];
     }
   },
 );
@@ -66,10 +66,12 @@ const perDriver = record(
   {
     topology: optional(
       v.pipe(
-        list(alternative, { description: "the places that this storage is reachable from; one of them is enough" }),
+        list(alternative, {
+          description: "locations from which this storage system is reachable; one of them is enough",
+        }),
         v.check(
           places => places.length > 0,
-          "must name at least one place; remove the key for storage that is reachable from everywhere",
+          "must name at least one location; remove the key for storage that is reachable from everywhere",
         ),
       ),
     ),
@@ -81,8 +83,8 @@ const perDriver = record(
     ),
   },
   {
-    description: "how csimux treats this connection",
-    ignored: { nodeIdType: "the protocol of a volume decides by which name its storage knows a node" },
+    description: "csimux's own settings of this connection",
+    ignored: { nodeIdType: "the protocol of a volume determines how its storage system identifies a node" },
   },
 );
 
@@ -102,48 +104,48 @@ const csi = record(
   {
     access_modes: optional(
       list(oneOf(modeNames, { description: "an access mode as CSI spells it" }), {
-        description: "the access modes that volumes may be asked for, instead of the driver's own list",
+        description: "the access modes that volumes may have, instead of the driver's own list",
         example: ["SINGLE_NODE_WRITER", "MULTI_NODE_MULTI_WRITER"],
       }),
     ),
   },
-  { description: "what is promised to the orchestrator" },
+  { description: "capabilities reported to the orchestrator" },
 );
 
 const volume = record(
   {
     deleteStrategy: optional(
-      oneOf(["delete", "retain", ""], { description: "retain: deleting a volume succeeds and leaves it where it is" }),
+      oneOf(["delete", "retain", ""], { description: "retain: deleting a volume succeeds and leaves its data" }),
       "delete",
     ),
-    volumeContext: optional(anything({ description: "a test aid of the original; not used" })),
+    volumeContext: optional(anything({ description: "a test aid of democratic-csi; not used" })),
   },
   {
     description: "volume ids and deletion",
     ignored: {
-      idTemplate: "csimux makes volume ids from volume names alone; existing volumes keep their ids",
-      idHash: "csimux shortens only names that do not fit, with SHA-256; existing volumes keep their ids",
+      idTemplate: "csimux derives volume ids from volume names only; existing volumes keep their ids",
+      idHash: "csimux shortens only names that are too long, with SHA-256; existing volumes keep their ids",
     },
   },
 );
 
-/** The keys that every connection file may have, whatever its driver. */
+/** The keys that every connection file may have, regardless of its driver. */
 export const commonSchema = record(
   {
-    driver: filled({ description: "which driver serves this connection" }),
+    driver: filled({ description: "the driver of this connection" }),
     instance_id: optional(
       text({ description: "an id of this deployment: recorded with volumes, and a prefix of parameter names" }),
     ),
-    suspended: optional(flag({ description: "no new volumes; everything else goes on" }), false),
+    suspended: optional(flag({ description: "no new volumes; everything else keeps working" }), false),
     proxy: optional(
       record(
         { perDriver: optional(perDriver) },
         {
-          description: "how csimux treats this connection",
+          description: "csimux's own settings of this connection",
           ignored: Object.fromEntries(
             ["configFolder", "cacheTimeoutMinutes", "nodeTopology", "nodeId", "groups"].map(key => [
               key,
-              "it belongs into the main file",
+              "it belongs in the main file",
             ]),
           ),
         },
@@ -152,7 +154,7 @@ export const commonSchema = record(
     node: optional(nodeSchema),
     csi: optional(csi),
     service: optional(
-      anything({ description: "capability lists of the original; csimux announces what its drivers can do" }),
+      anything({ description: "capability lists of democratic-csi; csimux advertises what its drivers support" }),
     ),
     _private: optional(
       record(
@@ -160,14 +162,14 @@ export const commonSchema = record(
           csi: optional(record({ volume: optional(volume) })),
           volume_context: optional(anything({ description: "not used" })),
         },
-        { description: "settings that the original does not document" },
+        { description: "settings that democratic-csi does not document" },
       ),
     ),
   },
   { description: "a connection" },
 );
 
-/** What the common part of a connection file says. */
+/** The common part of a connection file. */
 export interface CommonConfig {
   readonly driver: string;
   readonly instanceId: string | undefined;
@@ -179,11 +181,11 @@ export interface CommonConfig {
   readonly deleteStrategy: "delete" | "retain";
   /** `node.mount.mount_flags`, one flag each. */
   readonly mountFlags: readonly string[];
-  /** Undefined: the driver's own. */
+  /** Undefined: the driver's default. */
   readonly accessModes: readonly AccessMode[] | undefined;
 }
 
-/** The parsed common part in the program's own terms. */
+/** Converts the parsed common part to a CommonConfig. */
 export function commonConfig(parsed: v.InferOutput<typeof commonSchema>): CommonConfig {
   const perDriver = parsed.proxy?.perDriver;
   return {

@@ -13,23 +13,23 @@ import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import type { Defaults } from "./proxy.ts";
 
-/** One connection file, checked. */
+/** One valid connection file. */
 export interface ConnectionConfig extends CommonConfig {
   readonly name: string;
   readonly module: DriverModule;
-  /** The driver's own sections, as the module's schema gives them; for `module.open`. */
+  /** The driver's own sections, as parsed by the module's schema; for `module.open`. */
   readonly settings: unknown;
 }
 
-/** What reading a connection file gave. */
+/** The result of reading a connection file. */
 export interface ReadConnection {
   readonly name: string;
   readonly source: Source;
-  /** Undefined when a diagnostic blocks. */
+  /** Undefined if a diagnostic blocks. */
   readonly config: ConnectionConfig | undefined;
-  /** The module of the file's `driver:`, known even where the rest of the file is wrong. */
+  /** The module of the file's `driver:`, known even if the rest of the file is wrong. */
   readonly module: DriverModule | undefined;
-  /** File and defaults together, in the schema's spelling; for rules that look further. */
+  /** File and defaults together, in the schema's spelling; for further rules. */
   readonly tidied: Mapping;
   readonly diagnostics: readonly Diagnostic[];
 }
@@ -37,8 +37,8 @@ export interface ReadConnection {
 const commonKeys = [...keysOf(commonSchema)];
 
 /**
- * Reads a connection file: common keys and the driver's own, over the defaults of the main file. Pure; never throws.
- * `file` is only used in messages; `name` is the connection's.
+ * Reads a connection file: common keys and the driver's own, merged over the defaults of the main file. Pure; never
+ * throws. `file` appears only in messages; `name` is the connection's.
  */
 export function readConnection(
   name: string,
@@ -51,7 +51,7 @@ export function readConnection(
   return readConnectionSource(name, parseYaml(file, text), defaults, outside, modules);
 }
 
-/** As readConnection, for a document that has been parsed already. */
+/** Like readConnection, for a parsed document. */
 export function readConnectionSource(
   name: string,
   source: Source,
@@ -93,7 +93,7 @@ export function readConnectionSource(
   return result(tidied, findings, { module, config });
 }
 
-/** A key that a common section has stands at the top for want of indentation. */
+/** Suggests the section of a common key that is at the top level for lack of indentation. */
 function ofCommonPart(finding: Finding): Finding {
   const [key, ...below] = finding.path;
   if (finding.rule !== "unknown-key" || below.length > 0) return finding;
@@ -110,7 +110,7 @@ const has = (value: unknown, path: Path): boolean => {
   return isMapping(value) && Object.hasOwn(value, step) && has(value[step], rest);
 };
 
-/** A finding about a value of the main file says so; what does no harm is told there only. */
+/** Marks findings about values of the main file; those that do not block are reported only there. */
 function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): readonly Finding[] {
   if (has(file, finding.path) || !has(values, finding.path)) return [finding];
   return finding.blocks ? [{ ...finding, message: `${finding.message} (inherited from the main file)` }] : [];
@@ -118,7 +118,7 @@ function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): re
 
 function nameFindings(name: string): readonly Finding[] {
   if (isConnectionName(name)) return [];
-  const message = `"${name}" cannot name a connection`;
+  const message = `"${name}" is not a valid connection name`;
   return [failure("bad-connection-name", [], message, `use ${connectionNameForm}`)];
 }
 
@@ -135,7 +135,7 @@ function commonOf(file: Mapping, defaults: Defaults): Mapping {
 
 const inherited = new WeakMap<Defaults, Map<string, Mapping>>();
 
-/** The driver's sections of the defaults (worked out once for each driver) under those of the file. */
+/** The driver's sections of the defaults (computed once per driver) under those of the file. */
 function sectionsOf(schema: GenericSchema, driver: string, file: Mapping, defaults: Defaults): Mapping {
   const byDriver = inherited.get(defaults) ?? new Map<string, Mapping>();
   inherited.set(defaults, byDriver);
@@ -153,7 +153,7 @@ function sectionsOf(schema: GenericSchema, driver: string, file: Mapping, defaul
   );
 }
 
-/** An `extra` label must not say something else about a required key. */
+/** An `extra` label must not contradict a required key. */
 function collisions(common: Applied<unknown>, prefix: string): readonly Finding[] {
   const places = mapping(mapping(mapping(common.tidied)["proxy"])["perDriver"])["topology"];
   if (!Array.isArray(places)) return [];
@@ -165,7 +165,7 @@ function collisions(common: Applied<unknown>, prefix: string): readonly Finding[
         return failure(
           "extra-collides",
           path,
-          `"${label}" has the prefix of csimux's own keys`,
+          `"${label}" uses the prefix of csimux's own keys`,
           "put the key under requirements, without prefix",
           "key",
         );

@@ -3,10 +3,13 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 
-/** Something in PEM form or a token, as it stands in the file or as the path of another file. */
+/** A PEM text or a token: the text itself, or the path of a file with it. */
 export type Given = { readonly text: string } | { readonly path: string };
 
-/** How kubectl would reach a cluster (client.authentication.k8s.io and Config of kubectl). Paths are as they stand in the file. */
+/**
+ * How kubectl would reach a cluster (client.authentication.k8s.io and Config of kubectl). Paths are as written in the
+ * file.
+ */
 export interface Kubeconfig {
   readonly server: URL;
   readonly ca: Given | undefined;
@@ -17,15 +20,15 @@ export interface Kubeconfig {
 }
 
 /**
- * Reads kubectl's configuration: the cluster and the user of its current context. Throws "invalid-argument" that says what is missing,
- * and for a user that only another program could log in.
+ * Reads kubectl's configuration: the cluster and the user of its current context. Throws "invalid-argument" with what
+ * is missing, and for a user that logs in through another program.
  */
 export function readKubeconfig(file: string, text: string): Kubeconfig {
   const [source] = parseYamlDocuments(file, text, manifestBudget);
   const broken = source?.diagnostics.find(({ blocks }) => blocks);
   if (broken) throw bad(`${file}:${broken.line}:${broken.column}`, broken.message);
   const value = source?.value;
-  if (!isMapping(value)) throw bad(file, "it is no configuration of kubectl");
+  if (!isMapping(value)) throw bad(file, "not a kubectl configuration");
   const name = textIn(value, "current-context");
   if (name === undefined) throw bad(file, "it has no current-context; choose one with kubectl config use-context");
   const context = entry(file, value, "contexts", "context", name);
@@ -37,7 +40,7 @@ export function readKubeconfig(file: string, text: string): Kubeconfig {
 
 function clusterOf(file: string, cluster: Mapping) {
   const server = textIn(cluster, "server") ?? "";
-  if (!URL.canParse(server) || !/^https?:/.test(server)) throw bad(file, `the server "${server}" is no URL`);
+  if (!URL.canParse(server) || !/^https?:/.test(server)) throw bad(file, `the server "${server}" is not a URL`);
   if (cluster["proxy-url"] !== undefined) throw bad(file, `the cluster is behind a proxy (proxy-url)${instead}`);
   return {
     server: new URL(server),
@@ -50,9 +53,9 @@ function clusterOf(file: string, cluster: Mapping) {
 function loginOf(file: string, user: Mapping) {
   const program = ["exec", "auth-provider"].find(key => user[key] !== undefined);
   if (program !== undefined)
-    throw bad(file, `its user is logged in by another program (${program}), which csimux does not start${instead}`);
+    throw bad(file, `its user logs in through another program (${program}), which csimux does not start${instead}`);
   if (textIn(user, "username") !== undefined)
-    throw bad(file, `its user has a name and a password, which Kubernetes takes no more${instead}`);
+    throw bad(file, `its user logs in with a password; Kubernetes no longer supports basic authentication${instead}`);
   const token = textIn(user, "token");
   const path = textIn(user, "tokenFile");
   const cert = given(file, user, "client-certificate");
@@ -67,13 +70,13 @@ function loginOf(file: string, user: Mapping) {
 
 const instead = "; give --nodes a file with the output of kubectl get nodes -o json instead";
 
-/** `key-data`, which is base64, or else `key`, a path. */
+/** The value of `key-data` (base64), or else the path in `key`. */
 function given(file: string, mapping: Mapping, key: string): Given | undefined {
   const data = textIn(mapping, `${key}-data`);
   const path = textIn(mapping, key);
   if (data === undefined) return path === undefined ? undefined : { path };
   const text = Buffer.from(data, "base64").toString("utf8");
-  if (!text.includes("-----BEGIN ")) throw bad(file, `${key}-data is no PEM text in base64`);
+  if (!text.includes("-----BEGIN ")) throw bad(file, `${key}-data is not a PEM text in base64`);
   return { text };
 }
 

@@ -6,31 +6,32 @@ import { parseYamlDocuments } from "../yaml/parse.ts";
 
 type Texts = Readonly<Record<string, string>>;
 
-/** One node of a list that a person gives. */
+/** One node of a list given by a user. */
 export interface ListedNode {
   readonly name: string;
   readonly hostname: string | undefined;
-  /** Undefined where the list does not speak of labels. */
+  /** Undefined if the list has no labels. */
   readonly labels: Texts | undefined;
   readonly env: Texts;
   readonly files: Texts;
 }
 
-/** Node objects of a large cluster, with the images of every node. */
+/** Enough for the Node objects of a large cluster, with the images of every node. */
 const budget: Budget = { bytes: 64 << 20, parts: Number.POSITIVE_INFINITY };
 
 /**
- * Reads a list of nodes in one of these forms, as YAML or JSON: what `kubectl get nodes` prints with `-o json` or `-o yaml`, one Node,
- * or a list of names or of mappings with `name`, `hostname`, `labels`, `env`, `files`; or names: one a line, as `-o name` or
- * the plain table give them, or all on one line, as `-o jsonpath` does. Throws "invalid-argument" when it is none of them.
+ * Reads a list of nodes as YAML or JSON: the output of `kubectl get nodes` with `-o json` or `-o yaml`, one Node, or a
+ * list of names or of mappings with `name`, `hostname`, `labels`, `env`, `files`; or plain names: one per line, as in
+ * the output of `-o name` or the default table, or all on one line, as from `-o jsonpath`. Throws "invalid-argument"
+ * for anything else.
  */
 export function readNodeList(file: string, text: string): readonly ListedNode[] {
   const value = contentOf(file, text);
   const nodes = typeof value === "string" ? lines(text) : items(value);
-  if (!nodes || nodes.length === 0) throw bad(file, "no nodes were found in it");
+  if (!nodes || nodes.length === 0) throw bad(file, "contains no nodes");
   const read = nodes.map((node, index) => listedNode(file, node, index));
   const twice = read.find(({ name }, index) => read.findIndex(other => other.name === name) < index);
-  if (twice) throw bad(file, `node "${twice.name}" stands twice`);
+  if (twice) throw bad(file, `node "${twice.name}" is listed twice`);
   return read;
 }
 
@@ -39,7 +40,7 @@ function contentOf(file: string, text: string): unknown {
     try {
       return JSON.parse(text);
     } catch {
-      // YAML in flow style begins like JSON.
+      // YAML in flow style starts like JSON.
     }
   }
   const sources = parseYamlDocuments(file, text, budget);
@@ -48,14 +49,17 @@ function contentOf(file: string, text: string): unknown {
   return sources.length === 1 ? sources[0]?.value : sources.map(({ value }) => value);
 }
 
-/** Names as kubectl prints them: the first word of each line, without the header and without "node/"; or each word of the only line. */
+/**
+ * Names as kubectl prints them: the first word of each line, without the header and "node/"; or each word of the only
+ * line.
+ */
 function lines(text: string): readonly unknown[] {
   const rows = text
     .split(/\r?\n/)
     .map(line => line.trim().split(/\s+/))
     .filter(([first]) => first !== "");
   const [only, ...more] = rows;
-  // In a table the word behind the name is a status, such as Ready.
+  // In a table the word after the name is a status, such as Ready.
   const words = only && more.length === 0 && only.every(isNodeName) ? only : rows.map(([first = ""]) => first);
   return words.map(word => word.replace(/^nodes?\//, "")).filter(word => word !== "NAME");
 }
@@ -74,7 +78,7 @@ function listedNode(file: string, node: unknown, index: number): ListedNode {
   if (kind !== "Node") throw bad(file, `entry ${index + 1} is a ${String(kind)}, not a Node`);
   const name = metadata ? metadata["name"] : entry["name"];
   if (typeof name !== "string" || !isNodeName(name))
-    throw bad(file, `entry ${index + 1} does not name a node (a DNS name)`);
+    throw bad(file, `entry ${index + 1} has no valid node name (a DNS name)`);
   const labels = metadata ? (metadata["labels"] ?? {}) : entry["labels"];
   const hostname = metadata ? hostnameOf(entry["status"]) : entry["hostname"];
   return {
@@ -86,7 +90,7 @@ function listedNode(file: string, node: unknown, index: number): ListedNode {
   };
 }
 
-/** `status.addresses` with type Hostname. */
+/** The entry of `status.addresses` with type Hostname. */
 function hostnameOf(status: unknown): unknown {
   const addresses: unknown = isMapping(status) ? status["addresses"] : undefined;
   const found: unknown = Array.isArray(addresses)

@@ -6,42 +6,46 @@ const words = (description: string) => optional(list(text({ description: "one ar
 const checkFilesystem = record(
   {
     enabled: optional(flag({ description: "check the file system before it is mounted" }), false),
-    customOptions: words("arguments of the checking tool, instead of those of csimux"),
-    customFilesystemOptions: words('arguments behind "--", for the tool of the file system'),
+    customOptions: words("arguments for the checking tool, instead of csimux's defaults"),
+    customFilesystemOptions: words('arguments after "--", for the tool of the file system'),
   },
-  { description: "checking one file system; nothing is repaired that needs a decision" },
+  { description: "check of one file system type; repairs that need a decision are never made" },
 );
 
 const mount = record(
   {
     mount_flags: optional(
       text({
-        description: "comma-separated flags for every mount of a share or disk; may hold credentials",
+        description: "comma-separated flags for every mount of a share or disk; may contain credentials",
         example: "noatime",
         secret: true,
       }),
     ),
     checkFilesystem: optional(
-      mapOf(checkFilesystem, { description: "by file system: how it is checked before a mount" }),
+      mapOf(checkFilesystem, { description: "by file system type: how it is checked before a mount" }),
     ),
   },
   { description: "mounting" },
 );
 
-const format = record({ customOptions: words("more arguments of mkfs") }, { description: "making one file system" });
+const format = record(
+  { customOptions: words("further arguments for mkfs") },
+  { description: "format of one file system type" },
+);
 
-/** The `node:` block. What a connection's says of mounts counts on nodes that have its file, and for its controller. */
+/**
+ * The `node:` block. In a connection file its mount settings apply to nodes that have the file, and to its controller.
+ */
 export const nodeSchema = record(
   {
     mount: optional(mount),
-    format: optional(mapOf(format, { description: "by file system: how it is made" })),
+    format: optional(mapOf(format, { description: "by file system type: how it is formatted" })),
     hostpath: optional(
       record(
         {
           folders: optional(
             list(filled({ description: "an absolute path on nodes" }), {
-              description:
-                "volumes that are folders of a node are mounted only from below these; absent: from anywhere",
+              description: "folders below which volumes that are folders of a node may be mounted; absent: anywhere",
               example: ["/var/lib/csimux-volumes"],
             }),
           ),
@@ -54,7 +58,7 @@ export const nodeSchema = record(
         {
           datasets: optional(
             list(filled({ description: "a dataset of a pool" }), {
-              description: "datasets and zvols of a node's own pools are used only from below these; absent: any",
+              description: "datasets below which a node's own datasets and zvols may be used; absent: any",
               example: ["tank/k8s"],
             }),
           ),
@@ -66,24 +70,24 @@ export const nodeSchema = record(
   },
   {
     description:
-      "what nodes do with every volume; in a connection file only mount_flags counts, on nodes that have the file",
+      "node settings for all volumes; in a connection file only mount_flags has an effect, on nodes that have the file",
   },
 );
 
-/** What nodes do with every volume. */
+/** Node settings for all volumes. */
 export interface NodeSettings {
   readonly mountFlags: readonly string[];
-  /** Folders below which volumes that are folders of a node may lie; undefined: anywhere. */
+  /** Folders below which volumes that are folders of a node may be; undefined: anywhere. */
   readonly hostFolders?: readonly string[] | undefined;
-  /** Datasets below which volumes on pools of a node may lie; undefined: any. */
+  /** Datasets below which volumes on pools of a node may be; undefined: any. */
   readonly hostDatasets?: readonly string[] | undefined;
-  /** By file system. */
+  /** By file system type. */
   readonly check: Readonly<Record<string, { readonly enabled: boolean; readonly options: readonly string[] }>>;
-  /** By file system: more arguments of mkfs. */
+  /** By file system type: further arguments for mkfs. */
   readonly format: Readonly<Record<string, readonly string[]>>;
 }
 
-/** The settings of a checked `node:` block. */
+/** The settings of a validated `node:` block. */
 export function nodeSettings(node: InferOutput<typeof nodeSchema> | undefined): NodeSettings {
   const flags = node?.mount?.mount_flags?.split(",") ?? [];
   const checks = Object.entries(node?.mount?.checkFilesystem ?? {});

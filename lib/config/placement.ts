@@ -10,12 +10,12 @@ import { parseYaml, placed } from "../yaml/parse.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import type { Defaults } from "./proxy.ts";
 
-/** Where only places are wanted, references to the environment need not be right. */
+/** Placeholders for references to the environment, which need not be valid here. */
 const unread: Outside = { env: () => "", file: () => "" };
 
 /**
- * What a connection file says about its place, its labels and its suspension, without looking at the driver's own sections.
- * Throws "failed-precondition" when that part is wrong.
+ * Reads topology, labels and suspension from a connection file without checking the driver's own sections.
+ * Throws "failed-precondition" if that part is invalid.
  */
 export function readPlacement(file: string, text: string, defaults: Defaults, outside: Outside = unread): CommonConfig {
   const source = parseYaml(file, text);
@@ -26,10 +26,10 @@ export function readPlacement(file: string, text: string, defaults: Defaults, ou
   const { value, findings } = apply(commonSchema, merge(commonSchema, known(defaults.values), known(raw)), outside);
   const broken = [...source.diagnostics, ...findings.map(finding => placed(source, finding))].find(each => each.blocks);
   if (value !== undefined && !broken) return commonConfig(value);
-  throw new CsiError("failed-precondition", broken ? inWords(broken) : `${file} cannot be used`);
+  throw new CsiError("failed-precondition", broken ? inWords(broken) : `${file} is invalid`);
 }
 
-/** The places of a connection with the full names of their keys; undefined when the file names none. */
+/** The locations of a connection with the full names of their keys; undefined if the file names none. */
 export const placesOf = ({ topology }: Pick<CommonConfig, "topology">, prefix: string): readonly Place[] | undefined =>
   topology?.map(({ requirements, extra }) => ({
     requirements: Object.fromEntries(Object.entries(requirements).map(([key, value]) => [`${prefix}/${key}`, value])),

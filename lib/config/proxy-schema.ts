@@ -6,13 +6,13 @@ import { nodeSchema } from "./node.ts";
 import { nodeIdSchema, topologySchema } from "./topology.ts";
 
 const connectionName = (description: string) =>
-  v.pipe(filled({ description }), v.check(isConnectionName, `must name a connection: ${connectionNameForm}`));
+  v.pipe(filled({ description }), v.check(isConnectionName, `must be a connection name: ${connectionNameForm}`));
 
 /** What is wrong with a selector, or undefined. */
 function selectorFault(value: string): string | undefined {
   try {
     const empty = parseSelector(value).find(({ values }) => values.includes(""));
-    return empty && `names no value for "${empty.key}", and no label is empty`;
+    return empty && `has no value for "${empty.key}", and labels are never empty`;
   } catch {
     return "must be conditions such as tier=fast, site in (a, b), !old";
   }
@@ -36,20 +36,21 @@ export const groupSchema = consistent(
       ),
       policy: optional(
         oneOf(["ordered", "spread", "most-free"], {
-          description: "which member takes a new volume: the first that fits, an even spread by name, or the emptiest",
+          description:
+            "which member gets a new volume: the first that fits, an even spread by name, or the one with most free space",
         }),
         "ordered",
       ),
     },
-    { description: "several connections that a StorageClass may name as one" },
+    { description: "several connections that a StorageClass may use under one name" },
   ),
   function* (value) {
     if (value.members && value.selector !== undefined)
-      yield [["selector"], '"members" and "selector" exclude each other; remove one of the two'];
+      yield [["selector"], '"members" and "selector" are mutually exclusive; remove one of them'];
     if (!value.members && value.selector === undefined) yield [[], 'either "members" or "selector" is needed'];
     if (value.members?.length === 0) yield [["members"], "must name at least one connection"];
     const twice = (value.members ?? []).findIndex((name, index, all) => all.indexOf(name) < index);
-    if (twice >= 0) yield [["members", twice], "this connection is a member already"];
+    if (twice >= 0) yield [["members", twice], "this connection is already a member"];
   },
 );
 
@@ -60,7 +61,7 @@ const minutes = v.pipe(
     "must be 0 (no caching), -1 (for ever) or a number above 0",
   ),
   v.metadata({
-    description: "how long an unused connection stays open after its last call; 0: not at all, -1: for ever",
+    description: "how long an unused connection stays open after its last call; 0: closed at once, -1: for ever",
     unit: "minutes",
     example: 60,
   }),
@@ -78,34 +79,37 @@ export const proxySchema = consistent(
       nodeTopology: optional(topologySchema),
       nodeId: optional(nodeIdSchema),
       groups: optional(
-        mapOf(groupSchema, { description: "name → several connections that a StorageClass may name as one" }),
+        mapOf(groupSchema, { description: "name → several connections that a StorageClass may use under that name" }),
       ),
-      legacyConnection: optional(connectionName("the connection that volume ids without prefix belong to")),
+      legacyConnection: optional(connectionName("the connection of volume ids without prefix")),
       listing: choice(
         ["complete", "partial"],
-        "what a listing does while a connection cannot be reached: fail, or leave it out",
+        "what a listing does while a storage system is unreachable: fail, or leave its volumes out",
       ),
       topologyMatch: choice(
         ["lenient", "strict"],
-        "whether a requested place must name every key that a connection requires",
+        "whether a requested topology must include every key that a connection requires",
       ),
       reportTopology: choice(
         ["all", "requisite"],
-        "which places a new volume reports: all of its connection, or those requested",
+        "which topologies a new volume reports: all of its connection, or those requested",
       ),
-      honourPreferred: choice(["off", "first"], "first: refuse a volume that the most preferred place cannot reach"),
+      honourPreferred: choice(
+        ["off", "first"],
+        "first: refuse a volume that is unreachable from the most preferred topology",
+      ),
     },
-    { description: "csimux itself" },
+    { description: "settings of csimux itself" },
   ),
   function* (value) {
     for (const name of Object.keys(value.groups ?? {})) {
       if (!isConnectionName(name))
-        yield [["groups", name], `a group is named like a connection: ${connectionNameForm}`];
+        yield [["groups", name], `a group name must have the form of a connection name: ${connectionNameForm}`];
     }
   },
 );
 
-/** The main file; what else stands in it is for connections. */
+/** The main file; its other keys are defaults for connections. */
 export const mainSchema = record(
   {
     driver: filled({ description: "proxy", example: "proxy" }),

@@ -12,7 +12,7 @@ import { type NodeSettings, nodeSettings } from "./node.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
 
-/** What the main file gives to every connection. */
+/** Values of the main file that apply to every connection. */
 export interface Defaults {
   /** Everything outside `proxy:` that connections may inherit, as written. */
   readonly values: Mapping;
@@ -20,58 +20,64 @@ export interface Defaults {
   readonly prefix: string;
 }
 
-/** A main file that gives nothing. */
+/** Empty defaults. */
 export const noDefaults: Defaults = { values: {}, prefix: defaultPrefix };
 
 /** The main file. */
 export interface ProxyConfig {
-  /** The connection that the file itself is, where it configures a single driver; classes need not name it, ids have no prefix. */
+  /**
+   * The name of the only connection, if the main file configures a single driver; classes need not name it, ids have no
+   * prefix.
+   */
   readonly single: string | undefined;
-  /** Empty where the file is the only connection. */
+  /** Empty if the main file configures the only connection. */
   readonly configFolder: string;
   readonly cacheTimeout: CacheTimeout;
-  /** Undefined when the file does not speak of topology; csimux then announces none. */
+  /** Undefined if the file does not configure topology; csimux then advertises none. */
   readonly nodeTopology: TopologyConfig | undefined;
   readonly nodeId: NodeIdConfig;
   readonly groups: ReadonlyMap<string, Group>;
   /** Handles without prefix belong to this connection. */
   readonly legacyConnection: string | undefined;
-  /** What an unfiltered listing does while a connection cannot be reached: fail, or leave it out. */
+  /** What an unfiltered listing does while a storage system is unreachable: fail, or leave its volumes out. */
   readonly listing: "complete" | "partial";
-  /** strict: a requested place must name every key that the connection requires. */
+  /** strict: a requested topology must include every key that the connection requires. */
   readonly topologyMatch: "lenient" | "strict";
-  /** Which of its places a new volume reports: all, or those that fit a requested one. */
+  /** Which topologies a new volume reports: all of its connection, or those that match a requested one. */
   readonly reportTopology: "all" | "requisite";
-  /** first: a volume that the most preferred place cannot reach is refused, so that the scheduler looks elsewhere. */
+  /**
+   * first: a volume that is unreachable from the most preferred topology is refused, so that the scheduler chooses
+   * another node.
+   */
   readonly honourPreferred: "off" | "first";
   readonly defaults: Defaults;
-  /** What nodes do with every volume. */
+  /** Node settings for all volumes. */
   readonly node: NodeSettings;
 }
 
 /** Top-level keys of the main file that connections do not inherit. */
 export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
 
-/** What reading the main file gave. */
+/** The result of reading the main file. */
 export interface ReadProxy {
   readonly source: Source;
-  /** Undefined when a diagnostic blocks. */
+  /** Undefined if a diagnostic blocks. */
   readonly config: ProxyConfig | undefined;
-  /** The same without the parts that are wrong, for rules that look further; undefined when nothing is left. */
+  /** The configuration without its invalid parts, for further rules; undefined if nothing is left. */
   readonly partial: ProxyConfig | undefined;
-  /** The `driver:` of a file that configures a single driver of the original instead of csimux. */
+  /** The `driver:` of a main file that configures a single driver, as in democratic-csi. */
   readonly singleDriver: string | undefined;
   readonly diagnostics: readonly Diagnostic[];
 }
 
 /**
- * Reads the main file of several connections. Pure; never throws. `file` is only used in messages. One of a single driver has
- * no configuration here: see readSingle.
+ * Reads the main file of several connections. Pure; never throws. `file` appears only in messages. For the main file of
+ * a single driver `config` is undefined: see readSingle.
  */
 export const readProxyConfig = (file: string, text: string, outside: Outside): ReadProxy =>
   readProxySource(parseYaml(file, text), outside);
 
-/** As readProxyConfig, for a document that has been parsed already. */
+/** Like readProxyConfig, for a parsed document. */
 export function readProxySource(source: Source, outside: Outside): ReadProxy {
   const refused = (findings: readonly Finding[], singleDriver?: string): ReadProxy => ({
     source,
@@ -85,7 +91,7 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   if (raw === null || raw === undefined) return refused([emptyMain]);
   if (!isMapping(raw)) return refused([noMapping]);
   const driver = raw["driver"];
-  // Whether it can be served alone is for readSingle to say, which knows the drivers.
+  // readSingle, which knows the drivers, decides whether this one can be served alone.
   if (typeof driver === "string" && driver !== "proxy") return refused([notProxy(driver)], driver);
   const { driver: _, proxy, node, ...rest } = raw;
   const parts = { driver, proxy, node };
@@ -99,10 +105,10 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   return { source, config, partial, singleDriver: undefined, diagnostics };
 }
 
-/** The folder of a partial configuration whose own is wrong. */
+/** The folder of a partial configuration with an invalid folder. */
 export const unknownFolder = "?";
 
-/** The main file without each key of `proxy:` that something is wrong with, and without a wrong `node:`. */
+/** The main file without the invalid keys of `proxy:`, and without an invalid `node:`. */
 function withoutFaults({ proxy, node }: Mapping, findings: readonly Finding[]): Mapping {
   const faults = findings.filter(({ blocks }) => blocks).map(({ path }) => path);
   const wrong = new Set(faults.filter(([first]) => first === "proxy").map(([, second]) => second));
@@ -114,12 +120,12 @@ function withoutFaults({ proxy, node }: Mapping, findings: readonly Finding[]): 
   };
 }
 
-const beginning = 'begin with "driver: proxy" and a "proxy:" block';
-const emptyMain = failure("empty-file", [], "the main file is empty, or holds only comments", beginning);
-const noMapping = failure("missing-key", [], "the main file holds no settings", beginning);
+const beginning = 'start with "driver: proxy" and a "proxy:" block';
+const emptyMain = failure("empty-file", [], "the main file is empty or contains only comments", beginning);
+const noMapping = failure("missing-key", [], "the main file contains no settings", beginning);
 
 const notProxy = (driver: string): Finding =>
-  failure("not-proxy", ["driver"], `the main file says "driver: ${driver}"`, 'write "driver: proxy"');
+  failure("not-proxy", ["driver"], `the main file has "driver: ${driver}"`, 'write "driver: proxy"');
 
 function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyConfig {
   const { proxy } = main;
@@ -141,7 +147,7 @@ function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyCo
   };
 }
 
-/** What `proxy.cacheTimeoutMinutes` says: minutes of idleness, 0 none, -1 for ever. */
+/** Converts `proxy.cacheTimeoutMinutes`: idle minutes, 0 none, -1 for ever. */
 function cacheTimeout(value: number): CacheTimeout {
   if (value === 0) return { kind: "none" };
   return value < 0 ? { kind: "forever" } : { kind: "idle", ms: value * 60_000 };

@@ -10,12 +10,12 @@ import { nodeSchema, nodeSettings } from "./node.ts";
 import { noDefaults, type ProxyConfig, type ReadProxy } from "./proxy.ts";
 import { defaultPrefix, nodeIdSettings } from "./topology.ts";
 
-/** What the one connection of a main file without `driver: proxy` is called in messages and logs; no id holds it. */
+/** The name of the only connection of a main file without `driver: proxy` in messages and logs; no id contains it. */
 export const singleName = "main";
 
 /**
- * A main file that configures one driver, as democratic-csi has it, read as csimux serves it: as the only connection, ids
- * without prefix. Its settings are read as those of a connection file. Anything but such a file comes back as it is.
+ * Reads a main file that configures one driver, as in democratic-csi, as the only connection, with ids without prefix.
+ * Its settings are read like those of a connection file. Returns any other file unchanged.
  */
 export function readSingle(read: ReadProxy, modules: readonly DriverModule[], outside: Outside): ReadProxy {
   const { singleDriver: driver, source } = read;
@@ -38,7 +38,7 @@ const single = (node: ProxyConfig["node"], local: boolean): ProxyConfig => ({
   single: singleName,
   configFolder: "",
   cacheTimeout: { kind: "forever" },
-  // democratic-csi knows places only for volumes that live on their node.
+  // democratic-csi reports topology only for volumes on their node.
   nodeTopology: local ? { kind: "node", prefix: defaultPrefix } : undefined,
   nodeId: { ...nodeIdSettings(undefined), allowHostnameFallback: true },
   groups: new Map(),
@@ -55,8 +55,8 @@ const halfProxy = (driver: string): Finding =>
   failure(
     "not-proxy",
     ["driver"],
-    `a main file with "proxy.configFolder" must say "driver: proxy", not "${driver}"`,
-    'write "driver: proxy", and the driver into a file of that folder; or remove "proxy" to serve this driver alone',
+    `a main file with "proxy.configFolder" must have "driver: proxy", not "${driver}"`,
+    'write "driver: proxy", and move the driver to a file of that folder; or remove "proxy" to serve only this driver',
   );
 
 function unknownDriver(driver: string, modules: readonly DriverModule[]): Finding {

@@ -4,29 +4,29 @@ import type { ClassTopology } from "../topology/reach.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 
-/** A StorageClass, as far as it decides where volumes go. */
+/** The parts of a StorageClass that determine the topology of its volumes. */
 export interface StorageClass extends ClassTopology {
   readonly name: string;
-  /** The connection or group that it names. */
+  /** The connection or group named by the class. */
   readonly connection: string;
 }
 
 /**
- * Reads the StorageClasses of a manifest or of a list; of several, those that name a connection. Throws "invalid-argument" when there
- * is none, or none that does.
+ * Reads the StorageClasses of a manifest or list that name a connection. Throws "invalid-argument" if there is no
+ * StorageClass, or none that names a connection.
  */
 export function readStorageClasses(file: string, text: string): readonly StorageClass[] {
   const sources = parseYamlDocuments(file, text, manifestBudget);
   const broken = sources.flatMap(({ diagnostics }) => diagnostics).find(({ blocks }) => blocks);
   if (broken) throw bad(`${file}:${broken.line}:${broken.column}`, broken.message);
   const classes = sources.flatMap(({ value }) => objects(value)).filter(each => each["kind"] === "StorageClass");
-  if (classes.length === 0) throw bad(file, "no StorageClass was found in it");
+  if (classes.length === 0) throw bad(file, "contains no StorageClass");
   const ours = classes.filter(connectionIn);
-  if (ours.length === 0) throw bad(file, 'no class in it has the parameter "connection"');
+  if (ours.length === 0) throw bad(file, 'no class has the parameter "connection"');
   return ours.map(each => storageClass(file, each));
 }
 
-/** What the class names; undefined for one of another driver. */
+/** The connection named by a class; undefined for a class of another driver. */
 function connectionIn({ parameters }: Mapping): string | undefined {
   const connection = isMapping(parameters) ? parameters["connection"] : undefined;
   return typeof connection === "string" && connection !== "" ? connection : undefined;

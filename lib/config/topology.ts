@@ -3,7 +3,7 @@ import { consistent, filled, flag, list, oneOf, optional, record, template, text
 import type { NodeIdConfig, RuleSource, TopologyConfig } from "../topology/config.ts";
 import { isLabelValue } from "../topology/labels.ts";
 
-/** Prefix of topology keys where the main file names none. */
+/** Prefix of topology keys if the main file sets none. */
 export const defaultPrefix = "org.democratic-csi.topology";
 
 /** A DNS name of at most 63 characters (CSI "Topology": prefix of a key). */
@@ -16,7 +16,7 @@ const ruleEntries = record(
   {
     topologyKey: optional(text({ description: "key without prefix; also spelled `keySuffix`", example: "zone" })),
     keySuffix: optional(text({ description: "another spelling of `topologyKey`" })),
-    source: oneOf(sources, { description: "where the input comes from", example: "nodeName" }),
+    source: oneOf(sources, { description: "the source of the input", example: "nodeName" }),
     envName: optional(text({ description: "the variable of `source: env`", example: "NODE_ZONE" })),
     file: optional(
       text({ description: "the file of `source: file`, as the node container sees it", example: "/mnt/zone" }),
@@ -35,7 +35,7 @@ const ruleEntries = record(
     ),
     resultTemplate: optional(template({ description: "another spelling of `template`" })),
     default: optional(
-      text({ description: "the value where the rule does not apply, so that every node reports the key" }),
+      text({ description: "the value if the rule does not apply, so that every node reports the key" }),
     ),
   },
   { description: "one rule; the last one that applies gives a key its value" },
@@ -50,7 +50,7 @@ const spellings = [
 const rule = consistent(ruleEntries, function* (value) {
   for (const [one, other] of spellings) {
     if (value[one] !== undefined && value[other] !== undefined && value[one] !== value[other]) {
-      yield [[other], `"${one}" and "${other}" are two spellings of one key and differ`];
+      yield [[other], `"${one}" and "${other}" are two spellings of the same key and differ`];
     }
   }
   const key = value.topologyKey ?? value.keySuffix;
@@ -63,7 +63,7 @@ const rule = consistent(ruleEntries, function* (value) {
   if (value.default !== undefined && !isLabelValue(value.default)) yield [["default"], badSegment];
 });
 
-const badSegment = 'must have 1 to 63 letters, digits, ".", "_" or "-", and begin and end with a letter or digit';
+const badSegment = 'must have 1 to 63 letters, digits, ".", "_" or "-", and start and end with a letter or digit';
 
 const rules = list(rule, { description: "rules for type zone" });
 
@@ -74,11 +74,11 @@ export const topologySchema = consistent(
       type: optional(
         oneOf(["cluster", "node", "zone", "custom"], {
           description:
-            "what nodes report: one place for all (cluster), a place for each node (node), or what the rules say (zone; custom means the same)",
+            "what nodes report: the same for all (cluster), one topology per node (node), or the results of rules (zone, or its synonym custom)",
         }),
         "cluster",
       ),
-      prefix: optional(text({ description: "prefix of every topology key; empty means the default" }), defaultPrefix),
+      prefix: optional(text({ description: "prefix of all topology keys; empty means the default" }), defaultPrefix),
       fromRegexp: optional(rules),
       customRules: optional(rules),
     },
@@ -88,7 +88,7 @@ export const topologySchema = consistent(
     if (value.prefix !== "" && !isPrefix(value.prefix))
       yield [["prefix"], "must be a DNS name of at most 63 characters, without a slash"];
     if (value.fromRegexp && value.customRules)
-      yield [["customRules"], '"fromRegexp" and "customRules" are two spellings of one list'];
+      yield [["customRules"], '"fromRegexp" and "customRules" are two spellings of the same list'];
     const byRules = value.type === "zone" || value.type === "custom";
     const all = value.fromRegexp ?? value.customRules ?? [];
     if (byRules && all.length === 0) yield [["type"], `type "${value.type}" needs a list of rules under "fromRegexp"`];
@@ -121,7 +121,7 @@ const sourceOf = (value: RuleText): RuleSource => {
   return { kind: source, name: names[source] ?? "" };
 };
 
-/** The parsed block in one spelling. */
+/** Converts the parsed block to a single spelling. */
 export function nodeTopology(value: InferOutput<typeof topologySchema>): TopologyConfig {
   const prefix = value.prefix === "" ? defaultPrefix : value.prefix;
   if (value.type === "cluster" || value.type === "node") return { kind: value.type, prefix };
@@ -135,19 +135,19 @@ export function nodeTopology(value: InferOutput<typeof topologySchema>): Topolog
   return { kind: "rules", prefix, rules };
 }
 
-const shortName = text({ description: "short name of the prefix: lower-case letters and digits", example: "1" });
+const shortName = text({ description: "short form of the prefix: lower-case letters and digits", example: "1" });
 
 const prefixes = (of: string) =>
   optional(
     list(
       consistent(
-        record({ shortName, prefix: filled({ description: `beginning of an ${of} that the short name stands for` }) }),
+        record({ shortName, prefix: filled({ description: `start of an ${of} that the short form replaces` }) }),
         function* (value) {
           if (!/^[0-9a-z]+$/.test(value.shortName))
             yield [["shortName"], "must consist of lower-case letters and digits"];
         },
       ),
-      { description: `beginnings of ${of}s that are shortened in node ids` },
+      { description: `starts of ${of}s that are shortened in node ids` },
     ),
   );
 
@@ -160,7 +160,7 @@ const parts = record(
     iqn: part("the iSCSI initiator name", false),
     nqn: part("the NVMe host NQN", false),
   },
-  { description: "what a node id consists of" },
+  { description: "the parts of a node id" },
 );
 
 /** `proxy.nodeId` */
@@ -171,11 +171,11 @@ export const nodeIdSchema = consistent(
       iqnPrefix: prefixes("IQN"),
       nqnPrefix: prefixes("NQN"),
       allowHostnameFallback: optional(
-        flag({ description: "use the host name where CSI_NODE_ID is not set; only right where both are the same" }),
+        flag({ description: "use the host name if CSI_NODE_ID is not set; correct only if it equals the node name" }),
         false,
       ),
     },
-    { description: "the id under which nodes register" },
+    { description: "the id with which nodes register" },
   ),
   function* (value) {
     if (value.parts && !Object.values(value.parts).includes(true)) yield [["parts"], "at least one part must be true"];
@@ -187,7 +187,7 @@ export const nodeIdSchema = consistent(
   },
 );
 
-/** The parsed block, all parts named. */
+/** Converts the parsed block, with defaults filled in. */
 export const nodeIdSettings = (value: InferOutput<typeof nodeIdSchema> | undefined): NodeIdConfig => ({
   parts: value?.parts ?? { nodeName: true, hostname: false, iqn: false, nqn: false },
   iqnPrefixes: value?.iqnPrefix ?? [],

@@ -1,16 +1,16 @@
 import type { Reason } from "./reasons.ts";
 
-/** One thing that was found to be wrong; at most one for each reason of a subject. */
+/** One problem found; at most one per reason and subject. */
 export interface Finding {
   readonly reason: Reason;
-  /** For people: what was seen, and where. Without secrets. */
+  /** For people: what was observed, and where. Without secrets. */
   readonly message: string;
 }
 
-/** What is wrong with volumes, by id; those of which nothing is known are absent. */
+/** Findings by volume id; volumes without findings are absent. */
 export type VolumeFindings = ReadonlyMap<string, readonly Finding[]>;
 
-/** Several findings about volumes as one. */
+/** Merges findings about volumes. */
 export function joined(all: readonly VolumeFindings[]): VolumeFindings {
   const [first = new Map<string, readonly Finding[]>(), ...rest] = all;
   if (rest.length === 0) return first;
@@ -19,6 +19,6 @@ export function joined(all: readonly VolumeFindings[]): VolumeFindings {
   return whole;
 }
 
-/** Findings of volumes, of which many have none. */
+/** Findings by volume, without the volumes that have none. */
 export const findingsOf = (all: Iterable<readonly [id: string, findings: readonly Finding[]]>): VolumeFindings =>
   new Map([...all].filter(([, findings]) => findings.length > 0));

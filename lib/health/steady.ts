@@ -1,13 +1,13 @@
 import type { Finding } from "./finding.ts";
 import { meaningOf, type Reason } from "./reasons.ts";
 
-/** A condition that holds. */
+/** An active condition. */
 export interface Condition extends Finding {
-  /** For how long, in milliseconds. */
+  /** Its age in milliseconds. */
   readonly ms: number;
 }
 
-/** A condition that has come or gone. */
+/** A condition that was raised or cleared. */
 export interface Change extends Finding {
   readonly subject: string;
   readonly came: boolean;
@@ -16,31 +16,31 @@ export interface Change extends Finding {
 interface Mark {
   holds: boolean;
   message: string;
-  /** When it came. */
+  /** When it was raised or cleared last. */
   since: number;
-  /** Since when every look has found the opposite of what holds; undefined: the last one agreed. */
+  /** Since when all checks contradict the present state; undefined: the last one agreed. */
   turning: number | undefined;
 }
 
 /**
- * What is wrong with each subject, without flapping: a cause that one look finds is believed when a later look, at least
- * `holdMs` after, finds it still, and it is believed to be gone in the same way. A look that failed is not told here at all.
+ * Debounces the conditions of each subject: a cause is raised when a later check, at least `holdMs` after the first,
+ * still finds it, and is cleared in the same way. Failed checks are not passed in.
  */
 export class Steady {
   readonly #holdMs: number;
   readonly #now: () => number;
   readonly #marks = new Map<string, Map<Reason, Mark>>();
 
-  /** `now` gives milliseconds of a clock that never jumps. */
+  /** `now` returns milliseconds of a monotonic clock. */
   constructor(holdMs: number, now: () => number = () => performance.now()) {
     this.#holdMs = holdMs;
     this.#now = now;
   }
 
   /**
-   * One look at a subject: all that is wrong with it, and what has come or gone by that. `adopt`: it is the first look since the
-   * process began, so how long it has been so is not known, and what was told before a restart must not seem to be gone. A loss
-   * is not believed at first sight all the same.
+   * Records one check of a subject with all its findings; returns what was raised or cleared. `adopt`: it is the first
+   * check since the process started, so findings are raised at once to avoid that a condition seems to end with a
+   * restart. Data loss is still confirmed by a second check.
    */
   see(subject: string, found: readonly Finding[], adopt = false): readonly Change[] {
     const marks = this.#marks.get(subject) ?? new Map<Reason, Mark>();
@@ -63,7 +63,7 @@ export class Steady {
     return changes;
   }
 
-  /** What holds for a subject now. */
+  /** The active conditions of a subject. */
   of(subject: string): readonly Condition[] {
     const now = this.#now();
     return [...(this.#marks.get(subject) ?? [])].flatMap(([reason, { holds, message, since }]) =>
@@ -71,22 +71,22 @@ export class Steady {
     );
   }
 
-  /** Subjects for which something holds, sorted. */
+  /** Subjects with an active condition, sorted. */
   subjects(): readonly string[] {
     return this.watched().filter(subject => this.of(subject).length > 0);
   }
 
-  /** Subjects that a next look has to say something about, sorted: something holds, or may be about to. */
+  /** Subjects that the next check must include, sorted: a condition is active or may be about to be raised. */
   watched(): readonly string[] {
     return [...this.#marks.keys()].sort();
   }
 
-  /** The subject is no more. */
+  /** Forgets a subject that no longer exists. */
   forget(subject: string): void {
     this.#marks.delete(subject);
   }
 
-  /** Whether the mark now says the opposite of what it said. */
+  /** Records one observation; returns whether it raised or cleared the condition. */
   #turned(mark: Mark, seen: boolean, now: number, adopt: boolean): boolean {
     if (mark.holds === seen) {
       mark.turning = undefined;

@@ -5,17 +5,17 @@ import type { Outside } from "./outside.ts";
 import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
 import { tidy } from "./tidy.ts";
 
-/** A checked value, unless a finding blocks, and everything there is to say about it. */
+/** The result of a check: the value, unless a finding blocks, and all findings. */
 export interface Applied<T> {
   readonly value: T | undefined;
-  /** The value in the schema's spelling and types even where it is not valid; for rules that look further. */
+  /** The value in the schema's spelling and types even if it is invalid; for further rules. */
   readonly tidied: unknown;
   readonly findings: readonly Finding[];
 }
 
 /**
  * Checks a plain value against a schema. Never throws.
- * `siblings` are keys beside those of the schema that another schema takes care of; they are only suggested.
+ * `siblings` are valid keys beside those of the schema, handled by another schema; they are only suggested.
  */
 export function apply<S extends v.GenericSchema>(
   schema: S,
@@ -40,13 +40,13 @@ export function apply<S extends v.GenericSchema>(
   return { value: undefined, tidied, findings };
 }
 
-/** What a finding is about: of a secret in a file, the key that the file stands for. */
+/** The path that a finding is about: for an unreadable secret file, the secret's own key. */
 function subject({ rule, path }: Finding): Path {
   const key = path.at(-1);
   return rule === "unreadable-file" && typeof key === "string" ? [...path.slice(0, -1), key.slice(0, -4)] : path;
 }
 
-/** A required key that is missing because it was mistyped is one problem, not two; it keeps the file from being used. */
+/** Merges a missing required key with its mistyped spelling into one finding, which blocks. */
 function mistyped(findings: Finding[], missing: Finding): boolean {
   const parent = dotted(missing.path.slice(0, -1));
   const fix = meant(String(missing.path.at(-1)));
@@ -75,7 +75,7 @@ const kindOf = (value: unknown): string => {
   return { string: "text", number: "a number", boolean: "true or false" }[typeof value as string] ?? "something else";
 };
 
-/** The value at a path, undefined where there is none. */
+/** The value at a path, undefined if there is none. */
 function valueAt(value: unknown, path: Path): unknown {
   let here = value;
   for (const step of path) {
@@ -85,7 +85,7 @@ function valueAt(value: unknown, path: Path): unknown {
   return here;
 }
 
-/** Whether a key is written without a value behind it. */
+/** Whether a key is written without a value. */
 const isEmpty = (value: unknown, path: Path): boolean =>
   valueAt(value, path) === null && path.length > 0 && valueAt(value, path.slice(0, -1)) !== undefined;
 
@@ -108,11 +108,11 @@ function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, tidied:
 const plainFix = (schema: v.GenericSchema | undefined): string | undefined => {
   const kind = schema && shapeOf(schema).kind;
   if (kind === "flag") return "write true or false";
-  if (kind === "list") return "write [value] or one value per line, each behind a dash";
+  if (kind === "list") return "write [value] or one value per line, each after a dash";
   return kind === "mapping" || kind === "free-mapping" ? "write its keys below it, indented" : undefined;
 };
 
-/** What to write where a key that another one asks for is not there. */
+/** What to add for a missing key that another key requires. */
 function additionOf(name: string | number | undefined, schema: v.GenericSchema | undefined): string | undefined {
   const { example } = schema ? aboutOf(schema) : {};
   if (typeof name !== "string" || example === undefined) return undefined;
@@ -125,7 +125,7 @@ function empty(path: Path, name: string, schema: v.GenericSchema | undefined): F
   const kind = schema ? shapeOf(schema).kind : "any";
   const example = about.example === undefined ? "" : `, for example ${JSON.stringify(about.example)}`;
   const hint = about.description ? `: ${about.description}` : "";
-  const what = kind === "mapping" ? "write its keys below it, indented" : `write a value behind it${example}`;
+  const what = kind === "mapping" ? "write its keys below it, indented" : `write a value after it${example}`;
   return failure("missing-key", path, `required key "${name}" is empty`, what + hint);
 }
 

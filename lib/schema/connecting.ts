@@ -18,7 +18,7 @@ import {
   whole,
 } from "./parts.ts";
 
-/** How storage systems are reached: by nodes, over HTTP, over SSH. */
+/** Settings for access to storage systems: from nodes, over HTTP, over SSH. */
 
 const transportShape =
   /^(?:(?:tcp|rdma):\/\/(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::[0-9]{1,5})?(?:\?[^\s]*)?|fc:\/\/\[?nn-0x[0-9A-Fa-f]+:pn-0x[0-9A-Fa-f]+\]?(?:\?[^\s]*)?)$/;
@@ -36,11 +36,11 @@ const transport = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
-/** Where nodes reach iSCSI targets. */
+/** Portals of iSCSI targets. */
 export const portals = {
   targetPortal: optional(
     portal({
-      description: "where nodes reach the targets: host or host:port, 3260 without a port",
+      description: "portal of the targets, as seen from nodes: host or host:port; the default port is 3260",
       example: "nas.example.org:3260",
     }),
     "",
@@ -55,7 +55,7 @@ export const portals = {
   interface: optional(text({ description: "the iscsiadm interface that nodes use; empty for the default" }), ""),
 };
 
-/** The rule that a volume needs a portal to be reached. */
+/** Requires a portal. */
 export function* somePortal(value: {
   readonly targetPortal: string;
   readonly targetPortals: readonly string[];
@@ -64,7 +64,7 @@ export function* somePortal(value: {
   yield [["targetPortal"], 'nodes need a portal: give "targetPortal" or "targetPortals"'];
 }
 
-/** The rule that CHAP needs user and password together, and mutual CHAP the other direction too. `keys` are those of the block. */
+/** Requires user and password together, and the one-way pair for mutual CHAP. `keys` are the names in the block. */
 export function* chapPairs<K extends string>(
   value: { readonly [key in K]?: string | undefined },
   keys: {
@@ -85,10 +85,10 @@ export function* chapPairs<K extends string>(
   if (value[mutualUser] && !value[user]) yield [[user], `mutual CHAP needs "${user}" and "${password}" too`];
 }
 
-/** Where nodes reach NVMe subsystems. */
+/** Addresses of NVMe subsystems. */
 export const transports = {
   transport: optional(
-    transport({ description: "where nodes reach the subsystems", example: "tcp://nas.example.org:4420" }),
+    transport({ description: "address of the subsystems, as seen from nodes", example: "tcp://nas.example.org:4420" }),
     "",
   ),
   transports: optional(
@@ -100,7 +100,7 @@ export const transports = {
   ),
 };
 
-/** The rule that a volume needs a transport to be reached. */
+/** Requires a transport. */
 export function* someTransport(value: {
   readonly transport: string;
   readonly transports: readonly string[];
@@ -109,18 +109,18 @@ export function* someTransport(value: {
   yield [["transports"], 'nodes need an address: give "transports" or "transport"'];
 }
 
-/** The address of a management interface over HTTP; `secrets` are the credentials that it takes. */
+/** The address of a management interface over HTTP, and how to authenticate it. */
 export const httpAddress = {
   protocol: optional(
     oneOf(["http", "https"], {
-      description: "https, or http where nobody can listen: credentials travel over it",
-      absent: "https where the port contains 443, else http",
+      description: "https, or http on a trusted network: credentials are sent over it",
+      absent: "https if the port contains 443, else http",
     }),
   ),
   host: host({ description: "name or address of the system", example: "nas.example.org" }),
   port: optional(port({ description: "TCP port", absent: "the protocol's own", example: 443 })),
   allowInsecure: optional(
-    flag({ description: "accept any certificate: anybody in between can read the credentials" }),
+    flag({ description: "accept any certificate: a man in the middle can read the credentials" }),
     false,
   ),
   ca: optional(
@@ -129,12 +129,12 @@ export const httpAddress = {
         v.string(),
         v.check(
           value => value === "" || /-----BEGIN CERTIFICATE-----/.test(value),
-          "must be the text of a certificate in PEM form, beginning with -----BEGIN CERTIFICATE-----",
+          "must be the text of a certificate in PEM form, starting with -----BEGIN CERTIFICATE-----",
         ),
       ),
       {
-        description: "the certificate authority, or the server's own certificate, to trust; the whole text",
-        absent: "the authorities that this host trusts",
+        description: "the trusted certificate authority, or the server's own certificate, as PEM text",
+        absent: "the authorities trusted by this host",
         secret: true,
       },
     ),
@@ -150,7 +150,7 @@ export const httpAddress = {
       ),
       {
         description:
-          "SHA-256 fingerprint of the only certificate to accept, as `openssl x509 -noout -fingerprint -sha256` prints it",
+          "SHA-256 fingerprint of the only accepted certificate, as printed by `openssl x509 -noout -fingerprint -sha256`",
         absent: "not pinned",
         example: `${"9A:3F:".repeat(15)}9A:3F`,
       },
@@ -171,7 +171,7 @@ const milliseconds = (description: string, fallback: number) => optional(whole({
 
 const foreign = "it is a setting of another SSH library; csimux uses the OpenSSH client";
 
-/** `sshConnection`: how a storage host is reached. */
+/** `sshConnection`: access to a storage host over SSH. */
 export const sshConnection = consistent(
   record(
     {
@@ -185,7 +185,7 @@ export const sshConnection = consistent(
             v.string(),
             v.check(
               value => value === "" || /^\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----/.test(value),
-              "must be the text of a private key in PEM or OpenSSH form, beginning with -----BEGIN",
+              "must be the text of a private key in PEM or OpenSSH form, starting with -----BEGIN",
             ),
             v.check(
               value => !value.includes("-----BEGIN") || value.trim().includes("\n"),
@@ -193,10 +193,10 @@ export const sshConnection = consistent(
             ),
             v.check(
               value => value === "" || !value.trim().includes("\n") || holdsPlaceholder(value) || hasKeyBody(value),
-              "is cut short: between -----BEGIN and -----END belong the lines of the key, in base64",
+              "is cut short: the base64 lines of the key must be between -----BEGIN and -----END",
             ),
           ),
-          { description: "private key of the account, the whole text", secret: true },
+          { description: "text of the account's private key", secret: true },
         ),
       ),
       passphrase: optional(text({ description: "passphrase of the private key", secret: true })),
@@ -213,7 +213,7 @@ export const sshConnection = consistent(
             ),
           ),
           {
-            description: "the only host key to accept: one line of `ssh-keyscan <host>` that you have checked",
+            description: "the only accepted host key: one verified line of `ssh-keyscan <host>`",
             absent: "see hostKeyPolicy",
             example: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIA...",
           },
@@ -223,12 +223,15 @@ export const sshConnection = consistent(
       hostKeyPolicy: optional(
         oneOf(["strict", "accept-new", "off"], {
           description:
-            "what to do with a host key that is not known: refuse, remember the first one (in `--state-dir`), or accept anything",
+            "what to do with an unknown host key: refuse it, remember the first one (in `--state-dir`), or accept any",
           absent: "strict with hostKey or knownHosts, else accept-new",
         }),
       ),
       keepaliveInterval: milliseconds("how often an idle connection is tested", 10_000),
-      keepaliveCountMax: optional(whole({ description: "unanswered tests after which the connection is given up" }), 3),
+      keepaliveCountMax: optional(
+        whole({ description: "number of unanswered tests after which the connection is closed" }),
+        3,
+      ),
       readyTimeout: milliseconds("limit for connecting and logging in", 20_000),
       forceIPv4: optional(flag({ description: "use IPv4 only" }), false),
       forceIPv6: optional(flag({ description: "use IPv6 only" }), false),
@@ -239,10 +242,10 @@ export const sshConnection = consistent(
           example: { kex: { append: ["diffie-hellman-group14-sha1"] } },
         }),
       ),
-      debug: optional(flag({ description: "log what the SSH client says" }), false),
+      debug: optional(flag({ description: "log the messages of the SSH client" }), false),
     },
     {
-      description: "how the storage host is reached",
+      description: "access to the storage host over SSH",
       aliases: { user: "username", privatekey: "privateKey", private_key: "privateKey", key: "privateKey" },
       ignored: Object.fromEntries(
         [

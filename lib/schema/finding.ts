@@ -1,29 +1,29 @@
-/** Keys and indexes from the top of a file down to a value. */
+/** Keys and indexes from the top of a file to a value. */
 export type Path = readonly (string | number)[];
 
-/** One problem, by path. What a schema or a rule says before anybody looks up lines and columns. */
+/** One problem, by path: the result of a schema or rule before lines and columns are known. */
 export interface Finding {
   readonly severity: "error" | "warning";
   /** Stable name of the rule, kebab-case. */
   readonly rule: string;
   readonly path: Path;
-  /** Whether the key or its value is meant. */
+  /** Whether the finding is about the key or its value. */
   readonly at: "key" | "value";
-  /** What is wrong; never holds the value of a secret. */
+  /** What is wrong; never contains a secret. */
   readonly message: string;
   /** What to do. */
   readonly fix: string | undefined;
-  /** The file cannot be used while this stands; otherwise `serve` only logs it. */
+  /** Whether the file is unusable because of it; otherwise `serve` only logs it. */
   readonly blocks: boolean;
 }
 
-/** A place in a text; both count from 1. */
+/** A position in a text; both count from 1. */
 export interface Position {
   readonly line: number;
   readonly column: number;
 }
 
-/** One problem with its place. */
+/** One problem with its position. */
 export interface Diagnostic extends Position {
   readonly file: string;
   readonly severity: "error" | "warning";
@@ -37,7 +37,7 @@ export interface Diagnostic extends Position {
 
 const plainKey = /^[A-Za-z0-9_-]+$/;
 
-/** An unknown key as it may be shown: what is glued to it by ":" or "=" is probably its value, perhaps a secret. */
+/** An unknown key made safe to show: text joined to it by ":" or "=" is probably its value, possibly a secret. */
 export const shownKey = (key: string): string => key.replace(/^([^:=]*[:=]).+$/s, "$1***");
 
 /** `a.b[0]."odd key"`. */
@@ -59,19 +59,19 @@ const finding =
 /** A finding that makes the file unusable. */
 export const failure = finding("error", true);
 
-/** An error that does not keep the file from being used. */
+/** An error that leaves the file usable. */
 export const problem = finding("error", false);
 
-/** A finding that leaves the file usable. */
+/** A warning; the file stays usable. */
 export const warning = finding("warning", false);
 
-/** The finding at a place of a file. */
+/** The finding at a position of a file. */
 export const located = (file: string, place: Position, finding: Finding): Diagnostic => {
   const { severity, rule, path, message, fix, blocks } = finding;
   return { file, ...place, severity, rule, path: dotted(path), message, fix, blocks };
 };
 
-/** Why a file cannot be used: everything that blocks, one a line. */
+/** Why a file is unusable: everything that blocks, one per line. */
 export const reasons = (diagnostics: readonly Diagnostic[]): string =>
   diagnostics
     .filter(({ blocks }) => blocks)

@@ -1,6 +1,6 @@
-/** A mapping as YAML gives it. */
+/** A mapping as parsed from YAML. */
 export type Mapping = Readonly<Record<string, unknown>>;
 
-/** Whether a value that YAML or JSON gave is a mapping. */
+/** Whether a parsed value is a mapping. */
 export const isMapping = (value: unknown): value is Mapping =>
   typeof value === "object" && value !== null && !Array.isArray(value);

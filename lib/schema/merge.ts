@@ -3,7 +3,7 @@ import type { Path } from "./finding.ts";
 import { isMapping, type Mapping } from "./mapping.ts";
 import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
 
-/** The key that a spelling stands for: of an alias the right one, of `<key>File` the secret, else itself. */
+/** The canonical key of a spelling: the target of an alias, the secret of `<key>File`, else the key itself. */
 function canonical(schema: GenericSchema, key: string): string {
   const { aliases } = aboutOf(schema);
   if (aliases && Object.hasOwn(aliases, key)) return aliases[key] ?? key;
@@ -13,8 +13,9 @@ function canonical(schema: GenericSchema, key: string): string {
 }
 
 /**
- * `over` on top of `base`: mappings by key, anything else replaces, an empty value (null) removes what is below. A key takes
- * the place of its other spellings, `passwordFile` that of a `password` below. `schema` knows the spellings; undefined: none.
+ * Merges `over` onto `base`: mappings by key; any other value replaces, and an empty one (null) removes the value
+ * below. A key replaces its other spellings, for example `passwordFile` a `password` below. `schema` knows the
+ * spellings; undefined: none.
  */
 export function merge(schema: GenericSchema | undefined, base: Mapping, over: Mapping): Mapping {
   const meaning = (key: string): string => (schema ? canonical(schema, key) : key);
@@ -29,7 +30,7 @@ export function merge(schema: GenericSchema | undefined, base: Mapping, over: Ma
   return result;
 }
 
-/** The part of `values` that the schema knows: what a driver can inherit from defaults that serve other drivers too. */
+/** The part of `values` that the schema knows: what a driver can inherit from defaults shared with other drivers. */
 export function inheritable(schema: GenericSchema, values: Mapping): Mapping {
   const shape = shapeOf(schema);
   if (shape.kind !== "mapping") return values;
@@ -44,16 +45,16 @@ export function inheritable(schema: GenericSchema, values: Mapping): Mapping {
   return result;
 }
 
-/** A key of defaults that no driver inherits, and the keys that stand beside it in the schemas. */
+/** A key of the defaults that no driver inherits, and the keys of the schemas beside it. */
 export interface Stranger {
   readonly path: Path;
   readonly known: readonly string[];
 }
 
-/** Keys of `values` that none of the schemas knows. */
+/** The keys of `values` unknown to all of the schemas. */
 export function strangers(schemas: readonly GenericSchema[], values: Mapping, path: Path = []): readonly Stranger[] {
   const shapes = schemas.map(shapeOf);
-  // Where a schema takes any key, nothing is strange.
+  // If a schema accepts any key, none is unknown.
   if (shapes.length === 0 || shapes.some(({ kind }) => kind !== "mapping")) return [];
   const mappings = shapes.flatMap(shape => (shape.kind === "mapping" ? [shape] : []));
   return Object.entries(values).flatMap(([key, value]) => {

@@ -1,4 +1,7 @@
-/** Edits (insert, delete, replace, swap neighbours) from `a` to `b`: the optimal string alignment distance. */
+/**
+ * The number of edits (insert, delete, replace, swap neighbours) from `a` to `b`: the optimal string alignment
+ * distance.
+ */
 function distance(a: string, b: string): number {
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, column) => column);
@@ -25,8 +28,8 @@ const longest = 80;
 const plain = (text: string): string => text.toLowerCase().replace(/[_\s-]/g, "");
 
 /**
- * The known word that was probably meant: the same but for case, "-" and "_", else at most a third of the letters away.
- * Undefined when nothing is near.
+ * The known word that was probably intended: equal except for case, "-" and "_", else within a third of the letters.
+ * Undefined if there is none.
  */
 export function nearest(text: string, known: Iterable<string>): string | undefined {
   if (text.length > longest) return undefined;
@@ -45,5 +48,5 @@ export function nearest(text: string, known: Iterable<string>): string | undefin
   return best;
 }
 
-/** The advice for a word that was probably mistyped. */
+/** The suggestion for a word that was probably mistyped. */
 export const meant = (word: string): string => `did you mean "${word}"?`;

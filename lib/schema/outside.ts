@@ -1,10 +1,10 @@
 import { type Finding, failure, type Path, warning } from "./finding.ts";
 
-/** Where `${env:NAME}` and `<key>File` get their values. */
+/** The source of the values of `${env:NAME}` and `<key>File`. */
 export interface Outside {
-  /** Undefined when the variable is not set. */
+  /** The value of a variable; undefined if it is not set. */
   env(name: string): string | undefined;
-  /** The content of a file, or undefined when it cannot be read. */
+  /** The content of a file, or undefined if it cannot be read. */
   file(path: string): string | undefined;
 }
 
@@ -12,8 +12,8 @@ const reference = /\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}/g;
 const foreignReference = /^\$[A-Z_][A-Z0-9_]*$|\$\{[A-Za-z_][A-Za-z0-9_]*\}/;
 
 /**
- * The text at `path` with each `${env:NAME}` filled in; one that is not set stays and is a finding. A text that only looks
- * like a reference stays as it is, with a warning.
+ * Replaces each `${env:NAME}` in the text at `path`; an unset one stays and is a finding. A text that only resembles a
+ * reference stays unchanged, with a warning.
  */
 export function expanded(text: string, path: Path, outside: Outside, findings: Finding[]): string {
   const unset = new Set<string>();
@@ -27,7 +27,7 @@ export function expanded(text: string, path: Path, outside: Outside, findings: F
     return whole;
   });
   if (filled === text && foreignReference.test(text)) {
-    const message = "this looks like a reference to the environment, but is taken literally";
+    const message = "this looks like a reference to an environment variable, but is taken literally";
     findings.push(warning("unexpanded-variable", path, message, "write ${env:NAME} if the variable is meant"));
   }
   return filled;

@@ -1,46 +1,48 @@
 import * as v from "valibot";
 
-/** What documentation, JSON Schemas and messages say about one key. */
+/** The description of one key for documentation, JSON Schemas and messages. */
 export interface About {
-  /** One or two sentences: what the key means and what depends on it. */
+  /** One or two sentences: the meaning of the key and what depends on it. */
   readonly description: string;
   /** Unit of a number: "minutes", "bytes", "ms". */
   readonly unit?: string;
-  /** What happens when the key is absent, where no literal default says it. */
+  /** The effect if the key is absent, unless a literal default states it. */
   readonly absent?: string;
-  /** A value that would be accepted. */
+  /** A valid value. */
   readonly example?: unknown;
   /** The value is never printed. The key may also be given as `<key>File`, a path whose content is the value. */
   readonly secret?: true;
-  /** The usual keys of a mapping with free keys; others that look much like one of these are warned of. */
+  /** The usual keys of a mapping with free keys; another key that resembles one of these causes a warning. */
   readonly familiar?: readonly string[];
-  /** False for templates and patterns: `${env:NAME}` in them is left alone. */
+  /** False for templates and patterns: `${env:NAME}` is not expanded in them. */
   readonly expand?: false;
 }
 
-/** How a mapping as a whole is described, and which other spellings of its keys are understood. */
+/** The description of a mapping as a whole, and the accepted other spellings of its keys. */
 export interface AboutRecord {
   readonly description?: string;
-  /** Misspelt or outdated key → the right one. Accepted with a warning. */
+  /** Misspelt or outdated key → correct key. Accepted with a warning. */
   readonly aliases?: Readonly<Record<string, string>>;
-  /** Keys of other drivers or of the original that have no effect here, each with the reason. Accepted with a warning. */
+  /**
+   * Keys of other drivers or of democratic-csi that have no effect here, each with the reason. Accepted with a warning.
+   */
   readonly ignored?: Readonly<Record<string, string>>;
 }
 
-/** A schema with what is said about its key. */
+/** A schema with the description of its key. */
 export const described = <T>(schema: v.GenericSchema<unknown, T>, about: About): v.GenericSchema<unknown, T> =>
   v.pipe(schema, v.metadata({ ...about }));
 
 /**
- * A mapping with these keys and no others. Every unknown key is reported, not only the first
- * (valibot's strictObject stops there). An empty value (`key:`) counts as absent.
+ * A mapping with these keys and no others. Reports every unknown key
+ * (valibot's strictObject stops at the first). An empty value (`key:`) counts as absent.
  */
 export function record<const E extends v.ObjectEntries>(
   entries: E,
   about: AboutRecord = {},
 ): v.ObjectSchema<E, undefined> {
   const schema = v.pipe(v.objectWithRest(entries, v.never("unknown key")), v.metadata({ ...about }));
-  // objectWithRest types every key as never when the rest is; its output is that of a plain object.
+  // objectWithRest types every key as never if the rest is; its output is a plain object's.
   return schema as unknown as v.ObjectSchema<E, undefined>;
 }
 
@@ -61,11 +63,11 @@ export const text = (about: About): v.GenericSchema<unknown, string> => describe
 export const filled = (about: About): v.GenericSchema<unknown, string> =>
   described(v.pipe(v.string(), v.trim(), v.minLength(1, "must not be empty")), about);
 
-/** Text that nobody may see: never printed, never in a message. */
+/** Secret text: never printed, never in a message. */
 export const secret = (about: About): v.GenericSchema<unknown, string> =>
   described(v.pipe(v.string(), v.minLength(1, "must not be empty")), { ...about, secret: true });
 
-/** Text with placeholders of its own; `${env:NAME}` is not expanded in it. */
+/** Text with its own placeholders; `${env:NAME}` is not expanded in it. */
 export const template = (about: About): v.GenericSchema<unknown, string> =>
   described(v.string(), { ...about, expand: false });
 
@@ -103,14 +105,14 @@ export const path = (about: About): v.GenericSchema<unknown, string> =>
     v.pipe(
       v.string(),
       v.regex(/^\//, "must be an absolute path"),
-      v.check(value => !/[\0\r\n]/.test(value), "must not hold line breaks or NUL"),
-      v.check(value => !value.split("/").includes(".."), 'must not hold ".."'),
+      v.check(value => !/[\0\r\n]/.test(value), "must not contain line breaks or NUL"),
+      v.check(value => !value.split("/").includes(".."), 'must not contain ".."'),
       v.transform(value => (value.length > 1 ? value.replace(/\/$/, "") : value)),
     ),
     about,
   );
 
-/** The same, of a folder that is not the root of the machine. */
+/** Like `path`, for a folder other than the root of the machine. */
 export const folder = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
@@ -134,39 +136,39 @@ export const mode = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
-/** The largest number of a user or group: the one after it tells chown(2) to change nothing. */
+/** The largest id of a user or group: the one after it tells chown(2) to change nothing. */
 const largestOwner = 4_294_967_294;
 
-/** A user or group: a name or a number; 0, which is root, counts as given. */
+/** A user or group: a name or a number; 0 (root) counts as given. */
 export const owner = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
       v.union([v.string(), v.number()], "must be a name or a number"),
       v.transform(String),
       v.regex(/^(?:[0-9]+|[A-Za-z_][A-Za-z0-9_.@\\-]*\$?)$/, "must be a user or group name, or a number"),
-      v.check(value => !(Number(value) > largestOwner), `must be at most ${largestOwner} when it is a number`),
+      v.check(value => !(Number(value) > largestOwner), `must be at most ${largestOwner} if it is a number`),
     ),
     about,
   );
 
 const placeholders: ReadonlySet<unknown> = new Set(["server address", "server[:port]", "tcp://server:port"]);
 
-/** What csimux's own examples put there, and the dots of a published key. */
+/** Placeholders in csimux's own examples, and the dots of a published key. */
 const ownPlaceholder = /^(?:[0-9]+-)?put-the-[a-z]+-here$|^\s*put the text of the key here\s*$|^\s*\.\.\.\s*$/m;
 
-/** Whether a text is, or holds, what the examples of csimux put where a secret belongs. */
+/** Whether a text contains a placeholder for a secret from csimux's examples. */
 export const holdsPlaceholder = (value: string): boolean => ownPlaceholder.test(value);
 
-/** Whether a value is what the original's published examples put where a real one belongs: warned of, not refused. */
+/** Whether a value is a placeholder from democratic-csi's published examples: causes a warning, is not refused. */
 export const isPlaceholder = (value: unknown): boolean => placeholders.has(value);
 
-/** Why a text is no host, in the words that repair it. */
+/** Why a text is not a host, as a message. */
 function notHost(value: string): string {
   if (value === "") return "must not be empty";
-  if (/\s/.test(value)) return "must not hold spaces";
+  if (/\s/.test(value)) return "must not contain spaces";
   if (value.includes("://"))
-    return `must be a host name or an address alone: remove "${value.slice(0, value.indexOf("://") + 3)}"`;
-  if (value.includes("/")) return "must be a host name or an address alone: the path has a key of its own";
+    return `must be a host name or an address only: remove "${value.slice(0, value.indexOf("://") + 3)}"`;
+  if (value.includes("/")) return "must be a host name or an address only: the path has its own key";
   return "must be a host name or an address, without scheme, port or path";
 }
 
@@ -187,7 +189,7 @@ export const host = (about: About): v.GenericSchema<unknown, string> =>
 
 const portalShape = /^(?:\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\]|[A-Za-z0-9_.-]+)(?::[0-9]{1,5})?$/;
 
-/** `host` or `host:port`; an IPv6 address stands in brackets. May be empty, which counts as absent. */
+/** `host` or `host:port`; an IPv6 address is written in brackets. May be empty, which counts as absent. */
 export const portal = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
@@ -211,21 +213,21 @@ export const mapOf = <S extends v.GenericSchema>(
 ): v.GenericSchema<unknown, Record<string, v.InferOutput<S>>> => described(v.record(v.string(), value), about);
 
 /**
- * A scalar that ends up as text in somebody else's hands (a ZFS property, a targetcli attribute): 1, true and "on" alike. `help`
- * is for lists and mappings.
+ * A scalar that is passed on as text (a ZFS property, a targetcli attribute): 1, true or "on". `help` is the message
+ * for lists and mappings.
  */
 export const scalar = (about: About, help = "must be text, a number or a boolean"): v.GenericSchema<unknown, string> =>
   described(v.pipe(v.union([v.string(), v.number(), v.boolean()], help), v.transform(String)), about);
 
-/** A value that is handed on unchanged, whatever its shape. */
+/** A value of any shape that is passed on unchanged. */
 export const anything = (about: About): v.GenericSchema<unknown, unknown> => described(v.unknown(), about);
 
-/** Thrown where a rule reads a value that is wrong by itself. */
+/** Thrown when a rule reads a value that is invalid by itself. */
 class WrongByItself extends Error {}
 
 type Keys = readonly (string | number)[];
 
-/** The same mapping or list for a rule: reading what is wrong by itself throws WrongByItself. */
+/** The same mapping or list for a rule: reading a value that is invalid by itself throws WrongByItself. */
 function guarded(value: object, faults: readonly Keys[]): object {
   return new Proxy(value, {
     get(target, key) {
@@ -243,7 +245,7 @@ function guarded(value: object, faults: readonly Keys[]): object {
   });
 }
 
-/** What a rule finds until it comes to a value that is wrong by itself. */
+/** The findings of a rule until it reads a value that is invalid by itself. */
 function* untilFault<T>(find: () => Iterable<T>): Iterable<T> {
   try {
     yield* find();
@@ -253,8 +255,9 @@ function* untilFault<T>(find: () => Iterable<T>): Iterable<T> {
 }
 
 /**
- * A rule over several keys of one mapping. It reads no key of a wrong type: what it would find after reading one is found once that
- * is right. `problems` yields the path of the key at fault, below this mapping, and what is wrong.
+ * A rule over several keys of one mapping. It never sees a key of a wrong type: the rule stops when it reads one and
+ * applies fully once that is corrected. `problems` yields the path of the key at fault, below this mapping, and what is
+ * wrong.
  */
 export function consistent<S extends v.GenericSchema<unknown, object>>(
   schema: S,

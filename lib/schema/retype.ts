@@ -1,16 +1,16 @@
 import type { GenericSchema } from "valibot";
 import { shapeOf } from "./shape.ts";
 
-/** A value in the type that its schema wants, with the words for the warning. */
+/** A value converted to the type of its schema, with the words for the warning. */
 export interface Converted {
   readonly value: unknown;
-  /** What the value was written as, what is meant, and how to write it: for people. */
+  /** The written type, the intended type, and how to write it: for people. */
   readonly was: string;
   readonly is: string;
   readonly fix: string;
 }
 
-/** Text as number or boolean and the other way round, where only one meaning is possible; undefined otherwise. */
+/** Converts text to number or boolean and vice versa if only one meaning is possible; undefined otherwise. */
 export function converted(schema: GenericSchema, value: unknown): Converted | undefined {
   const shape = shapeOf(schema);
   if (shape.kind === "text" && (typeof value === "number" || typeof value === "boolean"))

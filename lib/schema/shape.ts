@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { About, AboutRecord } from "./parts.ts";
 
-/** What a schema accepts, as data: for documentation, tidying and suggestions. */
+/** The values that a schema accepts, as data: for documentation, tidying and suggestions. */
 export type Shape =
   | { readonly kind: "mapping"; readonly keys: ReadonlyMap<string, v.GenericSchema> }
   | { readonly kind: "free-mapping"; readonly value: v.GenericSchema }
@@ -13,7 +13,7 @@ export type Shape =
 /** Any schema; for code that only passes schemas on. */
 export type Schema = v.GenericSchema;
 
-/** The fields of valibot's schema objects that are read here; which of them exist depends on `type`. */
+/** The fields of valibot's schema objects that are read here; their presence depends on `type`. */
 interface Innards {
   readonly type: string;
   readonly entries?: Readonly<Record<string, v.GenericSchema>>;
@@ -54,7 +54,7 @@ function read(schema: Innards): Shape {
   return { kind: type === "boolean" ? "flag" : "any" };
 }
 
-/** What is said about a key: description, unit, secrecy, other spellings. */
+/** The description of a key: text, unit, secrecy, other spellings. */
 export function aboutOf(schema: v.GenericSchema): Partial<About & AboutRecord> {
   const known = abouts.get(schema);
   if (known) return known;
@@ -71,7 +71,7 @@ export const isOptional = (schema: v.GenericSchema): boolean =>
 /** The literal value of an absent key, if the schema states one. */
 export const fallbackOf = (schema: v.GenericSchema): unknown => innards(schema).default;
 
-/** The schema of the value at `path`, or undefined where the schema says nothing. */
+/** The schema of the value at `path`, or undefined if the schema does not describe it. */
 export function schemaAt(schema: v.GenericSchema, path: readonly (string | number)[]): v.GenericSchema | undefined {
   const [step, ...rest] = path;
   if (step === undefined) return schema;
@@ -88,7 +88,7 @@ export function schemaAt(schema: v.GenericSchema, path: readonly (string | numbe
   return shape.options.map(option => schemaAt(option, path)).find(found => found !== undefined);
 }
 
-/** The keys that a schema of a mapping lists; none for any other schema. */
+/** The keys listed by a mapping's schema; none for any other schema. */
 export function keysOf(schema: v.GenericSchema): Iterable<string> {
   const shape = shapeOf(schema);
   return shape.kind === "mapping" ? shape.keys.keys() : [];

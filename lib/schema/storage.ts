@@ -5,14 +5,17 @@ import { type About, consistent, described, optional } from "./parts.ts";
 
 const datasetPart = /^(?!\.{1,2}$)[A-Za-z0-9][A-Za-z0-9_.: -]*$/;
 
-/** A ZFS dataset below a pool or the pool itself, at most 200 bytes so that names below it stay within ZFS's 255; a trailing "/" is dropped. */
+/**
+ * A ZFS dataset below a pool or the pool itself, at most 200 bytes so that names below it stay within ZFS's 255; a
+ * trailing "/" is dropped.
+ */
 export const dataset = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
       v.string(),
       v.transform(value => value.replace(/\/$/, "")),
       v.minLength(1, "must not be empty"),
-      v.check(value => !value.startsWith("/mnt/"), 'must be a dataset, not where it is mounted: remove "/mnt/"'),
+      v.check(value => !value.startsWith("/mnt/"), 'must be a dataset, not its mount point: remove "/mnt/"'),
       v.check(
         value => !value.startsWith("/") || value.startsWith("/mnt/"),
         'must be a dataset such as tank/k8s, not a path: remove the first "/"',
@@ -27,14 +30,17 @@ export const dataset = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
-/** Whether one dataset is the other or lies below it. */
+/** Whether one dataset equals the other or is below it. */
 export const overlap = (one: string, other: string): boolean =>
   `${one}/`.startsWith(`${other}/`) || `${other}/`.startsWith(`${one}/`);
 
 const blockSizes = ["512", "1K", "2K", "4K", "8K", "16K", "32K", "64K", "128K"] as const;
 const bytesOf = (size: string): string => String(size.endsWith("K") ? Number(size.slice(0, -1)) * 1024 : Number(size));
 
-/** `volblocksize`: a power of two from 512 to 128K, also in bytes; empty means 16K. The result is the short spelling, such as "16K". */
+/**
+ * `volblocksize`: a power of two from 512 to 128K, also in bytes; empty means 16K. The result is the short form, such
+ * as "16K".
+ */
 export const blockSize = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
@@ -52,19 +58,16 @@ export const blockSize = (about: About): v.GenericSchema<unknown, string> =>
     about,
   );
 
-/** What is wrong with the placeholders of a template, or undefined. Only lookups and if/else are understood. */
+/** What is wrong with the placeholders of a template, or undefined. Only lookups and if/else are supported. */
 function templateFault(value: string): string | undefined {
   const rest = value.replace(/\{\{\{[^{}]*\}\}\}|\{\{[^{}]*\}\}/g, "");
-  if (/\{\{|\}\}/.test(rest)) return "has a placeholder that is not closed: write {{ name }}";
+  if (/\{\{|\}\}/.test(rest)) return "has an unclosed placeholder: write {{ name }}";
   const tags = [...value.matchAll(/\{\{([^{}]*)\}\}/g)].map(match => (match[1] ?? "").trim());
   if (tags.includes("")) return "has an empty placeholder";
   const opened = tags.filter(tag => tag.startsWith("#if ")).length;
-  if (opened !== tags.filter(tag => tag === "/if").length)
-    return "has an {{#if}} without {{/if}}, or the other way round";
+  if (opened !== tags.filter(tag => tag === "/if").length) return "has an {{#if}} without {{/if}}, or vice versa";
   const foreign = tags.find(tag => /^[#/^>!&]/.test(tag) && !tag.startsWith("#if ") && tag !== "/if");
-  return foreign === undefined
-    ? undefined
-    : "uses more than placeholders and {{#if}}, which csimux does not understand";
+  return foreign === undefined ? undefined : "uses more than placeholders and {{#if}}, which csimux does not support";
 }
 
 /** Text with `{{ name }}` and `{{ parameters.[key] }}`; `${env:NAME}` is not expanded in it. */
@@ -81,7 +84,7 @@ export const templated = (about: About): v.GenericSchema<unknown, string> =>
     { ...about, expand: false },
   );
 
-/** A value out of text of a fixed form; `help` says which. */
+/** Text that must match a pattern; `help` is the message if it does not. */
 export const shaped = (pattern: RegExp, help: string, about: About): v.GenericSchema<unknown, string> =>
   described(v.pipe(v.string(), v.regex(pattern, help)), about);
 
@@ -90,57 +93,60 @@ export const shareFolder = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
       v.string(),
-      v.check(value => /[^/]/.test(value), 'must be the name of a share, with a folder in it behind a "/"'),
-      v.check(value => !/[\0\r\n]/.test(value), "must not hold line breaks or NUL"),
+      v.check(
+        value => /[^/]/.test(value),
+        'must be the name of a share, optionally followed by "/" and a folder in it',
+      ),
+      v.check(value => !/[\0\r\n]/.test(value), "must not contain line breaks or NUL"),
       v.check(value => !value.includes("\\"), 'must use "/", not "\\"'),
-      v.check(value => !value.split("/").includes(".."), 'must not hold ".."'),
+      v.check(value => !value.split("/").includes(".."), 'must not contain ".."'),
       v.transform(value => value.replace(/(.)\/$/, "$1")),
     ),
     about,
   );
 
-/** A user or group of a system that takes numbers only; 0 counts as given. */
+/** A user or group of a system that accepts only numbers; 0 counts as given. */
 export const numericOwner = (about: About): v.GenericSchema<unknown, string> =>
   described(
     v.pipe(
       v.union([v.string(), v.number()], "must be a number"),
       v.transform(String),
-      v.regex(/^[0-9]{1,10}$/, "must be the number of a user or group: this system does not take names here"),
+      v.regex(/^[0-9]{1,10}$/, "must be the number of a user or group: this system does not accept names here"),
     ),
     about,
   );
 
-/** A mapping with free keys of a fixed form; `help` says which. */
+/** A mapping with free keys that must match a pattern; `help` is the message if one does not. */
 export const withKeys = <S extends v.GenericSchema<unknown, object>>(pattern: RegExp, help: string, section: S): S =>
   consistent(section, function* (value) {
     for (const key of Object.keys(value)) if (!pattern.test(key)) yield [[key], help];
   });
 
-/** Beginning of iSCSI names (RFC 3720, 3.2.6.3.1): iqn.YYYY-MM.reversed-domain[:text]. */
+/** Start of iSCSI names (RFC 3720, 3.2.6.3.1): iqn.YYYY-MM.reversed-domain[:text]. */
 export const iqnBase = (about: About): v.GenericSchema<unknown, string> =>
   shaped(
     /^iqn\.[0-9]{4}-(?:0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9.:-]{0,150}$/,
-    'must look like iqn.2024-01.org.example:storage: a year and month, a domain backwards, letters, digits, ".", ":", "-"',
+    'must look like iqn.2024-01.org.example:storage: a year and month, a reversed domain, letters, digits, ".", ":", "-"',
     about,
   );
 
-/** Beginning of NVMe names (NVMe Base Specification, "NVMe Qualified Names"): nqn.YYYY-MM.reversed-domain[:text]. */
+/** Start of NVMe names (NVMe Base Specification, "NVMe Qualified Names"): nqn.YYYY-MM.reversed-domain[:text]. */
 export const nqnBase = (about: About): v.GenericSchema<unknown, string> =>
   shaped(
     /^nqn\.[0-9]{4}-(?:0[1-9]|1[0-2])\.[A-Za-z0-9][A-Za-z0-9._:-]{0,150}$/,
-    'must look like nqn.2024-01.org.example:storage: a year and month, a domain backwards, letters, digits, ".", ":", "-", "_"',
+    'must look like nqn.2024-01.org.example:storage: a year and month, a reversed domain, letters, digits, ".", ":", "-", "_"',
     about,
   );
 
-/** How a target, share or subsystem is named after its volume. `allowed` is what prefix and suffix may consist of. */
+/** The naming of a target, share or subsystem after its volume. `allowed` is the pattern of prefix and suffix. */
 export const naming = (allowed: RegExp, help: string) => ({
   nameTemplate: optional(
     templated({
-      description: "the name, from `name` and `parameters`; must differ for every volume",
+      description: "the name, from `name` and `parameters`; must be unique for every volume",
       absent: "the name of the volume",
       example: "{{ parameters.[csi.storage.k8s.io/pvc/namespace] }}-{{ parameters.[csi.storage.k8s.io/pvc/name] }}",
     }),
   ),
-  namePrefix: optional(shaped(allowed, help, { description: "put in front of every name", example: "csi-" }), ""),
-  nameSuffix: optional(shaped(allowed, help, { description: "put behind every name", example: "-clustera" }), ""),
+  namePrefix: optional(shaped(allowed, help, { description: "prefix of every name", example: "csi-" }), ""),
+  nameSuffix: optional(shaped(allowed, help, { description: "suffix of every name", example: "-clustera" }), ""),
 });

@@ -9,8 +9,8 @@ import { aboutOf, shapeOf } from "./shape.ts";
 import { unlisted, type Work } from "./unlisted-keys.ts";
 
 /**
- * The value in the form that the schema wants: other spellings renamed, numbers and text exchanged where the meaning is
- * certain, references to the environment filled in, empty and unknown keys left out. Everything done is a finding.
+ * Converts the value to the form of the schema: renames other spellings, converts between numbers and text if the
+ * meaning is certain, resolves references to the environment, omits empty and unknown keys. Every change is a finding.
  */
 export function tidy(
   schema: GenericSchema,
@@ -37,7 +37,7 @@ function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): 
   }
   if (Array.isArray(value)) {
     if (shape.kind === "mapping" || shape.kind === "free-mapping") {
-      // valibot takes a list for an object without keys.
+      // valibot accepts a list as an object without keys.
       work.findings.push(failure("wrong-type", path, "expected a mapping, found a list", "write key: value"));
     }
     if (shape.kind !== "list") return value;
@@ -46,7 +46,7 @@ function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): 
   return tidiedScalar(schema, value, path, work);
 }
 
-/** Of several allowed shapes, the first that has the form of the value. */
+/** Of several allowed shapes, uses the first that has the form of the value. */
 function tidiedEither(
   schema: GenericSchema,
   options: readonly GenericSchema[],
@@ -59,13 +59,13 @@ function tidiedEither(
   return option ? tidied(option, value, path, work) : tidiedScalar(schema, value, path, work);
 }
 
-/** Free keys that are probably misspelt: not usual, but nearly. */
+/** Free keys that are probably misspelt: not usual, but similar to a usual one. */
 function strangers(familiar: readonly string[], value: Mapping, path: Path): readonly Finding[] {
   if (familiar.length === 0) return [];
   return Object.keys(value).flatMap(key => {
     const near = familiar.includes(key) ? undefined : nearest(key, familiar);
     if (near === undefined || Object.hasOwn(value, near)) return [];
-    const message = `"${key}" is handed on as it is, but nothing usual is called so`;
+    const message = `unknown option "${key}" is passed through unchanged`;
     return [warning("unusual-key", [...path, key], message, meant(near), "key")];
   });
 }
@@ -99,18 +99,18 @@ function tidiedMapping(
 function tidiedScalar(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
   if (typeof value !== "string") return retyped(schema, value, path, work, true);
   if (isPlaceholder(value)) {
-    const message = `"${value}" stands in published examples where a real value belongs`;
-    work.findings.push(warning("placeholder-value", path, message, "write the real one"));
+    const message = `"${value}" is a placeholder from published examples`;
+    work.findings.push(warning("placeholder-value", path, message, "write the real value"));
   } else if (holdsPlaceholder(value)) {
-    const message = "this is what the examples put in the place of a secret";
-    work.findings.push(warning("placeholder-value", path, message, "write the real one"));
+    const message = "this is the placeholder for a secret from the examples";
+    work.findings.push(warning("placeholder-value", path, message, "write the real value"));
   }
   if (aboutOf(schema).expand === false) return retyped(schema, value, path, work, true);
   const filled = value.includes("$") ? expanded(value, path, work.outside, work.findings) : value;
   return retyped(schema, filled, path, work, filled === value);
 }
 
-/** The value in the type that its schema wants; `warn` tells the author of the file about it. */
+/** Converts the value to the type of its schema; `warn` adds a warning. */
 function retyped(schema: GenericSchema, value: unknown, path: Path, work: Work, warn: boolean): unknown {
   const better = converted(schema, value);
   if (better === undefined) return value;

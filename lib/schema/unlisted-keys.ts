@@ -5,23 +5,26 @@ import { meant, nearest } from "./nearest.ts";
 import type { Outside } from "./outside.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 
-/** What goes with every step of tidying one value. */
+/** The context of every step of tidying one value. */
 export interface Work {
   readonly outside: Outside;
-  /** Takes what is found on the way. */
+  /** Collects the findings. */
   readonly findings: Finding[];
   readonly root: GenericSchema;
   /** Further keys of the top mapping. */
   readonly siblings: readonly string[];
 }
 
-/** The listed key that an unlisted one stands for, and its value. */
+/** The listed key meant by an unlisted one, and its value. */
 export interface Meant {
   readonly name: string;
   readonly item: unknown;
 }
 
-/** What to make of a key of `value`, at `path`, that the schema does not list; undefined when nothing. What was done is a finding. */
+/**
+ * Interprets a key of `value`, at `path`, that the schema does not list; undefined if it is dropped. The result is a
+ * finding.
+ */
 export function unlisted(
   schema: GenericSchema,
   keys: ReadonlyMap<string, GenericSchema>,
@@ -56,14 +59,14 @@ export function unlisted(
   return undefined;
 }
 
-/** In the place of a secret that could not be read; the finding about it keeps the file from being used. */
+/** Replaces a secret that could not be read; the finding about it keeps the file from being used. */
 const unread = "(unread)";
 
 function fromFile(name: string, value: Mapping, key: string, path: Path, work: Work): Meant | undefined {
   const { findings, outside } = work;
   if (Object.hasOwn(value, name) && value[name] !== null) {
     findings.push(
-      failure("key-given-twice", path, `both "${key}" and "${name}" are given`, "remove one of the two", "key"),
+      failure("key-given-twice", path, `both "${key}" and "${name}" are given`, "remove one of them", "key"),
     );
     return undefined;
   }
@@ -73,11 +76,11 @@ function fromFile(name: string, value: Mapping, key: string, path: Path, work: W
   findings.push(
     failure("unreadable-file", path, `"${key}" does not name a readable file`, "mount the file at this path"),
   );
-  // Where the file is not expected, as in a CI job, the finding is passed over, and the key is given all the same.
+  // If the file is not expected, as in a CI job, the finding is ignored and the key still counts as given.
   return typeof file === "string" && file !== "" ? { name, item: unread } : undefined;
 }
 
-/** Behind so many findings nobody reads on, and looking for the word that was meant takes time. */
+/** The number of findings beyond which suggestions, which are slow to compute, are no longer useful. */
 const mostAdvice = 200;
 
 function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path: Path, work: Work): Finding {
@@ -89,13 +92,13 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
   const plain = key.replace(/^[\s\u200B]+/, "");
   const spaced = plain === key ? undefined : known.includes(plain) ? plain : nearest(plain, known);
   if (spaced !== undefined) {
-    const message = `before "${shownKey(plain)}" stands a no-break space, which YAML takes for a part of the key`;
+    const message = `a no-break space precedes "${shownKey(plain)}"; YAML makes it part of the key`;
     return problem("unknown-key", path, message, meant(spaced), "key");
   }
   const few = known.length <= 12 ? `known here: ${known.join(", ")}` : "remove it";
   const glued = shownKey(key) !== key;
   const fix = glued
-    ? 'put a space behind the ":"'
+    ? 'put a space after the ":"'
     : near
       ? meant(near)
       : elsewhere
@@ -104,7 +107,7 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
   return problem("unknown-key", path, `unknown key "${shownKey(key)}"`, fix, "key");
 }
 
-/** The dotted place of a key of this name somewhere else in the schema. */
+/** The dotted path of the mapping elsewhere in the schema that has a key of this name. */
 export function whereElse(schema: GenericSchema, key: string, path = "", depth = 0): string | undefined {
   const shape = shapeOf(schema);
   if (shape.kind !== "mapping" || depth === 4) return undefined;

@@ -2,37 +2,37 @@ import { type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, type 
 import { type Finding, failure } from "../schema/finding.ts";
 import { eachNode, mostLevels } from "./nodes.ts";
 
-/** What a text may cost before it is read: both limits are of the whole file. */
+/** Limits of a text before it is parsed; both apply to the whole file. */
 export interface Budget {
   /** In UTF-16 units, which for a file of ASCII are bytes. */
   readonly bytes: number;
-  /** What the lexer cuts the text into: keys, values, signs, comments, spaces and line breaks. */
+  /** The number of tokens: keys, values, signs, comments, spaces and line breaks. */
   readonly parts: number;
 }
 
 /**
- * One file of configuration: read by the daemon that serves every storage, so it takes milliseconds or is refused.
- * A Kubernetes Secret cannot hold more than 1 MiB altogether; a connection has a few hundred parts.
+ * For one configuration file: read by the daemon that serves every storage system, so it must take milliseconds or be
+ * refused. A Kubernetes Secret holds at most 1 MiB altogether; a connection has a few hundred tokens.
  */
 export const fileBudget: Budget = { bytes: 1 << 20, parts: 30_000 };
 
-/** Manifests, such as a whole rendered chart: only commands read them. */
+/** For manifests, such as a whole rendered chart: only commands read them. */
 export const manifestBudget: Budget = { bytes: 4 << 20, parts: 1_000_000 };
 
-/** Aliases in one document. Finding what each one names takes time with the square of their number. */
+/** The most aliases in one document. The time to resolve them grows with the square of their number. */
 const mostAliases = 200;
 
-/** Keys, items and values of a document once aliases and merges are written out, work done twice counted twice. */
+/** The most keys, items and values of a document with aliases and merges expanded, repeated work counted each time. */
 const mostWork = 60_000;
 
 const refused = (rule: string, what: string, fix: string): Finding => failure(rule, [], what, fix);
 
-/** Why this text is not even looked at, or undefined. Takes time with the length that is allowed, never with what it means. */
+/** Why this text is refused unparsed, or undefined. The time depends on the allowed length only, not on the content. */
 export function textOverBudget(text: string, { bytes, parts }: Budget): Finding | undefined {
-  const noConfiguration = "this is no configuration; check the path";
+  const noConfiguration = "this is not a configuration file; check the path";
   if (text.length > bytes)
     return refused("yaml-too-large", `the file is larger than ${bytes >> 10} KiB`, noConfiguration);
-  // The lexer adds at most one sign of its own to each of the text.
+  // The lexer adds at most one token of its own per character.
   if (text.length * 2 <= parts) return undefined;
   let count = 0;
   for (const _part of new Lexer().lex(text)) {
@@ -46,19 +46,20 @@ export function textOverBudget(text: string, { bytes, parts }: Budget): Finding 
   return undefined;
 }
 
-/** What is over the budget in a document, and the node that shows it. */
+/** What exceeds the budget in a document, and the node at fault. */
 export interface Excess {
   readonly node: Node | undefined;
   readonly finding: Finding;
 }
 
 /**
- * Whether the value of a document would cost more than the text weighs: merges and aliases are added up before the first of
- * them is resolved, because the parser does so again for each use. Takes time with the size of the document.
+ * Checks whether the value of a document would be far larger than its text: adds up merges and aliases before any of
+ * them is resolved, because the parser resolves them again for each use. Takes time proportional to the document's
+ * size.
  */
 export function documentOverBudget(document: Document): Excess | undefined {
   const anchors = new Map<string, Node>();
-  // Each alias and what it names, the last anchor of that name before it; undefined where there is none.
+  // Each alias and its target, the last anchor of that name before it; undefined if there is none.
   const aliases = new Map<Node, Node | undefined>();
   const deep = eachNode(document.contents, node => {
     if (isAlias(node)) aliases.set(node, anchors.get(node.source));
@@ -76,20 +77,20 @@ export function documentOverBudget(document: Document): Excess | undefined {
   if (aliases.size > mostAliases) return excess(`the file has more than ${mostAliases} aliases`);
   if (aliases.size === 0) return undefined;
   if (new Costs(aliases).of(document.contents).work <= mostWork) return undefined;
-  return excess(`aliases and merges ("<<") make more than ${mostWork} keys and values of this file`);
+  return excess(`aliases and merges ("<<") expand to more than ${mostWork} keys and values`);
 }
 
 interface Cost {
-  /** Steps that it takes to make the value. */
+  /** Steps to build the value. */
   readonly work: number;
-  /** Entries that the value hands to a mapping that it is merged into. */
+  /** Entries that the value adds to a mapping into which it is merged. */
   readonly entries: number;
 }
 
 const free: Cost = { work: 0, entries: 0 };
 const endless: Cost = { work: Number.POSITIVE_INFINITY, entries: 0 };
 
-/** Costs of nodes, each worked out once. */
+/** Costs of nodes, each computed once. */
 class Costs {
   readonly #targets: ReadonlyMap<Node, Node | undefined>;
   readonly #known = new Map<unknown, Cost>();
@@ -104,7 +105,7 @@ class Costs {
     if (!isMap(node) && !isSeq(node)) return free;
     const known = this.#known.get(node);
     if (known) return known;
-    // What contains itself is met again before it is known.
+    // A node that contains itself is reached again before its cost is known.
     this.#known.set(node, endless);
     const cost = isMap(node) ? this.#mapping(node.items) : this.#list(node.items);
     this.#known.set(node, cost);
@@ -132,7 +133,7 @@ class Costs {
     return { work, entries };
   }
 
-  /** What a "<<" takes in: a mapping, or each of a list. */
+  /** The sources of a "<<": a mapping, or each item of a list. */
   #sources(value: unknown): readonly unknown[] {
     const source = isAlias(value) ? this.#targets.get(value) : value;
     return isSeq(source) ? source.items : [source];

@@ -4,7 +4,7 @@ import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclos
 import { eachNode } from "./nodes.ts";
 import { keyText, start } from "./places.ts";
 
-/** What is wrong with a document as YAML, and the offset in the text at which it stands. */
+/** A YAML error of a document, and its offset in the text. */
 export interface Fault {
   readonly offset: number;
   readonly finding: Finding;
@@ -12,7 +12,7 @@ export interface Fault {
 
 const mostSyntaxErrors = 5;
 
-/** The first error of each kind, and of each line, five at most: the others are mostly its echo. */
+/** The first error of each kind and line, at most five: further ones are usually consequences. */
 export function syntaxFaults(document: Document, lineOf: (offset: number) => number): readonly Fault[] {
   const byLine = new Map<number, Fault>();
   const codes = new Set<string>();
@@ -34,7 +34,7 @@ const ruleOf = ({ code }: YAMLParseError): string => (code === "RESOURCE_EXHAUST
 const wordsFor = ({ code, message }: YAMLParseError): readonly [string, string] =>
   message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
 
-/** Where the quoted text begins that was still open at this offset: the parser tells only where it stopped looking. */
+/** The start of the quoted text that was still open at this offset: the parser reports only where it stopped. */
 function openQuote(document: Document, offset: number): number | undefined {
   let opening: number | undefined;
   eachNode(document.contents, node => {
@@ -46,14 +46,17 @@ function openQuote(document: Document, offset: number): number | undefined {
   return opening;
 }
 
-/** Tags that the parser did not know. */
+/** Tags unknown to the parser. */
 export const tagFaults = (document: Document): readonly Fault[] =>
   document.warnings.map(({ pos }) => ({
     offset: pos[0],
     finding: warning("yaml-tag", [], "this tag is unknown and has no effect", "remove the !tag"),
   }));
 
-/** Why a document has no value: an alias of nothing, a merge of no mapping, or aliases that multiply or contain themselves. */
+/**
+ * Why a document has no value: a dangling alias, a merge of something other than a mapping, or multiplying or circular
+ * aliases.
+ */
 export function aliasFault(document: Document): Fault {
   const { first, dangling } = aliasesOf(document);
   const merge = dangling ? undefined : mergeOfNoMapping(document);
@@ -61,7 +64,7 @@ export function aliasFault(document: Document): Fault {
   return { offset: start(dangling ?? merge ?? first) ?? 0, finding: failure("yaml-alias", [], ...words) };
 }
 
-/** The first alias, and the first that names nothing. */
+/** The first alias, and the first dangling one. */
 function aliasesOf(document: Document): { readonly first: Node | undefined; readonly dangling: Node | undefined } {
   let first: Node | undefined;
   let dangling: Node | undefined;
@@ -76,7 +79,7 @@ function aliasesOf(document: Document): { readonly first: Node | undefined; read
   return { first, dangling };
 }
 
-/** The value of a "<<" that has no keys to take in; an alias is judged by what it names. */
+/** The value of a "<<" that is not a mapping; an alias counts as its target. */
 function mergeOfNoMapping(document: Document): Node | undefined {
   let found: Node | undefined;
   visit(document, {
@@ -91,7 +94,7 @@ function mergeOfNoMapping(document: Document): Node | undefined {
   return found;
 }
 
-/** What the parser allows and nobody means: a key twice in a mapping, an anchor before nothing. */
+/** Mistakes that the parser allows: a key twice in a mapping, an anchor without a value. */
 export function oversights(document: Document): readonly Finding[] {
   const found: Finding[] = [];
   findOversights(document.contents, [], found);
@@ -108,8 +111,8 @@ function findOversights(node: unknown, path: Path, found: Finding[]): void {
     const key = keyText(pair);
     const here = [...path, key];
     if (seen.has(key) && key !== "<<") {
-      const message = `"${key}" stands twice in this mapping`;
-      found.push(failure("duplicate-key", here, message, "remove one of the two", "key"));
+      const message = `"${key}" occurs twice in this mapping`;
+      found.push(failure("duplicate-key", here, message, "remove one of them", "key"));
     }
     seen.add(key);
     findOversights(pair.value, here, found);

@@ -1,11 +1,11 @@
 import { isMap, isNode, isSeq, type Node } from "yaml";
 
-/** Levels of lists and mappings inside each other that a document may have. */
+/** The deepest nesting of lists and mappings in a document. */
 export const mostLevels = 200;
 
 /**
- * Calls `look` for every node at or below this one in the order of the text; returns the first node that is too deep, below
- * which nothing is looked at. The parser's own `visit` keeps the whole path of every node, which takes quadratic time.
+ * Calls `look` for every node at or below this one in document order; returns the first node that is too deep, below
+ * which nothing is visited. The parser's own `visit` keeps the whole path of every node, which takes quadratic time.
  */
 export function eachNode(node: unknown, look: (node: Node) => void, level = 0): Node | undefined {
   if (!isNode(node)) return undefined;

@@ -13,29 +13,29 @@ import { aliasFault, type Fault, oversights, syntaxFaults, tagFaults } from "./f
 import { offsetOf, start } from "./places.ts";
 import { customTags } from "./scalars.ts";
 
-/** One YAML document: its plain value, what is wrong with it as YAML, and where everything stands. */
+/** One YAML document: its plain value, its YAML errors, and the positions of its nodes. */
 export interface Source {
   readonly file: string;
-  /** Null when one of `diagnostics` blocks. */
+  /** Null if one of `diagnostics` blocks. */
   readonly value: unknown;
   readonly document: Document;
-  /** Problems of the YAML itself, already placed. */
+  /** YAML errors, with their positions. */
   readonly diagnostics: readonly Diagnostic[];
-  /** Where the key or the value of `path` stands; of a path that is not there, the nearest thing around it that is. */
+  /** The position of the key or value at `path`; if it does not exist, of the nearest existing node around it. */
   position(path: Path, at: Finding["at"]): Position;
 }
 
-/** A finding with its place in the file. */
+/** A finding with its position in the file. */
 export function placed(source: Pick<Source, "file" | "position">, finding: Finding): Diagnostic {
   const { rule, path, at } = finding;
   const shown = rule === "unknown-key" ? path.map(each => (typeof each === "string" ? shownKey(each) : each)) : path;
   return located(source.file, source.position(path, at), { ...finding, path: shown });
 }
 
-// Duplicate keys are looked for in yaml-faults.ts: the parser's own check takes quadratic time.
+// Duplicate keys are found in faults.ts: the parser's own check takes quadratic time.
 const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: false, logLevel: "error" } as const;
 
-/** Reads one YAML document (or JSON) of at most what `budget` allows. Never throws. */
+/** Parses one YAML document (or JSON) within `budget`. Never throws. */
 export function parseYaml(file: string, text: string, budget: Budget = fileBudget): Source {
   const excess = textOverBudget(text, budget);
   if (excess) return unreadable(file, excess);
@@ -48,7 +48,7 @@ export function parseYaml(file: string, text: string, budget: Budget = fileBudge
   }
 }
 
-/** Reads a file of several YAML documents, such as a Kubernetes manifest, of at most what `budget` allows. Never throws. */
+/** Parses a file of several YAML documents, such as a Kubernetes manifest, within `budget`. Never throws. */
 export function parseYamlDocuments(file: string, text: string, budget: Budget): readonly Source[] {
   const excess = textOverBudget(text, budget);
   if (excess) return [unreadable(file, excess)];
@@ -67,7 +67,7 @@ const withoutMark = (text: string): string => (text.startsWith("\uFEFF") ? text.
 const nesting = (cause: unknown): Finding =>
   cause instanceof RangeError
     ? failure("yaml-too-deep", [], "the file is nested too deeply", "check the brackets and the indentation")
-    : failure("yaml-syntax", [], "this cannot be read as YAML", "check the quotes and the indentation");
+    : failure("yaml-syntax", [], "this is not valid YAML", "check the quotes and the indentation");
 
 const top: Position = { line: 1, column: 1 };
 

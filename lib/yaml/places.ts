@@ -12,16 +12,16 @@ import {
 } from "yaml";
 import type { Finding, Path } from "../schema/finding.ts";
 
-/** The key of a pair as text. The parser turns a merge key into a symbol. */
+/** The key of a pair as text. The parser represents a merge key by a symbol. */
 export const keyText = (pair: Pair): string => {
   const key: unknown = isScalar(pair.key) ? pair.key.value : pair.key;
   return typeof key === "symbol" ? "<<" : String(key ?? "");
 };
 
-/** The offset at which a node begins. */
+/** The start offset of a node. */
 export const start = (node: unknown): number | undefined => (isNode(node) && node.range ? node.range[0] : undefined);
 
-/** Offset of the last key or value of `path`, or of the nearest thing around it that exists. */
+/** The offset of the last key or value of `path`, or of the nearest existing node around it. */
 export function offsetOf(document: Document, path: Path, what: Finding["at"]): number {
   let node: unknown = document.contents;
   let offset = start(node) ?? 0;
@@ -39,20 +39,20 @@ export function offsetOf(document: Document, path: Path, what: Finding["at"]): n
   return offset;
 }
 
-/** `key:` with nothing behind it has its position behind the colon, which helps nobody. */
+/** Whether a value is empty: its position, after the colon, would not help the reader. */
 const emptyScalar = (node: unknown): boolean =>
   !isNode(node) || (isScalar(node) && node.range?.[0] === node.range?.[1]);
 
 const indexes = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>();
 
-/** The pairs of a mapping by key, worked out once: mappings may be large, and every finding looks for its place. */
+/** The pairs of a mapping by key, computed once: mappings may be large, and every finding needs its position. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
   const known = indexes.get(map) ?? new Map(map.items.map(pair => [keyText(pair), pair] as const));
   indexes.set(map, known);
   return known;
 }
 
-/** The pair or item that `step` names, looking through aliases and merged mappings. The last one wins, as in the value. */
+/** The pair or item at `step`, resolving aliases and merged mappings. The last one wins, as in the value. */
 function member(document: Document, node: unknown, step: string | number, depth = 0): Pair | Node | undefined {
   const real = isAlias(node) ? node.resolve(document) : node;
   if (isSeq(real)) {

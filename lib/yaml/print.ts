@@ -1,4 +1,4 @@
 import { stringify } from "yaml";
 
-/** A value as YAML text that every reader takes the same way: text that looks like a number is quoted. */
+/** A value as YAML text that all parsers read alike: text that looks like a number is quoted. */
 export const yamlText = (value: unknown): string => stringify(value, { lineWidth: 0 });

@@ -5,9 +5,9 @@ const canonicalFraction = /^-?(?:0|[1-9][0-9]{0,7})\.(?:0|[0-9]{0,6}[1-9])$/;
 const retypedTag = /:(?:int|float|bool)$/;
 
 /**
- * Numbers are read as numbers only where writing them gives the same text again: 3260, 0.5. Anything else (0777, 1e3,
+ * Reads numbers as numbers only if writing them gives the same text again: 3260, 0.5. Anything else (0777, 1e3,
  * 0x10, .inf, 20 digits) stays text, so that a password or a mode never changes because it looks like a number.
- * The same holds for booleans: only true and false.
+ * Likewise only true and false are booleans.
  */
 export const customTags: NonNullable<SchemaOptions["customTags"]> = tags => {
   const kept = tags.filter(tag => typeof tag === "string" || !retypedTag.test(tag.tag));

@@ -70,7 +70,7 @@ nas         good, suspended  60s    nfs-client  1      50s      zone=a or zone=b
 GROUP  POLICY  MEMBERS
 pool   spread  nas (suspended), old (no file), new (no file), dead (unreachable)
 
-old: its file was removed; its volumes wait until it is back
+old: its file was removed; calls for its volumes fail until it is restored
 dead: cannot check the storage: no route (for 20s; calls are refused, next
   check in 12s)
 nas: DeleteVolume 40s ago: unavailable: no \\u001b[31mroute

@@ -118,7 +118,7 @@ describe("csimux validate", () => {
 
   test("reads a connection from standard input, under a name that can be given", async () => {
     expect(await run(["-"], nfs)).toEqual({ code: 0, out: "no problems in 1 file\n", err: "" });
-    expect((await run(["-", "--name", "a b"], nfs)).out).toContain('"a b" cannot name a connection');
+    expect((await run(["-", "--name", "a b"], nfs)).out).toContain('"a b" is not a valid connection name');
   });
 
   test("takes a main file of one driver for the only connection, and says what changes", async () => {

@@ -121,7 +121,7 @@ describe("the main file", () => {
     });
     const wrong = (more: string) => readSingle(main(more), modules, outside()).diagnostics[0];
     expect(wrong("driver: freenas-nsf\n")?.fix).toBe('did you mean "freenas-nfs"?');
-    expect(wrong("driver: nfs-client\nproxy: { configFolder: /c }\n")?.message).toContain('must say "driver: proxy"');
+    expect(wrong("driver: nfs-client\nproxy: { configFolder: /c }\n")?.message).toContain('must have "driver: proxy"');
   });
 
   test("the node block is checked, numbers are taken as text with a warning", () => {

@@ -60,10 +60,10 @@ describe("reading YAML", () => {
   });
 
   test.each([
-    ["an anchor before nothing", "a:\n  b: &x\n", 2, "begins an anchor"],
-    ["a merge of text", "a:\n  <<: text\n", 2, '"<<" takes in a mapping'],
-    ["a merge of an alias of text", "a: &x text\nb:\n  <<: *x\n", 3, '"<<" takes in a mapping'],
-    ["a key without a space behind the colon", "a:\n  x: 1\n  b:2\nc: 3\n", 3, 'no "key: value"'],
+    ["an anchor before nothing", "a:\n  b: &x\n", 2, "starts an anchor"],
+    ["a merge of text", "a:\n  <<: text\n", 2, '"<<" needs a mapping'],
+    ["a merge of an alias of text", "a: &x text\nb:\n  <<: *x\n", 3, '"<<" needs a mapping'],
+    ["a key without a space behind the colon", "a:\n  x: 1\n  b:2\nc: 3\n", 3, 'is not "key: value"'],
     ["brackets in thousands", `a: ${"[".repeat(500)}${"]".repeat(500)}\n`, 1, "nested more than 200 levels"],
   ])("%s is explained where it stands", (_what, text, line, message) => {
     expect(first(text)).toMatchObject({ line, message: expect.stringContaining(message), blocks: true });

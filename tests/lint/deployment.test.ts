@@ -22,7 +22,7 @@ const nfs = (folder: string, more = "", host = "nas.example.org"): string =>
   `driver: nfs-client\nnfs:\n  shareHost: ${host}\n  shareBasePath: ${folder}\n  controllerBasePath: /storage\n${more}`;
 const inZone = "proxy: { perDriver: { topology: [{ requirements: { zone: a } }] } }\n";
 const asProxy = nfs("/export/b").replace("nfs-client", "proxy");
-const wrong = "c/bad.yaml:1 error unknown-driver a connection cannot be a proxy itself";
+const wrong = "c/bad.yaml:1 error unknown-driver a connection cannot be a proxy";
 
 describe("a connection file that says driver: proxy", () => {
   test("is one error at its first line, and changes nothing for its siblings and the main file", () => {
@@ -67,7 +67,7 @@ describe("a connection file that says driver: proxy", () => {
     const block = (text: string) => text.replace(/^(?=.)/gm, "    ");
     const secret = `apiVersion: v1\nkind: Secret\nmetadata: { name: x }\nstringData:\n  nas.yaml: |\n${block(nfs("/export/a"))}  bad.yaml: |\n${block(asProxy)}`;
     expect(gist(["proxy.yaml", main(), "main"], ["s.yaml", secret, "given"])).toEqual([
-      "s.yaml:12 error unknown-driver bad.yaml: a connection cannot be a proxy itself",
+      "s.yaml:12 error unknown-driver bad.yaml: a connection cannot be a proxy",
     ]);
   });
 });
@@ -93,7 +93,7 @@ describe("a file in the connection folder that holds nothing", () => {
     ["only a line of dashes", "---\n"],
   ])("is an error: %s", (_what, text) => {
     expect(gist(["proxy.yaml", main(), "main"], ["c/nas.yaml", text, "connection"])).toEqual([
-      'c/nas.yaml:1 error empty-file the file of connection "nas" is empty, or holds only comments',
+      'c/nas.yaml:1 error empty-file the file of connection "nas" is empty or contains only comments',
     ]);
   });
 

@@ -263,7 +263,7 @@ describe("excerpts", () => {
     const text = `${system("").replace("httpConnection:\n  host: a\n  username: root", "httpConnection: { host: a, username: root, password:hunter2 }")}`;
     const problems = check({ "c1.yaml": text });
     expect(problems.map(({ path, fix }) => `${path} ${fix ?? ""}`)).toContain(
-      'httpConnection."password:***" put a space behind the ":"',
+      'httpConnection."password:***" put a space after the ":"',
     );
     expect(JSON.stringify(problems)).not.toContain("hunter2");
   });

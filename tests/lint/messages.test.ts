@@ -34,9 +34,9 @@ describe("values that no storage could use are found, and what to write instead"
 
   test.each<[string, Example, string]>([
     ["a scheme", shareHost("nfs://nas1"), 'remove "nfs://"'],
-    ["a path behind the host", shareHost("nas1:/export"), "the path has a key of its own"],
-    ["a space before the host", shareHost('" nas1"'), "must not hold spaces"],
-    ["a path that climbs", edited("nfs-client", "/export/k8s", "/export/../k8s"), 'must not hold ".."'],
+    ["a path behind the host", shareHost("nas1:/export"), "the path has its own key"],
+    ["a space before the host", shareHost('" nas1"'), "must not contain spaces"],
+    ["a path that climbs", edited("nfs-client", "/export/k8s", "/export/../k8s"), 'must not contain ".."'],
     [
       "a scheme before management nodes",
       edited("lustre-client", "shareHost: ", "shareHost: tcp://"),
@@ -55,11 +55,15 @@ describe("values that no storage could use are found, and what to write instead"
     ],
     ["a private key without a body", privateKey(""), "is cut short"],
     ["a private key with words for a body", privateKey("    here comes the key\n"), "is cut short"],
-    ["a placeholder of our own", edited("freenas-api-nfs", "1-abcdef", "1-put-the-key-here"), "what the examples put"],
+    [
+      "a placeholder of our own",
+      edited("freenas-api-nfs", "1-abcdef", "1-put-the-key-here"),
+      "placeholder for a secret from the examples",
+    ],
     [
       "a selector without value",
       { "proxy.yaml": main("  groups: { a: { selector: 'tier=' } }\n") },
-      'names no value for "tier"',
+      'has no value for "tier"',
     ],
   ])("%s", (_what, files, words) => {
     const found = said(files).filter(each => each.includes(words));
@@ -122,12 +126,12 @@ describe("messages say what repairs", () => {
     [
       "an empty value",
       edited("nfs-client", " nas.example.org", ""),
-      '3 required key "shareHost" is empty; write a value behind it',
+      '3 required key "shareHost" is empty; write a value after it',
     ],
     [
       "members and selector",
       { "proxy.yaml": main("  groups: { a: { members: [b], selector: c=d } }\n") },
-      "remove one of the two",
+      "remove one of them",
     ],
   ])("%s", (_what, files, words) => {
     expect(said(files).filter(each => each.includes(words))).toHaveLength(1);

@@ -52,7 +52,7 @@ describe("a deleted line", () => {
       const [first] = check({ [`${driver}.yaml`]: rest });
       if (!first || name === "") continue;
       const words = `${first.message} ${first.fix ?? ""}`;
-      if (!words.includes(name) && !/indentation|is no section|keys|stands twice/.test(words))
+      if (!words.includes(name) && !/indentation|is not a section|keys|occurs twice/.test(words))
         unexplained.push(`${name}: ${words}`);
     }
     expect(unexplained).toEqual([]);

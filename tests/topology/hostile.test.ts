@@ -105,7 +105,7 @@ describe("a file that names the zone", () => {
     execFileSync("mkfifo", [file]);
     const error = await fromFile("fifo", file);
     expect(error?.code).toBe("FAILED_PRECONDITION");
-    expect(error?.message).toContain("no regular file");
+    expect(error?.message).toContain("not a regular file");
   });
 
   test.each(["/dev/zero", "/dev/tty", "/proc/self", "/"])("is not %s", async file => {
