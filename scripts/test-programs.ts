@@ -11,7 +11,8 @@ interface TestProgram {
 }
 
 const disks = ["filesystems", "life", "interrupted", "never"].map(name => `tests/node/disks/${name}.test.ts`);
-const ssh = ["tests/io/ssh/faults.test.ts", "tests/io/ssh/script.test.ts", "tests/serve/zfs.test.ts"];
+const situations = "tests/serve/situations.test.ts";
+const ssh = ["tests/io/ssh/faults.test.ts", "tests/io/ssh/script.test.ts", "tests/serve/zfs.test.ts", situations];
 const watching = "tests/node/watching.test.ts";
 const certificates = [
   ...[
@@ -20,7 +21,7 @@ const certificates = [
     "tests/io/http.test.ts",
     "tests/drivers/truenas/abilities.test.ts",
   ],
-  ...["tests/topology/cluster.test.ts", "tests/cmd/topology-kubeconfig.test.ts"],
+  ...["tests/topology/cluster.test.ts", "tests/cmd/topology-kubeconfig.test.ts", situations],
 ];
 
 /** The programs that tests call beyond Debian's essential ones, Node, npm, git and make; what the lab needs is in lab/requirements.ts. */
@@ -43,6 +44,7 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
   sfdisk: { package: "fdisk", cases: disks },
   strace: { package: "strace", cases: [...disks, "tests/drivers/directory/durability.test.ts"] },
   promtool: { package: "prometheus", cases: ["tests/monitoring.test.ts"] },
+  prometheus: { package: "prometheus", cases: [situations] },
   tcsh: { package: "tcsh", files: ["tests/io/ssh/script.test.ts"] },
   python3: { package: "python3", cases: ["tests/drivers/zfs/hostile.test.ts"] },
 };

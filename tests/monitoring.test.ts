@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { parse } from "yaml";
+import { colour, filled, panels, timeline } from "./dashboard.ts";
 
 const folder = new URL("../examples/monitoring/", import.meta.url).pathname;
 const alerts = join(folder, "alerts.yaml");
@@ -157,22 +158,6 @@ test.skipIf(absent).each(Object.keys(cases))("the alerts are right when %s", nam
   }
 });
 
-interface Panel {
-  readonly title: string;
-  readonly type: string;
-  readonly targets?: readonly { readonly expr: string }[];
-  readonly fieldConfig: {
-    readonly defaults: {
-      readonly thresholds?: { readonly steps: readonly { readonly color: string; readonly value: number | null }[] };
-    };
-  };
-}
-
-const { panels } = JSON.parse(readFileSync(join(folder, "dashboard.json"), "utf8")) as { panels: readonly Panel[] };
-/** As Grafana fills its variables in when "All" is chosen. */
-const filled = (expr: string): string =>
-  expr.replaceAll("$__rate_interval", "5m").replaceAll("$instance", ".*").replaceAll("$connection", ".*");
-
 test.skipIf(absent)("promtool takes every query of the dashboard", () => {
   const queries = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
   expect(queries.length).toBeGreaterThan(10);
@@ -180,13 +165,6 @@ test.skipIf(absent)("promtool takes every query of the dashboard", () => {
   expect(promtool(["check", "rules"], "queries.json", { groups: [{ name: "dashboard", rules }] })).toBe("");
 });
 
-/** The colour that a panel shows for a value, by its thresholds. */
-function colour(title: string, value: number): string | undefined {
-  const { steps = [] } = panels.find(panel => panel.title === title)?.fieldConfig.defaults.thresholds ?? {};
-  return steps.findLast(step => (step.value ?? Number.NEGATIVE_INFINITY) <= value)?.color;
-}
-
-const timeline = "State of each connection, worst first";
 const dead = ["nas1", "nas2", "nas3"] as const;
 const ofDead = (name: string, labels: string, values: string): Record<string, string> =>
   Object.assign({}, ...dead.map(each => ofEach(name, `connection="${each}"${labels}`, values))) as Record<

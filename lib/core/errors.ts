@@ -18,6 +18,9 @@ export type Code =
   | "permission-denied"
   | "internal";
 
+/** What a failure says about a storage beyond its code: it answers, but refuses the login, or something in it is missing or suspended. */
+export type Refused = "login-refused" | "unusable";
+
 /**
  * The only error that drivers, attachers and the router throw deliberately.
  * The message is for people: it names the object, says what happened and what to do, and contains no secret.
@@ -26,9 +29,11 @@ export type Code =
 export class CsiError extends Error {
   override readonly name = "CsiError";
   readonly code: Code;
-  constructor(code: Code, message: string, options?: { cause?: unknown }) {
+  readonly refused: Refused | undefined;
+  constructor(code: Code, message: string, options?: { cause?: unknown; refused?: Refused | undefined }) {
     super(message, options);
     this.code = code;
+    this.refused = options?.refused;
   }
 }
 

@@ -1,11 +1,13 @@
 import type { Call } from "../core/call.ts";
-import { type Code, CsiError, isFinal } from "../core/errors.ts";
+import { type Code, CsiError, isFinal, type Refused } from "../core/errors.ts";
 import { CommandError, type CommandFailure } from "../io/runner.ts";
 
 /** What the words of a storage system mean to a caller: a code, and a text that says what to do. */
 export interface Meaning {
   readonly code: Code;
   readonly text: string;
+  /** As CsiError.refused. */
+  readonly refused?: Refused;
 }
 
 /** Whose failures are named: a connection, and the one place where the words of its storage are understood. */
@@ -37,9 +39,11 @@ export function failure(error: unknown, subject: Subject, doing: string): CsiErr
   if (error instanceof CsiError) return error;
   const head = `connection "${subject.connection}": cannot ${doing}`;
   const known = subject.explain(error);
-  if (known) return new CsiError(known.code, `${head}: ${known.text}`, { cause: error });
-  if (error instanceof CommandError)
-    return new CsiError(commandCodes[error.failure], `${head}: ${error.message}`, { cause: error });
+  if (known) return new CsiError(known.code, `${head}: ${known.text}`, { cause: error, refused: known.refused });
+  if (error instanceof CommandError) {
+    const refused = error.isLoginRefused ? "login-refused" : undefined;
+    return new CsiError(commandCodes[error.failure], `${head}: ${error.message}`, { cause: error, refused });
+  }
   return new CsiError("internal", `${head}: unexpected failure; see the log`, { cause: error });
 }
 
@@ -115,5 +119,8 @@ function shown(error: CsiError, subject: Subject): CsiError {
   if (!path || !error.message.includes(path)) return error;
   const pattern = new RegExp(path.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&") + pathEnd, "g");
   const original = new Error(error.message, { cause: error.cause });
-  return new CsiError(error.code, error.message.replace(pattern, "<base folder>"), { cause: original });
+  return new CsiError(error.code, error.message.replace(pattern, "<base folder>"), {
+    cause: original,
+    refused: error.refused,
+  });
 }

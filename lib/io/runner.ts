@@ -70,9 +70,18 @@ export type CommandFailure =
 export class CommandError extends Error {
   override readonly name = "CommandError";
   readonly failure: CommandFailure;
-  constructor(where: string, program: string, failure: CommandFailure, reason: string, options?: { cause?: unknown }) {
+  /** The host answers, but does not let csimux in. */
+  readonly isLoginRefused: boolean;
+  constructor(
+    where: string,
+    program: string,
+    failure: CommandFailure,
+    reason: string,
+    options: { cause?: unknown; isLoginRefused?: boolean } = {},
+  ) {
     super(`${program}: ${reason} (${where})`, options);
     this.failure = failure;
+    this.isLoginRefused = options.isLoginRefused === true;
   }
 }
 

@@ -27,7 +27,7 @@ const notChecked: StorageView = { state: "not-checked", at: undefined, reason: u
 
 /** A failed question to a storage, as what is known of it from now on. */
 export const failedView = (error: unknown): StorageView => ({
-  state: error instanceof CsiError ? (states[error.code] ?? "unusable") : "unusable",
+  state: error instanceof CsiError ? (error.refused ?? states[error.code] ?? "unusable") : "unusable",
   at: Date.now(),
   reason: error instanceof CsiError ? error.message : "unexpected failure; see the log",
 });

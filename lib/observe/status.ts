@@ -153,8 +153,10 @@ function connectionStatus(view: MuxView["connections"][number], ledger: Ledger):
 
 function storageStatus({ standing, outage, health }: MuxView["connections"][number]): StorageStatus | undefined {
   if (standing === "bad" || standing === "gone") return undefined;
-  if (outage) return { state: "unreachable", at: time(outage.since), reason: outage.reason };
   const { state, at, reason } = health.storage;
+  // The breaker has noticed before the next check.
+  if (outage && (state === "good" || state === "not-checked"))
+    return { state: "unreachable", at: time(outage.since), reason: outage.reason };
   return { state, at: at === undefined ? undefined : time(at), reason };
 }
 

@@ -45,6 +45,10 @@ function world() {
 const fails = (code: CsiError["code"], message: string) => async () => {
   throw new CsiError(code, message);
 };
+/** A storage that answers; calls are told "unavailable", so that they are repeated. */
+const refuses = (refused: NonNullable<CsiError["refused"]>, message: string) => async () => {
+  throw new CsiError("unavailable", message, { refused });
+};
 /** Stands for a storage that never answers. */
 const hangs = () => new Promise<void>(() => {});
 
@@ -68,6 +72,8 @@ const situations = [
   ["refuses the login", fails("unauthenticated", "the key is wrong"), "login-refused", "key", "refuses the login"],
   ["lacks a right", fails("permission-denied", "no role"), "login-refused", "no role", "refuses the login"],
   ["has no such pool", fails("failed-precondition", "no pool tank"), "unusable", "tank", "cannot be used"],
+  ["has a pool that is not imported", refuses("unusable", "import tank"), "unusable", "tank", "cannot be used"],
+  ["refuses an account", refuses("login-refused", "wrong password"), "login-refused", "wrong", "refuses the login"],
 ] as const;
 
 describe.each(["at the start", "later"] as const)("a storage that, %s,", when => {

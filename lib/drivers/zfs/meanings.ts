@@ -29,5 +29,8 @@ const meanings: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
 export function zfsMeaning(error: unknown): Meaning | undefined {
   if (!(error instanceof ZfsError)) return undefined;
   const [code, advice] = meanings[error.failure];
-  return { code, text: `${error.message}; ${advice}` };
+  const text = `${error.message}; ${advice}`;
+  return error.failure === "pool-absent" || error.failure === "suspended"
+    ? { code, text, refused: "unusable" }
+    : { code, text };
 }

@@ -8,7 +8,7 @@ import { standing } from "../standing.ts";
 import { LoginFolder } from "./login-folder.ts";
 import { loginArgv, policyOf, trustsFirst } from "./options.ts";
 import { FairQueue } from "./queue.ts";
-import { refusal } from "./refusal.ts";
+import { LoginFailed, refusal } from "./refusal.ts";
 import { type SshSettings, secretsOf, whereOf } from "./settings.ts";
 import { Worker } from "./worker.ts";
 
@@ -210,7 +210,10 @@ export class SshHost implements Closable {
   #failed(error: unknown): void {
     const reason = error instanceof Error ? error.message : String(error);
     const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures++);
-    const failed = new CommandError(this.where, "ssh", "unreachable", reason, { cause: error });
+    const failed = new CommandError(this.where, "ssh", "unreachable", reason, {
+      cause: error,
+      isLoginRefused: error instanceof LoginFailed && error.isRefused,
+    });
     this.#pause = { until: performance.now() + pauseMs, error: failed };
     this.#parts.log.warn(`${this.where}: ${reason}`, { nextTryMs: pauseMs });
     if (![...this.#workers.keys()].some(worker => !worker.dead)) this.#reject(failed);

@@ -11,7 +11,11 @@ const words =
   "correct the dataset names of the connection, or import the pool";
 
 /** An earlier call may have made the volume before the pool was exported, so nothing but a repeat is safe. */
-const answer = { code: "unavailable", message: `connection "c1": cannot create volume "pvc-1": ${words}` };
+const answer = {
+  code: "unavailable",
+  refused: "unusable",
+  message: `connection "c1": cannot create volume "pvc-1": ${words}`,
+};
 
 test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
   "a volume of %s is UNAVAILABLE while its pool does not exist",

@@ -177,6 +177,7 @@ describe("a login", () => {
     const [privateKey] = await keyPair(sshd.folder, "stranger");
     const error = await failed(ask(hosts.lease(sshd.settings({ privateKey })).value, ["true"]));
     expect(error.message).toContain("it refuses the login");
+    expect(error.isLoginRefused).toBe(true);
     expect(error.message).not.toContain("PRIVATE");
   });
 
