@@ -80,7 +80,11 @@ export class Disk {
 
   close(): void {
     spawnSync("umount", [join(this.folder, "mount")]);
-    spawnSync("losetup", ["-d", this.path]);
+    // By its file: a device that the kernel has let go of may be another process's by now.
+    const { stdout } = spawnSync("losetup", ["--noheadings", "--output", "NAME", "-j", this.file], {
+      encoding: "utf8",
+    });
+    for (const path of stdout.split("\n").filter(line => line !== "")) spawnSync("losetup", ["-d", path.trim()]);
     rmSync(this.folder, { recursive: true, force: true });
   }
 
