@@ -3,7 +3,7 @@
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
 
-.PHONY: help run try test test-lab test-cluster test-peers check bench bench-lab build image install clean
+.PHONY: help run try test test-lab test-cluster test-peers check assumed bench bench-lab build image install clean
 
 help:
 	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
@@ -13,6 +13,7 @@ help:
 	@echo "make test-cluster csimux from its image and manifests on a real Kubernetes (ONLY='life kills': these)"
 	@echo "make test-peers clients of TrueNAS that you have beside csimux, on its double (see CONTRIBUTING.md)"
 	@echo "make check    types, lint, import rules, generated code"
+	@echo "make assumed  what the fakes of the tests assume without a source"
 	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
 	@echo "make bench-lab figures of ZFS over ssh: csimux, the bare commands and those of democratic-csi, on a lab's guest"
 	@echo "make build    dist/csimux"
@@ -55,6 +56,9 @@ image: $(STAMP)
 
 check: $(STAMP)
 	@$(BUN) scripts/check.ts
+
+assumed: $(STAMP)
+	@$(BUN) scripts/assumed.ts
 
 # ONLY="TrueNAS": only what is so called. QUICK=1: fewer of everything.
 bench: $(STAMP)

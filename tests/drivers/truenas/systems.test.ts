@@ -25,7 +25,9 @@ const rows = readFileSync(join(import.meta.dir, "../../../README.md"), "utf8")
 /** The version of the double that stands for a row. */
 const standing: Readonly<Record<string, readonly Version[]>> = {
   "TrueNAS CORE 12 and 13": ["13.0"],
-  "TrueNAS SCALE 21.08 to 24.10": ["24.10"],
+  // Expected to work, and nothing stands for them.
+  "TrueNAS SCALE 21.08 to 24.04": [],
+  "TrueNAS SCALE 24.10": ["24.10"],
   "TrueNAS 25.04": ["25.04"],
   "TrueNAS 25.10 and 26": ["25.10", "26.0"],
 };

@@ -7,6 +7,8 @@ import { shareApis } from "./shares.ts";
 import { State } from "./state.ts";
 import { storageMethods, targetMethods } from "./targets.ts";
 
+// DSM's source is not public. assumed: every rule of this folder that does not name a document or a client whose source is public.
+
 interface Session {
   readonly account: string;
   readonly token: string | undefined;

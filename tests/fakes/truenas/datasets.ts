@@ -5,7 +5,10 @@ import { mountpoint, propertiesOf, property, shown, userProperties } from "./pro
 import { type QueryOptions, queried } from "./query.ts";
 import { type Dataset, type Nas, nextTxg, removed, type Snapshot } from "./state.ts";
 
-/** pool.dataset.*: the API's older way to datasets. */
+/**
+ * pool.dataset.*: the API's older way to datasets. Paths are below src/middlewared/middlewared of truenas/middleware, as everywhere here.
+ * Fields and their values: plugins/pool_/dataset.py of TS-24.10.2.4 and TS-25.04.2.6, api/v25_10_0/pool_dataset.py of TS-25.10.6.
+ */
 
 const onOff = v.optional(v.picklist(["ON", "OFF", "INHERIT"]));
 const least = 1024 ** 3;
@@ -183,6 +186,10 @@ export function made(nas: Nas, name: string, type: Dataset["type"], more: Partia
 
 const parentOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf("/")));
 
+/**
+ * __common_validation and do_create in plugins/pool_/dataset.py of TS-24.10.2.4 to TS-25.10.6. assumed: the words about a volume as
+ * parent.
+ */
 function checkPlace(nas: Nas, name: string, type: Dataset["type"], ancestors: boolean): void {
   const attribute = "pool_dataset_create.name";
   const pool = name.split("/")[0] ?? "";
@@ -231,6 +238,10 @@ function checkAcl(
     throw new Invalid([at, "DISCARD aclmode may not be set for NFSv4 acl type", 22]);
 }
 
+/**
+ * The same place. assumed: the pool's free space stands for that of the dataset above, which the server compares; a quota above a
+ * volume is not seen.
+ */
 function checkVolume(nas: Nas, name: string, fields: v.InferOutput<typeof volumeModel>): void {
   const block = Number(bytesOf(fields.volblocksize ?? "16K"));
   const attribute = "pool_dataset_create.volsize";
@@ -522,6 +533,7 @@ export function rename(nas: Nas, [id, data]: readonly unknown[]): unknown {
   return null;
 }
 
+/** assumed: the words of a refusal; the rest is zfs-promote(8) of OpenZFS 2.3. */
 export function promote(nas: Nas, [id]: readonly unknown[]): unknown {
   const dataset = existing(nas, String(id));
   const origin = dataset.origin === undefined ? undefined : nas.state.snapshots[dataset.origin];

@@ -5,7 +5,10 @@ import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { property } from "./properties.ts";
 import type { Dataset, Nas } from "./state.ts";
 
-/** filesystem.*: mode, owner and lists of what is mounted. */
+/**
+ * filesystem.*: mode, owner and lists of what is mounted (plugins/filesystem_/acl.py and api/v25_04_0/filesystem.py of TS-25.04.2.6 and
+ * TS-25.10.6; plugins/filesystem.py, stat). assumed: the words for a user that does not exist, and that a pool's own folder is refused.
+ */
 
 const options = v.optional(
   v.strictObject({

@@ -4,7 +4,10 @@ import { flag, maybe, modelled, or, text, whole } from "./models.ts";
 import { rowOf } from "./sharing.ts";
 import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
 
-/** iscsi.*. */
+/**
+ * iscsi.*: plugins/iscsi_/targets.py, extents.py, target_to_extent.py and global_linux.py of TS-24.10.2.4 and TS-25.10.6. assumed: the
+ * device of a zvol is there as soon as the zvol is; the server looks for it in /dev (extents.py, validate_zvol_path).
+ */
 
 const group = v.strictObject({
   portal: whole,

@@ -7,7 +7,10 @@ import { type QueryOptions, queried } from "./query.ts";
 import { rowOf } from "./sharing.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
-/** nvmet.*, from 25.10 on. */
+/**
+ * nvmet.*, from 25.10 on: plugins/nvmet/subsys.py, namespace.py, port_subsys.py and host_subsys.py of TS-25.10.6; names are compared by
+ * service/crud_service.py, _ensure_unique. assumed: what deleting a subsystem in use says without force.
+ */
 
 const baseNqn = "nqn.2011-06.com.truenas:uuid:68bf9433-63ef-49f5-a921-4c0f8190fd94";
 

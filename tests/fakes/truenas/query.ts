@@ -1,6 +1,6 @@
 import { CallError } from "./failure.ts";
 
-/** Filters and options of every `…query` method. */
+/** Filters and options of every `…query` method (utils/filter_list.py of TS-25.10.6; utils/__init__.py of TS-24.10.2.4). */
 
 type Row = Readonly<Record<string, unknown>>;
 

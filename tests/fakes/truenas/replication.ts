@@ -5,7 +5,11 @@ import { flag, modelled, or, text } from "./models.ts";
 import { taken } from "./snapshots.ts";
 import type { Nas } from "./state.ts";
 
-/** replication.run_onetime: a copy of one snapshot into a new dataset. */
+/**
+ * replication.run_onetime: a copy of one snapshot into a new dataset (plugins/replication.py and zettarepl.py of TS-24.10.2.4 and
+ * TS-25.10.6). assumed: what a copy says that finds no snapshot or finds its target; its target is there from the start, empty; the copy
+ * takes none of the source's user properties.
+ */
 
 const model = v.looseObject({
   direction: v.picklist(["PUSH", "PULL"]),

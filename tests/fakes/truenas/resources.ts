@@ -5,7 +5,10 @@ import { flag, modelled, or, whole } from "./models.ts";
 import { propertiesOf, property, userProperties } from "./properties.ts";
 import type { Dataset, Nas } from "./state.ts";
 
-/** zfs.resource.query and .destroy: closer to ZFS, and only the datasets that are named. */
+/**
+ * zfs.resource.query and .destroy: closer to ZFS, and only the datasets that are named (plugins/zfs/resource_crud.py, query_impl.py and
+ * destroy_impl.py of TS-25.10.6 and TS-26.0.0-BETA.3).
+ */
 
 const queryEntries = {
   paths: or(v.array(v.string()), []),

@@ -1,6 +1,9 @@
 import { CallError } from "./failure.ts";
 
-/** REST v2.0: which method a route means, with which parameters. */
+/**
+ * REST v2.0: which method a route means, with which parameters (restful.py of TS-24.10.2.4; values of the query string:
+ * normalize_query_parameter).
+ */
 
 export interface RestCall {
   readonly method: string;

@@ -5,7 +5,7 @@ import { sendResponse } from "./delivery.ts";
 import { CallError, Invalid, restErrorOf } from "./failure.ts";
 import { isMissing, restCall } from "./rest.ts";
 
-/** REST v2.0 on one system: every request is a login of its own. */
+/** REST v2.0 on one system: every request is a login of its own (restful.py of TS-24.10.2.4). assumed: the bodies of 401, 403 and 404. */
 
 async function bodyOf(request: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = [];

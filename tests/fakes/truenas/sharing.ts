@@ -4,7 +4,11 @@ import { flag, maybe, modelled, modelledOld, or, text, texts } from "./models.ts
 import { type QueryOptions, queried } from "./query.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
-/** sharing.nfs.* and sharing.smb.*. */
+/**
+ * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-13.0-U6.3, TS-24.10.2.4, TS-25.04.2.6 and TS-25.10.6;
+ * api/v25_10_0/nfs.py and smb.py. assumed: two NFS shares of one path that name neither hosts nor networks are both made, and users of
+ * maproot and mapall are not looked up.
+ */
 
 const nfsCommon = {
   comment: or(text, ""),

@@ -6,7 +6,10 @@ import { shown, userProperties } from "./properties.ts";
 import { type QueryOptions, queried } from "./query.ts";
 import { type Nas, nextTxg, type Snapshot } from "./state.ts";
 
-/** zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same. */
+/**
+ * zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same (plugins/zfs_/snapshot.py and
+ * snapshot_actions.py of TS-24.10.2.4 to TS-25.10.6, plugins/pool_/snapshot.py and plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3).
+ */
 
 const nameOf = ({ dataset, name }: Snapshot): string => `${dataset}@${name}`;
 

@@ -4,7 +4,11 @@ import { type Core, checkedOptions, invoked, jobResult, knows } from "./core.ts"
 import { sendMessage } from "./delivery.ts";
 import { CallError, Invalid, rpcErrorOf } from "./failure.ts";
 
-/** JSON-RPC 2.0 on one socket, with the limits of the real server. */
+/**
+ * JSON-RPC 2.0 on one socket, with the limits of the real server (api/base/server/ws_handler/rpc.py and utils/limits.py of TS-25.10.6;
+ * logins: plugins/auth.py, api/v25_04_0/auth.py; too many of them: main.py). assumed: the words for batches and for too many calls; too
+ * many logins are refused at once, where the server lets the client wait up to ten seconds first.
+ */
 
 /** What a socket knows of where it came from. */
 export interface Peer {

@@ -1,6 +1,9 @@
 import type { Row, State, TableName } from "./state.ts";
 
-/** What a newer version makes of rows that an older one has written. */
+/**
+ * What a newer version makes of rows that an older one has written (alembic/versions/25.10, smb-share-new-api). assumed: the purpose
+ * that it gives to old shares is LEGACY_SHARE.
+ */
 
 const smbOptions = [
   "home",

@@ -30,10 +30,16 @@ const listed: readonly (readonly [number, string])[] = [
   [2510, "v25.10.0"],
   [2510, "v25.10.1"],
   [2510, "v25.10.2"],
+  [2510, "v25.10.3"],
+  [2510, "v25.10.4"],
+  [2510, "v25.10.5"],
   [2600, "v26.0.0"],
 ];
 
-/** What /api/versions lists, oldest first; undefined where the page does not exist. */
+/**
+ * What /api/versions lists, oldest first; undefined where the page does not exist (main.py of TS-25.04.2.6, api_versions_handler; the
+ * folders of api/). 25.10.6 lists up to v25.10.5.
+ */
 export const apiVersions = (version: Version): readonly string[] | undefined => {
   const own = numberOf(version);
   return own < 2504 ? undefined : listed.filter(([since]) => since <= own).map(([, text]) => text);

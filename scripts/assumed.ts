@@ -1,0 +1,27 @@
+import { readFileSync } from "node:fs";
+import { Glob } from "bun";
+
+// Prints what the fakes of the tests assume: sentences behind "assumed:" in their comments, for which no source is known. Every other
+// rule of a fake names the version and the file, manual page or document that says it.
+
+const folder = "tests/fakes";
+
+/** The sentences behind each mark in a text, with their lines. */
+function assumptionsIn(text: string): readonly { readonly line: number; readonly words: string }[] {
+  return [...text.matchAll(/\bassumed: ((?:(?!\*\/|\n\s*\n|\n\s*(?!\/\/|\*)\S).|\n\s*(?:\/\/|\*(?!\/)))*)/g)].map(
+    match => ({
+      line: text.slice(0, match.index).split("\n").length,
+      words: (match[1] ?? "").replaceAll(/\s*\n\s*(?:\/\/|\*)\s*/g, " ").trim(),
+    }),
+  );
+}
+
+const files = [...new Glob("**/*.ts").scanSync(folder)].sort();
+let count = 0;
+for (const file of files) {
+  for (const { line, words } of assumptionsIn(readFileSync(`${folder}/${file}`, "utf8"))) {
+    count++;
+    console.log(`${folder}/${file}:${line}: ${words}`);
+  }
+}
+console.log(`${count} assumptions in ${files.length} files`);
