@@ -21,7 +21,7 @@ type Operation = (typeof operations)[number];
 const upTo2504: Partial<Record<Way, readonly number[]>> = {
   nfs: [4, 4, 7, 9, 2, 5],
   smb: [4, 4, 7, 9, 2, 5],
-  iscsi: [8, 4, 10, 12, 2, 7],
+  iscsi: [7, 4, 10, 12, 2, 7],
 };
 
 /** The pool of a snapshot's volume is asked for in a request of its own. */
@@ -44,7 +44,7 @@ const in26: typeof upTo2504 = {
 };
 
 /** Targets cannot be deleted together with their extents. */
-const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [8, 4, 10, 12, 2, 8] };
+const in2410: typeof upTo2504 = { ...upTo2504, iscsi: [7, 4, 10, 12, 2, 8] };
 
 function expected(version: Version): typeof upTo2504 {
   const number = numberOf(version);

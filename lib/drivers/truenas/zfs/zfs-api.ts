@@ -23,10 +23,11 @@ import { creation } from "./creation.ts";
 import { moved } from "./moving.ts";
 import { permitted } from "./permissions.ts";
 import { poolStates } from "./pools.ts";
-import { snapshotService, withSnapshotResources } from "./queries.ts";
+import { snapshotService, withResources, withSnapshotResources } from "./queries.ts";
 import { Reading } from "./reading.ts";
 import { Removal } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
+import { ensured, taken } from "./taking.ts";
 import { apiValues, asChanges, changeable, unsettable, wholeSize } from "./values.ts";
 import { whyNot, zfsError } from "./words.ts";
 
@@ -91,8 +92,10 @@ export class ZfsApi implements Zfs {
       return createdEntry(row, look.properties, dataset.values);
     };
     const made = await this.#made(name, make, permissions, look, signal);
-    // The answer does not tell the guid, from which the name of a disk's target follows.
-    return made.made && dataset.volsize !== undefined ? { ...made, entries: await this.read(look, signal) } : made;
+    if (!made.made || dataset.volsize === undefined) return made;
+    // The guid, from which the name of a disk's target follows, is told from 25.10 on, and not by this answer.
+    const { number } = await this.#api.version(signal);
+    return number < withResources ? made : { ...made, entries: await this.read(look, signal) };
   }
 
   /**
@@ -101,7 +104,7 @@ export class ZfsApi implements Zfs {
    */
   async clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made> {
     const { name, permissions } = dataset;
-    if (origin.temporary) await this.#ensureSnapshot(origin.snapshot, signal);
+    if (origin.temporary) await ensured(this.#api, this.#reading, origin.snapshot, signal);
     const { number } = await this.#api.version(signal);
     const make = () =>
       number >= withSnapshotResources
@@ -130,7 +133,7 @@ export class ZfsApi implements Zfs {
   ): Promise<Made> {
     const [name, ...more] = names;
     if (more.length > 0) throw new ZfsError("invalid", "TrueNAS takes no snapshots of several volumes at one moment");
-    const take = async () => createdEntry(await this.#takeSnapshot(name, values, signal), look.properties, values);
+    const take = async () => createdEntry(await taken(this.#api, name, values, signal), look.properties, values);
     return this.#made(name, take, undefined, look, signal);
   }
 
@@ -191,29 +194,6 @@ export class ZfsApi implements Zfs {
     const size = volsize === undefined ? {} : { volsize: jsonSize(volsize), force_size: true };
     await this.#changed(staging, { ...fields, ...size }, user, signal);
     await this.rename(staging, name, signal);
-  }
-
-  async #ensureSnapshot(name: string, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#takeSnapshot(name, {}, signal);
-    } catch (error) {
-      const failure = whyNot(error);
-      if (failure === "exists") return;
-      if (failure === undefined || !(await this.#reading.one(name, ["type"], signal))) throw zfsError(error);
-    }
-  }
-
-  /**
-   * All properties at creation: later ones would not be kept by 26. Answers the snapshot as zfs.snapshot.query shows it; undefined
-   * from 26 on (up to 25.10 that is what the request answers: plugins/zfs_/snapshot.py, create).
-   */
-  async #takeSnapshot(id: string, values: Readonly<Record<string, string>>, signal: AbortSignal): Promise<unknown> {
-    const { number } = await this.#api.version(signal);
-    const [dataset, name] = id.split("@");
-    if (number < withSnapshotResources)
-      return this.#api.call(`${snapshotService(number)}.create`, [{ dataset, name, properties: values }], signal);
-    await this.#api.call("zfs.resource.snapshot.create", [{ dataset, name, user_properties: values }], signal);
-    return undefined;
   }
 
   async #setSnapshot(
