@@ -5,41 +5,44 @@ import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { NodeCalls } from "../../lib/csi/node.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 
-/** Another name that the process answers to, and the connection that this name stands for: a driver that was taken over. */
+/** Another driver name that the process serves, and its connection: a driver that was taken over. */
 export interface Alias {
   readonly name: string;
   readonly connection: string;
 }
 
-/** What `--alias` says. `checked` throws UsageError for what is no driver name. */
+/** Parses `--alias`. `checked` throws UsageError for an invalid driver name. */
 export function aliasesOf(given: readonly string[], main: string, checked: (name: string) => string): readonly Alias[] {
   const names = new Set([main]);
   return given.map(text => {
     const [name = "", connection = "", ...more] = text.split("=");
     if (more.length > 0 || !isConnectionName(connection))
       throw new UsageError(
-        `--alias is <old driver name>=<connection>, not "${text}"; a connection is ${connectionNameForm}`,
+        `--alias must be <old driver name>=<connection>, not "${text}"; a connection is ${connectionNameForm}`,
       );
     checked(name);
-    if (names.has(name)) throw new UsageError(`--alias "${text}": the name "${name}" is taken already`);
+    if (names.has(name)) throw new UsageError(`--alias "${text}": the name "${name}" is already taken`);
     names.add(name);
     return { name, connection };
   });
 }
 
-/** The first Unix socket of these endpoints as an absolute path; undefined for a process that listens on TCP alone. */
+/** The first Unix socket of these endpoints as an absolute path; undefined for a process that listens only on TCP. */
 export function ownSocket(endpoints: readonly string[]): string | undefined {
   const [own] = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
   return own && resolve(own);
 }
 
-/** The CSI socket of an alias: beside that of csimux, under the name of the alias. */
+/** The CSI socket of an alias: beside csimux's own, named after the alias. */
 export const aliasSocket = (csiSocket: string, { name }: Alias): string => join(dirname(csiSocket), `${name}.sock`);
 
 /** The registration socket of an alias, in the same folder of kubelet. */
 export const aliasRegistration = (socket: string, { name }: Alias): string => join(dirname(socket), `${name}-reg.sock`);
 
-/** Throws "failed-precondition" where an alias cannot be served: it needs a folder for its socket, and a connection that there can be. */
+/**
+ * Throws "failed-precondition" if an alias cannot be served: it needs a folder for its socket, and an existing
+ * connection.
+ */
 export function refuseAliases(
   aliases: readonly Alias[],
   endpoints: readonly string[],
@@ -53,13 +56,13 @@ export function refuseAliases(
   if (wrong)
     throw new CsiError(
       "failed-precondition",
-      `the main file configures one driver, which is the connection "${single}": write --alias ${wrong.name}=${single}`,
+      `the main file configures one driver, as the connection "${single}": write --alias ${wrong.name}=${single}`,
     );
 }
 
 /**
- * The volumes of this node for who calls them by ids without a prefix: they are kept under their whole handles, so that a volume is
- * the same one under whatever name it is asked for, and equal ids of two connections are two volumes.
+ * Wraps the volumes of this node for callers that use ids without a prefix: volumes are recorded under their full
+ * handles, so that a volume is the same under every driver name, and equal ids of two connections are two volumes.
  */
 export function unprefixed(volumes: NodeCalls, connection: string): NodeCalls {
   const whole = <T extends { readonly volumeId: string }>(request: T): T => {

@@ -8,14 +8,16 @@ import { defaults, type ServeFlags, serveOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
-/** In commander's own words; a default of its own would hide whether the flag was given. */
+/** In commander's own words; commander's own default would hide whether the flag was given. */
 const byDefault = (value: string): string => ` (default: "${value}")`;
 
-/** `csimux serve`, and what a command line of flags alone means: the existing chart calls the image that way. */
+/**
+ * `csimux serve`, also the default for a command line with flags only: democratic-csi's chart calls the image that way.
+ */
 export function addServe(program: Command, host: Host): void {
   program
     .command("serve", { isDefault: true })
-    .description("serve CSI on a Unix socket or a TCP address; flags without a command mean this one")
+    .description("serve CSI on a Unix socket or a TCP address; the default command")
     .option(
       "--endpoint <url>",
       `unix:///path or tcp://host:port; may be repeated (also CSI_ENDPOINT)${byDefault(defaults.endpoint)}`,
@@ -39,33 +41,33 @@ export function addServe(program: Command, host: Host): void {
     .option("--log-format <format>", "json or text; text on a terminal, else json")
     .option(
       "--state-dir <folder>",
-      `where the node keeps what it staged; a folder of the host, not of the container${byDefault("/var/lib/csimux/<name>, below /host where that is mounted")}`,
+      `folder of the node's records, on the host, not in the container${byDefault("/var/lib/csimux/<name>, below /host if that is mounted")}`,
     )
     .option("--node-id <name>", "name of this node in the cluster (also CSI_NODE_ID)")
     .option(
       "--status-socket <path>",
-      `where csimux status asks; only for the user that csimux runs as${byDefault("the first socket of --endpoint, with .status at its end")}`,
+      `socket for csimux status; accessible only to the user that runs csimux${byDefault("the first socket of --endpoint, with .status appended")}`,
     )
     .option(
       "--metrics-address <host:port>",
-      "serve metrics at /metrics over HTTP; :port for every address; off by default",
+      "serve metrics at /metrics over HTTP; :port for all addresses; off by default",
     )
     .option("--health-address <host:port>", "serve /healthz and /readyz over HTTP; off by default")
     .option(
       "--health-interval <seconds>",
-      `how often storages and the volumes of this node are looked at; 0: only when somebody asks${byDefault(defaults.healthInterval)}`,
+      `how often storage systems and the volumes of this node are checked; 0: only on request${byDefault(defaults.healthInterval)}`,
     )
     .option(
       "--plugin-registration-socket <path>",
-      "make the node plugin known to kubelet on this socket, a file in its folder plugins_registry; off by default",
+      "register the node plugin with kubelet on this socket, a file in its folder plugins_registry; off by default",
     )
     .option(
       "--kubelet-registration-path <path>",
-      `the CSI socket as kubelet finds it on the host${byDefault("the path of --endpoint")}`,
+      `path of the CSI socket on the host, for kubelet${byDefault("the path of --endpoint")}`,
     )
     .option(
       "--alias <name=connection>",
-      "also answer to the name of a driver that was taken over, on the socket <name>.sock beside the CSI socket; ids without a prefix are that connection's; may be repeated",
+      "also serve the name of a driver that was taken over, on the socket <name>.sock beside the CSI socket; ids without a prefix belong to that connection; may be repeated",
       collect,
     )
     .option("--driver-config-file <file>", "same as --config")
@@ -87,7 +89,7 @@ async function run(flags: ServeFlags, rest: readonly string[], known: readonly s
   const words = rest.filter(word => !word.startsWith("-"));
   const [first] = rest;
   if (first !== undefined && words[0] === first) {
-    host.err(`csimux: "${first}" is no command, or does not stand first; try csimux --help\n`);
+    host.err(`csimux: "${first}" is not a command, or does not come first; try csimux --help\n`);
     return 2;
   }
   try {
@@ -103,7 +105,7 @@ async function run(flags: ServeFlags, rest: readonly string[], known: readonly s
   }
 }
 
-/** A flag that does not exist, and the one that was meant. */
+/** An unknown flag, and the one that was probably meant. */
 function unknownFlag(word: string, known: readonly string[]): string {
   const flag = word.replace(/=.*$/s, "");
   const near = nearest(flag, known);

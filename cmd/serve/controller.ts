@@ -15,10 +15,13 @@ import type { MainFile } from "../main-file.ts";
 import { openPorts } from "../ports.ts";
 import { healthRounds, healthTimes } from "./health-rounds.ts";
 
-/** How long connections may take to close at the end, and then logins and mounts of the controller, in milliseconds each. */
+/**
+ * The time limit for closing connections at the end, and then for closing logins and mounts of the controller, in
+ * milliseconds each.
+ */
 const closeMs = 2_500;
 
-/** The result of the first call, for all calls. */
+/** Caches the result of the first call. */
 function once<T>(work: () => Promise<T>): () => Promise<T> {
   let result: Promise<T> | undefined;
   return () => {
@@ -28,8 +31,7 @@ function once<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /**
- * A look at all connection files; `then` begins what follows from it. A folder that cannot be read is said once, and once when it
- * can be read again.
+ * Re-reads all connections, then calls `then`. Logs once when the folder becomes unreadable and once when it recovers.
  */
 function surveyor(
   main: MainFile,
@@ -43,11 +45,11 @@ function surveyor(
     await main.look();
     try {
       await connections.survey();
-      if (unread !== undefined) log.info(`the folder of connection files ${path} can be read again`);
+      if (unread !== undefined) log.info(`the folder of connection files ${path} is readable again`);
       unread = undefined;
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      if (reason !== unread) log.warn(`no connection can be looked at: ${reason}`);
+      if (reason !== unread) log.warn(`cannot read the connections: ${reason}`);
       unread = reason;
     }
     then();
@@ -55,17 +57,17 @@ function surveyor(
   return { look, problem: () => unread };
 }
 
-/** What the controller half is told by the command line. */
+/** Settings of the controller half from the command line. */
 export interface ControllerSettings {
-  /** Where shares that it mounts itself appear. */
+  /** The folder where it mounts shares for its own use. */
   readonly shares: string;
-  /** Where host keys are kept that it trusts because they were the first to be seen. */
+  /** The folder of host keys trusted on first use. */
   readonly knownHosts: string;
-  /** As ServeOptions.healthMs. */
+  /** Like ServeOptions.healthMs. */
   readonly healthMs: number;
 }
 
-/** Builds the controller half by hand: files → connections → routing. Commands are told to `tell`. */
+/** Builds the controller half: files → connections → routing. Commands are reported to `tell`. */
 export function openController(
   host: Host,
   main: MainFile,
@@ -128,39 +130,39 @@ export function openController(
   const rounds = healthRounds(healthMs, log, lookAtHealth);
   const inline = new InlineVolumes(connections, () => main.config.single);
   const ending = new AbortController();
-  // In the background: a storage that does not answer must not hold up the files of the others.
+  // In the background: a storage system that does not answer must not delay the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });
   const survey = surveyor(main, connections, folder.path, check, log);
   const watches = [new FolderWatch(folder, survey.look)];
   if (single === undefined) watches.push(new FolderWatch(new ConnectionFolder(main.folder), () => main.look()));
   return {
-    /** Looks at all connections now, and at what changes from now on. */
+    /** Reads all connections now and watches them from now on. */
     watch: () => {
       for (const each of watches) each.start();
       rounds.start();
     },
-    /** What is known of all connections and groups at this moment; asks nobody. */
+    /** The present state of all connections and groups; sends no request to any storage system. */
     overview: () => overview(main.config.groups),
-    /** Why the folder of connection files cannot be read; undefined while it can. */
+    /** Why the folder of connection files cannot be read; undefined if it can. */
     folderProblem: survey.problem,
-    /** What leads a node of a segment to volumes of connections that it reaches. */
+    /** Volume contexts with which a node of a segment reaches the connections available to it. */
     examples,
-    /** Whether calls may name this: there is or was such a connection, or there is such a group. */
+    /** Whether a name in a call is a present or former connection, or a group. */
     known: (name: string) => main.config.groups.has(name) || connections.seen().some(each => each.name === name),
     parts: { ...parts, ...offered },
-    /** Volumes that live with their pod, for the node. */
+    /** Ephemeral inline volumes, for the node. */
     inline,
     /** The same for an alias. */
     standingFor: (connection: string) => ({ ...standingFor(connection), ...offered }),
-    /** Aborts what is running and waits for it, but not longer than `limitMs` milliseconds and then a moment for the clean-up. */
+    /** Aborts what is running and waits for it, at most `limitMs` milliseconds plus a short time for the clean-up. */
     async close(limitMs: number) {
       for (const each of watches) each.stop();
       rounds.stop();
       ending.abort();
       const left = await stop(limitMs);
-      if (left.length > 0) log.warn("stopping while operations do not end; repeated calls finish them", { left });
-      if (!(await within(connections.close(), closeMs))) log.warn("not every connection closes in time");
-      if (!(await within(close(), closeMs))) log.warn("not every login and mount of the controller ends in time");
+      if (left.length > 0) log.warn("stopping with operations unfinished; retries will finish them", { left });
+      if (!(await within(connections.close(), closeMs))) log.warn("not all connections closed in time");
+      if (!(await within(close(), closeMs))) log.warn("not all logins and mounts of the controller ended in time");
     },
   };
 }

@@ -15,24 +15,24 @@ import type { openController } from "./controller.ts";
 import type { Observation as Observers } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** Largest request in bytes; CSI's own limits keep honest ones far below it. */
+/** Largest request in bytes; CSI's own limits keep valid ones far below it. */
 const maxRequestBytes = 4 << 20;
 
-/** A driver's name that is served, and where. */
+/** A driver name that is served, and its endpoints. */
 export interface Door {
   readonly name: string;
   readonly server: GrpcServer;
   readonly endpoints: readonly Endpoint[];
 }
 
-/** What is served. */
+/** The parts of the process that are served. */
 interface Halves {
   readonly main: MainFile;
   readonly node: { readonly parts: Omit<NodeParts, "version"> };
   readonly controller: ReturnType<typeof openController>;
 }
 
-/** One for each alias, then the main one: who finds that open finds all open. */
+/** Opens one per alias, then the main one last: once that is open, all are. */
 export function openDoors(options: ServeOptions, halves: Halves, observers: Observers, log: Log): readonly Door[] {
   const watched = { log, verbose: options.logLevel === "debug", calls: observers.calls };
   const main = new GrpcServer({ maxRequestBytes });
@@ -48,17 +48,17 @@ export function openDoors(options: ServeOptions, halves: Halves, observers: Obse
   return [...aliases, { name: options.name, server: main, endpoints: options.endpoints.map(parseEndpoint) }];
 }
 
-/** The services' parts, as one driver's name shows them. */
+/** The parts of the services under one driver name. */
 type Shown = Omit<Halves, "controller"> & { readonly controller: Pick<Halves["controller"], "parts"> };
 
-/** The same for an alias: its one connection, with ids without their prefix. */
+/** The same for an alias: only its connection, with ids without prefix. */
 const standingFor = ({ connection }: Alias, { main, node: { parts }, controller }: Halves): Shown => ({
   main,
   node: { parts: { ...parts, volumes: unprefixed(parts.volumes, connection) } },
   controller: { parts: controller.standingFor(connection) },
 });
 
-/** The services of the modes; each call of theirs is told to `watched`. */
+/** Mounts the services of the modes; `watched` observes each of their calls. */
 function mountServices(
   server: GrpcServer,
   { name, modes, csiVersion }: ServeOptions,

@@ -1,10 +1,10 @@
 /**
- * How the engine is to run csimux; it reads these once, when a process begins.
- * - Told of less memory than the machine has, the garbage collector keeps the heap small.
- * - Its optimizing compilers cost more, in time and memory, than they give back to a server that mostly waits: the last one is
- *   off, the other one is for what runs all the time.
+ * Settings of the engine, which reads them once, when a process starts.
+ * - With a smaller memory size than the machine's, the garbage collector keeps the heap small.
+ * - Its optimizing compilers cost a mostly waiting server more time and memory than they save: the last one is
+ *   off, the other one is for code that runs all the time.
  * - Code that has not run for a while is dropped early.
- * - File system calls wait in threads, by default as many as processors: one hung mount would hold all of them.
+ * - File system calls block threads, by default as many as processors: one hung mount would block all of them.
  */
 export const engineSettings: Readonly<Record<string, string>> = {
   BUN_JSC_forceRAMSize: "82000000",
@@ -16,12 +16,12 @@ export const engineSettings: Readonly<Record<string, string>> = {
   UV_THREADPOOL_SIZE: "12",
 };
 
-/** Where a compiled executable finds its own program. */
+/** The path of the program inside a compiled executable. */
 const compiledProgram = "/$bunfs/";
 
 /**
- * Begins the process anew (execve(2): same pid, same descriptors) with those of the settings above that the environment lacks.
- * Returns when it lacks none, and at once in anything but the compiled executable.
+ * Restarts the process (execve(2): same pid, same descriptors) with the settings above that are missing in the
+ * environment. Returns if none is missing, and immediately in anything but the compiled executable.
  */
 export function tuneEngine(): void {
   const { argv, env } = process;
@@ -30,6 +30,6 @@ export function tuneEngine(): void {
   try {
     process.execve("/proc/self/exe", [process.argv0, ...argv.slice(2)], { ...engineSettings, ...env });
   } catch {
-    // Without them csimux takes more memory and does the same.
+    // Without them csimux works the same, but uses more memory.
   }
 }

@@ -1,17 +1,20 @@
 import type { Call, Log } from "../../lib/core/call.ts";
 import { Rounds } from "../../lib/core/rounds.ts";
 
-/** Between two looks that are made only because somebody asks, in milliseconds. */
+/** The interval assumed for checks on request, in milliseconds. */
 const askedMs = 30_000;
 
-/** How long a cause must last, and how old a look may be that is told, in milliseconds, for looks so far apart; 0: when asked. */
+/**
+ * How long a cause must last, and how old a reported check may be, in milliseconds, for checks at this interval; 0: on
+ * request.
+ */
 export const healthTimes = (everyMs: number) => {
   const apart = everyMs || askedMs;
-  // Two looks in a row, whatever little time one of them was late.
+  // Two checks in a row, even if one of them was slightly late.
   return { hold: (apart * 3) / 4, fresh: apart * 2 };
 };
 
-/** Looks at something every `everyMs` milliseconds; never for 0. */
+/** Runs `look` every `everyMs` milliseconds; never for 0. */
 export function healthRounds(
   everyMs: number,
   log: Log,

@@ -5,17 +5,17 @@ import { detailOf } from "../../lib/core/errors.ts";
 import { humanLine, jsonLine, type LogLine, leveledLog } from "../../lib/core/log.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** How many lines of the log are kept in memory for who looks at the process, and how much of each. */
+/** The number of log lines kept in memory for bug reports, and the length kept of each. */
 const mostKept = 200;
 const longestKept = 2_000;
 
-/** The log of the daemon on stderr: JSON lines, or text on a terminal. Lines of one tick leave in one write. */
+/** The log of the daemon on stderr: JSON lines, or text on a terminal. Lines of one tick are written at once. */
 export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): {
   readonly log: Log;
   readonly flush: () => void;
   /** The last lines, the oldest first. */
   readonly recent: () => readonly string[];
-  /** How many lines of level "error" there were: each tells of a defect. */
+  /** The number of lines of level "error", each of which is a defect. */
   readonly errors: () => number;
 } {
   const format = (options.logFormat ?? (process.stderr.isTTY ? "text" : "json")) === "json" ? jsonLine : humanLine;
@@ -38,9 +38,9 @@ export function openLog(options: Pick<ServeOptions, "logLevel" | "logFormat">): 
 }
 
 /**
- * What becomes of failures that nothing has caught. A promise that nobody waited for has ended its own work and nothing else, so its
- * failure is logged, counted and survived. An exception in an event handler stops in the middle of work that others rely on, so it
- * is logged and ends the process with exit code 1: every operation can be interrupted at any step and repeated.
+ * Handles uncaught failures. An unhandled rejection has ended only its own work, so it is logged and counted, and the
+ * process continues. An exception in an event handler interrupts work that other code relies on, so it is logged and
+ * ends the process with exit code 1: every operation can be interrupted at any step and retried.
  */
 export function catchDefects(log: Log, flush: () => void): void {
   process.on("unhandledRejection", reason => log.error("background work failed", { reason: detailOf(reason) }));
@@ -51,7 +51,10 @@ export function catchDefects(log: Log, flush: () => void): void {
   });
 }
 
-/** A log that cannot be written must never stop the service. A full pipe is tried again a few times, then given up. */
+/**
+ * Writes log text. A log that cannot be written must never stop the service: a full pipe is retried a few times, then
+ * abandoned.
+ */
 function writeAll(text: string): void {
   let rest = Buffer.from(text);
   for (let tries = 0; rest.length > 0 && tries < 100; tries++) {

@@ -5,13 +5,13 @@ import type { Outside } from "../../lib/schema/outside.ts";
 import type { MainFile } from "../main-file.ts";
 
 /**
- * The flags that every mount of a volume gets: `node.mount.mount_flags` of its connection's file, where this node has that file
- * and can use it, or else of the main file. Nodes need no connection files.
+ * The flags for every mount of a volume: `node.mount.mount_flags` of its connection's file if this node has that file
+ * and it is valid, or else of the main file. Nodes need no connection files.
  */
 export function mountFlags(main: MainFile, outside: Outside): (volumeId: string) => Promise<readonly string[]> {
   const { single, configFolder } = main.config;
   const folder = new ConnectionFolder(single === undefined ? configFolder : main.folder);
-  // Reading YAML again for each volume would be a quarter of the cost of staging a folder.
+  // Parsing the YAML again for each volume would be a quarter of the cost of staging a folder.
   const known = new Map<
     string,
     { readonly text: string; readonly defaults: object; readonly flags: readonly string[] }

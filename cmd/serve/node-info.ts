@@ -10,20 +10,21 @@ import type { Host } from "../host.ts";
 import { realFacts, storageNames } from "../node-facts.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** What this node tells the cluster about itself. */
+/** What this node reports to the cluster. */
 export interface OwnNode {
-  /** NodeGetInfo, from the facts of now. Throws while one of them is missing, so that registration is repeated. */
+  /** NodeGetInfo, from the present facts. Throws while one of them is missing, so that registration is retried. */
   readonly info: () => Promise<NodeInfo>;
   /**
-   * Under topology type "node": the node's own place, to which volumes of drivers that live on one node are pinned.
-   * Throws "failed-precondition" where the node's name is not known: such a volume must not count as reachable everywhere.
+   * With topology type "node": the node's own topology segment, to which volumes of drivers that live on one node are
+   * pinned. Throws "failed-precondition" if the node's name is unknown: such a volume must not count as reachable
+   * everywhere.
    */
   readonly place: (() => Segments) | undefined;
 }
 
 /**
- * Prepares NodeGetInfo. What the file says at the start counts until the end: kubelet asks only once.
- * Throws "failed-precondition" when a topology rule cannot be used.
+ * Prepares NodeGetInfo. The configuration at the start remains in effect until the end, because kubelet asks only once.
+ * Throws "failed-precondition" if a topology rule is invalid.
  */
 export async function ownNode(config: ProxyConfig, name: string | undefined, host: Host, log: Log): Promise<OwnNode> {
   const { nodeTopology, nodeId } = config;
@@ -48,8 +49,8 @@ export async function ownNode(config: ProxyConfig, name: string | undefined, hos
 }
 
 /**
- * Says at the start that the node's name is missing, long before somebody wonders why pods stay pending: a node cannot register
- * without it, and under topology type "node" a controller cannot make volumes that live on its own node.
+ * Warns at the start if the node's name is unknown: a node cannot register without it, and with topology type "node" a
+ * controller cannot create volumes that live on its own node. Otherwise the only sign would be pending pods.
  */
 export function sayMissingName(config: ProxyConfig, options: Pick<ServeOptions, "modes" | "nodeName">, log: Log): void {
   const { nodeId, nodeTopology } = config;
@@ -59,17 +60,17 @@ export function sayMissingName(config: ProxyConfig, options: Pick<ServeOptions, 
   if (!registers && !pins) return;
   const until = [
     ...(registers ? ["this node cannot register"] : []),
-    ...(pins ? ["no volume can be made on disks of this machine"] : []),
+    ...(pins ? ["no volume can be created on disks of this machine"] : []),
   ];
   log.warn(
-    `the name of this node is not known, and until it is ${until.join(" and ")}: set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName`,
+    `unknown node name: ${until.join(" and ")}. Set CSI_NODE_ID or --node-id, in Kubernetes from the field spec.nodeName`,
   );
 }
 
-/** CSI NodeGetInfo: longer node ids may not be taken by every orchestrator, up to 256 bytes they are allowed. */
+/** CSI NodeGetInfo: orchestrators must accept node ids up to this length in bytes, and may accept up to 256. */
 const comfortableBytes = 128;
 
-/** Logs the first answer and every other one after it: kubelet keeps what it is told for as long as the node is registered. */
+/** Logs the first answer and every different one after it: kubelet keeps the answer while the node is registered. */
 function teller(log: Log) {
   let told = "";
   return (answer: NodeInfo, outcomes: readonly RuleOutcome[]): void => {
@@ -77,11 +78,11 @@ function teller(log: Log) {
     if (now === told) return;
     told = now;
     const ignored = outcomes.filter(({ applied }) => !applied).map(({ rule, reason }) => `${rule.key}: ${reason}`);
-    log.info("what this node tells the cluster", { ...answer, ...(ignored.length > 0 && { ignored }) });
+    log.info("node info reported to the cluster", { ...answer, ...(ignored.length > 0 && { ignored }) });
     const bytes = Buffer.byteLength(answer.nodeId);
     if (bytes > comfortableBytes)
       log.warn(
-        `the node id has ${bytes} bytes, and not everything takes more than ${comfortableBytes}; shorten nodeId`,
+        `the node id has ${bytes} bytes, and some orchestrators accept no more than ${comfortableBytes}; shorten nodeId`,
       );
   };
 }

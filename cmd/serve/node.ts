@@ -21,10 +21,10 @@ import { mountFlags } from "./mount-flags.ts";
 import type { OwnNode } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** Where the host's root is mounted in the node pod of the existing chart. */
+/** The mount point of the host's root in the node pod of democratic-csi's chart. */
 const hostRoot = "/host";
 
-/** Rejects with an errno error unless the folder is writable or could be made. */
+/** Rejects with an errno error unless the folder is writable or could be created. */
 async function writable(folder: string): Promise<void> {
   try {
     await access(folder, constants.W_OK | constants.X_OK);
@@ -34,13 +34,13 @@ async function writable(folder: string): Promise<void> {
   }
 }
 
-/** Where a node keeps what it has to remember. */
+/** The folder of the node's records. */
 export const stateFolder = ({ stateDir, name }: Pick<ServeOptions, "stateDir" | "name">): string =>
   stateDir ?? join(existsSync(hostRoot) ? hostRoot : "/", "var/lib/csimux", name);
 
 /**
- * Builds the node half by hand. `inline` makes volumes that live with their pod; commands are told to `tell`; `elsewhere` gives
- * contexts of volumes that it might get.
+ * Builds the node half. `inline` provisions ephemeral inline volumes; commands are reported to `tell`; `elsewhere`
+ * returns contexts of volumes that the node might get.
  */
 export function openNode(
   options: ServeOptions,
@@ -89,8 +89,8 @@ export function openNode(
   return {
     parts: { volumes, info },
     /**
-     * Warns when no volume could be staged here, long before one is: pods can still be removed, so it is no reason to end. Then
-     * looks at what an ended process left.
+     * Warns if no volume can be staged here, before one is; it does not end the process, because pods can still be
+     * removed. Then checks what an earlier process left behind.
      */
     begin: async (log: Log) => {
       try {

@@ -12,24 +12,27 @@ import { commit, version } from "../version.ts";
 import { stateFolder } from "./node.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** What is told of the halves of the process; they come to be after what observes them. */
+/** The observed halves of the process, which are created after their observers. */
 export interface Observed {
   readonly names: () => Names;
   readonly views: () => Views;
 }
 
-/** Those who look at a running csimux: `csimux status` always, metrics when they were asked for. */
+/** The observers of a running csimux: `csimux status` always, metrics if enabled. */
 export interface Observation {
   readonly calls: CallObserver;
-  /** As `calls`, for a name that stands for one connection: its ids have no prefix. */
+  /** Like `calls`, for a driver name of one connection: its ids have no prefix. */
   readonly callsFor: (connection: string) => CallObserver;
   readonly commands: CommandObserver;
-  /** Starts to answer. Throws "failed-precondition" when the metrics address cannot be used. */
+  /** Starts to serve. Throws "failed-precondition" if the metrics address cannot be used. */
   begin(log: Log): Promise<void>;
   close(): void;
 }
 
-/** `observed` is asked at each look, never before `begin` and the first call; `recent` gives the last lines of the log, `errors` the number of its errors. */
+/**
+ * `observed` is called for each request, never before `begin` and the first call; `recent` returns the last log lines,
+ * `errors` the number of errors.
+ */
 export async function openObservation(
   options: ServeOptions,
   observed: () => Observed,
@@ -64,7 +67,7 @@ export async function openObservation(
       const { port, close } = await servePages("metrics", metricsAddress, { "/metrics": page }, log);
       closing.push(close);
       metricsPort = port;
-      log.info("metrics are served", { address: `${metricsAddress.host}:${port}` });
+      log.info("serving metrics", { address: `${metricsAddress.host}:${port}` });
     },
     close: () => {
       for (const close of closing) close();
@@ -72,20 +75,20 @@ export async function openObservation(
   };
 }
 
-/** Beside the first CSI socket, unless another place is named; nowhere for a process that listens on TCP alone. */
+/** The given path, or else beside the first CSI socket; none for a process that listens only on TCP. */
 function statusSockets({ statusSocket, endpoints }: ServeOptions): readonly string[] {
   if (statusSocket !== undefined) return [statusSocket];
   const sockets = endpoints.map(parseEndpoint).flatMap(each => (each.kind === "unix" ? [each.path] : []));
   return sockets.slice(0, 1).map(statusSocketOf);
 }
 
-/** Volumes are served without it, too: nobody shall go without storage because nobody can look at it. */
+/** Opens a status socket. If that fails, volumes are served nevertheless. */
 async function beginStatus(path: string, told: () => StatusAnswer, log: Log): Promise<() => void> {
   try {
     return (await serveStatus(path, told, log)).close;
   } catch (error) {
     if (!(error instanceof CsiError)) throw error;
-    log.warn(`csimux status cannot be asked: ${error.message}`);
+    log.warn(`csimux status is not available: ${error.message}`);
     return () => {};
   }
 }

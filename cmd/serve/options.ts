@@ -2,7 +2,7 @@ import { type Level, levels } from "../../lib/core/log.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { type Alias, aliasesOf } from "./aliases.ts";
 
-/** What the command line of `serve` may hold, under commander's names. */
+/** The flags of `serve`, under commander's names. */
 export interface ServeFlags {
   readonly endpoint?: readonly string[];
   readonly config?: string;
@@ -29,15 +29,15 @@ export interface ServeFlags {
   readonly alias?: readonly string[];
 }
 
-/** Which half of csimux a process is. */
+/** A half of csimux. */
 export type Mode = "controller" | "node";
 
-/** The command line of `serve`, checked, with defaults filled in. */
+/** The validated command line of `serve`, with defaults filled in. */
 export interface ServeOptions {
   readonly endpoints: readonly string[];
   readonly config: string;
   readonly name: string;
-  /** Other names that are served too, each for one connection. */
+  /** Other driver names that are served, each for one connection. */
   readonly aliases: readonly Alias[];
   readonly modes: ReadonlySet<Mode>;
   /** [major, minor]: nothing newer is advertised. */
@@ -48,25 +48,25 @@ export interface ServeOptions {
   readonly stateDir: string | undefined;
   /** CSI_NODE_ID: the name of this node in the cluster. */
   readonly nodeName: string | undefined;
-  /** Where `csimux status` asks; undefined: beside the CSI socket. */
+  /** The socket for `csimux status`; undefined: beside the CSI socket. */
   readonly statusSocket: string | undefined;
-  /** Where metrics are served; undefined: nowhere. */
+  /** The address of the metrics; undefined: off. */
   readonly metricsAddress: Address | undefined;
-  /** Where /healthz and /readyz are served; undefined: nowhere. */
+  /** The address of /healthz and /readyz; undefined: off. */
   readonly healthAddress: Address | undefined;
-  /** How far apart looks at the health of storages and volumes are, in milliseconds; 0: only when somebody asks. */
+  /** The interval of the health checks of storage systems and volumes, in milliseconds; 0: only on request. */
   readonly healthMs: number;
-  /** How csimux makes itself known to kubelet; undefined: another program does. */
+  /** The registration with kubelet; undefined: another program registers the driver. */
   readonly registration: { readonly socket: string; readonly csiSocket: string | undefined } | undefined;
 }
 
-/** A host (IPv6 in brackets; empty: every address of the machine) and a port. */
+/** A host (IPv6 in brackets; empty: all addresses of the machine) and a port. */
 export interface Address {
   readonly host: string;
   readonly port: number;
 }
 
-/** What counts where neither a flag nor a variable says something else. */
+/** The defaults if neither a flag nor a variable is set. */
 export const defaults = {
   endpoint: "unix:///csi/csi.sock",
   name: "csimux.storage",
@@ -77,12 +77,12 @@ export const defaults = {
   mode: "0600",
 } as const;
 
-/** The levels of the original and what they mean here. */
+/** democratic-csi's log levels and their equivalents. */
 const levelNames: Readonly<Record<string, Level>> = { verbose: "debug", silly: "debug" };
 
 /**
- * One meaning out of flags and environment. A flag wins over DEMOCRATIC_CSI_<FLAG>, which wins over CSI_ENDPOINT and the
- * defaults; CSI_VERSION wins over everything, as in the original. Throws UsageError.
+ * Combines flags and environment. A flag takes precedence over DEMOCRATIC_CSI_<FLAG>, which takes precedence over
+ * CSI_ENDPOINT and the defaults; CSI_VERSION takes precedence over everything, as in democratic-csi. Throws UsageError.
  */
 export function serveOptions(flags: ServeFlags, env: Readonly<Record<string, string | undefined>>): ServeOptions {
   const old = (flag: string) => env[`DEMOCRATIC_CSI_${flag}`] || undefined;
@@ -115,7 +115,7 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
   const address = flags.serverAddress ?? old("SERVER_ADDRESS");
   const port = flags.serverPort ?? old("SERVER_PORT");
   if ((address === undefined) !== (port === undefined)) {
-    throw new UsageError("--server-address and --server-port belong together; give both or neither");
+    throw new UsageError("--server-address and --server-port must be given together; give both or neither");
   }
   const given = [...(flags.endpoint ?? [])];
   if (socket) given.push(socket);
@@ -124,24 +124,27 @@ function endpoints(flags: ServeFlags, env: Readonly<Record<string, string | unde
 }
 
 /**
- * CSI GetPluginInfo: at most 63 characters, domain-name style. csi-sanity also wants a letter at both ends, but existing
- * volumes bind a cluster to the name they were made under, which may end in a digit.
+ * CSI GetPluginInfo: at most 63 characters, domain-name style. csi-sanity also requires a letter at both ends, but
+ * existing volumes bind a cluster to the name under which they were created, which may end in a digit.
  */
 export function driverName(flag: string, name: string): string {
   if (/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$/.test(name)) return name;
   throw new UsageError(
-    `${flag} "${name}" is no driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,
+    `${flag} "${name}" is not a driver name: up to 63 letters, digits, "-" and ".", with a letter or digit at both ends`,
   );
 }
 
-/** An empty text, say of a variable that is not set, would put the records below the working folder, where they get lost. */
+/**
+ * An empty text, for example from an unset variable, would place the records below the working folder, where they get
+ * lost.
+ */
 function stateDir(folder: string | undefined): string | undefined {
-  if (folder === "") throw new UsageError("--state-dir is empty; name a folder of the host, or leave the flag out");
+  if (folder === "") throw new UsageError("--state-dir is empty; name a folder of the host, or omit the flag");
   return folder;
 }
 
 function statusSocket(path: string | undefined): string | undefined {
-  if (path === "") throw new UsageError("--status-socket is empty; name a file, or leave the flag out");
+  if (path === "") throw new UsageError("--status-socket is empty; name a file, or omit the flag");
   return path;
 }
 
@@ -153,29 +156,29 @@ function registration({
 }: ServeFlags) {
   if (socket === undefined) {
     if (csiSocket === undefined) return undefined;
-    throw new UsageError("--kubelet-registration-path belongs to --plugin-registration-socket; give both or neither");
+    throw new UsageError("--kubelet-registration-path requires --plugin-registration-socket; give both or neither");
   }
-  if (!socket.startsWith("/")) throw new UsageError("--plugin-registration-socket is an absolute path");
+  if (!socket.startsWith("/")) throw new UsageError("--plugin-registration-socket must be an absolute path");
   if (csiSocket !== undefined && !csiSocket.startsWith("/"))
-    throw new UsageError("--kubelet-registration-path is an absolute path of the host");
+    throw new UsageError("--kubelet-registration-path must be an absolute path of the host");
   if ((mode ?? csiMode) && !modes(mode ?? csiMode ?? []).has("node"))
-    throw new UsageError("--plugin-registration-socket is for nodes; this process is a controller alone (--mode)");
+    throw new UsageError("--plugin-registration-socket is for nodes; this process is only a controller (--mode)");
   return { socket, csiSocket };
 }
 
-/** host:port, or :port for every address of the machine, as the sidecars of Kubernetes write it. */
+/** host:port, or :port for all addresses of the machine, as in the flags of the Kubernetes sidecars. */
 function address(flag: string, text: string | undefined): Address | undefined {
   if (text === undefined) return undefined;
   const [, host, digits] = /^(\[[0-9A-Fa-f:.]+\]|[^\s:/[\]]*):(\d{1,5})$/.exec(text) ?? [];
   if (host === undefined || Number(digits) > 65_535)
-    throw new UsageError(`${flag} is host:port or :port, not "${text}"`);
+    throw new UsageError(`${flag} must be host:port or :port, not "${text}"`);
   return { host, port: Number(digits) };
 }
 
 function healthMs(text: string): number {
   const seconds = Number(text);
   if (text.trim() !== "" && seconds >= 0 && seconds <= 86_400) return Math.round(seconds * 1000);
-  throw new UsageError(`--health-interval is a number of seconds, 0 for never, not "${text}"`);
+  throw new UsageError(`--health-interval must be a number of seconds, 0 for never, not "${text}"`);
 }
 
 function modes(given: readonly string[]): ReadonlySet<Mode> {
@@ -185,26 +188,27 @@ function modes(given: readonly string[]): ReadonlySet<Mode> {
   return new Set(names as readonly Mode[]);
 }
 
-/** Any version of the specification; the newest that csimux speaks is the upper bound. */
+/** Any version of the specification is accepted; the newest supported one is the upper bound. */
 function version(text: string): readonly [number, number] {
   const [, major, minor] = /^v?(\d+)\.(\d+)(?:\.\d+)?$/.exec(text) ?? [];
   if (major === undefined || minor === undefined)
-    throw new UsageError(`--csi-version is a version such as 1.5.0, not "${text}"`);
+    throw new UsageError(`--csi-version must be a version such as 1.5.0, not "${text}"`);
   return [Number(major), Number(minor)];
 }
 
 function level(text: string): Level {
   const found = levelNames[text] ?? levels.find(each => each === text);
-  if (!found) throw new UsageError(`--log-level is one of error, warn, info, verbose, debug, silly, not "${text}"`);
+  if (!found)
+    throw new UsageError(`--log-level must be one of error, warn, info, verbose, debug, silly, not "${text}"`);
   return found;
 }
 
 function format(text: string | undefined): "json" | "text" | undefined {
   if (text === undefined || text === "json" || text === "text") return text;
-  throw new UsageError(`--log-format is json or text, not "${text}"`);
+  throw new UsageError(`--log-format must be json or text, not "${text}"`);
 }
 
 function socketMode(text: string): number {
   if (/^0?[0-7]{3}$/.test(text)) return Number.parseInt(text, 8);
-  throw new UsageError(`--server-socket-permissions-mode is three octal digits, not "${text}"`);
+  throw new UsageError(`--server-socket-permissions-mode must be three octal digits, not "${text}"`);
 }

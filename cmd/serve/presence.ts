@@ -6,17 +6,17 @@ import { type Page, servePages } from "../../lib/observe/page-server.ts";
 import { aliasRegistration, aliasSocket, ownSocket } from "./aliases.ts";
 import type { ServeOptions } from "./options.ts";
 
-/** How long csimux may take to answer itself, in milliseconds. */
+/** The time limit of csimux's probe of itself, in milliseconds. */
 const probeMs = 5_000;
 
-/** How a process shows kubelet that it is there: the registration of a node plugin, and probes over HTTP. */
+/** Interfaces for kubelet: the registration of a node plugin, and probes over HTTP. */
 export interface Presence {
-  /** Once CSI calls are answered. Throws "failed-precondition" when a socket or an address cannot be used. */
+  /** Call it once CSI calls are answered. Throws "failed-precondition" if a socket or an address cannot be used. */
   begin(): Promise<void>;
   end(): Promise<void>;
 }
 
-/** Each only where it was asked for. */
+/** Opens each interface only if enabled. */
 export function openPresence(options: ServeOptions, log: Log): Presence {
   const registrations = registrationsOf(options, log);
   let close = (): void => {};
@@ -27,7 +27,7 @@ export function openPresence(options: ServeOptions, log: Log): Presence {
         const { host } = options.healthAddress;
         const served = await servePages("health", options.healthAddress, pages, log);
         close = served.close;
-        log.info("health is served", { address: `${host}:${served.port}` });
+        log.info("serving health probes", { address: `${host}:${served.port}` });
       }
       for (const each of registrations) await each.begin();
     },
@@ -38,7 +38,7 @@ export function openPresence(options: ServeOptions, log: Log): Presence {
   };
 }
 
-/** One for the driver's own name and one for each alias: kubelet knows a driver by its name. */
+/** One for the driver's own name and one for each alias: kubelet identifies a driver by its name. */
 function registrationsOf({ name, aliases, endpoints, registration }: ServeOptions, log: Log): readonly Registration[] {
   if (!registration) return [];
   const { socket } = registration;
@@ -46,7 +46,7 @@ function registrationsOf({ name, aliases, endpoints, registration }: ServeOption
   if (csiSocket === undefined)
     throw new CsiError(
       "failed-precondition",
-      "kubelet reaches drivers on a Unix socket alone: give --endpoint unix:///...",
+      "kubelet reaches drivers only on a Unix socket: give --endpoint unix:///...",
     );
   const others = aliases.map(alias => ({
     name: alias.name,
@@ -56,7 +56,10 @@ function registrationsOf({ name, aliases, endpoints, registration }: ServeOption
   return [{ name, socket, csiSocket }, ...others].map(each => new Registration(each, log.with({ driver: each.name })));
 }
 
-/** Alive: csimux answers on its own socket. Ready: kubelet has taken the driver, too, where csimux sees to that. */
+/**
+ * Alive: csimux answers on its own socket. Ready: additionally, kubelet has accepted the registration if csimux
+ * registers itself.
+ */
 function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations: readonly Registration[]) {
   const alive = async (): Promise<Page> => {
     try {
@@ -67,7 +70,7 @@ function healthPages({ endpoints: [endpoint = ""] }: ServeOptions, registrations
   };
   const ready = async (): Promise<Page> =>
     registrations.some(each => !each.registered)
-      ? { status: 503, text: "kubelet has not taken the driver yet\n" }
+      ? { status: 503, text: "kubelet has not registered the driver yet\n" }
       : alive();
   return { "/healthz": alive, "/readyz": ready };
 }

@@ -15,21 +15,21 @@ import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
 import { openPresence } from "./presence.ts";
 
-/** How long running calls may take after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
+/** The time limit for running calls after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
 const drainMs = 20_000;
 
-/** How long operations that are aborted after that may take to end at least, in milliseconds. */
+/** The minimum time limit for operations to end after being aborted, in milliseconds. */
 const leastMs = 3_000;
 
-/** Serves until SIGTERM or SIGINT. Returns the exit code: 0 after a drained stop, 1 when it could not start. */
+/** Serves until SIGTERM or SIGINT. Returns the exit code: 0 after a drained stop, 1 if it could not start. */
 export async function serve(options: ServeOptions, unknown: readonly string[], host: Host): Promise<number> {
   const output = openLog(options);
   const { log, flush } = output;
   try {
-    for (const word of unknown) log.warn(`the flag ${word} is not known and has no effect`);
+    for (const word of unknown) log.warn(`unknown flag ${word} has no effect`);
     catchDefects(log, flush);
     surviveReload(log);
-    // Before anything listens: a signal that comes while csimux starts stops it like any other one.
+    // Before anything listens: a signal during the start must stop csimux, too.
     const stopping = stopSignal(() => {
       log.warn("stopped at once by a second signal");
       flush();
@@ -53,8 +53,8 @@ export async function serve(options: ServeOptions, unknown: readonly string[], h
 }
 
 /**
- * Where the controller mounts shares for itself, in memory of this machine or container alone unless a folder for state is given;
- * and where it keeps host keys that it trusts because they were the first to be seen.
+ * The folder where the controller mounts shares for itself: in memory, private to this machine or container, unless a
+ * state folder is given; and the folder of host keys trusted on first use.
  */
 const controllerFolders = ({ stateDir, name }: ServeOptions) => ({
   shares: stateDir === undefined ? join("/run/csimux", name, "shares") : join(stateDir, "shares"),
@@ -73,7 +73,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   const settings = { ...controllerFolders(options), healthMs: options.healthMs };
   const controller = openController(host, main, outside, own.place, settings, observation.commands, log);
   const isController = modes.has("controller");
-  // A node without connection files knows only the storages of its own volumes.
+  // A node without connection files knows only the storage systems of its own volumes.
   const elsewhere = async () => (isController ? controller.examples((await own.info()).segments ?? {}) : []);
   const node = openNode(options, host, main, outside, own, controller.inline, observation.commands, elsewhere);
   if (modes.has("node")) await node.begin(log);
@@ -108,7 +108,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
     await observation.begin(log);
     await presence.begin();
   } catch (error) {
-    // Those that listen already would keep a process alive that has said it cannot start.
+    // Open listeners would keep a process alive that has failed to start.
     await stop();
     throw error;
   }
@@ -116,7 +116,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   return { stop };
 }
 
-/** The first stop signal. Another one after it, of either kind, calls `again`. */
+/** Resolves with the first stop signal. Any later one calls `again`. */
 function stopSignal(again: () => void): Promise<string> {
   return new Promise(resolve => {
     let stopping = false;
@@ -131,8 +131,8 @@ function stopSignal(again: () => void): Promise<string> {
 }
 
 /**
- * SIGHUP is how supervisors ask to read files again, which csimux does by itself. A terminal that hangs up still ends it.
- * The two signals without a meaning would end it without clean-up (signal(7)).
+ * Supervisors send SIGHUP to make a process re-read its files, which csimux does by itself. A terminal that hangs up
+ * still ends it. The two signals without a meaning would end it without clean-up (signal(7)).
  */
 function surviveReload(log: Log): void {
   for (const name of ["SIGUSR1", "SIGUSR2"]) process.on(name, () => log.info(`${name} has no effect`));

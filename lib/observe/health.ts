@@ -2,26 +2,26 @@ import { meaningOf, type Severity, type Subject } from "../health/reasons.ts";
 import type { Condition } from "../health/steady.ts";
 import type { MuxView } from "../mux/overview.ts";
 
-/** What a node sees of its volumes and storages. */
+/** A node's findings about its volumes and storage systems. */
 export interface NodeHealthView {
   readonly volumes: readonly { readonly volume: string; readonly conditions: readonly Condition[] }[];
   readonly storages: readonly { readonly storage: string; readonly conditions: readonly Condition[] }[];
 }
 
-/** One thing that is wrong. */
+/** One active condition. */
 export interface HealthStatus {
   readonly seenBy: "controller" | "node";
   readonly of: Subject;
-  /** Undefined for what a node sees of a storage. */
+  /** Undefined for a node's finding about a storage system. */
   readonly connection?: string | undefined;
-  /** Its handle; undefined for what concerns a connection or a storage as a whole. */
+  /** The volume's handle; undefined for a condition of a connection or storage system. */
   readonly volume?: string | undefined;
-  /** A storage as nodes know it, such as "nfs nas.example.org". */
+  /** A storage system as nodes identify it, such as "nfs nas.example.org". */
   readonly storage?: string | undefined;
   readonly reason: string;
   readonly severity: Severity;
   readonly message: string;
-  /** As RFC 3339 has it. */
+  /** An RFC 3339 timestamp. */
   readonly since: string;
 }
 
@@ -32,7 +32,7 @@ function told(conditions: readonly Condition[], about: Pick<HealthStatus, "conne
   });
 }
 
-/** All that is known to be wrong at this moment; `connectionOf` reads a handle. */
+/** All active conditions; `connectionOf` parses a handle. */
 export function healthOf(
   mux: MuxView | undefined,
   node: NodeHealthView | undefined,

@@ -2,11 +2,11 @@ import type { CallBegun, CallEnd, CallObserver } from "../core/observer.ts";
 
 /** A call that is in progress. */
 export interface RunningCall extends CallBegun {
-  /** When it began (Date.now()). */
+  /** When it started (Date.now()). */
   readonly since: number;
 }
 
-/** The last call of one kind that a connection answered. */
+/** The last call with a given result for a connection. */
 export interface LastCall {
   readonly method: string;
   /** When it ended (Date.now()). */
@@ -19,25 +19,25 @@ export interface LastFailure extends LastCall {
   readonly message: string;
 }
 
-/** How the calls about one connection went. */
+/** The last results of the calls for one connection. */
 export interface CallRecord {
   readonly success: LastCall | undefined;
   readonly failure: LastFailure | undefined;
-  /** The last failure that says something about the storage; others are about what the caller asked for. */
+  /** The last failure caused by the storage system; others are caused by the request. */
   readonly storageFailure: LastFailure | undefined;
 }
 
-/** Codes of failures that say something about the storage or csimux; the alert CsimuxConnectionFailing counts the same. */
+/** Codes of failures caused by the storage system or csimux; the alert CsimuxConnectionFailing counts the same. */
 const ofStorage: ReadonlySet<string> = new Set([
   ...["unavailable", "deadline-exceeded", "unauthenticated", "permission-denied", "internal"],
 ]);
 
-/** Which calls run, and how the last ones about each connection ended. */
+/** Records running calls, and the last results for each connection. */
 export class Ledger {
   readonly #running = new Set<RunningCall>();
   readonly #records = new Map<string, CallRecord>();
 
-  /** Is told of every call. Its connections must be of a limited number: each is remembered. */
+  /** Records every call. The set of connections must be bounded, because each is remembered. */
   readonly observe: CallObserver = begun => {
     const call = { ...begun, since: Date.now() };
     this.#running.add(call);
@@ -52,12 +52,12 @@ export class Ledger {
     return [...this.#running];
   }
 
-  /** Names about which there were calls. */
+  /** The connections with recorded calls. */
   names(): readonly string[] {
     return [...this.#records.keys()];
   }
 
-  /** How the last calls about a connection ended. */
+  /** The last results for a connection. */
   of(connection: string): CallRecord {
     return this.#records.get(connection) ?? nothing;
   }

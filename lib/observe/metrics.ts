@@ -2,31 +2,31 @@ import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from
 import type { CallObserver, CommandObserver } from "../core/observer.ts";
 import type { ConnectionStatus, Status } from "./status.ts";
 
-/** In seconds: a call is a millisecond or a copy of an hour. */
+/** Buckets in seconds: a call takes from a millisecond to an hour (a copy). */
 const callBuckets = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 15, 30, 60, 300];
 const commandBuckets = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 120];
 
 const states = ["good", "degraded", "bad", "gone", "unknown"] as const;
 
-/** What is counted as it happens, and the page that a scrape gets. */
+/** Observers that count events, and the page for a scrape. */
 export interface Metrics {
   readonly calls: CallObserver;
   readonly commands: CommandObserver;
   readonly contentType: string;
-  /** The page. Gauges are set from `status`, which asks no storage. */
+  /** The page. Gauges are set from `status`, which sends no request to any storage system. */
   text(status: Status): Promise<string>;
 }
 
-/** The metrics of one process in the text form of OpenMetrics 1.0. `errors` tells how many errors it has logged. */
+/** The metrics of one process in the text format of OpenMetrics 1.0. `errors` returns the number of errors logged. */
 export function openMetrics(errors: () => number): Metrics {
   const registry = new Registry<OpenMetricsContentType>();
   registry.setContentType(Registry.OPENMETRICS_CONTENT_TYPE);
-  // The metrics of the library are declared for its older text form alone; they are the same for both.
+  // The library's metrics are typed for its older text format only; they are the same for both.
   const registers = [registry as unknown as Registry];
   const { calls, commands } = counted(registers);
   new Counter({
     name: "csimux_log_errors",
-    help: "Lines of level error in the log: each tells of a defect.",
+    help: "Log lines of level error; each is a defect.",
     registers,
     collect() {
       this.reset();
@@ -54,14 +54,14 @@ function counted(registers: Registry[]): Pick<Metrics, "calls" | "commands"> {
   });
   const took = new Histogram({
     name: "csimux_call_duration_seconds",
-    help: "How long CSI calls took.",
+    help: "Duration of CSI calls.",
     labelNames: ["method", "connection"],
     buckets: callBuckets,
     registers,
   });
   const ran = new Histogram({
     name: "csimux_command_duration_seconds",
-    help: "How long commands took, on this machine or on a storage host; a script over ssh counts once.",
+    help: "Duration of commands, on this machine or on a storage host; a script over ssh counts once.",
     labelNames: ["where", "program", "outcome"],
     buckets: commandBuckets,
     registers,
@@ -77,49 +77,49 @@ function counted(registers: Registry[]): Pick<Metrics, "calls" | "commands"> {
   };
 }
 
-/** One figure of each connection; absent where it is not known. */
+/** One figure of each connection; undefined if unknown. */
 type Figure = readonly [name: string, help: string, value: (connection: ConnectionStatus) => number | undefined];
 
 const seconds = (time: string | undefined): number | undefined =>
   time === undefined ? undefined : Date.parse(time) / 1000;
 
 const figures: readonly Figure[] = [
-  ["csimux_connection_suspended", "1 while a connection takes no new volumes.", each => Number(each.suspended)],
+  ["csimux_connection_suspended", "1 while a connection accepts no new volumes.", each => Number(each.suspended)],
   ["csimux_connection_calls_in_progress", "Calls that use the connection now.", each => each.inUse],
   [
     "csimux_connection_unavailable",
-    "1 while the storage is away and calls that need it are refused; absent where nobody would know.",
+    "1 while the storage system is unreachable and calls that need it are refused; absent if unknown.",
     each => (each.state === "unknown" ? undefined : Number(each.outage !== undefined)),
   ],
   [
     "csimux_connection_state_since_timestamp_seconds",
-    "Since when the state is what it is.",
+    "When the connection's file entered its state.",
     each => seconds(each.since),
   ],
   [
     "csimux_connection_last_success_timestamp_seconds",
-    "When a call succeeded last.",
+    "When a call last succeeded.",
     each => seconds(each.lastSuccess?.at),
   ],
   [
     "csimux_connection_last_failure_timestamp_seconds",
-    "When a call failed last.",
+    "When a call last failed.",
     each => seconds(each.lastFailure?.at),
   ],
   [
     "csimux_connection_free_bytes",
-    "Bytes that a new volume could take when they were last asked for.",
+    "Bytes available for a new volume, as of the last query.",
     each => each.freeBytes?.value,
   ],
   [
     "csimux_connection_free_bytes_timestamp_seconds",
-    "When the free bytes were asked for.",
+    "When the free bytes were last queried.",
     each => seconds(each.freeBytes?.at),
   ],
-  ["csimux_connection_volumes", "Volumes in the last whole listing.", each => each.volumes?.value],
+  ["csimux_connection_volumes", "Volumes in the last complete listing.", each => each.volumes?.value],
 ];
 
-/** How many subjects each thing is wrong with, by the labels that they share. */
+/** The number of subjects per condition, by their common labels. */
 function tally(health: Status["health"]) {
   const counts = new Map<string, { readonly labels: Labels; count: number }>();
   for (const { seenBy, of, connection = "", storage = "", reason, severity } of health) {
@@ -134,13 +134,13 @@ function tally(health: Status["health"]) {
 const healthLabels = ["seen_by", "of", "connection", "storage", "reason", "severity"] as const;
 type Labels = Record<(typeof healthLabels)[number], string>;
 
-/** Gauges are emptied at each scrape, so that a connection that has gone leaves nothing behind. */
+/** Gauges are reset at each scrape, so that a removed connection leaves no values. */
 function gauges(registers: Registry[]): (status: Status) => void {
   const gauge = <T extends string>(name: string, help: string, ...labelNames: readonly T[]) =>
     new Gauge({ name, help, labelNames, registers });
   const info = gauge(
     "csimux_build_info",
-    "Always 1; the labels say what runs.",
+    "Always 1; the labels describe the process.",
     "driver",
     "version",
     "commit",
@@ -148,21 +148,21 @@ function gauges(registers: Registry[]): (status: Status) => void {
   );
   const started = gauge("csimux_start_timestamp_seconds", "When the process started.");
   const calls = gauge("csimux_calls_in_progress", "Calls in progress.");
-  const jobs = gauge("csimux_jobs_running", "Operations that go on whether or not somebody waits for them.");
+  const jobs = gauge("csimux_jobs_running", "Operations that continue whether or not a caller waits for them.");
   const state = gauge(
     "csimux_connection_state",
-    "1 for the state that the connection's file is in.",
+    "1 for the present state of the connection's file.",
     "connection",
     "state",
   );
   const health = gauge(
     "csimux_health_conditions",
-    "How many connections, storages or volumes something is wrong with; the label reason says what.",
+    "Number of connections, storage systems or volumes with the condition in the label reason.",
     ...healthLabels,
   );
   const blind = gauge(
     "csimux_connection_health_unknown",
-    "1 until the storage of a connection was checked with success, and whenever the last check failed; absent where nobody would know.",
+    "1 until the first successful check of a connection's storage system, and while the last check failed; absent if it cannot be checked.",
     "connection",
   );
   const known = figures.map(([name, help, value]) => ({ gauge: gauge(name, help, "connection"), value }));

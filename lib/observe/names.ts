@@ -1,19 +1,22 @@
 import type { CallBegun, CallObserver } from "../core/observer.ts";
 
-/** How many connections a process without connection files takes note of: it knows only those of the volumes it is asked about. */
+/**
+ * The most connections recorded by a process without connection files, which knows only those of the volumes in its
+ * calls.
+ */
 const most = 1_000;
 
-/** Who knows which names there are. */
+/** The known names of connections and groups. */
 export interface Names {
-  /** The only connection, whose ids have no prefix; undefined where there are several. */
+  /** The only connection, whose ids have no prefix; undefined if there are several. */
   readonly single: string | undefined;
-  /** Whether this is a connection or group; undefined where the process has no connection files (a node). */
+  /** Whether a connection or group exists; undefined if the process has no connection files (a node). */
   readonly known: ((name: string) => boolean) | undefined;
 }
 
 /**
- * The same observer, told only of connections that there are. Names come from classes and handles, and whoever writes those could
- * otherwise make csimux remember names without end.
+ * Wraps an observer so that it receives only existing connections. Names come from classes and handles, and their
+ * authors could otherwise make csimux remember an unlimited number.
  */
 export function named(observer: CallObserver, names: () => Names): CallObserver {
   const met = new Set<string>();
@@ -32,7 +35,7 @@ export function named(observer: CallObserver, names: () => Names): CallObserver 
   };
 }
 
-/** Both are told, in this order. */
+/** Calls both observers, in this order. */
 export const both =
   (one: CallObserver, other: CallObserver): CallObserver =>
   begun => {

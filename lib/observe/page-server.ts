@@ -3,26 +3,26 @@ import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 
-/** How long one who asks may take to send the request, in milliseconds. */
+/** The time limit for a client to send its request, in milliseconds. */
 const requestMs = 10_000;
 
 const plain = "text/plain; charset=utf-8";
 
-/** What is answered to a GET. */
+/** The response to a GET. */
 export interface Page {
   readonly status: number;
-  /** Plain text when absent. */
+  /** Plain text if absent. */
   readonly contentType?: string;
   readonly text: string;
 }
 
-/** Pages by path, made anew for each request. */
+/** Pages by path, generated for each request. */
 export type Pages = Readonly<Record<string, () => Promise<Page>>>;
 
 /**
- * Serves these pages over HTTP and nothing else; an empty `host` is every address of the machine, IPv6 or not, `port` 0 lets the
- * system choose. A page that cannot be made is a line of `log` and answered 500. Throws "failed-precondition" when the address
- * cannot be used; `what` says in its message what it was for.
+ * Serves only these pages over HTTP; an empty `host` means all addresses of the machine (IPv4 and IPv6), with `port` 0
+ * the system chooses one. If generating a page fails, it is logged and answered with 500. Throws "failed-precondition"
+ * if the address cannot be used; `what` names the purpose in its message.
  */
 export async function servePages(
   what: string,
@@ -41,7 +41,7 @@ export async function servePages(
     if (host === "") server.listen(port, () => resolve());
     else server.listen(port, host.replace(/^\[|\]$/g, ""), () => resolve());
   });
-  // A listener reports failed accepts, such as for want of descriptors, as errors at any time.
+  // A listener may report failed accepts, for example for lack of descriptors, as errors at any time.
   server.on("error", error => log.warn(`a connection for ${what} failed`, { reason: error.message }));
   const address = server.address();
   return {
@@ -53,14 +53,14 @@ export async function servePages(
   };
 }
 
-/** Never rejects: nobody waits for it. */
+/** Never rejects, because no caller awaits it. */
 async function answer(pages: Pages, request: IncomingMessage, response: ServerResponse, log: Log): Promise<void> {
   response.on("error", () => response.destroy());
   try {
     const { status, contentType = plain, text } = await pageFor(pages, request, log);
     response.writeHead(status, { "Content-Type": contentType }).end(text);
   } catch (error) {
-    log.error("a page could not be sent", { reason: detailOf(error) });
+    log.error("cannot send a page", { reason: detailOf(error) });
     response.destroy();
   }
 }
@@ -73,7 +73,7 @@ async function pageFor(pages: Pages, { method, url = "" }: IncomingMessage, log:
   try {
     return await page();
   } catch (error) {
-    log.error("a page could not be made", { page: path, reason: detailOf(error) });
-    return { status: 500, text: "the page could not be made; the log of csimux says why\n" };
+    log.error("cannot generate a page", { page: path, reason: detailOf(error) });
+    return { status: 500, text: "cannot generate the page; see the log of csimux\n" };
   }
 }

@@ -6,22 +6,22 @@ import { withoutKnownSecrets } from "../core/known-secrets.ts";
 import { placeSocket } from "../csi/socket-file.ts";
 import type { StatusAnswer } from "./status.ts";
 
-/** Only the user that csimux runs as may connect. */
+/** Only the user that runs csimux may connect. */
 const mode = 0o600;
 
-/** The longest status that is read, in bytes. */
+/** The longest status accepted, in bytes. */
 const maxBytes = 64 << 20;
 
-/** How long one who asks may take to read the answer, in milliseconds. */
+/** The time limit for a client to read the status, in milliseconds. */
 const readMs = 10_000;
 
-/** Where a process whose CSI socket is at `path` tells its status. */
+/** The status socket of a process with the CSI socket `path`. */
 export const statusSocketOf = (path: string): string => `${path}.status`;
 
 /**
- * Tells the status to everyone who connects, as one JSON text, and hangs up. Nothing is read from the peer, and nothing that a peer
- * does or that is wrong with the status ends the process: a status that cannot be made is a line of `log`, and the peer gets no text.
- * Throws "failed-precondition" when the socket cannot be placed.
+ * Sends the status to every client as one JSON text and closes the connection. Reads nothing from clients, and no
+ * client and no error in the status can end the process: if generating the status fails, it is logged, and the client
+ * receives no text. Throws "failed-precondition" if the socket cannot be created.
  */
 export async function serveStatus(
   path: string,
@@ -37,11 +37,11 @@ export async function serveStatus(
     try {
       peer.end(`${withoutKnownSecrets(JSON.stringify(status()))}\n`);
     } catch (error) {
-      log.error("the status could not be made", { reason: detailOf(error) });
+      log.error("cannot generate the status", { reason: detailOf(error) });
       peer.destroy();
     }
   });
-  // A listener reports failed accepts, such as for want of descriptors, as errors at any time.
+  // A listener may report failed accepts, for example for lack of descriptors, as errors at any time.
   server.on("error", error => log.warn("a connection to the status socket failed", { reason: error.message }));
   const file = await placeSocket(
     path,
@@ -61,13 +61,16 @@ export async function serveStatus(
   };
 }
 
-/** Asks the process that listens at `path`. Throws "unavailable" that says why there is no answer within `timeoutMs`. */
+/**
+ * Reads the status from the process that listens at `path`. Throws "unavailable" with the reason if there is none
+ * within `timeoutMs`.
+ */
 export async function askStatus(path: string, timeoutMs: number): Promise<StatusAnswer> {
   const text = await received(path, timeoutMs);
   try {
     return JSON.parse(text) as StatusAnswer;
   } catch (cause) {
-    const why = text === "" ? "gave no status; the log of csimux says why" : "is not the status socket of csimux";
+    const why = text === "" ? "returned no status; see the log of csimux" : "is not the status socket of csimux";
     throw new CsiError("unavailable", `${path} ${why}`, { cause });
   }
 }
@@ -82,11 +85,11 @@ function received(path: string, timeoutMs: number): Promise<string> {
       peer.destroy();
       reject(new CsiError("unavailable", `${path} ${why}`, { cause }));
     };
-    const timer = setTimeout(() => fail(`gives no answer within ${timeoutMs / 1000} s`), timeoutMs);
+    const timer = setTimeout(() => fail(`did not answer within ${timeoutMs / 1000} s`), timeoutMs);
     peer.on("data", chunk => {
       chunks.push(Buffer.from(chunk));
       bytes += chunk.length;
-      if (bytes > maxBytes) fail("tells more than a status can be");
+      if (bytes > maxBytes) fail("sent more data than a status can have");
     });
     peer.on("error", error => fail(reasons[errnoOf(error) ?? ""] ?? `cannot be reached (${errnoOf(error)})`, error));
     peer.on("end", () => {
@@ -98,7 +101,7 @@ function received(path: string, timeoutMs: number): Promise<string> {
 }
 
 const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "is not there; does csimux run, and is this its --endpoint or --status-socket?",
-  ECONNREFUSED: "is there, but nobody listens; has csimux ended?",
-  EACCES: "may not be used by this user; status is for the user that csimux runs as",
+  ENOENT: "does not exist; is csimux running, and is this its --endpoint or --status-socket?",
+  ECONNREFUSED: "exists, but no process listens on it; has csimux stopped?",
+  EACCES: "is not accessible to this user; run this as the user that runs csimux",
 };

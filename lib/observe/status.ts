@@ -3,35 +3,35 @@ import type { MuxView, Standing } from "../mux/overview.ts";
 import { type HealthStatus, healthOf, type NodeHealthView } from "./health.ts";
 import type { LastCall, LastFailure, Ledger } from "./ledger.ts";
 
-/** Who runs. */
+/** Facts about the process. */
 export interface ProcessFacts {
   readonly name: string;
   readonly version: string;
   readonly commit: string;
   readonly modes: readonly string[];
   readonly node: string | undefined;
-  /** Other names that it answers to, each for one connection. */
+  /** Other driver names that it serves, each for one connection. */
   readonly aliases?: readonly { readonly name: string; readonly connection: string }[];
   /** When it started (Date.now()). */
   readonly started: number;
 }
 
-/** A figure that was told earlier; `at` is a time as RFC 3339 has it. */
+/** A figure recorded earlier; `at` is an RFC 3339 timestamp. */
 interface Told {
   readonly value: number;
   readonly at: string;
 }
 
-/** A call, with times as RFC 3339 has them. */
+/** A call with RFC 3339 timestamps. */
 type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
 
-/** One connection. Every time is as RFC 3339 has it, sizes are in bytes. What is not known is absent. */
+/** One connection. Times are RFC 3339 timestamps, sizes are bytes. Unknown values are absent. */
 export interface ConnectionStatus {
   readonly name: string;
-  /** "unknown" in a process that has no connection files: a node knows only the connections of its volumes. */
+  /** "unknown" in a process without connection files: a node knows only the connections of its volumes. */
   readonly state: Standing | "unknown";
   readonly since?: string | undefined;
-  /** What is wrong with its file and where. */
+  /** What is wrong with its file, and where. */
   readonly problem?: string | undefined;
   readonly driver?: string | undefined;
   readonly suspended: boolean;
@@ -41,19 +41,19 @@ export interface ConnectionStatus {
   readonly volumes?: Told | undefined;
   readonly lastSuccess?: Timed<LastCall> | undefined;
   readonly lastFailure?: Timed<LastFailure> | undefined;
-  /** The last failure that says something about the storage, not about what the caller asked for. */
+  /** The last failure caused by the storage system, not by the request. */
   readonly lastStorageFailure?: Timed<LastFailure> | undefined;
-  /** Its storage is away: calls that need it are refused until it was asked again, and is back. */
+  /** Its storage system is unreachable: calls that need it are refused until a check succeeds. */
   readonly outage?: { readonly since: string; readonly next: string; readonly reason: string } | undefined;
-  /** Whether its storage can be used; absent where nobody can know: without a usable file, and on nodes. */
+  /** Whether its storage system can be used; absent if that cannot be known: without a valid file, and on nodes. */
   readonly storage?: StorageStatus | undefined;
-  /** Why nothing newer is known of the health of its storage: the reason in `storage`. */
+  /** Why the health of its storage system is outdated: the reason in `storage`. */
   readonly healthProblem?: string | undefined;
 }
 
 type StorageState = MuxView["connections"][number]["health"]["storage"]["state"];
 
-/** How the storage of a connection was found when it was last asked. Times are as RFC 3339 has them. */
+/** The result of the last check of a connection's storage system. Times are RFC 3339 timestamps. */
 export interface StorageStatus {
   readonly state: StorageState;
   /** Absent before the first check. */
@@ -61,7 +61,7 @@ export interface StorageStatus {
   readonly reason?: string | undefined;
 }
 
-/** What `csimux status --output json` prints. Fields may be added; those that are here stay. */
+/** The output of `csimux status --output json`. Fields may be added, but not removed. */
 export interface Status {
   readonly name: string;
   readonly version: string;
@@ -71,11 +71,11 @@ export interface Status {
   readonly aliases?: ProcessFacts["aliases"];
   readonly started: string;
   readonly now: string;
-  /** Why the folder of connection files cannot be read; absent while it can. */
+  /** Why the folder of connection files cannot be read; absent if it can. */
   readonly folderProblem?: string | undefined;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: MuxView["groups"];
-  /** All that is known to be wrong with connections, storages and volumes. */
+  /** All active conditions of connections, storage systems and volumes. */
   readonly health: readonly HealthStatus[];
   readonly calls: readonly {
     readonly method: string;
@@ -86,36 +86,36 @@ export interface Status {
   readonly jobs: readonly { readonly what: string; readonly since: string }[];
 }
 
-/** What else the process tells of itself, for a report of a fault. */
+/** Further details of the process, for bug reports. */
 export interface RunningDetails {
   /** The main file, as an absolute path. */
   readonly config: string;
-  /** The folder of what a node remembers. */
+  /** The state folder of the node. */
   readonly state: string;
-  /** Where metrics are served; undefined: nowhere. */
+  /** The address of the metrics; undefined if they are off. */
   readonly metrics: { readonly host: string; readonly port: number } | undefined;
   /** The last lines of the log, the oldest first. */
   readonly log: readonly string[];
 }
 
-/** What comes out of the status socket. */
+/** The data sent by the status socket. */
 export interface StatusAnswer extends Status {
   readonly details: RunningDetails;
 }
 
 const time = (ms: number): string => new Date(ms).toISOString();
 
-/** What the halves of a process see; each is absent in a process that does not have it. */
+/** The state of the halves of a process; each is absent if the process lacks that half. */
 export interface Views {
   readonly mux?: MuxView | undefined;
   readonly node?: NodeHealthView | undefined;
-  /** As Status.folderProblem. */
+  /** Like Status.folderProblem. */
   readonly folderProblem?: string | undefined;
   /** The only connection, whose ids have no prefix. */
   readonly single?: string | undefined;
 }
 
-/** The process at this moment. Asks nobody. */
+/** The present status of the process. Sends no request to any storage system. */
 export function statusOf(
   facts: ProcessFacts,
   { mux: view, node, folderProblem, single }: Views,

@@ -5,21 +5,24 @@ import { cut, fullName, type OldDeployment, type Release } from "./old.ts";
 /** A Kubernetes object. */
 export type Manifest = Readonly<Record<string, unknown>>;
 
-/** What the chart made of the classes of a release. */
+/** The class objects that the chart created for a release. */
 export interface OldClasses {
   /** StorageClasses and VolumeSnapshotClasses. */
   readonly classes: readonly Manifest[];
-  /** The Secrets that they name, and volumes too. */
+  /** The Secrets that they reference; volumes reference them, too. */
   readonly secrets: readonly Manifest[];
 }
 
-/** Whether the Secrets of classes bear the release's name. */
+/** Whether the names of the classes' Secrets contain the release's name. */
 export const needsRelease = ({ values }: OldDeployment): boolean =>
   [...listAt(values, "storageClasses"), ...listAt(values, "volumeSnapshotClasses")].some(
     each => Object.keys(mappingAt(each, "secrets")).length > 0,
   );
 
-/** The same objects as the chart's, with the same names (templates/storage-classes.yaml, snapshot-classes.yaml), but for its labels. */
+/**
+ * The same objects as the chart's, with the same names (templates/storage-classes.yaml, snapshot-classes.yaml), without
+ * its labels.
+ */
 export function oldClasses(old: OldDeployment): OldClasses {
   const storage = listAt(old.values, "storageClasses").filter(isMapping);
   const snapshot = listAt(old.values, "volumeSnapshotClasses").filter(isMapping);
@@ -64,11 +67,13 @@ const metadata = (each: Mapping, annotations: Mapping): Manifest => ({
 const present = (fields: Mapping): Mapping =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
 
-/** Kubernetes wants text where YAML may have read a number; the chart quotes. */
+/** Kubernetes requires text where YAML may have parsed a number; the chart adds quotes. */
 const texts = (values: Mapping): Mapping =>
   Object.fromEntries(Object.entries(values).map(([key, value]) => [key, value === null ? "" : String(value)]));
 
-/** The chart makes a Secret of each name below `secrets:`, also of those that hold nothing, and the class names them all. */
+/**
+ * The chart creates a Secret for each name below `secrets:`, even an empty one, and the class references all of them.
+ */
 const secretName = (kind: string, each: Mapping, { values }: OldDeployment, release: Release): string =>
   cut(`${kind}-${textAt(each, "name")}-${fullName(values, release)}`);
 

@@ -15,11 +15,11 @@ export interface TakenOver {
   readonly text: string;
   /** Whether Kubernetes attaches the volumes: always where they are disks, else as in the old deployment. */
   readonly attaches: boolean;
-  /** What is not as it was, or could be better. */
+  /** Differences from the old deployment, and possible improvements. */
   readonly words: readonly string[];
 }
 
-/** One name for each: the last part of the driver's name where that is enough, else the whole. */
+/** One name for each: the last part of the driver's name if it is unique, else the whole. */
 export function connectionNames(names: readonly string[]): readonly string[] {
   const short = names.map(name => name.split(".").at(-1) ?? name);
   return names.map((name, index) => {
@@ -36,10 +36,10 @@ export const connectionFolder = "/connections";
 export const mainText = (node: unknown): string =>
   stringify({ driver: "proxy", proxy: { configFolder: connectionFolder }, ...(node !== undefined && { node }) }, plain);
 
-/** Long lines stay whole. */
+/** Long lines are not folded. */
 const plain = { lineWidth: 0 } as const;
 
-/** The `node:` block of all of them, where they agree; nodes read the main file alone. */
+/** The `node:` block of all deployments if they agree; nodes read only the main file. */
 export function sharedNode(olds: readonly OldDeployment[]): unknown {
   const blocks = olds.map(({ config }) => config["node"] ?? undefined);
   const [first] = blocks;
@@ -49,8 +49,8 @@ export function sharedNode(olds: readonly OldDeployment[]): unknown {
 }
 
 /**
- * The connection files. What has no effect is left out. What csimux warns of but the old driver did stays, with a comment that
- * takes the warning back; both are said in words.
+ * The connection files. Settings without effect are omitted. Settings that csimux warns about but the old driver
+ * accepted are kept, with a comment that suppresses the warning; `words` reports both.
  */
 export function connectionsOf(
   olds: readonly OldDeployment[],
@@ -64,11 +64,11 @@ export function connectionsOf(
     const { node: own, ...rest } = old.config;
     if (own && node === undefined)
       said[index]?.push(
-        '"node" stands in the main file now, where it counts for all connections; those of the old deployments differ, so none was taken over: look at examples/reference.md',
+        '"node" is now in the main file and applies to all connections; the blocks of the old deployments differ, so none was carried over: see examples/reference.md',
       );
     return stringify(withoutEmpty(rest), plain);
   });
-  // Keys first: a text without one is written anew, and its comments would move.
+  // Remove keys first: that rewrites the text, which would move its comments.
   for (let round = 0; round < mostRounds; round++) {
     const open = problemsOf(main, names, texts, settings).filter(settles);
     const problem = open.find(({ rule }) => rule === "ignored-key") ?? open[0];
@@ -96,11 +96,11 @@ const isDisk = ({ config }: OldDeployment, { modules }: LintSettings): boolean =
   );
 
 const attachedNow =
-  "the volumes are attached now (attachRequired: true), although the old deployment did not attach them: only then does Kubernetes keep a ReadWriteOnce disk on one node, and two nodes that mount it destroy its file system. A ReadWriteOnce claim that pods on two nodes use gets Multi-Attach errors. Restart kubelet on every node after the change, one by one (pods go on running): until then Kubernetes may detach a volume that is still mounted there";
+  "the volumes are now attached (attachRequired: true), although the old deployment did not attach them: only then does Kubernetes keep a ReadWriteOnce disk on one node, and two nodes that mount it destroy its file system. A ReadWriteOnce claim used by pods on two nodes gets Multi-Attach errors. Restart kubelet on every node after the change, one by one (pods keep running): until then Kubernetes may detach a volume that is still mounted there";
 
 const mostRounds = 500;
 
-/** A key without a value says nothing; democratic-csi's examples are full of them. */
+/** Removes keys without a value; democratic-csi's examples have many. */
 function withoutEmpty(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutEmpty);
   if (!isMapping(value)) return value;
@@ -122,7 +122,7 @@ const problemsOf = (
     settings,
   ).problems;
 
-/** Warnings that are a matter of the values themselves, and for their owner to settle. */
+/** Warnings about the values themselves, which only their owner can settle. */
 const forOwner: ReadonlySet<string> = new Set(["placeholder-value", "unused-suppression"]);
 
 const settles = ({ file, rule, severity, blocks }: Problem): boolean =>
@@ -130,14 +130,14 @@ const settles = ({ file, rule, severity, blocks }: Problem): boolean =>
 
 function settled(text: string, { rule, line, path, message, fix }: Problem): { text: string; words: string } {
   const place = path === "" ? "" : `${path}: `;
-  if (rule === "ignored-key") return { text: withoutKey(text, line), words: `${place}left out: ${message}` };
+  if (rule === "ignored-key") return { text: withoutKey(text, line), words: `${place}omitted: ${message}` };
   const lines = text.split("\n");
   lines[line - 1] = `${lines[line - 1]} # csimux-ignore ${rule}`;
-  const better = fix === undefined ? "" : ` To do better: ${fix}`;
-  return { text: lines.join("\n"), words: `${place}as it was, although ${message}.${better} [${rule}]` };
+  const better = fix === undefined ? "" : ` Suggestion: ${fix}`;
+  return { text: lines.join("\n"), words: `${place}unchanged, although ${message}.${better} [${rule}]` };
 }
 
-/** The text without the key that begins in a line, and all below it. */
+/** The text without the key that starts in a line, and everything below it. */
 function withoutKey(text: string, line: number): string {
   const document = parseDocument(text);
   const start =
@@ -161,17 +161,17 @@ function withoutKey(text: string, line: number): string {
   return document.toString(plain);
 }
 
-/** Why an old deployment cannot be one of the connections, or undefined. */
+/** Why an old deployment cannot become a connection, or undefined. */
 export function unfit({ config, values }: OldDeployment, isLocal: (driver: string) => boolean): string | undefined {
   const driver = textAt(config, "driver") ?? "";
   if (driver === "proxy")
-    return "this is the proxy driver already: its main file, connection files and handles are csimux's own; put the image of csimux into its values";
+    return "this is already the proxy driver: its main file, connection files and handles are csimux's own; set the image in its values to csimux's";
   if (isLocal(driver))
-    return `${driver} keeps volumes on the nodes, so each node needs a controller: take it over in place, by putting the image of csimux into its values (README, "Coming from democratic-csi")`;
-  return isMapping(values) ? undefined : "these are no values";
+    return `${driver} keeps volumes on the nodes, so each node needs a controller: take it over in place, by setting the image in its values to csimux's (README, "Coming from democratic-csi")`;
+  return isMapping(values) ? undefined : "these are not Helm values";
 }
 
-/** What the parameters of a class mean to its connection, in words. */
+/** Problems of the classes' parameters with their connections, in words. */
 export function classWords(
   main: string,
   taken: readonly TakenOver[],

@@ -1,7 +1,7 @@
 import { at } from "../lint/world.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 
-/** What was taken over from values, so that nothing has to be said. */
+/** Values that are carried over and need no message. */
 const carried: readonly string[] = [
   "csiDriver",
   "storageClasses",
@@ -18,45 +18,44 @@ const carried: readonly string[] = [
   "controller.externalSnapshotter.enabled",
 ];
 
-/** What csimux does without, and why. */
+/** Values that csimux does not need, and why. */
 const needless: Readonly<Record<string, string>> = {
-  csiProxy: "csimux needs no csi-grpc-proxy",
-  enablePSP: "Kubernetes has no PodSecurityPolicy any more",
-  "controller.strategy": "the controller is a Deployment of two replicas now",
-  "controller.replicaCount": "the controller is a Deployment of two replicas now",
-  "controller.driver.image": "the image is that of csimux now",
-  "node.driver.image": "the image is that of csimux now",
+  csiProxy: "csimux does not need csi-grpc-proxy",
+  enablePSP: "Kubernetes no longer has PodSecurityPolicy",
+  "controller.strategy": "the controller is now a Deployment of two replicas",
+  "controller.replicaCount": "the controller is now a Deployment of two replicas",
+  "controller.driver.image": "the image is now csimux's",
+  "node.driver.image": "the image is now csimux's",
   "controller.driver.logLevel": "csimux has --log-level",
   "node.driver.logLevel": "csimux has --log-level",
   "controller.driver.lifecycle":
-    "csimux mounts the share that holds the volumes itself; for other work write it into controller.yaml",
+    "csimux itself mounts the share of the volumes; for other purposes add it to controller.yaml",
   "controller.driver.extraVolumeMounts":
-    "csimux mounts the share that holds the volumes itself; other mounts belong into controller.yaml",
-  "controller.extraVolumes":
-    "csimux mounts the share that holds the volumes itself; other volumes belong into controller.yaml",
+    "csimux itself mounts the share of the volumes; add other mounts to controller.yaml",
+  "controller.extraVolumes": "csimux itself mounts the share of the volumes; add other volumes to controller.yaml",
   "controller.driver.securityContext": "controller.yaml has what csimux needs",
   "node.driver.iscsiDirHostPath": "csimux uses the host's open-iscsi through /host",
   "node.driver.nvmeDirHostPath": "csimux reads the host's /etc/nvme through /host",
   "node.driver.nvmeDirMountEnabled": "csimux reads the host's /etc/nvme through /host",
   "node.driver.localtimeHostPath": "csimux writes times in UTC",
-  "node.cleanup": "csimux takes its sockets away itself",
+  "node.cleanup": "csimux removes its sockets itself",
   "node.driverRegistrar": "csimux registers itself",
-  "controller.externalAttacher": "its settings are those of controller.yaml",
-  "controller.externalProvisioner": "its settings are those of controller.yaml",
-  "controller.externalResizer": "its settings are those of controller.yaml",
-  "controller.externalSnapshotter": "its settings are those of controller.yaml",
+  "controller.externalAttacher": "controller.yaml has its settings",
+  "controller.externalProvisioner": "controller.yaml has its settings",
+  "controller.externalResizer": "controller.yaml has its settings",
+  "controller.externalSnapshotter": "controller.yaml has its settings",
   extraCaCerts:
     "mount the certificates and set NODE_EXTRA_CA_CERTS in controller.yaml; connections over https are refused until then",
 };
 
-/** What else the values set, in words; each key once, with what to do. */
+/** The other values, in words; each key once, with what to do. */
 export function leftOver(values: Mapping): readonly string[] {
   const said: string[] = [];
   walk(values, "", said);
   return said;
 }
 
-/** These have keys of their own that are looked at one by one. */
+/** Sections whose keys are checked one by one. */
 const sections = /^(?:driver|controller|node|controller\.driver|node\.driver|controller\.external\w+)$/;
 
 function walk(value: Mapping, above: string, said: string[]): void {
@@ -70,9 +69,9 @@ function walk(value: Mapping, above: string, said: string[]): void {
 
 function wordsFor(path: string): string {
   const known = Object.entries(needless).find(([key]) => path === key || path.startsWith(`${key}.`));
-  if (known) return `not taken over: ${known[1]}`;
+  if (known) return `not carried over: ${known[1]}`;
   const file = path.startsWith("node.") ? "node.yaml" : path.startsWith("controller.") ? "controller.yaml" : undefined;
-  return file === undefined ? "not taken over" : `not taken over: if it is still wanted, write it into ${file}`;
+  return file === undefined ? "not carried over" : `not carried over: if you still need it, add it to ${file}`;
 }
 
 const isNothing = (value: unknown): boolean =>
@@ -82,6 +81,6 @@ const isNothing = (value: unknown): boolean =>
   (Array.isArray(value) && value.length === 0) ||
   (isMapping(value) && Object.values(value).every(isNothing));
 
-/** The folder of kubelet that the values name. */
+/** The kubelet folder set in the values. */
 export const kubeletOf = (values: Mapping): string =>
   String(at(values, "node", "kubeletHostPath") ?? "/var/lib/kubelet");

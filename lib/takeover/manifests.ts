@@ -5,7 +5,7 @@ import type { Manifest } from "./classes.ts";
 import type { TakenOver } from "./connections.ts";
 import { isOff } from "./old.ts";
 
-/** The manifests of examples/kubernetes, as text. */
+/** The texts of the manifests in examples/kubernetes. */
 export interface Examples {
   readonly namespace: string;
   readonly csiDriver: string;
@@ -19,12 +19,12 @@ export interface Examples {
   readonly nodeRights: string;
 }
 
-/** What the new deployment is called. */
+/** The names of the new deployment. */
 export interface Names {
   /** The driver's name. */
   readonly driver: string;
   readonly namespace: string;
-  /** The image with its tag; undefined: that of the examples. */
+  /** The image with its tag; undefined: the one in the examples. */
   readonly image: string | undefined;
 }
 
@@ -43,7 +43,7 @@ function objectsOf(text: string, { driver, namespace, image }: Names): Manifest[
 
 const unspaced: ReadonlySet<unknown> = new Set(["ClusterRole", "ClusterRoleBinding", "CSIDriver", "Namespace"]);
 
-/** Kinds that live in a namespace say in which; the accounts that rights are bound to do, too. */
+/** Adds the namespace to objects of namespaced kinds and to the subjects of bindings. */
 function inNamespace(object: Mapping, namespace: string): Manifest {
   const { kind } = object;
   const metadata = mappingAt(object, "metadata");
@@ -55,11 +55,11 @@ function inNamespace(object: Mapping, namespace: string): Manifest {
   };
 }
 
-/** A text of several manifests. */
+/** Several manifests as one text. */
 export const manifestText = (objects: readonly Manifest[]): string =>
   objects.map(object => stringify(object, { lineWidth: 0 })).join("---\n");
 
-/** The namespace, named as wanted. */
+/** The Namespace with the requested name. */
 export function namespaceObject({ namespace: text }: Examples, names: Names): Manifest[] {
   return objectsOf(text, names).map(object => ({
     ...object,
@@ -67,7 +67,7 @@ export function namespaceObject({ namespace: text }: Examples, names: Names): Ma
   }));
 }
 
-/** The CSIDriver of the new name, and those of the old ones as the chart made them (templates/driver.yaml). */
+/** The CSIDriver of the new name, and those of the old names as created by the chart (templates/driver.yaml). */
 export const csiDrivers = ({ csiDriver }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] => [
   ...objectsOf(csiDriver, names),
   ...taken.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(oldDriver),
@@ -114,7 +114,7 @@ function withContainers(object: Manifest, containers: readonly Mapping[], more: 
 const aliasArgs = (taken: readonly TakenOver[]): readonly string[] =>
   taken.map(({ old, connection }) => `--alias=${old.name}=${connection}`);
 
-/** Who may reach the controller over the network. */
+/** The NetworkPolicy of the controller. */
 export const networkPolicy = ({ networkPolicy: text }: Examples, names: Names): Manifest[] => objectsOf(text, names);
 
 /** The Deployment of the examples, with sidecars for each old name: a sidecar serves one name. */
@@ -133,7 +133,7 @@ export function controller(
   });
 }
 
-/** The sidecars of an old name: those that its chart had, and the attacher wherever volumes are attached. */
+/** The sidecars of an old name: those of its chart, and the attacher if its volumes are attached. */
 function sidecarsFor({ old, connection, attaches }: TakenOver, containers: readonly Container[]): readonly Container[] {
   const { values } = old;
   if (isOff(values, "controller", "enabled")) return [];
@@ -159,15 +159,15 @@ function sidecarsFor({ old, connection, attaches }: TakenOver, containers: reado
   ];
 }
 
-/** A DNS label: 63 characters, without the dots that a connection's name may have. */
+/** A valid DNS label: at most 63 characters, without the dots that a connection name may have. */
 const sidecarName = (sidecar: string, connection: string): string =>
   `${sidecar}-${connection.toLowerCase().replace(/[^a-z0-9]+/g, "-")}`.slice(0, 63).replace(/-$/, "");
 
-/** The socket of an alias lies beside the main one, under the alias's name. */
+/** Replaces the socket by the alias's, which is beside the main one and has the alias's name. */
 const aliased = (arg: string, name: string): string =>
   arg.replace(/^(--csi-address=.*\/)[^/]*$/, (_, folder: string) => `${folder}${name}.sock`);
 
-/** The DaemonSet of the examples, in which csimux makes every name known to kubelet itself. */
+/** The DaemonSet of the examples, in which csimux registers all names with kubelet itself. */
 export const node = (
   { node: text }: Examples,
   names: Names,
@@ -182,7 +182,7 @@ export const node = (
     return withContainers(object, containers);
   });
 
-/** Rights of controller, attachers and nodes; and classes may read the Secrets that they name. */
+/** Rights of controller, attachers and nodes, and read access to the Secrets of the classes. */
 export const rights = (
   { controllerRights, attacherRights, nodeRights }: Examples,
   names: Names,
@@ -194,7 +194,7 @@ export const rights = (
 
 const controllerName = "csimux-controller";
 
-/** In each namespace of Secrets that classes name: to read these and no others. */
+/** A Role per namespace with Secrets of classes, which allows to read only these. */
 function secretRights({ namespace }: Names, secrets: readonly Manifest[]): readonly Manifest[] {
   const spaces = [...new Set(secrets.map(each => textAt(each, "metadata", "namespace") ?? ""))];
   const rbac = "rbac.authorization.k8s.io";
@@ -221,7 +221,7 @@ function secretRights({ namespace }: Names, secrets: readonly Manifest[]): reado
   });
 }
 
-/** The Secret of the connection files, and those of the classes. */
+/** The Secret of the connection files, and the Secrets of the classes. */
 export const secretText = (names: Names, taken: readonly TakenOver[], ofClasses: readonly Manifest[]): string =>
   manifestText([
     {
@@ -234,7 +234,10 @@ export const secretText = (names: Names, taken: readonly TakenOver[], ofClasses:
     ...ofClasses,
   ]);
 
-/** What `kubectl apply -k` reads. Another main file gives the ConfigMap another name, and so starts the pods anew. */
+/**
+ * The kustomization for `kubectl apply -k`. A changed main file changes the name of the ConfigMap, and so restarts the
+ * pods.
+ */
 export const kustomization = ({ namespace }: Names, resources: readonly string[]): string =>
   stringify({
     apiVersion: "kustomize.config.k8s.io/v1beta1",

@@ -3,15 +3,15 @@ import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import { parseYaml, parseYamlDocuments } from "../yaml/parse.ts";
 
-/** One Helm release of democratic-csi, as its values say. */
+/** One Helm release of democratic-csi, as described by its values. */
 export interface OldDeployment {
   /** The file of the values, for messages. */
   readonly file: string;
-  /** The name of the release and its namespace; undefined when nobody said it. */
+  /** The release's name and namespace; undefined if not given. */
   readonly release: Release | undefined;
   /** `csiDriver.name`. */
   readonly name: string;
-  /** What democratic-csi read: `driver.config`, or what the Secret of `driver.existingConfigSecret` holds. */
+  /** democratic-csi's configuration: `driver.config`, or the content of the Secret in `driver.existingConfigSecret`. */
   readonly config: Mapping;
   readonly values: Mapping;
 }
@@ -22,19 +22,19 @@ export interface Release {
   readonly namespace: string;
 }
 
-/** Values that cannot be taken over as they are, and why. */
+/** Values that cannot be taken over, and why. */
 export interface Refusal {
   readonly file: string;
   readonly why: string;
 }
 
-/** The key that the chart and democratic-csi read the configuration from. */
+/** The Secret key from which the chart and democratic-csi read the configuration. */
 const configKey = "driver-config-file.yaml";
 
-/** The text of each entry of a Secret's manifests, by the Secret's name. */
+/** The entries of each Secret in the manifests, by the Secret's name. */
 export type Secrets = ReadonlyMap<string, ReadonlyMap<string, string>>;
 
-/** Reads manifests, of which the Secrets count. What is none is passed over. */
+/** Reads the Secrets in manifests; other objects are skipped. */
 export function readSecrets(texts: readonly { readonly file: string; readonly text: string }[]): Secrets {
   const found = new Map<string, ReadonlyMap<string, string>>();
   for (const { file, text } of texts)
@@ -71,37 +71,38 @@ export function readOld(
   const { value, diagnostics } = parseYaml(file, text);
   const [broken] = diagnostics.filter(({ blocks }) => blocks);
   if (broken) return refuse(`line ${broken.line}: ${broken.message}`);
-  if (!isMapping(value)) return refuse("these are no values of a chart: nothing is set");
+  if (!isMapping(value)) return refuse("these are not the values of a chart: nothing is set");
   const name = textAt(value, "csiDriver", "name");
-  if (name === undefined) return refuse('there is no "csiDriver.name", so nobody knows which volumes are meant');
+  if (name === undefined)
+    return refuse('"csiDriver.name" is missing, so the volumes of this driver cannot be identified');
   const config = configOf(value, secrets);
   return typeof config === "string" ? refuse(config) : { file, release, name, config, values: value };
 }
 
-/** The configuration of the driver, or why there is none. */
+/** The configuration of the driver, or why it is missing. */
 function configOf(values: Mapping, secrets: Secrets): Mapping | string {
   const secret = textAt(values, "driver", "existingConfigSecret");
   if (secret === undefined) {
     const config = mappingAt(values, "driver", "config");
-    return textAt(config, "driver") === undefined ? '"driver.config" names no driver' : config;
+    return textAt(config, "driver") === undefined ? '"driver.config" does not name a driver' : config;
   }
   const text = secrets.get(secret)?.get(configKey);
   if (text === undefined)
-    return `the configuration stands in the Secret "${secret}": get it with "kubectl get secret ${secret} -o yaml > secret.yaml" in its namespace, and add --secret secret.yaml`;
+    return `the configuration is in the Secret "${secret}": get it with "kubectl get secret ${secret} -o yaml > secret.yaml" in its namespace, and add --secret secret.yaml`;
   const { value, diagnostics } = parseYaml(configKey, text);
   const [broken] = diagnostics.filter(({ blocks }) => blocks);
   if (broken) return `${configKey} in the Secret "${secret}", line ${broken.line}: ${broken.message}`;
   return isMapping(value) && textAt(value, "driver") !== undefined
     ? value
-    : `${configKey} in the Secret "${secret}" names no driver`;
+    : `${configKey} in the Secret "${secret}" does not name a driver`;
 }
 
-/** Whether values switch a part of the chart off; what they do not mention is on. */
+/** Whether values switch off a part of the chart; parts that are not mentioned are on. */
 export const isOff = (values: Mapping, ...path: readonly string[]): boolean => at(values, ...path) === false;
 
 /**
- * What the chart calls its objects (templates/_helpers.tpl, "democratic-csi.fullname"): the Secrets of classes bear it in their
- * names, which PersistentVolumes keep.
+ * The name that the chart gives its objects (templates/_helpers.tpl, "democratic-csi.fullname"): part of the names of
+ * the classes' Secrets, which PersistentVolumes reference.
  */
 export function fullName(values: Mapping, release: Release): string {
   const given = textAt(values, "fullnameOverride");
@@ -110,5 +111,5 @@ export function fullName(values: Mapping, release: Release): string {
   return cut(release.name.includes(chart) ? release.name : `${release.name}-${chart}`);
 }
 
-/** At most 63 characters and no dash at the end, as the templates have it: `trunc 63 | trimSuffix "-"`. */
+/** At most 63 characters and no dash at the end, as in the templates: `trunc 63 | trimSuffix "-"`. */
 export const cut = (name: string): string => name.slice(0, 63).replace(/-$/, "");

@@ -8,23 +8,23 @@ import type { Manifest } from "./classes.ts";
 /** A PersistentVolume under the new driver's name. */
 export interface MovedVolume {
   readonly name: string;
-  /** The claim as <namespace>/<name>; undefined for a volume that has none. */
+  /** The claim as <namespace>/<name>; undefined if the volume has none. */
   readonly claim: string | undefined;
-  /** What becomes of the volume with its claim now. */
+  /** The present reclaim policy. */
   readonly policy: string;
   readonly manifest: Manifest;
 }
 
-/** What became of a cluster's PersistentVolumes. */
+/** The PersistentVolumes of a cluster, sorted by whether they can be moved. */
 export interface MovedVolumes {
   readonly moved: readonly MovedVolume[];
-  /** Those of the old drivers that stay as they are, and why. */
+  /** The volumes of old drivers that stay unchanged, and why. */
   readonly refused: readonly string[];
-  /** How many belong to other drivers. */
+  /** The number of volumes of other drivers. */
   readonly others: number;
 }
 
-/** Reads what "kubectl get pv -o json" printed. Throws nothing; undefined for what is no list of PersistentVolumes. */
+/** Reads the output of "kubectl get pv -o json". Never throws; undefined if it is not a list of PersistentVolumes. */
 export function readVolumes(file: string, text: string): readonly Mapping[] | undefined {
   const { value } = parseYaml(file, text, manifestBudget);
   if (!isMapping(value)) return undefined;
@@ -35,7 +35,10 @@ export function readVolumes(file: string, text: string): readonly Mapping[] | un
     : volumes;
 }
 
-/** The volumes of old drivers as the driver `driver` has them: the handle says the connection, the claim stays, and nothing is deleted with it. */
+/**
+ * The volumes of old drivers as volumes of `driver`: the handle names the connection, the claim stays, and the policy
+ * is Retain.
+ */
 export function movedVolumes(
   volumes: readonly Mapping[],
   connections: ReadonlyMap<string, string>,
@@ -60,9 +63,9 @@ function moveVolume(volume: Mapping, connection: string, driver: string): MovedV
   const spec = mappingAt(volume, "spec");
   const csi = mappingAt(spec, "csi");
   const id = textAt(csi, "volumeHandle") ?? "";
-  if (id === "" || /^[vs]:/.test(id)) return `its handle "${id}" is none of an old driver`;
+  if (id === "" || /^[vs]:/.test(id)) return `its handle "${id}" is not one of an old driver`;
   if (Buffer.byteLength(id) > idBytes(connection))
-    return "its handle is too long to be named together with its connection; it stays under the old name";
+    return "its handle is too long to be combined with the name of its connection; it stays under the old name";
   if (textAt(volume, "metadata", "deletionTimestamp") !== undefined) return "it is being deleted";
   const volumeHandle = encodeHandle({ kind: "volume", connection, id });
   const claim = mappingAt(spec, "claimRef");
@@ -86,7 +89,7 @@ function moveVolume(volume: Mapping, connection: string, driver: string): MovedV
   };
 }
 
-/** csi-provisioner deletes only what it has made itself, by this annotation. */
+/** csi-provisioner deletes only volumes that it has created, identified by this annotation. */
 const provisionedBy = "pv.kubernetes.io/provisioned-by";
 
 function metadataOf(volume: Mapping, name: string, driver: string): Manifest {
@@ -104,19 +107,19 @@ function metadataOf(volume: Mapping, name: string, driver: string): Manifest {
   };
 }
 
-/** The text of one volume's file: what to do in which order, then the volume. */
+/** The comments in one volume's file: the steps in their order. */
 export const movingSteps = ({ name, claim, policy }: MovedVolume): readonly string[] => [
-  `Volume ${name}${claim === undefined ? "" : ` of claim ${claim}`}. One after the other; stop where one fails.`,
+  `Volume ${name}${claim === undefined ? "" : ` of claim ${claim}`}. Perform the steps in this order; stop if one fails.`,
   claim === undefined
-    ? "1. Nothing uses it: it has no claim."
-    : `1. End every pod that uses the claim ${claim}, and wait until "kubectl get volumeattachments" does not show ${name} any more.`,
+    ? "1. Nothing to stop: the volume has no claim."
+    : `1. Delete every pod that uses the claim ${claim}, and wait until "kubectl get volumeattachments" no longer shows ${name}.`,
   `2. kubectl patch pv ${name} -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'`,
-  `   and look: "kubectl get pv ${name}" must say Retain. Otherwise the next step can delete the data${policy === "Retain" ? " (it said so already)" : ` (it said ${policy} before)`}.`,
+  `   and check: "kubectl get pv ${name}" must show Retain. Otherwise the next step can delete the data${policy === "Retain" ? " (the policy was already Retain)" : ` (the policy was ${policy})`}.`,
   `3. kubectl delete pv ${name} --wait=false`,
   `   kubectl patch pv ${name} --type=merge -p '{"metadata":{"finalizers":null}}'`,
-  `4. kubectl create -f this file${claim === undefined ? "" : "; the claim, Lost in between, is Bound again"}`,
+  `4. kubectl create -f this file${claim === undefined ? "" : "; the claim, Lost in the meantime, becomes Bound again"}`,
   "5. Start the pods again.",
   ...(policy === "Retain"
     ? []
-    : [`6. When all is well: kubectl patch pv ${name} -p '{"spec":{"persistentVolumeReclaimPolicy":"${policy}"}}'`]),
+    : [`6. Once the pods run: kubectl patch pv ${name} -p '{"spec":{"persistentVolumeReclaimPolicy":"${policy}"}}'`]),
 ];

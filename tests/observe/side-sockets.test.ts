@@ -37,7 +37,7 @@ test("a status that cannot be made is an error in the log; whoever asks is told 
   const { close } = await serveStatus(path, status, log);
   try {
     const failed = await askStatus(path, 10_000).catch((error: Error) => error.message);
-    expect(failed).toBe(`${path} gave no status; the log of csimux says why`);
+    expect(failed).toBe(`${path} returned no status; see the log of csimux`);
     expect(errors).toEqual([expect.stringContaining("TypeError: a defect")]);
     broken = false;
     expect((await askStatus(path, 10_000)).name).toBe("c");
@@ -54,10 +54,7 @@ test("a page that cannot be made is an error in the log and a 500 without its te
   const { port, close } = await servePages("metrics", { host: "127.0.0.1", port: 0 }, { "/metrics": failing }, log);
   try {
     const answer = await fetch(`http://127.0.0.1:${port}/metrics`);
-    expect([answer.status, await answer.text()]).toEqual([
-      500,
-      "the page could not be made; the log of csimux says why\n",
-    ]);
+    expect([answer.status, await answer.text()]).toEqual([500, "cannot generate the page; see the log of csimux\n"]);
     expect(errors).toEqual([expect.stringContaining("TypeError: a defect")]);
   } finally {
     close();

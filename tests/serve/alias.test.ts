@@ -200,7 +200,7 @@ test("kubelet is told of each name on a registration socket of its own, and read
     expect(existsSync(join(registry, `${old}-reg.sock`))).toBe(false);
   });
   const ready = async () => {
-    const port = /"health is served","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
+    const port = /"serving health probes","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
     return (await fetch(`http://127.0.0.1:${port}/readyz`)).status;
   };
   const registered = async (name: string) => {
@@ -239,10 +239,10 @@ test("csimux status names the aliases, and counts their calls for the connection
 }, 60_000);
 
 test.each([
-  ["no connection", ["--alias", "org.x"], "--alias is <old driver name>=<connection>"],
-  ["a bad name", ["--alias", "org_x=one"], "is no driver name"],
-  ["the main name", ["--alias", "csimux.example=one"], "is taken already"],
-  ["a name twice", ["--alias", `${old}=two`], "is taken already"],
+  ["no connection", ["--alias", "org.x"], "--alias must be <old driver name>=<connection>"],
+  ["a bad name", ["--alias", "org_x=one"], "is not a driver name"],
+  ["the main name", ["--alias", "csimux.example=one"], "is already taken"],
+  ["a name twice", ["--alias", `${old}=two`], "is already taken"],
   ["TCP alone", ["--endpoint", "tcp://127.0.0.1:0"], "needs a Unix socket"],
 ])(
   "an alias with %s is refused at the start",

@@ -37,7 +37,7 @@ async function registering() {
   };
   const health = async (path: string) => {
     const port = await until(
-      async () => /"health is served","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1],
+      async () => /"serving health probes","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1],
     );
     return (await fetch(`http://127.0.0.1:${port}${path}`)).status;
   };

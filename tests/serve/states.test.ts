@@ -67,13 +67,13 @@ test("a folder that comes later, as a Secret that is mounted, is said to be miss
   const world = await World.start("off", ["one"], ({ connections }) => rename(connections, `${connections}.later`));
   try {
     const { connections } = world.sandbox;
-    expect(await logged(world, "no connection can be looked at", connections, "ENOENT")).toBe(1);
+    expect(await logged(world, "cannot read the connections", connections, "ENOENT")).toBe(1);
     await mkdir(`${connections}.new`);
     await rename(`${connections}.later`, `${connections}.new/..a`);
     await symlink("..a", `${connections}.new/..data`);
     await symlink("..data/one.yaml", `${connections}.new/one.yaml`);
     await rename(`${connections}.new`, connections);
-    expect(await logged(world, "can be read again")).toBe(1);
+    expect(await logged(world, "is readable again")).toBe(1);
     expect(await logged(world, '"one\\": file accepted"')).toBe(1);
     await mkdir(`${connections}/..b`);
     await writeFile(`${connections}/..b/one.yaml`, "driver: [");

@@ -101,7 +101,7 @@ test("only the user that csimux runs as may ask; a peer that does not read holds
     expect(existsSync(socket)).toBe(false);
     const gone = await asked("--endpoint", world.sandbox.socket);
     expect([gone.status, gone.stdout]).toEqual([2, ""]);
-    expect(gone.stderr).toContain("is not there; does csimux run");
+    expect(gone.stderr).toContain("does not exist; is csimux running");
   } finally {
     await world.end();
   }
@@ -129,7 +129,7 @@ test("nothing that a client does to the sockets beside the CSI one ends the proc
   const world = await started(["--metrics-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0"]);
   try {
     const port = async (what: string): Promise<number> => {
-      const line = new RegExp(`"${what} (?:is|are) served","address":"127\\.0\\.0\\.1:(\\d+)"`);
+      const line = new RegExp(`"serving ${what}","address":"127\\.0\\.0\\.1:(\\d+)"`);
       const limit = Date.now() + 20_000;
       for (;;) {
         const found = line.exec(await world.daemon.log())?.[1];
@@ -137,7 +137,7 @@ test("nothing that a client does to the sockets beside the CSI one ends the proc
         await Bun.sleep(20);
       }
     };
-    const [metrics, health] = [await port("metrics"), await port("health")];
+    const [metrics, health] = [await port("metrics"), await port("health probes")];
     for (const text of [
       "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
       "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -164,7 +164,7 @@ test("a status socket that cannot be placed is said, and volumes are served all 
   try {
     expect((await world.probe()) !== undefined).toBe(true);
     const limit = Date.now() + 20_000;
-    while (!(await world.daemon.log()).includes("csimux status cannot be asked") && Date.now() < limit)
+    while (!(await world.daemon.log()).includes("csimux status is not available") && Date.now() < limit)
       await Bun.sleep(20);
     expect(await world.daemon.log()).toContain("the folder /nowhere/at/all of the socket does not exist");
     await world.create("pvc-1");
@@ -200,7 +200,7 @@ test("metrics are served where they are asked for, and only then", async () => {
   try {
     await world.create("pvc-1", "one");
     await world.create("pvc-2", "made-up").catch(() => {});
-    const port = async () => /"metrics are served","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
+    const port = async () => /"serving metrics","address":"127\.0\.0\.1:(\d+)"/.exec(await world.daemon.log())?.[1];
     const limit = Date.now() + 20_000;
     while ((await port()) === undefined && Date.now() < limit) await Bun.sleep(20);
     const answer = await fetch(`http://127.0.0.1:${await port()}/metrics`);

@@ -196,7 +196,7 @@ describe("csimux takeover", () => {
       // A disk, which its values did not attach.
       ["org.democratic-csi.iscsi", true],
     ]);
-    expect(read("NOTES.md")).toContain("the volumes are attached now (attachRequired: true)");
+    expect(read("NOTES.md")).toContain("the volumes are now attached (attachRequired: true)");
   }, 60_000);
 
   test("lists every manifest for kubectl apply -k, each in a namespace where its kind has one", async () => {
@@ -230,8 +230,8 @@ describe("csimux takeover", () => {
 
   test("says in words what it cannot carry over, what has no effect, and what could be better", async () => {
     const { out: said } = await takeover(...both());
-    expect(said).toContain("controller.tolerations: not taken over");
-    expect(said).toContain('_private.csi.volume.idHash: left out: "idHash" has no effect');
+    expect(said).toContain("controller.tolerations: not carried over");
+    expect(said).toContain('_private.csi.volume.idHash: omitted: "idHash" has no effect');
     expect(said).toContain("[credentials-over-http]");
     expect(said).not.toContain("externalResizer");
   }, 60_000);
@@ -240,8 +240,8 @@ describe("csimux takeover", () => {
     ["without its Secret", { ...iscsi, storageClasses: [] }, "kubectl get secret old-config"],
     ["whose classes have Secrets, without its release", nfs, "add --release"],
     ["of drivers that keep volumes on nodes", local("zfs-local-zvol"), "take it over in place"],
-    ["of the proxy driver", local("proxy"), "is the proxy driver already"],
-    ["without the name of a driver", { driver: nfs.driver }, 'no "csiDriver.name"'],
+    ["of the proxy driver", local("proxy"), "is already the proxy driver"],
+    ["without the name of a driver", { driver: nfs.driver }, '"csiDriver.name" is missing'],
     ["that are no YAML", "a: [", "line 1"],
   ])(
     "refuses values %s in words, takes the others over and ends with 1",
@@ -300,7 +300,7 @@ describe("csimux takeover", () => {
       given("b.yaml", own("org.x.b", "tank/b", { mount: { mount_flags: "ro" } })),
     );
     expect(parse(read("proxy.yaml")).node).toBeUndefined();
-    expect(said).toContain("those of the old deployments differ");
+    expect(said).toContain("the blocks of the old deployments differ");
   }, 60_000);
 });
 
@@ -380,9 +380,9 @@ describe("csimux takeover --print-pvs", () => {
       },
     });
     const order = [
-      "End every pod",
+      "Delete every pod",
       '"Retain"',
-      "must say Retain",
+      "must show Retain",
       "delete pv pvc-1",
       "finalizers",
       "create -f",

@@ -96,7 +96,7 @@ describe("a node whose name is not known", () => {
     const { code, details } = await failureOf(info(csimux));
     expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("CSI_NODE_ID")]);
     expect(await codeOf(create(csimux, "v1"))).toBe(status.failedPrecondition);
-    expect(await csimux.daemon.log()).toContain("the name of this node is not known, and until it is this node cannot");
+    expect(await csimux.daemon.log()).toContain("unknown node name: this node cannot");
     expect((await csimux.client.call(Identity.method.probe, {})).ready).toBe(true);
   });
 
@@ -130,7 +130,7 @@ test("what a node tells is logged once, with the rules that were ignored", async
   const csimux = await served({ nodeTopology: { type: "zone", prefix: "t.example", fromRegexp } }, "w1");
   await info(csimux);
   await info(csimux);
-  const lines = (await csimux.daemon.log()).split("\n").filter(line => line.includes("what this node tells"));
+  const lines = (await csimux.daemon.log()).split("\n").filter(line => line.includes("node info reported"));
   expect(lines.map(line => JSON.parse(line))).toEqual([
     expect.objectContaining({
       nodeId: "n=w1",
