@@ -82,10 +82,14 @@ export class Login {
     const name = `${target.iqn} at ${portalText(portal)}`;
     if (!found) {
       await this.#record(target, portal, attributes, call);
-      await this.#opened.add(keyOf(target, portal));
+      const key = keyOf(target, portal);
+      const begun = await this.#opened.has(key);
+      await this.#opened.add(key);
       const output = await this.#run(target, portal, ["--login"], call.signal, loginMs);
       if (output.exitCode !== 0 && output.exitCode !== exit.sessionExists)
         throw refused(output, `logging in to ${name}`);
+      // Somebody else opened it since it was looked for, so it is not csimux's to close.
+      if (output.exitCode === exit.sessionExists && begun !== "now") await this.#opened.remove(key);
     }
     const ask = async () => {
       const session = await this.find(target, portal, call);

@@ -3,7 +3,7 @@ import { safeParse } from "valibot";
 import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
-import { configOf, type DsmRig, dsmRig } from "./dsm-rig.ts";
+import { configOf, type DsmRig, dsmRig, openDsm } from "./dsm-rig.ts";
 
 const call = callWith();
 const rigs: DsmRig[] = [];
@@ -42,6 +42,33 @@ test("a clone that DSM has locked for long is aborted in time, holds up nobody, 
   expect(await driver.create(spec, call)).toMatchObject({ id: "clone", bytes: 2n * gib });
   expect(dsm.count("clone")).toBe(1);
 }, 30_000);
+
+test("a LUN that DSM shows some time after it was asked for is waited for, and made once", async () => {
+  const { driver, dsm, rig } = await rigOf();
+  dsm.state.habits.createHidden = 2;
+  expect(await driver.create(volumeOf("pvc-1"), call)).toMatchObject({ id: "pvc-1", bytes: gib });
+  expect(dsm.count("create")).toBe(2);
+  await driver.delete("pvc-1", call);
+  expect(await rig.remains()).toEqual([]);
+});
+
+test("each volume of DSM has its own space: what is free on another one helps nobody", async () => {
+  const { dsm } = await rigOf();
+  dsm.state.others.set("/volume2", 3 * 2 ** 30);
+  const driver = openDsm(dsm, { synology: { volume: "volume2" } });
+  try {
+    expect(await driver.capacity?.available({}, call)).toBe(3n * gib);
+    expect(await codeOf(driver.create(volumeOf("large", 4n * gib), call))).toBe("resource-exhausted");
+    const { id } = await driver.create(volumeOf("small", 2n * gib), call);
+    expect([...dsm.state.luns.values()].map(({ location }) => location)).toEqual(["/volume2"]);
+    const larger = { required: 6n * gib, limit: undefined };
+    expect(await codeOf(driver.expand?.expand(id, larger, call) ?? Promise.resolve())).toBe("resource-exhausted");
+    await driver.delete(id, call);
+    expect(dsm.state.remains()).toEqual([]);
+  } finally {
+    await driver.close?.();
+  }
+});
 
 describe("a file whose target names", () => {
   test.each<[string, object]>([

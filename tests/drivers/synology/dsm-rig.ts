@@ -15,6 +15,7 @@ export interface DsmOptions {
   readonly version?: 6 | 7;
   readonly http?: object;
   readonly iscsi?: object;
+  readonly synology?: object;
   readonly identity?: Partial<Identity>;
 }
 
@@ -29,7 +30,7 @@ const usual = {
 };
 
 /** The sections of a connection file on a double, as they are after their check. */
-export function configOf(dsm: Dsm, { http, iscsi }: DsmOptions = {}): IscsiConfig {
+export function configOf(dsm: Dsm, { http, iscsi, synology: block }: DsmOptions = {}): IscsiConfig {
   const file = {
     httpConnection: {
       protocol: "http",
@@ -41,6 +42,7 @@ export function configOf(dsm: Dsm, { http, iscsi }: DsmOptions = {}): IscsiConfi
       ...http,
     },
     iscsi: { ...usual, ...iscsi },
+    ...(block && { synology: block }),
   };
   const parsed = safeParse(synologyIscsiSchema, file);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));

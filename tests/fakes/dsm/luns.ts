@@ -18,9 +18,9 @@ function checkName(state: State, name: string): void {
   if (state.byName(name)) throw new DsmFailure(18990538);
 }
 
-function checkRoom(state: State, size: number): void {
+function checkRoom(state: State, size: number, location: string): void {
   if (state.luns.size >= state.habits.maxLuns) throw new DsmFailure(18990541);
-  if (size > state.free) throw new DsmFailure(18990002);
+  if (size > state.freeOn(location)) throw new DsmFailure(18990002);
 }
 
 const shownSnapshot = (state: State, snapshot: Snapshot) => ({
@@ -77,7 +77,7 @@ function cloned(
   name: string,
 ) {
   checkName(state, name);
-  checkRoom(state, 0);
+  checkRoom(state, 0, "/volume1");
   const { cloneLocked, cloneHidden, describesClones } = state.habits;
   return state.add({
     name,
@@ -106,7 +106,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
     if (onBtrfs(type) !== (state.habits.filesystem === "btrfs")) throw new DsmFailure(18990318);
     if (params["direct_io_pattern"] === 3 && /^(?:BLUN|THIN|ADV)$/.test(type)) throw new DsmFailure(18990635);
     checkName(state, name);
-    checkRoom(state, size);
+    checkRoom(state, size, text(params, "location"));
     const lun = state.add({
       name,
       size,
@@ -116,7 +116,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
       attributes: (params["dev_attribs"] ?? []) as Lun["attributes"],
       content: undefined,
       locked: 0,
-      hidden: 0,
+      hidden: state.habits.createHidden,
     });
     // A name of exactly this length is refused and taken all the same.
     if (name.length === 255) throw new DsmFailure(18990068);
@@ -132,7 +132,7 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
     if (params["new_size"] !== undefined) {
       const size = whole(params, "new_size");
       if (size < lun.size) throw new DsmFailure(18990502);
-      if (size - lun.size > state.free) throw new DsmFailure(18990002);
+      if (size - lun.size > state.freeOn(lun.location)) throw new DsmFailure(18990002);
       lun.size = size;
     }
     return {};
@@ -141,6 +141,9 @@ export const lunMethods: Readonly<Record<string, (state: State, params: Params) 
     const uuids = Array.isArray(params["uuids"]) ? params["uuids"] : [params["uuid"]];
     for (const uuid of uuids) {
       const lun = known(state, uuid);
+      // assumed: DSM refuses it as it does a LUN that is busy; no source says with which number.
+      const used = [...state.targets.values()].filter(each => each.mapped.some(one => one.lun_uuid === lun.uuid));
+      if (used.some(({ sessions }) => sessions.length > 0)) throw new DsmFailure(117);
       lun.dying = state.habits.deletion;
       for (const snapshot of snapshotsOf(state, lun.uuid)) state.snapshots.delete(snapshot.uuid);
       for (const target of state.targets.values())

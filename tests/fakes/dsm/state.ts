@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { DsmFailure } from "./params.ts";
 
 /** A LUN as DSM keeps it; `content` is what a node wrote. */
 export interface Lun {
@@ -71,6 +72,8 @@ export interface Habits {
   cloneLocked: number;
   /** Listings in which a new clone does not appear. */
   cloneHidden: number;
+  /** Listings in which a new LUN does not appear. */
+  createHidden: number;
   /** Listings in which a deleted LUN still appears. */
   deletion: number;
   filesystem: "btrfs" | "ext4";
@@ -90,6 +93,8 @@ export class State {
   /** By name in small letters. */
   readonly shares = new Map<string, Share>();
   free = 2 ** 43;
+  /** Bytes that are free on volumes beside /volume1. */
+  readonly others = new Map<string, number>();
   readonly habits: Habits;
   #lunId = 0;
   #targetId = 0;
@@ -99,6 +104,7 @@ export class State {
       version,
       cloneLocked: 1,
       cloneHidden: 1,
+      createHidden: 0,
       deletion: 1,
       filesystem: "btrfs",
       maxLuns: 256,
@@ -119,6 +125,13 @@ export class State {
     const made: Target = { ...target, id: ++this.#targetId, mapped: [], sessions: [] };
     this.targets.set(made.id, made);
     return made;
+  }
+
+  /** The bytes that are free on a volume. assumed: of a volume that is not there DSM says what it says of a wrong value. */
+  freeOn(location: string): number {
+    const free = location === "/volume1" ? this.free : this.others.get(location);
+    if (free === undefined) throw new DsmFailure(117);
+    return free;
   }
 
   byName(name: string): Lun | undefined {

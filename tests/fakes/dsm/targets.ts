@@ -49,9 +49,8 @@ export const targetMethods: Readonly<Record<string, (state: State, params: Param
 /** SYNO.Core.Storage.Volume. */
 export const storageMethods: Readonly<Record<string, (state: State, params: Params) => unknown>> = {
   get(state, params) {
-    if (text(params, "volume_path") !== "/volume1") throw new DsmFailure(117);
-    return {
-      volume: { volume_path: "/volume1", size_free_byte: String(state.free), fs_type: state.habits.filesystem },
-    };
+    const path = text(params, "volume_path");
+    const free = String(state.freeOn(path));
+    return { volume: { volume_path: path, size_free_byte: free, fs_type: state.habits.filesystem } };
   },
 };

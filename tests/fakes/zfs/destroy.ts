@@ -1,3 +1,5 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Failure, type Pools, type Thing } from "./pool.ts";
 import { flags } from "./show.ts";
 
@@ -35,9 +37,34 @@ function destroyDataset(pools: Pools, name: string, set: ReadonlySet<string>): v
   if (set.has("n")) return;
   pools.release(thing, "destroy");
   refuseOwned(pools, thing);
+  refuseOpened(pools, all);
   const held = all.find(each => (each.holds ?? []).length > 0);
   if (held) throw new Failure(heldText(held));
   for (const each of [...all].sort((a, b) => (a.name < b.name ? 1 : -1))) pools.remove(each);
+}
+
+/**
+ * A zvol whose device a target has opened cannot go (OpenZFS 2.1 to 2.3, module/os/linux/zfs/zvol_os.c, zvol_open: the objset is owned;
+ * dsl_destroy_head_check: EBUSY). LIO opens it with the backstore, nvmet while the namespace is enabled (Linux 6.1,
+ * drivers/target/target_core_iblock.c, drivers/nvme/target/io-cmd-bdev.c).
+ */
+function refuseOpened({ folder }: Pools, things: readonly Thing[]): void {
+  const opened = openedDevices(folder);
+  for (const { name, type } of things)
+    if (type === "volume" && opened.has(join(folder, "dev", name)))
+      throw new Failure(`cannot destroy '${name}': dataset is busy`);
+}
+
+/** The devices of the targets of a host. */
+function openedDevices(folder: string): ReadonlySet<string> {
+  const [core, subsystems] = [join(folder, "lio/core"), join(folder, "nvmet/subsystems")];
+  const text = (path: string): string => (existsSync(path) ? readFileSync(path, "utf8").trim() : "");
+  const below = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);
+  const backstores = below(core).flatMap(hba => below(join(core, hba)).map(each => join(core, hba, each, "udev_path")));
+  const namespaces = below(subsystems)
+    .flatMap(each => below(join(subsystems, each, "namespaces")).map(id => join(subsystems, each, "namespaces", id)))
+    .filter(each => text(join(each, "enable")) === "1");
+  return new Set([...backstores, ...namespaces.map(each => join(each, "device_path"))].map(text));
 }
 
 const heldText = (thing: Thing): string =>

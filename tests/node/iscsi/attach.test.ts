@@ -384,3 +384,47 @@ test("a map of which one path is another disk is not used", async () => {
   host.join("sdc", "dm-0");
   await expect(volume.attach(host)).rejects.toThrow("the path sdc, which is a different disk");
 });
+
+test("a session that somebody opens at the moment of the login is used, and stays", async () => {
+  using host = new FakeHost(one);
+  const volume = volumeOf("a");
+  host.before = line => {
+    if (!line.endsWith("--login")) return;
+    host.before = () => {};
+    host.foreignSession(one);
+  };
+  expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/sda` });
+  await volume.detach(host);
+  expect(left(host)).toMatchObject({ sessions: ["session1"], disks: [] });
+});
+
+test("a disk that appears some time after the scan is waited for", async () => {
+  using host = new FakeHost(one);
+  host.lateMs = 300;
+  const volume = volumeOf("a");
+  expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/sda`, identity: "naa.0" });
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
+
+test("a disk whose session is lost is no disk to use, and is waited for", async () => {
+  using host = new FakeHost(one);
+  host.foreignSession(one, "0");
+  host.transport("sda", "transport-offline");
+  let repaired = false;
+  setTimeout(() => {
+    repaired = true;
+    host.transport("sda", "running");
+  }, 300);
+  expect(await volumeOf("a").attach(host)).toMatchObject({ path: `${host.root}/dev/sda` });
+  expect(repaired).toBe(true);
+});
+
+test("another LUN that the target shows under an old number has its own identity", async () => {
+  using host = new FakeHost(one);
+  host.foreignSession(one, "0");
+  expect(await volumeOf("a").attach(host)).toMatchObject({ identity: "naa.0" });
+  await volumeOf("a").detach(host);
+  host.luns.set("0", { wwid: "naa.9", mebibytes: 16 });
+  expect(await volumeOf("b").attach(host)).toMatchObject({ path: `${host.root}/dev/sda`, identity: "naa.9" });
+});

@@ -48,6 +48,8 @@ export class FakeHost implements CommandRunner {
   known = false;
   udevBehind = 0;
   databaseBusy = 0;
+  /** How long a disk takes to appear after a scan, in milliseconds. */
+  lateMs = 0;
   /** Whether csimux is in the network of the portals. */
   probes = true;
   /** Called before a program does anything; may throw in its place. */
@@ -131,6 +133,14 @@ export class FakeHost implements CommandRunner {
     this.#write(`sys/class/block/${map}/slaves/${disk}`, "");
   }
 
+  /**
+   * A disk whose session is lost for longer than its recovery time-out, or is back (Linux 6.1, drivers/scsi/scsi_sysfs.c, sdev_states;
+   * scsi_transport_iscsi.c, session_recovery_timedout).
+   */
+  transport(disk: string, state: "transport-offline" | "running"): void {
+    this.#write(`sys/block/${disk}/device/state`, `${state}\n`);
+  }
+
   /** A session ends by itself, with its disks. */
   lose(session: string): void {
     this.#end(session);
@@ -155,6 +165,9 @@ export class FakeHost implements CommandRunner {
     }
     if (after("-o") === "delete") {
       if (!existsSync(join(this.root, folder))) return done(21, "iscsiadm: No records found");
+      // open-iscsi 2.1.8, usr/iscsiadm.c, delete_node: the record of a session stays.
+      if (this.#sessionWith(portal, iface))
+        return done(15, "iscsiadm: This command will remove the record, but a session is using it");
       rmSync(join(this.root, folder), { recursive: true });
       return done();
     }
@@ -170,8 +183,19 @@ export class FakeHost implements CommandRunner {
       !(said("authmethod") === "CHAP" && said("username") === username && said("password") === password)
     )
       return done(24, "iscsiadm: initiator reported error (24 - iSCSI login failed due to authorization failure)");
+    // iscsiadm(8), "EXIT STATUS": 15, session is logged in.
+    if (this.#sessionWith(portal, iface)) return done(15, "iscsiadm: 1 session requested, but 1 already present.");
     this.#session(portal, iface);
     return done();
+  }
+
+  #sessionWith(portal: string, iface: string): boolean {
+    const read = (name: string, file: string) => this.#read(`sys/class/${name}/${file}`).trim();
+    return this.sessions.some(name => {
+      const connection = `iscsi_connection/${name.replace("session", "connection")}:0`;
+      const own = `${read(connection, "persistent_address")}:${read(connection, "persistent_port")}`;
+      return own === portal && read(`iscsi_session/${name}`, "ifacename") === iface;
+    });
   }
 
   #session(portal: string, iface = "default"): void {
@@ -253,7 +277,11 @@ export class FakeHost implements CommandRunner {
   /** What the kernel does when an attribute is written. */
   #attribute(path: string, text: string): Output {
     const host = /^class\/scsi_host\/host([0-9]+)\/scan$/.exec(path)?.[1];
-    if (host) this.#disk(`session${host}`, text.split(" ")[2] ?? "");
+    // The disk of a new device is made by a probe of its own (Linux 6.1, drivers/scsi/sd.c, PROBE_PREFER_ASYNCHRONOUS).
+    const show = () =>
+      this.sessions.includes(`session${host}`) && this.#disk(`session${host}`, text.split(" ")[2] ?? "");
+    if (host && this.lateMs > 0) setTimeout(show, this.lateMs);
+    else if (host) show();
     const [, disk, action] = /^block\/(sd[a-z])\/device\/(delete|rescan)$/.exec(path) ?? [];
     if (!host && !(disk && existsSync(join(this.root, "sys/block", disk)))) return done(1, "No such file or directory");
     if (disk && action === "delete") this.#remove(disk);
@@ -261,10 +289,12 @@ export class FakeHost implements CommandRunner {
     return done();
   }
 
+  /** A rescan asks for the size, and for who the disk is (Linux 6.1, drivers/scsi/scsi_scan.c, scsi_rescan_device: scsi_attach_vpd). */
   #measure(disk: string): void {
-    const wwid = this.#read(`sys/block/${disk}/device/wwid`).trim();
-    const lun = [...this.luns.values()].find(each => each.wwid === wwid);
-    if (lun) this.#write(`sys/block/${disk}/size`, `${lun.mebibytes * 2048}\n`);
+    const lun = this.luns.get(this.#real(`sys/block/${disk}/device`).split(":").at(-1) ?? "");
+    if (!lun) return;
+    this.#write(`sys/block/${disk}/size`, `${lun.mebibytes * 2048}\n`);
+    this.#write(`sys/block/${disk}/device/wwid`, `${lun.wwid}\n`);
   }
 
   #remove(disk: string): void {

@@ -72,6 +72,11 @@ export class FakeHost implements CommandRunner {
     this.#controller(way);
   }
 
+  /** A connection that is lost, or is back: its controller stays meanwhile (Linux 6.1, drivers/nvme/host/sysfs.c, nvme_sysfs_show_state). */
+  become(controller: string, state: "live" | "connecting"): void {
+    this.write(`sys/class/nvme/${controller}/state`, `${state}\n`);
+  }
+
   #connect(text: string): Output {
     this.asked.push(text);
     const value = (key: string) => new RegExp(`(?:^|,)${key}=([^,]*)`).exec(text)?.[1];
