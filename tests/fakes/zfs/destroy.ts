@@ -67,6 +67,13 @@ function openedDevices(folder: string): ReadonlySet<string> {
   return new Set([...backstores, ...namespaces.map(each => join(each, "device_path"))].map(text));
 }
 
+const clonedText = (pools: Pools, { name, ...thing }: Thing): string =>
+  lines(
+    `cannot destroy '${name}': snapshot has dependent clones`,
+    "use '-R' to destroy the following datasets:",
+    pools.clonesOf({ name, ...thing }),
+  );
+
 const heldText = (thing: Thing): string =>
   `cannot destroy snapshot ${thing.name}: it's being held. Run 'zfs holds -r ${thing.name}' to see holders.`;
 
@@ -101,26 +108,17 @@ function destroySnapshots(pools: Pools, name: string, set: ReadonlySet<string>):
   const found = matching(pools, dataset, text);
   if (found.length === 0) throw new Failure("could not find any snapshots to destroy; check snapshot names.");
   if (set.has("n")) return;
-  // All of them or none: one request, of which each part is looked at first (dsl_destroy_snapshots_nvl).
-  const some = found.find(each => (each.holds ?? []).length > 0 || pools.clonesOf(each).length > 0);
-  if (some && found.length > 1 && !set.has("d") && !set.has("R"))
-    throw new Failure(
-      (some.holds ?? []).length > 0 ? heldText(some) : `cannot destroy snapshot ${some.name}: snapshot is cloned`,
-    );
+  // All of them or none: each is looked at before anything is done (OpenZFS 2.2.9, cmd/zfs/zfs_main.c, snapshot_to_nvl_cb; the request
+  // itself too, dsl_destroy_snapshots_nvl). Those that are not there are passed over (gather_snapshots).
+  const cloned = found.find(each => pools.clonesOf(each).length > 0);
+  if (cloned && !set.has("d") && !set.has("R")) throw new Failure(clonedText(pools, cloned));
+  const some = found.find(each => (each.holds ?? []).length > 0);
+  if (some && !set.has("d")) throw new Failure(heldText(some));
   for (const each of found) {
     const clones = pools.clonesOf(each);
     const held = (each.holds ?? []).length > 0;
     if (set.has("d") && (clones.length > 0 || held)) each.defer = true;
-    else if (held) throw new Failure(heldText(each));
     else if (clones.length === 0) pools.remove(each);
-    else if (set.has("R")) for (const clone of clones) destroy(pools, ["-R", clone.name]);
-    else
-      throw new Failure(
-        lines(
-          `cannot destroy '${each.name}': snapshot has dependent clones`,
-          "use '-R' to destroy the following datasets:",
-          clones,
-        ),
-      );
+    else for (const clone of clones) destroy(pools, ["-R", clone.name]);
   }
 }

@@ -115,6 +115,19 @@ test("a connection that somebody else made after a restart of the machine stays"
   expect(host.controllers.length).toBe(1);
 });
 
+test("a connection that is lost and may come back is waited for; no second one is made beside it", async () => {
+  using host = new FakeHost(one);
+  host.foreign(one);
+  host.become("nvme0", "connecting");
+  let back = false;
+  setTimeout(() => {
+    back = true;
+    host.become("nvme0", "live");
+  }, 300);
+  expect(await volume().attach(host)).toMatchObject({ path: `${host.root}/dev/nvme0n1` });
+  expect([back, host.controllers, host.asked]).toEqual([true, ["nvme0"], []]);
+});
+
 test("a namespace that comes late, or grows late, is waited for", async () => {
   using host = new FakeHost(one);
   host.namespaces.clear();

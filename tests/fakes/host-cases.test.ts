@@ -1,0 +1,70 @@
+import { expect, test } from "bun:test";
+import { localRunner } from "../../lib/io/local.ts";
+import { hostCases, modelOf } from "./host-cases.ts";
+import { fakeZfs } from "./zfs/pools.ts";
+
+/**
+ * What the models answer to the cases that the lab runs on the real tools as well (tests/lab/fakes.lab.ts): OpenZFS 2.1 to 2.3,
+ * cmd/zfs/zfs_main.c and lib/libzfs; targetcli-fb 2.1.53; nvmetcli 0.7.
+ */
+const seen: Readonly<Record<string, readonly string[]>> = {
+  "a list of snapshots of which one is cloned is destroyed whole or not at all": [
+    "1 cannot destroy 'here/a@b': snapshot has dependent clones",
+    "here here/a here/a@a here/a@b here/a@c here/copy",
+    "0",
+    "here here/a",
+  ],
+  "of a list of snapshots those that are not there are passed over": [
+    "0",
+    "here here/a",
+    "1 could not find any snapshots to destroy; check snapshot names.",
+  ],
+  "a cloned snapshot that is to go goes with its clone": ["0", "here here/a here/a@s here/copy", "0", "here here/a"],
+  "a held snapshot, one with clones and a file system with children stay": [
+    "1 cannot destroy 'here/a': filesystem has children",
+    "1",
+    "here here/a here/a@s",
+    "1 cannot destroy 'here/a@s': snapshot has dependent clones",
+    "here here/a here/a@s here/copy",
+  ],
+  "what is there is not made again, and what is not there is told": [
+    "1 cannot create 'here/a': dataset already exists",
+    "1 cannot create 'here/absent/b': parent does not exist",
+    "1 cannot open 'here/absent': dataset does not exist",
+    "1 cannot rename 'here/a': dataset already exists",
+  ],
+  "a zvol that a backstore has opened is busy until the backstore is gone; a backstore takes its LUNs along": [
+    "targetcli ended with 0",
+    "iqn.2025-01.lab.csimux:case csimux-case lun_0",
+    "1 cannot destroy 'here/disk': dataset is busy",
+    "targetcli ended with 0",
+    "iqn.2025-01.lab.csimux:case csimux-case lun_0",
+    "targetcli ended with 0",
+    "iqn.2025-01.lab.csimux:case  ",
+    "targetcli ended with 0",
+    "  ",
+    "0",
+  ],
+  "a zvol that an enabled namespace has opened is busy until its subsystem is gone": [
+    "nvmetcli ended with 0",
+    "nqn.2025-01.lab.csimux:case 1",
+    "1 cannot destroy 'here/disk': dataset is busy",
+    "nvmetcli ended with 0",
+    "nvmetcli ended with 0",
+    "",
+    "0",
+  ],
+};
+
+test.each(Object.entries(hostCases))("the model of a host: %s", async (title, run) => {
+  const fake = await fakeZfs();
+  try {
+    fake.zfs("create", "tank/cases");
+    const sight = await run(modelOf(fake, localRunner({ env: { PATH: process.env["PATH"] ?? "" } })));
+    expect([title, sight]).toEqual([title, seen[title] ?? []]);
+    expect(fake.targets()).toEqual([]);
+    fake.zfs("destroy", "tank/cases");
+  } finally {
+    await fake.close();
+  }
+});
