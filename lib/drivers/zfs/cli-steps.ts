@@ -25,7 +25,10 @@ const onMountpoint = (step: string, dataset: string, calls: readonly (readonly s
   onFailure: "go-on",
 });
 
-/** $1 is the name of the dataset, $2 what zfs get said of it: name, property, value and source, with a tab between them. */
+/**
+ * $1 is the name of the dataset, $2 what zfs get said of it: name, property, value and source, with a tab between them. A mountpoint
+ * without a source behind it is cut, and perhaps the path of a folder above.
+ */
 const placeText = (commands: readonly string[]): string => `name=$1 rows="
 $2"
 case $rows in *"
@@ -35,7 +38,14 @@ $name	mountpoint	/"*"
 $name	mounted	yes	"*)
   place=\${rows#*"
 $name	mountpoint	"}
-  place=\${place%%	*};;
+  place=\${place%%
+*}
+  case $place in
+  *"	"*) place=\${place%%	*};;
+  *)
+    echo "the mountpoint of $name is cut" >&2
+    exit 1;;
+  esac;;
 *)
   echo "$name is not mounted" >&2
   exit 1;;

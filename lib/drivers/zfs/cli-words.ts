@@ -4,7 +4,7 @@ import { ZfsError, type ZfsFailure } from "./zfs.ts";
 /** What zfs writes to stderr (locale C, OpenZFS 2.1 to 2.3), in the order in which it is looked for. */
 const words: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/pool I\/O is currently suspended/, "suspended"],
-  [/^the names below .* are cut$/m, "incomplete"],
+  [/^the (?:names below .* are|mountpoint of .* is) cut$/m, "incomplete"],
   [/no such pool/, "pool-absent"],
   // Two first exports of a host at once: OpenZFS makes the folder for them, and takes it amiss when somebody else has (os/linux/nfs.c).
   [/failed to create \/etc\/exports\.d: File exists/, "busy"],

@@ -35,6 +35,7 @@ const texts: readonly (readonly [string, ZfsFailure])[] = [
   ["cannot set property for 'tank/a': 'casesensitivity' is readonly", "invalid"],
   ["cannot open 'tank/a': pool I/O is currently suspended", "suspended"],
   ["the names below tank/k/v are cut", "incomplete"],
+  ["the mountpoint of tank/k/v/a is cut", "incomplete"],
   ["internal error: out of memory", "other"],
 ];
 
