@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { Maintenance } from "../../lib/node/state/maintenance.ts";
 import { keptLog } from "./lab.ts";
 
-test("it goes on by itself until it is stopped", async () => {
+test("maintenance repeats its tasks until it is stopped", async () => {
   let looks = 0;
   const again = Promise.withResolvers<void>();
   const look = async () => {

@@ -24,8 +24,8 @@ const publish = () => node.publish(lab.publish("a", { context }), callOf());
 const unpublish = (call = callOf()) => node.unpublish({ volumeId: "a", targetPath: target() }, call);
 const unstage = (call = callOf()) => node.unstage({ volumeId: "a", stagingPath: staged() }, call);
 
-describe.skipIf(!isRoot)("a share that is in use", () => {
-  test("stays while its server answers", async () => {
+describe.skipIf(!isRoot)("a share in use", () => {
+  test("stays mounted while its server answers", async () => {
     await stage();
     await publish();
     const file = await open(`${target()}/file`, "w");
@@ -40,7 +40,7 @@ describe.skipIf(!isRoot)("a share that is in use", () => {
   });
 
   test.each(["stale", "silent"] as const)(
-    "is taken away when its server finds it %s, and what is open goes on",
+    "is detached lazily when it is %s, and open files remain usable",
     async health => {
       await stage();
       await publish();
@@ -63,7 +63,7 @@ describe.skipIf(!isRoot)("a share that is in use", () => {
     30_000,
   );
 
-  test("of a disk or a folder of this node is never taken away", async () => {
+  test("of a local disk or folder is never detached lazily", async () => {
     await lab.source("b");
     await node.stage(lab.stage("b"), callOf());
     await mount.health("stale");
@@ -78,8 +78,8 @@ describe.skipIf(!isRoot)("a share that is in use", () => {
   });
 });
 
-describe.skipIf(!isRoot)("a share whose export was withdrawn and came back", () => {
-  test("is mounted anew by the next staging and publishing", async () => {
+describe.skipIf(!isRoot)("a share whose export was withdrawn and restored", () => {
+  test("is mounted again by the next staging and publishing", async () => {
     await stage();
     await publish();
     const old = await open(`${target()}/of the old mount`, "w");
@@ -96,7 +96,7 @@ describe.skipIf(!isRoot)("a share whose export was withdrawn and came back", () 
 });
 
 describe.skipIf(!isRoot)("a share whose server does not answer", () => {
-  test("is not said to be staged or published again, and says so when it is asked for its size", async () => {
+  test("cannot be staged or published again, and reports that it does not answer", async () => {
     await stage();
     await publish();
     await mount.health("silent");
@@ -113,7 +113,7 @@ describe.skipIf(!isRoot)("a share whose server does not answer", () => {
   }, 30_000);
 });
 
-test.skipIf(!isRoot)("a share that asks for another try is neither mounted anew nor called unwell", async () => {
+test.skipIf(!isRoot)("a share that answers EAGAIN is neither mounted again nor reported as unhealthy", async () => {
   await stage();
   await publish();
   await mount.health("busy");
@@ -128,7 +128,7 @@ test.skipIf(!isRoot)("a share that asks for another try is neither mounted anew 
 });
 
 describe.skipIf(!isRoot)("the health of a volume", () => {
-  test("that became read-only by itself is degraded, that of one mounted so is not", async () => {
+  test("is degraded if it became read-only by itself, but not if it was mounted read-only", async () => {
     await stage();
     expect(await node.health({ volumeId: "a", path: "" }, callOf())).toEqual([]);
     await local.run({ argv: ["mount", "-o", "remount,ro", staged()] }, calm);
@@ -138,7 +138,7 @@ describe.skipIf(!isRoot)("the health of a volume", () => {
     await unstage();
   });
 
-  test("that is not here is not found, and of one whose staging failed nothing is known", async () => {
+  test("is not found without a record, and empty after a failed staging", async () => {
     expect(await codeOf(node.health({ volumeId: "a", path: "" }, callOf()))).toBe("not-found");
     expect(await codeOf(node.health({ volumeId: "a", path: staged() }, callOf()))).toBe("not-found");
     await mount.answer("mount.nfs: Connection refused");
@@ -149,7 +149,7 @@ describe.skipIf(!isRoot)("the health of a volume", () => {
   });
 });
 
-test.skipIf(!isRoot)("a share that something else covers is not taken for staged", async () => {
+test.skipIf(!isRoot)("a share that another mount covers does not count as staged", async () => {
   await mkdir(lab.at("other"));
   await lab.bind(lab.at("other"), staged());
   expect(await codeOf(stage())).toBe("already-exists");

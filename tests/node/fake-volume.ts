@@ -2,7 +2,7 @@ import type { AttachedDevice, Attacher, AttachRequest, SaveNotes } from "../../l
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import { callOf, writer } from "./lab.ts";
 
-/** One volume as the node's stage keeps it: its notes outlive the attacher, which is a new one for each call. */
+/** A volume as staging keeps it: its notes outlive the attacher, which is new for each call. */
 export class FakeVolume {
   readonly volumeId: string;
   readonly context: Readonly<Record<string, string>>;
@@ -42,7 +42,7 @@ export class FakeVolume {
   }
 }
 
-/** What gives attachers. */
+/** Makes attachers. */
 interface Host {
   attacher(): Attacher;
 }

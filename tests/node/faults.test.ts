@@ -25,7 +25,7 @@ const clean = async (): Promise<void> => {
   expect(await readdir(lab.at("records"))).toEqual([]);
 };
 
-/** Breaks off a command before it runs, or after it ran while its caller does not learn that. */
+/** Interrupts a command before it runs, or after it ran but before its caller learns the result. */
 const breaking = (nth: number, after: boolean, failure: CommandFailure) =>
   spying(async (command: Command, count: number) => {
     if (count !== nth) return;
@@ -41,9 +41,9 @@ const breaks = (...commands: number[]): [number, boolean, CommandFailure][] =>
     [nth, true, "killed"],
   ]);
 
-describe.skipIf(!isRoot)("a life that breaks off", () => {
+describe.skipIf(!isRoot)("an interrupted volume operation", () => {
   test.each(breaks(1, 2, 3, 5, 6))(
-    "at command %d (done: %p, %s) is completed by a new process that repeats the step",
+    "at command %d (done: %p, %s) is completed when a new process repeats the step",
     async (nth, after, failure) => {
       const source = await lab.source("a");
       await writeFile(`${source}/file`, "data");
@@ -66,7 +66,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
   );
 
   test.each(breaks(1, 2, 3, 4))(
-    "at command %d (done: %p, %s) is undone by kubelet's clean-up in a new process",
+    "at command %d (done: %p, %s) is undone by the kubelet's cleanup in a new process",
     async (nth, after, failure) => {
       await lab.source("a");
       const node = lab.node(breaking(nth, after, failure));
@@ -76,7 +76,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     },
   );
 
-  test("while a protected mount is prepared leaves nothing of that behind, wherever it was", async () => {
+  test("leaves no preparation of a protected mount, wherever it was interrupted", async () => {
     for (const [nth, after, failure] of breaks(2, 3, 4)) {
       await lab.source("a");
       let node = lab.node(breaking(nth, after, failure));
@@ -89,7 +89,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     }
   });
 
-  test("between the bind and its protection is protected by the repeated call, never left writable", async () => {
+  test("between bind and protection is completed by the retry, and the mount is never writable", async () => {
     await lab.source("a");
     const half = spying(async command => {
       if (!command.argv.includes("bind,relatime,ro")) return;
@@ -111,7 +111,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     expect((await lab.mounts()).every(({ options }) => options.includes("ro"))).toBe(true);
   });
 
-  test("because mount fails leaves nothing behind and may be tried again", async () => {
+  test("leaves nothing when mount fails, and can be retried", async () => {
     await lab.source("a");
     const bad = spying();
     const refusing = { ...bad, run: (command: Command) => bad.run({ ...command, argv: ["false"] }, calm) };
@@ -127,7 +127,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     await clean();
   });
 
-  test("because a mount says it worked and did not is not believed", async () => {
+  test("fails when mount reports success but mounts nothing", async () => {
     await lab.source("a");
     let lies = 0;
     const lying = {
@@ -146,7 +146,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     expect(await lab.mounted()).toEqual(["staging/a"]);
   });
 
-  test("because another folder was mounted than was meant is undone", async () => {
+  test("is undone when mount shows the wrong folder", async () => {
     await lab.source("a");
     await lab.source("b");
     const astray = spying();
@@ -159,7 +159,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("and whose volume is deleted meanwhile leaves no record", async () => {
+  test("leaves no record when the volume is deleted meanwhile", async () => {
     const source = await lab.source("a");
     expect(await codeOf(lab.node(breaking(1, false, "timeout")).stage(lab.stage("a"), callOf()))).toBe(
       "deadline-exceeded",
@@ -170,7 +170,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     await clean();
   });
 
-  test("does not make a mount of other hands read-only", async () => {
+  test("does not make a foreign mount read-only", async () => {
     const source = await lab.source("a");
     await lab.bind(source, lab.at("staging", "a"));
     const capability: Capability = { ...writer, mode: "multi-node-reader-only" };
@@ -179,7 +179,7 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
     expect(await codeOf(lab.node().stage(lab.stage("a"), callOf()))).toBe("ok");
   });
 
-  test("because the client went away leaves a state that the next call continues", async () => {
+  test("by a client that disconnects is continued by the next call", async () => {
     await lab.source("a");
     const client = new AbortController();
     const slow = spying(async () => client.abort());
@@ -189,8 +189,8 @@ describe.skipIf(!isRoot)("a life that breaks off", () => {
   });
 });
 
-describe.skipIf(!isRoot)("a claim that an interrupted call left", () => {
-  test("on a staging path does not entitle to unmount the volume that was staged there since", async () => {
+describe.skipIf(!isRoot)("a record left by an interrupted call", () => {
+  test("does not let its volume unmount another one that was staged at the same path since", async () => {
     await lab.source("a");
     await lab.source("b");
     const stagingPath = lab.at("staging", "a");
@@ -207,7 +207,7 @@ describe.skipIf(!isRoot)("a claim that an interrupted call left", () => {
     await clean();
   });
 
-  test("on a target neither", async () => {
+  test("does not let its volume unmount another one that was published at the same target since", async () => {
     await lab.source("a");
     await lab.source("b");
     await lab.node().stage(lab.stage("a"), callOf());
@@ -220,7 +220,7 @@ describe.skipIf(!isRoot)("a claim that an interrupted call left", () => {
     expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a", "staging/b"]);
   });
 
-  test("does not stand in the way of a volume whose folder was renamed meanwhile", async () => {
+  test("does not block a volume whose folder was renamed meanwhile", async () => {
     const source = await lab.source("a");
     for (const step of steps("a", false).slice(0, 2)) await step(lab.node());
     await rename(source, `${source}-moved`);
@@ -246,7 +246,7 @@ test.skipIf(!isRoot)("eight volumes at once do not disturb each other", async ()
 });
 
 describe.skipIf(!isRoot)("a mount that may never answer", () => {
-  /** The real table, with the type of the mounts in this lab replaced: to csimux they are network mounts. */
+  /** The real table with the type of the lab's mounts replaced, so that csimux takes them for network mounts. */
   const asNetwork = async (): Promise<string> => {
     const lines = (await readFile(mountinfo, "utf8")).split("\n");
     const table = lines
@@ -256,7 +256,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
     return lab.at("table");
   };
 
-  test("is measured by a program, with the same answer", async () => {
+  test("is measured by a separate program, with the same result", async () => {
     await lab.source("a");
     await lab.node().stage(lab.stage("a"), callOf());
     const placed = { volumeId: "a", path: lab.at("staging", "a") };
@@ -267,7 +267,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
     expect(bytes?.total).toBe(expected?.total);
   });
 
-  test("is measured once for all who ask meanwhile, and a hanging program ends with the call", async () => {
+  test("is measured once for concurrent calls, and a hanging program ends with the call", async () => {
     await lab.source("a");
     await lab.node().stage(lab.stage("a"), callOf());
     const placed = { volumeId: "a", path: lab.at("staging", "a") };
@@ -290,7 +290,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
     expect(await again).toBe("unavailable");
   });
 
-  test("is looked at by a program before it is staged", async () => {
+  test("is checked by a separate program before it is staged", async () => {
     await lab.source("a");
     await lab.bind(lab.at("base"), lab.at("base"));
     const runner = spying();

@@ -11,11 +11,11 @@ let mount: MountProgram;
 let maker: Pool;
 let node: NodeVolumes;
 
-/** Volumes in memory: what a connection makes and removes. */
+/** A provisioner with volumes in memory. */
 class Pool implements InlineProvisioner {
   readonly volumes = new Map<string, string>();
   readonly log: string[] = [];
-  /** What goes wrong, and whether the volume is there then. */
+  /** The failure to simulate, and whether the volume exists after it. */
   fault: { readonly at: "make" | "made" | "remove"; readonly code: "invalid-argument" | "unavailable" } | undefined;
 
   connectionOf(attributes: Readonly<Record<string, string>>): string {
@@ -70,8 +70,8 @@ const run = (...argv: readonly [string, ...string[]]) => local.run({ argv }, cal
 const unpublish = () => node.unpublish({ volumeId: "csi-1", targetPath: target() }, callOf());
 const records = () => readdir(lab.at("inline")).catch(() => []);
 
-describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
-  test("is made and mounted when it is published, and gone when it is unpublished, each as often as asked", async () => {
+describe.skipIf(!isRoot)("an inline volume", () => {
+  test("is created and mounted by publishing and removed by unpublishing, both repeatable", async () => {
     await publish();
     await publish();
     expect(await lab.mounted()).toEqual(["pods/a/mount"]);
@@ -82,13 +82,13 @@ describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
     expect(maker.log.at(-1)).toBe("remove scratch/csi-1 guid-1");
   });
 
-  test("that is read-only is mounted so", async () => {
+  test("is mounted read-only if requested", async () => {
     await publish({ readonly: true });
     expect((await mount.calls())[0]).toContain("-o ro ");
     await unpublish();
   });
 
-  test("is removed by a process that did not make it, also when its making was interrupted", async () => {
+  test("is removed by another process, even if its creation was interrupted", async () => {
     maker.fault = { at: "made", code: "unavailable" };
     expect(await codeOf(publish())).toBe("unavailable");
     expect(maker.volumes.size).toBe(1);
@@ -102,7 +102,7 @@ describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
     expect([await lab.mounted(), [...maker.volumes], await records()]).toEqual([[], [], []]);
   });
 
-  test("that is refused leaves nothing; what cannot be undone is not refused for good", async () => {
+  test("leaves nothing when it is refused; the refusal is final only if nothing is left", async () => {
     maker.fault = { at: "make", code: "invalid-argument" };
     expect(await codeOf(publish())).toBe("invalid-argument");
     expect([[...maker.volumes], await records()]).toEqual([[], []]);
@@ -127,7 +127,7 @@ describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
     await unpublish();
   });
 
-  test("is not removed while the mount at its place is somebody else's, or is in use by another target", async () => {
+  test("is not removed while its target has a foreign mount, or another target uses it", async () => {
     await publish();
     await run("umount", target());
     await run("mount", "-t", "tmpfs", "other", target());
@@ -144,12 +144,12 @@ describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
     [{ capability: { ...writer, fsType: "ext4" } }, "another file system"],
     [{ capability: { ...writer, mountFlags: ["noatime"] } }, "flags"],
     [{ capability: { ...writer, mode: "multi-node-multi-writer" } }, "several nodes"],
-  ])("cannot be asked for with %j", async more => {
+  ])("is refused with %j", async more => {
     expect(await codeOf(publish(more))).toBe("invalid-argument");
     expect([maker.log, await records()]).toEqual([[], []]);
   });
 
-  test("is not published at a second place, nor from another connection", async () => {
+  test("is not published at a second target, nor from another connection", async () => {
     await publish();
     expect(await codeOf(publish({ targetPath: lab.at("pods", "b", "mount") }))).toBe("already-exists");
     expect(await codeOf(publish({ context: { ...attributes, connection: "other" } }))).toBe("already-exists");
@@ -157,7 +157,7 @@ describe.skipIf(!isRoot)("a volume that lives with its pod", () => {
   });
 });
 
-test("a node without connections refuses it and says why", async () => {
+test("a node without connections refuses inline volumes with a reason", async () => {
   const plain = lab.node(mount.runner, mountinfo, { host: mount.runner });
   const work = plain.publish(
     {

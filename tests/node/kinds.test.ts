@@ -28,7 +28,7 @@ afterEach(async () => {
   for (const loop of loops.splice(0)) await local.run({ argv: ["losetup", "-d", loop] }, calm);
 });
 
-/** An attacher of the tests: it notes that it attached before it does, and remembers what was asked of it. */
+/** A test attacher that records its attachment in the notes before attaching, and remembers all requests. */
 class Toy implements Attacher {
   readonly access = { kinds: ["mount", "block"], filesystems: "any", sharedWriters: true } as const;
   readonly attached = new Set<string>();
@@ -59,7 +59,7 @@ class Toy implements Attacher {
   readonly grow = async () => 42n;
 }
 
-/** A tmpfs stands for the share of a server: a mount by type and source, of which nothing is known before. */
+/** A tmpfs in place of a server's share: a mount by type and source, with an identity that is unknown beforehand. */
 const share = (): Toy =>
   new Toy(({ volumeId, capability }) => ({
     kind: "share",
@@ -69,9 +69,9 @@ const share = (): Toy =>
   }));
 
 const grown: string[] = [];
-/** Numbers of disks that are to count as gone. */
+/** The numbers of disks that count as gone. */
 const lost = new Set<string>();
-/** Formats what is not formatted, as the real one does with more care. */
+/** Formats any unformatted disk, without the safety checks of the real one. */
 const disks: Disks = {
   hold: async () => ({ prove: async () => {}, release: async () => {} }),
   async prepare(device) {
@@ -109,7 +109,7 @@ const unpublish = (node: NodeVolumes) => node.unpublish({ volumeId: "a", targetP
 const unstage = (node: NodeVolumes) => node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
 
 describe.skipIf(!isRoot)("a share", () => {
-  test("is mounted where it is staged, seen where it is published, and gone afterwards", async () => {
+  test("is mounted by staging, visible after publishing, and gone after unstaging", async () => {
     const toy = share();
     const node = nodeOf(toy);
     for (let twice = 0; twice < 2; twice++) await node.stage(lab.stage("a", { context }), callOf());
@@ -125,7 +125,7 @@ describe.skipIf(!isRoot)("a share", () => {
     expect(toy.detached).toEqual([["a"]]);
   });
 
-  test("with a mode that only reads is mounted read-only from the start", async () => {
+  test("with a read-only mode is mounted read-only from the start", async () => {
     const capability = { ...writer, mode: "multi-node-reader-only" } as const;
     const node = nodeOf(share());
     await node.stage(lab.stage("a", { context, capability }), callOf());
@@ -142,7 +142,7 @@ describe.skipIf(!isRoot)("a share", () => {
     ]);
   });
 
-  test("does not cover what somebody else mounted", async () => {
+  test("is not mounted over a foreign mount", async () => {
     await lab.source("other");
     await lab.bind(lab.at("base", "other"), lab.at("staging", "a"));
     const toy = share();
@@ -151,7 +151,7 @@ describe.skipIf(!isRoot)("a share", () => {
     expect(toy.attached.size).toBe(0);
   });
 
-  test("whose mounting was interrupted after the mount is taken over by the repeated call", async () => {
+  test("that was mounted by an interrupted call is kept by the retry", async () => {
     const dying = {
       ...local,
       async run(command: Command, signal: AbortSignal) {
@@ -178,7 +178,7 @@ describe.skipIf(!isRoot)("a failed staging", () => {
     expect(await readdir(lab.at("records"))).toEqual([]);
   });
 
-  test("whose clean-up fails tells the first error, and is not final, so that the volume gets unstaged", async () => {
+  test("whose cleanup fails reports the first error with a code that is not final", async () => {
     const toy = share();
     toy.fails = "both";
     const failed = nodeOf(toy).stage(lab.stage("a", { context }), callOf());
@@ -195,7 +195,7 @@ describe.skipIf(!isRoot)("a failed staging", () => {
 });
 
 describe.skipIf(!isRoot)("an unstaging", () => {
-  test("that cannot detach keeps the record until it can, and knows who else is attached", async () => {
+  test("keeps the record until detaching succeeds, and passes the other attachments", async () => {
     const toy = share();
     const node = nodeOf(toy);
     await node.stage(lab.stage("a", { context }), callOf());
@@ -209,7 +209,7 @@ describe.skipIf(!isRoot)("an unstaging", () => {
   });
 });
 
-describe.skipIf(!hasLoops)("what is still mounted", () => {
+describe.skipIf(!hasLoops)("a volume that is still mounted", () => {
   const nothingUnmounts = (exitCode: number): Pick<NodePorts, "runner"> => ({
     runner: {
       ...local,
@@ -220,7 +220,7 @@ describe.skipIf(!hasLoops)("what is still mounted", () => {
     },
   });
 
-  test.each([0, 32])("is never detached, whatever umount says: exit code %p", async exitCode => {
+  test.each([0, 32])("is never detached, whatever exit code umount returns: %p", async exitCode => {
     const device = await loopDevice();
     const toy = new Toy(() => device);
     await nodeOf(toy).stage(lab.stage("a", { context }), callOf());
@@ -230,7 +230,7 @@ describe.skipIf(!hasLoops)("what is still mounted", () => {
     expect([toy.detached, await lab.mounted()]).toEqual([[["a"]], []]);
   });
 
-  test("because a program is in it is not detached before that has ended", async () => {
+  test("is not detached while a program uses it", async () => {
     const device = await loopDevice();
     const toy = new Toy(() => device);
     const node = nodeOf(toy);
@@ -247,7 +247,7 @@ describe.skipIf(!hasLoops)("what is still mounted", () => {
 });
 
 describe.skipIf(!hasLoops)("a device", () => {
-  test("that was lost and came back as another one is mounted anew, and says so meanwhile", async () => {
+  test("that was lost and came back as another one is mounted again, and reports its loss until then", async () => {
     const first = await loopDevice();
     let device = first;
     const node = nodeOf(new Toy(() => device));
@@ -268,7 +268,7 @@ describe.skipIf(!hasLoops)("a device", () => {
     lost.clear();
   });
 
-  test("is formatted and mounted, keeps its content over stagings, and is grown at every staging", async () => {
+  test("is formatted and mounted, keeps its content across stagings, and is grown at every staging", async () => {
     const device = await loopDevice();
     const toy = new Toy(() => device);
     const node = nodeOf(toy);
@@ -285,7 +285,7 @@ describe.skipIf(!hasLoops)("a device", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("is grown at the path of the call, by its record", async () => {
+  test("is grown at the path of the call, according to its record", async () => {
     const device = await loopDevice();
     const node = nodeOf(new Toy(() => device));
     await node.stage(lab.stage("a", { context }), callOf());
@@ -295,7 +295,7 @@ describe.skipIf(!hasLoops)("a device", () => {
     expect(grown).toEqual([`${device.path} ${target()}`]);
   });
 
-  test("for block access is a device file where it is published", async () => {
+  test("is published as a device file for block access", async () => {
     const device = await loopDevice();
     const capability = { ...writer, kind: "block" } as const;
     const node = nodeOf(new Toy(() => device));
@@ -315,36 +315,41 @@ describe.skipIf(!hasLoops)("a device", () => {
   });
 });
 
-test.skipIf(!isRoot)("volumes of one target are attached one after the other, those of others meanwhile", async () => {
-  const gate = Promise.withResolvers<void>();
-  let within = 0;
-  let most = 0;
-  const toy: Attacher = {
-    access: share().access,
-    lockOf: ({ target }) => target,
-    async attach({ volumeId }) {
-      most = Math.max(most, ++within);
-      await gate.promise;
-      within--;
-      return { kind: "share", fsType: "tmpfs", source: volumeId, options: [] };
-    },
-  };
-  const node = nodeOf(toy);
-  const stage = (name: string, on: string) =>
-    node.stage(lab.stage(name, { context: { ...context, target: on } }), callOf());
-  const impatient = new AbortController();
-  const all = [stage("a", "x"), stage("b", "x"), stage("c", "y")];
-  while (within < 2) await new Promise(resolve => setImmediate(resolve));
-  const given = codeOf(node.stage(lab.stage("d", { context: { ...context, target: "x" } }), callOf(impatient.signal)));
-  impatient.abort(new CsiError("unavailable", "ended"));
-  expect(await given).toBe("unavailable");
-  gate.resolve();
-  await Promise.all(all);
-  expect(most).toBe(2);
-  expect(await lab.mounted()).toEqual(["staging/a", "staging/b", "staging/c"]);
-});
+test.skipIf(!isRoot)(
+  "volumes of one target are attached one at a time, volumes of other targets concurrently",
+  async () => {
+    const gate = Promise.withResolvers<void>();
+    let within = 0;
+    let most = 0;
+    const toy: Attacher = {
+      access: share().access,
+      lockOf: ({ target }) => target,
+      async attach({ volumeId }) {
+        most = Math.max(most, ++within);
+        await gate.promise;
+        within--;
+        return { kind: "share", fsType: "tmpfs", source: volumeId, options: [] };
+      },
+    };
+    const node = nodeOf(toy);
+    const stage = (name: string, on: string) =>
+      node.stage(lab.stage(name, { context: { ...context, target: on } }), callOf());
+    const impatient = new AbortController();
+    const all = [stage("a", "x"), stage("b", "x"), stage("c", "y")];
+    while (within < 2) await new Promise(resolve => setImmediate(resolve));
+    const given = codeOf(
+      node.stage(lab.stage("d", { context: { ...context, target: "x" } }), callOf(impatient.signal)),
+    );
+    impatient.abort(new CsiError("unavailable", "ended"));
+    expect(await given).toBe("unavailable");
+    gate.resolve();
+    await Promise.all(all);
+    expect(most).toBe(2);
+    expect(await lab.mounted()).toEqual(["staging/a", "staging/b", "staging/c"]);
+  },
+);
 
-test.skipIf(!isRoot)("a record of an older version is read, and what it describes can be unstaged", async () => {
+test.skipIf(!isRoot)("the record of an older version is read, and its volume can be unstaged", async () => {
   await lab.source("a");
   await lab.node().stage(lab.stage("a"), callOf());
   const [file = ""] = await readdir(lab.at("records"));

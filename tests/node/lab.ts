@@ -15,7 +15,7 @@ import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
 import { type NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 
-/** Bind mounts need root. Without it these tests do not run, and that must be seen. */
+/** Bind mounts need root; the tests that need it are skipped visibly without it. */
 export const isRoot = process.getuid?.() === 0;
 if (!isRoot) process.stderr.write("\n*** NOT RUN: tests of real mounts need root ***\n\n");
 
@@ -50,7 +50,7 @@ export const codeOf = async (work: Promise<unknown>): Promise<string> => {
   }
 };
 
-/** A runner that remembers what it ran and may act in place of the real one, given how many commands came before. */
+/** A runner that records its commands and can act in place of the real one, given the number of earlier commands. */
 export function spying(
   act?: (command: Command, count: number) => Promise<void> | undefined,
 ): CommandRunner & { readonly ran: string[] } {
@@ -66,7 +66,7 @@ export function spying(
   };
 }
 
-/** A temporary node: sources, a kubelet-like folder, records; all mounts and files go away with `close`. */
+/** A temporary node: sources, a kubelet-like folder, records; `close` removes all mounts and files. */
 export class Lab {
   readonly folder: string;
   #mounted = false;
@@ -81,7 +81,7 @@ export class Lab {
     return lab;
   }
 
-  /** Containers have an overlay here, about which csimux asks programs; what the tests count is what a local file system takes. */
+  /** Replaces the overlay of containers, for which csimux runs programs: the tests count the commands on a local file system. */
   async #becomeLocal(): Promise<void> {
     const table = new MountTable(parseMountinfo(await readFile(mountinfo, "utf8")));
     if (isOnLocalFilesystem(this.folder, table)) return;
@@ -94,7 +94,7 @@ export class Lab {
     return join(this.folder, ...parts);
   }
 
-  /** What attachers work with here, below the lab's folder where that is possible. */
+  /** The dependencies of attachers, below the lab's folder where possible. */
   ports(runner: CommandRunner, more: Partial<AttacherPorts> = {}): AttacherPorts {
     const places = {
       devices: "/dev",

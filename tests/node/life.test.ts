@@ -17,7 +17,7 @@ const errno = (work: Promise<unknown>): Promise<unknown> =>
   );
 
 describe.skipIf(!isRoot)("one volume", () => {
-  test("goes through its life with four programs, and nothing is left", async () => {
+  test("goes through its life cycle with four commands and leaves nothing", async () => {
     const source = await lab.source("a");
     const runner = spying();
     const node = lab.node(runner);
@@ -40,7 +40,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(runner.ran.map(line => line.split(" ")[0])).toEqual(["mount", "mount", "umount", "umount"]);
   });
 
-  test("may be asked for every step again and again without another mount", async () => {
+  test("can repeat every step without another mount", async () => {
     await lab.source("a");
     const runner = spying();
     const node = lab.node(runner);
@@ -53,7 +53,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(runner.ran).toHaveLength(4);
   });
 
-  test("is published read-only in truth, and staged writable", async () => {
+  test("is really read-only when published so, and staged writable", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -62,10 +62,10 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(await errno(writeFile(lab.at("staging", "a", "file"), ""))).toBe("written");
   });
 
-  test("is read-only and carries its flags where the mount propagates to as well, as in the host's view of a node pod", async () => {
+  test("is read-only and has its flags in other mount namespaces as well, as in the host's view of a node pod", async () => {
     await lab.source("a");
     await lab.bind(await lab.source("kubelet"), lab.at("pod"));
-    // Away from the group of "/", which is shared on most machines: what is mounted here would appear in the source, too.
+    // Leaves the peer group of "/", which is shared on most machines: mounts made here would also appear in the source.
     for (const propagation of ["--make-private", "--make-shared"])
       await local.run({ argv: ["mount", propagation, lab.at("pod")] }, calm);
     await lab.bind(lab.at("pod"), lab.at("host"));
@@ -105,7 +105,7 @@ describe.skipIf(!isRoot)("one volume", () => {
   );
 
   test.skipIf(!isHostRoot)(
-    "gets the flags that a bind mount can carry, keeps those of its source, and no others",
+    "gets the flags that a bind mount can have and those of its source, and no others",
     async () => {
       await lab.source("a");
       await lab.bind(lab.at("base"), lab.at("base"));
@@ -140,7 +140,7 @@ describe.skipIf(!isRoot)("one volume", () => {
   });
 
   test.skipIf(!isHostRoot)(
-    "cannot be staged writable from a read-only file system, even where its mount counts as writable",
+    "cannot be staged writable from a read-only file system, even if its mount is writable",
     async () => {
       await lab.source("fs");
       await mkdir(lab.at("first"));
@@ -158,7 +158,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     },
   );
 
-  test("whose folder was deleted is not published again, and the answer gives mount's reason", async () => {
+  test("whose folder was deleted is not published again, and the error contains mount's reason", async () => {
     const source = await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -169,7 +169,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
   });
 
-  test("is published at a target that an old kubelet made, and without its parents", async () => {
+  test("is published at a target that an old kubelet created, and at one without parent folders", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -182,7 +182,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect((await stat(lab.at("x", "y"))).mode & 0o777).toBe(0o750 & ~process.umask());
   });
 
-  test("survives names with spaces, tabs, backslashes and letters of the world", async () => {
+  test("works with spaces, tabs, backslashes and non-ASCII letters in names", async () => {
     const name = "a b\\040#\u00fc\u4e2d";
     await lab.source(name);
     const node = lab.node();
@@ -194,7 +194,7 @@ describe.skipIf(!isRoot)("one volume", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("is found through a symbolic link among the parents of its paths", async () => {
+  test("is found through a symbolic link in a parent folder", async () => {
     await lab.source("a");
     await mkdir(lab.at("real"));
     await symlink(lab.at("real"), lab.at("kubelet"));

@@ -12,7 +12,7 @@ describe("a line of mountinfo", () => {
   const line = (at: string, root = "/") =>
     `36 35 98:0 ${root} ${at} rw,noatime master:1 - ext3 /dev/root rw,errors=continue`;
 
-  test("is read field by field", () => {
+  test("is parsed field by field", () => {
     expect(parseMountinfo(`${line("/mnt2", "/mnt1")}\n`)).toEqual([
       {
         id: 36,
@@ -53,7 +53,7 @@ describe("a line of mountinfo", () => {
     ["rw", "rw,errors=continue", false],
     ["ro", "ro,errors=remount-ro", true],
     ["ro", "rw,x=ro", false],
-  ])("with the mount's %s and the file system's %s is of a read-only file system: %p", (own, options, readOnly) => {
+  ])("with mount options %s and file system options %s has a read-only file system: %p", (own, options, readOnly) => {
     expect(parseMountinfo(`1 0 8:1 / / ${own} - ext4 /dev/sda1 ${options}`)[0]?.readOnly).toBe(readOnly);
   });
 
@@ -94,18 +94,18 @@ describe("the mount table", () => {
     ["/a/b/c", 4],
     ["/abc/d", 9],
     ["/two", 8],
-  ])("has for %s the mount %d that is seen there", (path, id) => {
+  ])("at %s shows mount %d", (path, id) => {
     expect(table.covering(path)?.id).toBe(id);
   });
 
-  test("tells folders of one file system apart, by root and device", () => {
+  test("distinguishes folders of one file system by root and device", () => {
     expect(table.identity("/one/sub")).toEqual({ device: "8:1", root: "/srv/one/sub" });
     expect(table.identity("/a/sub")).toEqual({ device: "8:1", root: "/x/sub" });
     expect(table.identity("/etc")).toEqual({ device: "8:1", root: "/etc" });
     expect(table.identity("/three").root).toBe("/gone//deleted");
   });
 
-  test("tells folders of one NFS server apart, whose root is always written as /", () => {
+  test("distinguishes folders of one NFS server, whose root is always shown as /", () => {
     const nfs = new MountTable(
       parseMountinfo(
         [
@@ -122,7 +122,7 @@ describe("the mount table", () => {
     expect(nfs.identity("/whole/v").root).toBe("host:/v");
   });
 
-  test("counts layers, also those below others, and no mount point has none", () => {
+  test("counts layers including hidden ones, and none where nothing is mounted", () => {
     expect([table.layers("/a"), table.layers("/two"), table.layers("/a/b"), table.layers("/etc")]).toEqual([
       2, 2, 1, 0,
     ]);
@@ -142,7 +142,7 @@ describe("reading the table", () => {
   });
   afterEach(() => lab.close());
 
-  test("gives the mounts of this process", async () => {
+  test("returns the mounts of this process", async () => {
     expect((await readMountTable(mountinfo)).top("/proc")?.fsType).toBe("proc");
   });
 
@@ -187,14 +187,14 @@ test.each([
   if (normal === undefined) expect(() => checkedPath(path, "target_path")).toThrow("target_path");
 });
 
-test("a path that the mount table names is not looked at any more", async () => {
+test("a path in the mount table is not accessed", async () => {
   const lines = ["1 0 8:1 / / rw - ext4 /dev/a rw", "2 1 0:9 / /dev/fd/nfs rw - nfs4 host:/x rw"].join("\n");
   const table = new MountTable(parseMountinfo(lines));
   expect(await resolveParents("/dev/fd/nfs", table, calm)).toBe("/dev/fd/nfs");
   expect(await resolveParents("/dev/fd/other", table, calm)).toMatch(/^\/proc\/[0-9]+\/fd\/other$/);
 });
 
-test("usage follows statfs: used counts what root reserved, negatives are zero, no inodes without a count, no more than a message holds", () => {
+test("usage follows statfs: used excludes reserved blocks, negatives are zero, inodes are omitted without a count, numbers are capped", () => {
   const counts = { blockBytes: 4096n, blocks: 100n, blocksFree: 40n, blocksAvailable: 30n, files: 10n, filesFree: 4n };
   expect(usageOf(counts)).toEqual([
     { unit: "bytes", total: 409600n, available: 122880n, used: 245760n },
@@ -214,6 +214,6 @@ test.each([
   ["4096 1 2 3 4", false],
   ["4096 1 2 3 4 ?", false],
   ["", false],
-])("the answer %j of stat is readable: %p", (text, readable) => {
+])("the output %j of stat is valid: %p", (text, readable) => {
   expect(parseCounts(text) !== undefined).toBe(readable);
 });

@@ -63,7 +63,7 @@ const recorded = async (): Promise<string> => {
   return (await Promise.all(files.map(file => readFile(lab.at("records", file), "utf8")))).join();
 };
 
-/** Ends the daemon of a mount, as a container does that goes away. */
+/** Ends the daemon of a mount, as the end of its container does. */
 async function endDaemon(mountPoint: string): Promise<void> {
   for (const pid of (await readdir("/proc")).filter(name => /^\d+$/.test(name))) {
     const words = (await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")).split("\0");
@@ -95,7 +95,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     expect(await store.calls()).toEqual([`csi/a ${at()}`]);
   });
 
-  test("gets its keys in the environment of the program, where no command line, record or message shows them", async () => {
+  test("passes its keys in the environment of the program, and in no command line, record or message", async () => {
     await stage(ofs, storeKeys);
     const seen = (await store.calls()).join() + (await recorded());
     for (const secret of [accessKey, secretKey, passphrase]) expect(seen).not.toContain(secret);
@@ -108,20 +108,20 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     });
   });
 
-  test("is mounted with the licence alone: the admin key behind it stays out", async () => {
+  test("is mounted with the licence only, without the admin key after it", async () => {
     await stage(ofs, { ...storeKeys, "env.OBJECTIVEFS_LICENSE": adminLicence });
     expect(await store.environment()).toContain(`OBJECTIVEFS_LICENSE=${licence}\n`);
     expect(await store.environment()).not.toContain(adminLicence);
   });
 
-  test("gets the volume's variables over those of the secret, and keys meant for its connection over others", async () => {
+  test("prefers variables of the volume to those of the secret, and keys of its connection to others", async () => {
     const context = { ...ofs, provisioner_driver_instance_id: "one", "env.ENDPOINT": "https://of-the-volume" };
     const scoped = { "democratic-csi.org/one/env.SECRET_KEY": secretKey, "env.SECRET_KEY": "another's" };
     await stage(context, { ...storeKeys, ...scoped });
     expect(await store.environment()).toContain("ENDPOINT=https://of-the-volume\n");
   });
 
-  test("may name its store itself, as hand-written volumes do, and a type of file system", async () => {
+  test("can name its store itself, as manually created volumes do, and a file system type", async () => {
     const context = { node_attach_driver: "objectivefs", filesystem: "minio://csi/a" };
     await stage(context, storeKeys, { fsType: "fuse.objectivefs" });
     expect(await store.calls()).toEqual([`csi/a ${at()}`]);
@@ -129,7 +129,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
   });
 
   test.skipIf(!hasFuse)(
-    "is mounted with the options of class and secret, and read-only where the mode only reads",
+    "is mounted with the options of class and secret, and read-only with a read-only mode",
     async () => {
       await stage(
         ofs,
@@ -142,10 +142,10 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     },
   );
 
-  test("is mounted by the host's program where that is wanted, whose absence is told", async () => {
+  test("is mounted by the host's program if configured, and reports a missing program", async () => {
     node = nodeWith(path, true);
     const failed = stage(ofs, storeKeys);
-    // The host of this test has no such program.
+    // The host of this test lacks the program.
     await expect(failed).rejects.toMatchObject({
       code: "failed-precondition",
       message: expect.stringContaining("not installed on the host"),
@@ -153,7 +153,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test.skipIf(!hasFuse)("whose program has ended is told as such, and mounted anew by the next staging", async () => {
+  test.skipIf(!hasFuse)("whose program has ended reports that, and is mounted again by the next staging", async () => {
     await stage(ofs, storeKeys);
     const health = () => node.health({ volumeId: "a", path: at() }, callOf());
     expect(await health()).toEqual([]);
@@ -237,7 +237,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
   });
 
   test.each(["before", "after"] as const)(
-    "whose staging is cut %s the program has mounted it is staged by the repeat, once, or unstaged",
+    "whose staging is interrupted %s the program mounts it is staged once by the retry, or unstaged",
     async when => {
       for (const repeat of [true, false]) {
         const { env, dead } = store.dying(1, when);
@@ -257,7 +257,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     },
   );
 
-  test("without the program is refused with its name, and other volumes go on", async () => {
+  test("is refused with the name of a missing program, and other volumes keep working", async () => {
     node = nodeWith("/usr/sbin:/usr/bin:/sbin:/bin");
     await expect(stage(ofs, storeKeys)).rejects.toMatchObject({
       code: "failed-precondition",
@@ -270,7 +270,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
 });
 
 describe.skipIf(!isRoot)("a volume of Onedata", () => {
-  test("is mounted for the spaces that it names, with flags as oneclient has them and its token in the environment", async () => {
+  test("is mounted for its spaces, with options of oneclient and its token in the environment", async () => {
     const context = { ...one, space_names: "first, second one", space_ids: "0a1b" };
     await stage(context, { token }, { mountFlags: ["--force-proxy-io"] });
     expect(await onedata.calls()).toEqual([
@@ -284,7 +284,7 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("may carry its token itself; that of the secret counts before it", async () => {
+  test("can contain its token, but prefers the token of the secret", async () => {
     await stage({ ...one, token }, {});
     await unstage();
     await stage({ ...one, token: "old" }, { token });
@@ -295,7 +295,7 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
     });
   });
 
-  test.skipIf(!hasFuse)("is mounted read-only where the mode only reads", async () => {
+  test.skipIf(!hasFuse)("is mounted read-only with a read-only mode", async () => {
     await stage(one, { token }, { mode: "single-node-reader-only" });
     expect(await onedata.calls()).toEqual([`-H onezone.example.org -o ro ${at()}`]);
   });
@@ -313,7 +313,7 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
     ["a folder of the node", one, ["--log-dir=/etc"]],
     ["another server", one, ["-H", "attacker.example.org"]],
     ["a path for a number", one, ["--provider-timeout=/etc/shadow"]],
-  ])("with %s is refused before anything is run", async (_what, context, mountFlags) => {
+  ])("with %s is refused before any program runs", async (_what, context, mountFlags) => {
     expect(await codeOf(stage(context, { token }, { mountFlags }))).toBe("invalid-argument");
     expect(await onedata.calls()).toEqual([]);
   });
@@ -322,7 +322,7 @@ describe.skipIf(!isRoot)("a volume of Onedata", () => {
 test.each([
   ["objectivefs", "minio://csi/a"],
   ["oneclient", "oneclient"],
-])("a mount of %s that another program made is known by its type and source", (fsType, source) => {
+])("a mount of %s made by another program is recognised by its type and source", (fsType, source) => {
   const line = (type: string) => `2 1 0:39 / /staging/a rw - ${type} ${source} rw`;
   const share = { fsType, source };
   for (const type of [fsType, `fuse.${fsType}`]) {

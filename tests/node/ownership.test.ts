@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => lab.close());
 
-/** The kubelet's places for one volume, and the folder of its own file about each. */
+/** The kubelet's mount points for a volume, and the folder of its file for each. */
 const places: readonly (readonly [string, string, string])[] = [
   ["a pod's mount", "pods/1/volumes/kubernetes.io~csi/pv/mount", "pods/1/volumes/kubernetes.io~csi/pv"],
   ["a staged mount", "plugins/kubernetes.io/csi/x/0a1b/globalmount", "plugins/kubernetes.io/csi/x/0a1b"],
@@ -24,14 +24,14 @@ describe.skipIf(!isRoot)("without a record", () => {
       ? lab.node().unpublish({ volumeId: "a", targetPath: place }, callOf())
       : lab.node().unstage({ volumeId: "a", stagingPath: place }, callOf());
 
-  test.each(places)("%s is unmounted for the volume that the kubelet names", async (_, at, folder) => {
+  test.each(places)("%s is unmounted for the volume in the kubelet's file", async (_, at, folder) => {
     await lab.bind(await lab.source("a"), lab.at(at));
     await writeFile(lab.at(folder, "vol_data.json"), JSON.stringify({ volumeHandle: "a", driverName: "csimux" }));
     await unmount(lab.at(at));
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test.each(places)("%s that may be another driver's stays", async (_, at, folder) => {
+  test.each(places)("%s that may belong to another driver stays", async (_, at, folder) => {
     await lab.bind(await lab.source("a"), lab.at(at));
     const others = [
       '{"volumeHandle":"b","driverName":"csimux"}',
@@ -45,7 +45,7 @@ describe.skipIf(!isRoot)("without a record", () => {
     expect(await lab.mounted()).toEqual([at]);
   });
 
-  test("a block volume that democratic-csi staged is taken down, and nothing else is", async () => {
+  test("only the block volume that democratic-csi staged is unstaged", async () => {
     const staging = lab.at("plugins/kubernetes.io/csi/volumeDevices/staging/pv");
     await mkdir(lab.at("plugins/kubernetes.io/csi/volumeDevices/pv/data"), { recursive: true });
     await mkdir(staging, { recursive: true });
@@ -81,7 +81,7 @@ describe.skipIf(!isRoot)("a record", () => {
     await lab.node().stage(lab.stage("a"), callOf());
   });
 
-  test("that names a mount which it does not fit unmounts nothing, staged or target", async () => {
+  test("that does not match the mount at its path unmounts nothing, neither staged nor published", async () => {
     await lab.node().publish(lab.publish("a"), callOf());
     for (const at of [lab.at("pods", "a", "mount"), staging()]) {
       await local.run({ argv: ["umount", at] }, calm);
@@ -102,7 +102,7 @@ describe.skipIf(!isRoot)("a record", () => {
     expect((await lab.mounted()).length).toBe(2);
   });
 
-  test("is not believed where the kubelet names another volume or another driver for the mount", async () => {
+  test("does not count if the kubelet names another volume or driver for the mount", async () => {
     const place = "plugins/kubernetes.io/csi/x/0a1b";
     const stagingPath = lab.at(place, "globalmount");
     await lab.node().unstage({ volumeId: "a", stagingPath: staging() }, callOf());
@@ -120,7 +120,7 @@ describe.skipIf(!isRoot)("a record", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("of before its folder was renamed, or of a version that noted less, still fits", async () => {
+  test("from before its folder was renamed, or of a version that recorded less, still matches", async () => {
     await lab.node().publish(lab.publish("a"), callOf());
     await rename(lab.at("base", "a"), lab.at("base", "renamed"));
     await change(({ published }) => ({
@@ -132,7 +132,7 @@ describe.skipIf(!isRoot)("a record", () => {
 });
 
 test.skipIf(!isRoot)(
-  "a volume of a driver that was taken over is known by the name and the id of that driver",
+  "a volume of a driver that was taken over is recognised by the name and the id of that driver",
   async () => {
     const at = "plugins/kubernetes.io/csi/org.old/0a1b";
     const stagingPath = lab.at(at, "globalmount");
@@ -147,8 +147,8 @@ test.skipIf(!isRoot)(
   },
 );
 
-describe.skipIf(!isRoot)("a process that begins", () => {
-  test("removes what an ended one left in preparation, and reaches through it into no volume", async () => {
+describe.skipIf(!isRoot)("a new process", () => {
+  test("removes preparations of an earlier process without touching the volumes behind them", async () => {
     const source = await lab.source("a");
     await writeFile(`${source}/file`, "");
     await lab.bind(source, lab.at("records", "0123.mount"));
@@ -161,7 +161,7 @@ describe.skipIf(!isRoot)("a process that begins", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("tells what is recorded and not mounted, and what is mounted and not recorded, and changes neither", async () => {
+  test("logs records without mounts and mounts without records, and changes neither", async () => {
     await lab.source("a");
     await lab.source("b");
     await lab.node().stage(lab.stage("a"), callOf());
@@ -178,7 +178,7 @@ describe.skipIf(!isRoot)("a process that begins", () => {
   });
 });
 
-test.skipIf(!isRoot)("a pipe in place of a record holds up nobody", async () => {
+test.skipIf(!isRoot)("a pipe in place of a record blocks no call", async () => {
   await lab.source("a");
   await lab.node().stage(lab.stage("a"), callOf());
   const [file = ""] = await readdir(lab.at("records"));
@@ -192,7 +192,7 @@ test.skipIf(!isRoot)("a pipe in place of a record holds up nobody", async () => 
   expect(await lab.mounted()).toEqual([]);
 });
 
-describe.skipIf(!isRoot)("where the node was told its folders for volumes", () => {
+describe.skipIf(!isRoot)("with node.hostpath.folders", () => {
   const nodeOf = (...folders: readonly string[]) => {
     const ports = lab.ports(local, { hostFolders: async () => folders });
     return lab.node(local, mountinfo, { attachers: attachers(ports) });
@@ -202,7 +202,7 @@ describe.skipIf(!isRoot)("where the node was told its folders for volumes", () =
     return codeOf(nodeOf(...folders).stage(lab.stage("a", { context }), callOf()));
   };
 
-  test("a volume below one of them is staged, links in the way or not", async () => {
+  test("a volume below one of them is staged, with or without links in its path", async () => {
     const source = await lab.source("a");
     await symlink(lab.at("base"), lab.at("link"));
     expect(await stageAt(source, "/nowhere", lab.at("base"))).toBe("ok");
@@ -210,7 +210,7 @@ describe.skipIf(!isRoot)("where the node was told its folders for volumes", () =
     expect(await stageAt(lab.at("link", "a"), lab.at("base"))).toBe("ok");
   });
 
-  test("another folder is refused, also one that a planted link leads to, and the folder itself", async () => {
+  test("another folder is refused, even behind a planted link, and so is the configured folder itself", async () => {
     const source = await lab.source("a");
     await mkdir(lab.at("secret", "keys"), { recursive: true });
     await symlink(lab.at("secret"), lab.at("base", "planted"));

@@ -14,7 +14,7 @@ const step = fc.record({
   target: fc.constantFrom("t1", "t2", "s1"),
   mode: fc.constantFrom(...modes),
   readonly: fc.boolean(),
-  /** What befalls the next command: nothing, broken off before it, or after it; and whether the process starts anew. */
+  /** The fault of the next command: none, interrupted before it, or after it; and whether the process restarts. */
   fault: fc.constantFrom("none", "none", "before", "after"),
   restart: fc.boolean(),
 });
@@ -56,7 +56,7 @@ const perform = (
 };
 
 test.skipIf(!isRoot)(
-  "whatever is called in whatever order, mounts never stack, data stays, and everything can be undone",
+  "for random calls in random order, mounts never stack, data stays, and everything can be undone",
   async () => {
     const life = async (steps: readonly Step[]): Promise<void> => {
       const lab = await Lab.open();
@@ -74,12 +74,12 @@ test.skipIf(!isRoot)(
           for (const { root } of [...gone, ...come]) expect(root).toEndWith(`/base/${one.volume}`);
         }
         const last = lab.node();
-        // Twice: a claim on a place that another volume took stays until that one is gone.
+        // Twice: the record of a path that another volume has taken stays until that one is gone.
         for (const volumeId of ["a", "b", "a", "b"]) {
           for (const at of ["t1", "t2", "s1"])
             await codeOf(last.unpublish({ volumeId, targetPath: lab.at(at) }, callOf()));
         }
-        // Twice: a claim on a place that another volume took stays until that one is gone.
+        // Twice: the record of a path that another volume has taken stays until that one is gone.
         for (const volumeId of ["a", "b", "a", "b"]) {
           for (const at of ["s1", "s2"]) await codeOf(last.unstage({ volumeId, stagingPath: lab.at(at) }, callOf()));
           expect(await readFile(lab.at("base", volumeId, "data"), "utf8")).toBe(volumeId);

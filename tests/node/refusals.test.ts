@@ -40,7 +40,7 @@ describe.skipIf(!isRoot)("what is refused", () => {
     expect(await codeOf(lab.node().stage(lab.stage("a", { context }), callOf()))).toBe("ok");
   });
 
-  test("is a source that holds the staging path, or lies in it", async () => {
+  test("is a source that contains the staging path, or is below it", async () => {
     const context = { node_attach_driver: "hostpath", path: lab.folder };
     expect(await codeOf(lab.node().stage(lab.stage("a", { context }), callOf()))).toBe("failed-precondition");
     await lab.source("b");
@@ -114,7 +114,7 @@ describe.skipIf(!isRoot)("what is refused", () => {
     expect(await node.stage(lab.stage("a"), callOf())).toBeUndefined();
   });
 
-  test("is to expand or measure what is not there", async () => {
+  test("is expanding or measuring an unmounted volume", async () => {
     await lab.source("a");
     const node = lab.node();
     for (const path of ["some/path", "/", lab.folder, lab.at("staging", "a")]) {
@@ -127,7 +127,7 @@ describe.skipIf(!isRoot)("what is refused", () => {
   });
 });
 
-describe.skipIf(!isRoot)("a volume that cannot be attached by its context", () => {
+describe.skipIf(!isRoot)("a volume with an unusable context", () => {
   const iscsi = { node_attach_driver: "iscsi", iqn: "iqn.2005-10.org.example:a", lun: "0", portal: "10.0.0.1" };
   const nvmeof = {
     node_attach_driver: "nvmeof",
@@ -152,7 +152,7 @@ describe.skipIf(!isRoot)("a volume that cannot be attached by its context", () =
     expect(await codeOf(unstage())).toBe("ok");
   });
 
-  test.each(wrong)("is unstaged with the record that an older version left of it: %j", async context => {
+  test.each(wrong)("is unstaged with the record of an older version: %j", async context => {
     await lab
       .node()
       .stage(lab.stage("a", { context: { node_attach_driver: "hostpath", path: await lab.source("a") } }), callOf());

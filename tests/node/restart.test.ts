@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => lab.close());
 
 describe.skipIf(!isRoot)("after a restart", () => {
-  test("everything goes on from the records", async () => {
+  test("the records are sufficient to continue", async () => {
     await lab.source("a");
     const capability: Capability = { ...writer, mode: "single-node-single-writer" };
     await lab.node().stage(lab.stage("a", { capability }), callOf());
@@ -24,7 +24,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
     expect(await readdir(lab.at("records"))).toEqual([]);
   });
 
-  test("of the machine the records do not stand in the way", async () => {
+  test("of the machine, old records do not block new calls", async () => {
     await lab.source("a");
     const capability: Capability = { ...writer, mode: "single-node-single-writer" };
     await lab.node().stage(lab.stage("a", { capability }), callOf());
@@ -40,7 +40,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
   });
 
   test.each(["", "{", "[]", '{"version":1,"volumeId":"other"}', "\u0000"])(
-    "a record that reads %j is put aside, and kubelet's paths still work",
+    "a record with the text %j is renamed, and the kubelet's paths still work",
     async text => {
       await lab.source("a");
       const stagingPath = lab.at("plugins/kubernetes.io/csi/driver/x/globalmount");
@@ -69,7 +69,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
     },
   );
 
-  test("the record of another volume under this volume's name is no record of it", async () => {
+  test("the record of another volume under this volume's name does not count", async () => {
     await lab.source("a");
     await lab.source("b");
     const node = lab.node();
@@ -84,7 +84,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
     await node.publish(lab.publish("a"), callOf());
   });
 
-  test("without records a target that is mounted otherwise than asked is not taken for done", async () => {
+  test("without records, a target with a wrong mount does not count as published", async () => {
     await lab.source("a");
     await lab.node().stage(lab.stage("a"), callOf());
     await lab.node().publish(lab.publish("a"), callOf());
@@ -96,7 +96,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
     expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a"]);
   });
 
-  test("a volume is never published from where another one is staged", async () => {
+  test("a volume is never published from another volume's staging path", async () => {
     await lab.source("a");
     await lab.source("b");
     const stagingPath = lab.at("plugins/kubernetes.io/csi/driver/x/globalmount");
@@ -105,7 +105,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
     expect(await codeOf(lab.node().unstage({ volumeId: "a", stagingPath }, callOf()))).toBe("failed-precondition");
   });
 
-  test("a folder of records that is none is no lost record", async () => {
+  test("a file in place of the record folder does not count as a lost record", async () => {
     await lab.source("a");
     await writeFile(lab.at("records"), "");
     expect(await codeOf(lab.node().stage(lab.stage("a"), callOf()))).toBe("unavailable");
@@ -113,7 +113,7 @@ describe.skipIf(!isRoot)("after a restart", () => {
   });
 });
 
-test.skipIf(!isRoot)("a failed stage forgets no target that is still mounted", async () => {
+test.skipIf(!isRoot)("a failed staging keeps targets that are still mounted in the record", async () => {
   const source = await lab.source("a");
   const node = lab.node();
   await node.stage(lab.stage("a"), callOf());

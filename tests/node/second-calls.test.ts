@@ -39,7 +39,7 @@ describe.skipIf(!isRoot)("a second call with other arguments", () => {
     expect(await codeOf(node.publish({ ...first, targetPath: lab.at("fourth") }, callOf()))).toBe("ok");
   });
 
-  test("differs from one whose pod tokens changed", async () => {
+  test("is not one in which only the pod's tokens changed", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -91,7 +91,7 @@ describe.skipIf(!isRoot)("a second call with other arguments", () => {
     expect(await lab.mounted()).toEqual(["pods/a/mount", "staging/a", "staging/b"]);
   });
 
-  test("waits for nobody: the volume and the path are taken", async () => {
+  test("fails at once while the volume or the path is locked", async () => {
     await lab.source("a");
     await lab.source("b");
     const gate = Promise.withResolvers<void>();

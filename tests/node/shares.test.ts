@@ -81,14 +81,14 @@ describe.skipIf(!isRoot)("a volume is refused whose", () => {
     expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
   });
 
-  test("access is that of a block device, or its file system is another", async () => {
+  test("access type is block, or its file system type does not fit", async () => {
     expect(await codeOf(stage(nfs, { kind: "block" }))).toBe("failed-precondition");
     expect(await codeOf(stage(nfs, { fsType: "ext4" }))).toBe("failed-precondition");
   });
 });
 
 describe.skipIf(!isRoot)("the options of a mount", () => {
-  test("are those of the class, of the node and of the secret, in this order, with read-only in front", async () => {
+  test("are "ro" and the flags of the class, the node and the secret, in this order", async () => {
     node = nodeWith(["hard,timeo=100"]);
     const secrets = { mount_flags: "nconnect=2" };
     await stage(
@@ -111,7 +111,7 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
     ["keys for this instance", { "democratic-csi.org/one/password": password, username: "joe" }, [], "username=joe"],
     ["flags of the class", {}, ["user=joe", `password=simple`, "vers=3.1.1"], "username=joe,vers=3.1.1"],
     ["the secret's flags", { mount_flags: "username=joe,password=simple,domain=CORP" }, [], "username=joe,domain=CORP"],
-  ])("from %s reaches the helper alone", async (_, secrets, mountFlags, options) => {
+  ])("from %s reaches only the helper", async (_, secrets, mountFlags, options) => {
     const context = { ...smb, provisioner_driver: "smb-client", provisioner_driver_instance_id: "one" };
     await stage(context, { mountFlags }, withSecrets(secrets));
     const publish = lab.publish("a", { context, capability: { ...writer, mountFlags } });
@@ -122,7 +122,7 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
     expect(await keptText()).not.toMatch(/simple|pa,ss/);
   });
 
-  test("is masked in what the helper says", async () => {
+  test("is masked in the helper's output", async () => {
     await mount.answer(`mount error(13): Permission denied for ${password}`);
     const failed = stage(smb, {}, withSecrets({ username: "joe", password }));
     await expect(failed).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
     expect(await mount.environment()).toBe("");
   });
 
-  test("that is wrong is told as such, although the helper ends with where to read on", async () => {
+  test("that is wrong is reported, although the helper's last line is only a hint", async () => {
     await mount.answer(
       "mount error(13): Permission denied\nRefer to the mount.cifs(8) manual page (e.g. man mount.cifs) and kernel log messages (dmesg)",
     );
@@ -147,7 +147,7 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
     });
   });
 
-  test("or name that cannot be passed on is refused", async () => {
+  test("or user name is refused if it cannot be passed on", async () => {
     for (const secrets of [{ username: "a,uid=0" }, { username: "joe", password: "a\nb" }]) {
       expect(await codeOf(stage(smb, {}, withSecrets(secrets)))).toBe("invalid-argument");
     }
@@ -155,7 +155,7 @@ describe.skipIf(!isRoot)("the password of an SMB share", () => {
 });
 
 describe.skipIf(!isRoot)("a server that does not answer", () => {
-  test("gives way to the next one of the volume", async () => {
+  test("is skipped for the volume's next one", async () => {
     await mount.answer("mount.nfs: Connection refused");
     expect(await codeOf(stage({ ...nfs, server: "one,two" }))).toBe("unavailable");
     expect(await mount.calls()).toHaveLength(2);
@@ -164,7 +164,7 @@ describe.skipIf(!isRoot)("a server that does not answer", () => {
     expect((await lab.mounts()).map(({ source }) => source)).toEqual(["one:/export/v/a"]);
   });
 
-  test("makes the call fail when its client gives up, leaves nothing behind, and others go on meanwhile", async () => {
+  test("fails the call when its client gives up, leaves nothing behind and does not delay others", async () => {
     await mount.silence("dead");
     const client = new AbortController();
     const calls = [1, 2, 3].map(number => {
@@ -199,7 +199,7 @@ test.each<[string, Code]>([
   expect(mountErrorCode(words)).toBe(code);
 });
 
-test("of secrets under several prefixes the narrowest counts, whatever their order", () => {
+test("the secret with the narrowest prefix wins, in any order", () => {
   const context = { provisioner_driver: "smb-client", provisioner_driver_instance_id: "one" };
   const all = {
     password: "bare",
@@ -217,7 +217,7 @@ test("of secrets under several prefixes the narrowest counts, whatever their ord
   expect(ownSecrets({ password: "bare" }, context)).toEqual({ password: "bare" });
 });
 
-/** Every protocol whose volumes are mounted with flags, with a context that is fine. */
+/** Every protocol whose volumes are mounted with flags, with a valid context. */
 const kinds: Readonly<Record<string, Record<string, string>>> = {
   nfs,
   smb,
@@ -236,9 +236,9 @@ const strange = [
   ...["logdev=/dev/sda", "rtdev=/dev/sda", "journal_path=/dev/sda", "journal_dev=0x801", "device=/dev/sda"],
 ];
 
-describe.skipIf(!isRoot)("a mount option that makes another mount of a volume's", () => {
+describe.skipIf(!isRoot)("a mount option that would turn the volume's mount into another one", () => {
   for (const [kind, context] of Object.entries(kinds)) {
-    test(`is refused by name before anything is done (${kind})`, async () => {
+    test(`is refused with its name before anything is done (${kind})`, async () => {
       for (const flag of strange) {
         const name = flag.replace(/^ro,/, "").split("=")[0]?.trim().toLowerCase() ?? "";
         const refusal = { code: "invalid-argument", message: expect.stringContaining(`"${name}"`) };
@@ -254,7 +254,7 @@ describe.skipIf(!isRoot)("a mount option that makes another mount of a volume's"
   }
 });
 
-test.skipIf(!isRoot)("a class or a secret names no file of the node, and the node's own settings may", async () => {
+test.skipIf(!isRoot)("only the node's settings can name files of the node, classes and secrets cannot", async () => {
   for (const flag of ["credentials=/etc/shadow", "cred=/etc/shadow", "Credentials=/etc/shadow"]) {
     const refusal = { code: "invalid-argument", message: expect.stringContaining("names a file of the node") };
     await expect(stage(smb, { mountFlags: [flag] })).rejects.toMatchObject(refusal);

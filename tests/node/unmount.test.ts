@@ -32,7 +32,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     }
   };
 
-  test("of a busy target or staging path says so, and works once it is free", async () => {
+  test("of a busy target or staging path fails with that reason, and succeeds once it is free", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -52,7 +52,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("takes every layer", async () => {
+  test("removes every layer", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -62,7 +62,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await lab.mounted()).toEqual(["staging/a"]);
   });
 
-  test("of a mount that another one hides names that one, and works once it is gone", async () => {
+  test("of a hidden mount names the one that hides it, and succeeds once that is gone", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -87,7 +87,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await readdir(dirname(targetPath))).toEqual([]);
   });
 
-  test("of what nobody mounted is done already", async () => {
+  test("of an unmounted path succeeds", async () => {
     const node = lab.node();
     expect(await codeOf(node.unpublish({ volumeId: "a", targetPath: lab.at("no", "such", "path") }, callOf()))).toBe(
       "ok",
@@ -111,7 +111,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await lab.mounted()).toEqual(["foreign"]);
   });
 
-  test("leaves folders and files that hold something, or are not ours", async () => {
+  test("keeps folders and files that hold data, or that csimux did not create", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -127,7 +127,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await readdir(lab.folder)).toContain("empty");
   });
 
-  test("works when the disk of the records is full, and nothing is left of the volume", async () => {
+  test("succeeds when the disk of the records is full, and leaves nothing of the volume", async () => {
     for (const name of ["a", "b"]) await lab.source(name);
     await mkdir(lab.at("records"));
     const disk = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", lab.at("records")] as const;
@@ -145,7 +145,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await readdir(lab.at("records"))).toEqual(["full"]);
   });
 
-  test("works when the disk of the records is read-only, and staging there says what is wrong", async () => {
+  test("succeeds when the disk of the records is read-only, and staging then reports the reason", async () => {
     for (const name of ["a", "b"]) await lab.source(name);
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());
@@ -166,7 +166,7 @@ describe.skipIf(!isRoot)("an unmount", () => {
     expect(await readdir(lab.at("records"))).toEqual([]);
   });
 
-  test("of a staging path waits for the targets", async () => {
+  test("of a staging path fails until all targets are unmounted", async () => {
     await lab.source("a");
     const node = lab.node();
     await node.stage(lab.stage("a"), callOf());

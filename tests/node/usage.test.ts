@@ -7,7 +7,7 @@ import { calm, codeOf } from "./lab.ts";
 
 const table = new MountTable(parseMountinfo("1 0 0:1 / / rw - tmpfs none rw\n2 1 0:9 / /at rw - nfs4 nas:/a rw\n"));
 
-test("a measuring that several callers share goes on when the first of them leaves", async () => {
+test("a measurement shared by several callers continues when the first of them leaves", async () => {
   const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
   let asked = 0;
   const runner: CommandRunner = {

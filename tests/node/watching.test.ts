@@ -27,7 +27,7 @@ const share = (name: string, server = "nas") => ({ node_attach_driver: "nfs", se
 
 const stagedA = () => ({ volumeId: "a", stagingPath: lab.at("staging", "a") });
 
-/** A node whose mounts of shares are made by a program of the test, and what cares for it. */
+/** A node whose shares are mounted by a program of the test, and its monitors. */
 function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answers = async () => true) {
   const { runner } = mount;
   const known = shareAttachers({ hostMounts: false });
@@ -47,7 +47,7 @@ function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answ
   return { node, care, warnings, told, look: () => care.run(kept, calm) };
 }
 
-/** The reasons for which each volume and each storage is unwell. */
+/** The reasons of the conditions of each volume and each storage system. */
 function view(care: VolumeHealthMonitor): Readonly<Record<string, readonly string[]>> {
   const { volumes, storages } = care.view();
   const reasons = (all: readonly Finding[]) => all.map(({ reason }) => reason);
@@ -58,7 +58,7 @@ function view(care: VolumeHealthMonitor): Readonly<Record<string, readonly strin
 }
 
 test.skipIf(!isRoot)(
-  "a share that falls silent, is forgotten by its server or unmounted is told once, and so is its recovery",
+  "a share that becomes silent, stale or unmounted is reported once, and so is its recovery",
   async () => {
     const { node, care, warnings, told, look } = world();
     await node.stage(lab.stage("a", { context: share("a") }), callOf());
@@ -85,7 +85,7 @@ test.skipIf(!isRoot)(
 );
 
 test.skipIf(!isRoot)(
-  "a record of a volume that this process never saw mounted, as after a reboot, is no trouble",
+  "the record of a volume that this process never saw mounted, as after a reboot, is not a problem",
   async () => {
     const { node, care, look } = world();
     await node.stage(lab.stage("a", { context: share("a") }), callOf());
@@ -97,7 +97,7 @@ test.skipIf(!isRoot)(
 );
 
 test.skipIf(!isRoot)(
-  "a storage is unreachable when none of its volumes answers, and degraded while some do",
+  "a storage system is unreachable when none of its volumes answers, and degraded while some do",
   async () => {
     const { node, care, look } = world();
     for (const name of ["a", "b"]) await node.stage(lab.stage(name, { context: share(name) }), callOf());
@@ -115,7 +115,7 @@ test.skipIf(!isRoot)(
   },
 );
 
-test("a storage without volumes here is asked whether it can be reached, and so are only those that volumes lead to", async () => {
+test("a storage system without volumes on this node is probed, but only if a volume elsewhere is on it", async () => {
   let reachable = false;
   const asked: unknown[] = [];
   const answers = async (...[host, port]: readonly unknown[]) => {
@@ -134,7 +134,7 @@ test("a storage without volumes here is asked whether it can be reached, and so 
   expect(view(care)).toEqual({});
 });
 
-/** A node with folders of this machine, and what cares for it. */
+/** A node with folders of this machine, and its monitors. */
 function ownWorld() {
   const known = attachers(lab.ports(local));
   const records = new StageRecords(lab.at("records"));
@@ -153,7 +153,7 @@ function ownWorld() {
   return { node: lab.node(), look };
 }
 
-test.skipIf(!isRoot)("a folder that is removed while it is mounted is a loss, until it is unstaged", async () => {
+test.skipIf(!isRoot)("a folder that is removed while mounted is reported until it is unstaged", async () => {
   const { node, look } = ownWorld();
   const folder = await lab.source("a");
   await node.stage(lab.stage("a"), callOf());
@@ -164,13 +164,13 @@ test.skipIf(!isRoot)("a folder that is removed while it is mounted is a loss, un
   expect(await look()).toEqual({});
 });
 
-/** The reasons for which a node calls volume "a" unwell when it is asked. */
+/** The reasons of the conditions that the node reports for volume "a". */
 async function health(node: NodeVolumes): Promise<readonly string[]> {
   const found = await node.health({ volumeId: "a", path: "" }, callOf());
   return found.map(({ reason }) => reason);
 }
 
-/** Mounts a disk, which unmounts itself with its end, and stages a folder of it as volume "a". Answers where it is mounted. */
+/** Mounts a disk, which is unmounted on disposal, and stages a folder of it as volume "a". Returns the mount point. */
 async function stageOn(node: NodeVolumes, disk: Disk, type: string, ...options: readonly string[]): Promise<string> {
   const place = disk.mount(type, options);
   const path = join(place, "a");
@@ -179,14 +179,14 @@ async function stageOn(node: NodeVolumes, disk: Disk, type: string, ...options: 
   return place;
 }
 
-test.skipIf(!hasLoops)("errors that ext4 has found are told until the disk was checked", async () => {
+test.skipIf(!hasLoops)("errors that ext4 has found are reported until the disk is checked", async () => {
   const { node, look } = ownWorld();
   using disk = new Disk(32);
   sh('mkfs.ext4 -q "$1"', disk.path);
   const place = await stageOn(node, disk, "ext4", "errors=continue");
   expect(await look()).toEqual({});
   await writeFile(`/sys/fs/ext4/${basename(disk.path)}/trigger_fs_error`, "a test");
-  // The kernel counts them a moment later.
+  // The kernel counts them with a delay.
   const end = Date.now() + 20_000;
   while (!("a" in (await look())) && Date.now() < end) await Bun.sleep(20);
   expect(await look()).toEqual({ a: ["FileSystemErrors"] });
@@ -198,7 +198,7 @@ test.skipIf(!hasLoops)("errors that ext4 has found are told until the disk was c
 });
 
 test.skipIf(!hasLoops || !hasProgram("mkfs.xfs"))(
-  "a file system that the kernel has shut down answers with errors, until it is mounted anew",
+  "a file system that the kernel has shut down is reported until it is mounted again",
   async () => {
     const node = lab.node();
     using disk = new Disk(leastFor("xfs"));
@@ -216,10 +216,10 @@ test.skipIf(!hasLoops || !hasProgram("mkfs.xfs"))(
 );
 
 test.skipIf(!hasLoops || !hasProgram("mkfs.btrfs"))(
-  "a file system that turns itself read-only is told until it is mounted anew",
+  "a file system that becomes read-only by itself is reported until it is mounted again",
   async () => {
     const node = lab.node();
-    // A disk that cannot keep what is written to it: its file is on a file system that is full.
+    // A disk that cannot store writes: its file is on a full file system.
     const full = lab.at("full");
     sh('mkdir "$1"; mount -t tmpfs -o size=48m csimux-test "$1"', full);
     using disk = new Disk(160, { above: full });
@@ -242,7 +242,7 @@ test.skipIf(!hasLoops || !hasProgram("mkfs.btrfs"))(
   },
 );
 
-test.skipIf(!isRoot)("rounds go on by themselves until they are stopped", async () => {
+test.skipIf(!isRoot)("checks are repeated until they are stopped", async () => {
   const { runner } = mount;
   const warned = Promise.withResolvers<void>();
   const { log } = keptLog();

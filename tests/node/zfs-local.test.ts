@@ -9,7 +9,7 @@ import { callOf, codeOf, isRoot, Lab, mountinfo, writer } from "./lab.ts";
 let lab: Lab;
 let mount: MountProgram;
 let node: NodeVolumes;
-/** What the main file allows. */
+/** The datasets that the main file allows. */
 let parents: readonly string[] | undefined;
 const hostDatasets = async () => parents;
 beforeEach(async () => {
@@ -41,19 +41,19 @@ const stage = (dataset: string, more: Partial<Capability> = {}) => {
 };
 
 describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
-  test("with a mount point of its own is mounted as zfs mount would, and keeps it", async () => {
+  test("with its own mount point is mounted as zfs mount does, and keeps it", async () => {
     await stage("tank/k8s/plain", { mountFlags: ["noatime"] });
     expect(await mount.calls()).toEqual([`-n -t zfs -o noatime,zfsutil tank/k8s/plain ${lab.at("staging", "a")}`]);
     await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("without one is mounted as any file system", async () => {
+  test("without one is mounted like any file system", async () => {
     await stage("tank/k8s/legacy");
     expect(await mount.calls()).toEqual([`-n -t zfs tank/k8s/legacy ${lab.at("staging", "a")}`]);
   });
 
-  test("is no block device, and a volume is the device behind its link", async () => {
+  test("is not a block device, and a zvol is the device behind its link", async () => {
     expect(await codeOf(stage("tank/k8s/plain", { kind: "block" }))).toBe("failed-precondition");
     await symlink("/dev/null", lab.at("dev", "zvol", "tank", "k8s", "disk"));
     const attacher = zfsLocal({ host: mount.runner, devices: lab.at("dev"), hostDatasets });
@@ -75,14 +75,14 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
     });
   });
 
-  test("that does not exist is not found; one that does not answer is tried again", async () => {
+  test("that does not exist is not found; a failing command is unavailable", async () => {
     expect(await codeOf(stage("tank/k8s/missing"))).toBe("not-found");
     expect(await readdir(lab.at("records")).catch(() => [])).toEqual([]);
     expect(await codeOf(stage("tank/k8s/broken"))).toBe("unavailable");
     expect(await codeOf(stage("tank/k8s/disk"))).toBe("unavailable");
   });
 
-  test("is used only from below the parents that the node was told, which no program needs to be asked for", async () => {
+  test("is accepted only below node.zfs-local.datasets, which is checked without running a program", async () => {
     parents = ["tank/other", "tank/k8s"];
     await stage("tank/k8s/plain");
     expect(await mount.calls()).toHaveLength(1);
@@ -97,7 +97,7 @@ describe.skipIf(!isRoot)("a ZFS dataset of this node", () => {
   });
 
   test.each(["tank", "tank/a;reboot", "tank/../x", "-tank/a", "tank/a@b", "tank/a#b", "tank/$(x)", ""])(
-    "is refused under the name %j before any program is asked",
+    "is refused under the name %j before any program runs",
     async name => {
       expect(await codeOf(stage(name))).toBe("invalid-argument");
       expect(await readdir(lab.folder)).not.toContain("zfs-calls");
