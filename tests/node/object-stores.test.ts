@@ -192,7 +192,7 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     ["an object store", { ...ofs, "env.OBJECTSTORE": "" }, {}, "invalid-argument", "not an object store"],
     ["a file system", { ...ofs, filesystem: "" }, storeKeys, "invalid-argument", "not a bucket"],
     ["a name of one", { ...ofs, filesystem: "-o x" }, storeKeys, "invalid-argument", "not a bucket"],
-    ["one that is below the pool", { ...ofs, filesystem: "csi/../etc" }, storeKeys, "invalid-argument", "not a bucket"],
+    ["one below the pool", { ...ofs, filesystem: "csi/../etc" }, storeKeys, "invalid-argument", "not a bucket"],
     ["one store", { ...ofs, filesystem: "s3://csi/a" }, storeKeys, "invalid-argument", "is not in minio://"],
     ...[
       ...[

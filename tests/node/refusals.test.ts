@@ -21,7 +21,7 @@ describe.skipIf(!isRoot)("what is refused", () => {
     ["no path", { node_attach_driver: "hostpath" }, "invalid-argument"],
     ["a relative path", { node_attach_driver: "hostpath", path: "etc" }, "invalid-argument"],
     ["the root", { node_attach_driver: "hostpath", path: "/" }, "invalid-argument"],
-    ["a way upwards", { node_attach_driver: "hostpath", path: "/tmp/../etc" }, "invalid-argument"],
+    ['".." in its path', { node_attach_driver: "hostpath", path: "/tmp/../etc" }, "invalid-argument"],
     ["a missing folder", { node_attach_driver: "hostpath", path: "/no/such/folder" }, "not-found"],
     ["a file", { node_attach_driver: "hostpath", path: "/etc/passwd" }, "failed-precondition"],
     ["a device", { node_attach_driver: "hostpath", path: "/dev/null" }, "failed-precondition"],

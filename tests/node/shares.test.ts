@@ -65,15 +65,15 @@ describe.skipIf(!isRoot)("a volume is refused whose", () => {
   test.each<[string, Record<string, string>]>([
     ["server is missing", { node_attach_driver: "nfs", share: "/x" }],
     ["server is an option", { ...nfs, server: "-oremount" }],
-    ["server holds a blank", { ...nfs, server: "a b" }],
-    ["server holds a slash", { ...nfs, server: "a/b" }],
-    ["second server is none", { ...nfs, server: "a,b:c" }],
+    ["server contains a blank", { ...nfs, server: "a b" }],
+    ["server contains a slash", { ...nfs, server: "a/b" }],
+    ["second server is invalid", { ...nfs, server: "a,b:c" }],
     ["share is missing", { node_attach_driver: "nfs", server: "nas" }],
-    ["share goes upwards", { ...nfs, share: "/export/../etc" }],
-    ["share goes upwards the other way", { ...smb, share: "data\\..\\c$" }],
-    ["share holds a line break", { ...nfs, share: "/a\nb" }],
+    ['share contains ".."', { ...nfs, share: "/export/../etc" }],
+    ["share contains .. with backslashes", { ...smb, share: "data\\..\\c$" }],
+    ["share contains a line break", { ...nfs, share: "/a\nb" }],
     ["Lustre server is an option", { node_attach_driver: "lustre", server: "-v", share: "/x" }],
-    ["dataset is none", { node_attach_driver: "zfs-local", zfs_asset_name: "tank/a;reboot" }],
+    ["dataset name is invalid", { node_attach_driver: "zfs-local", zfs_asset_name: "tank/a;reboot" }],
     ["dataset is a snapshot", { node_attach_driver: "zfs-local", zfs_asset_name: "tank/a@b" }],
   ])("%s", async (_, context) => {
     expect(await codeOf(stage(context))).toBe("invalid-argument");
@@ -88,7 +88,7 @@ describe.skipIf(!isRoot)("a volume is refused whose", () => {
 });
 
 describe.skipIf(!isRoot)("the options of a mount", () => {
-  test("are "ro" and the flags of the class, the node and the secret, in this order", async () => {
+  test('are "ro" and the flags of the class, the node and the secret, in this order', async () => {
     node = nodeWith(["hard,timeo=100"]);
     const secrets = { mount_flags: "nconnect=2" };
     await stage(
@@ -194,7 +194,7 @@ test.each<[string, Code]>([
   ["mount.nfs: an incorrect mount option was specified", "failed-precondition"],
   ["mount: /x: unknown filesystem type 'nfs'.", "failed-precondition"],
   ["mount: /x: bad option; for several filesystems you might need a /sbin/mount.nfs helper", "failed-precondition"],
-  ["something new", "internal"],
+  ["an unknown message", "internal"],
 ])("mount's %j means %s", (words, code) => {
   expect(mountErrorCode(words)).toBe(code);
 });

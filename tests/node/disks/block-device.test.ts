@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(sys, { recursive: true }));
 
-/** A disk with these partitions and other folders, as the kernel shows them below the disk's own. */
+/** A disk with these partitions and other folders, as the kernel shows them below the disk's folder. */
 async function withDisk(name: string, partitions: Readonly<Record<string, number>>) {
   const folder = join(sys, "dev/block/8:0");
   for (const [part, number] of Object.entries(partitions)) {
@@ -32,19 +32,19 @@ describe("partitions", () => {
     ["nvme0n1", "nvme0n1p"],
     ["loop7", "loop7p"],
     ["mmcblk0", "mmcblk0p"],
-  ])("of %s are told in the order of their numbers, ten after nine", async (name, prefix) => {
+  ])("of %s are listed in the order of their numbers, ten after nine", async (name, prefix) => {
     const disk = await withDisk(name, Object.fromEntries(numbers.map(number => [`${prefix}${number}`, number])));
     expect(await new BlockDevices(sys).partitions(disk)).toEqual(numbers.map(number => `/dev/${prefix}${number}`));
   });
 
-  test("go by the kernel's number, whatever their names end with", async () => {
+  test("have the kernel's numbers, whatever their names end with", async () => {
     const disk = await withDisk("nvme10n12", { nvme10n12p3: 3, nvme10n12p20: 20, nvme10n12p100: 100 });
     expect((await new BlockDevices(sys).partitions(disk)).at(-1)).toBe("/dev/nvme10n12p100");
   });
 });
 
 describe("a disk", () => {
-  test("is there when the kernel shows it, and gone when it shows others only", async () => {
+  test("exists if the kernel shows it, and is gone if it shows only others", async () => {
     await withDisk("sda", {});
     const devices = new BlockDevices(sys);
     expect(await devices.has("8:0")).toBe(true);
@@ -57,13 +57,13 @@ describe("a disk", () => {
     ["there is no /sys", async () => {}],
     ["/sys is not what it should be", () => writeFile(join(sys, "dev"), "")],
     [
-      "the look at it fails",
+      "checking it fails",
       async () => {
         await mkdir(join(sys, "dev/block"), { recursive: true });
         await symlink("8:0", join(sys, "dev/block/8:0"));
       },
     ],
-  ])("is not taken for gone when %s", async (_, prepare) => {
+  ])("does not count as gone when %s", async (_, prepare) => {
     await prepare();
     expect(await codeOf(new BlockDevices(sys).has("8:0"))).toBe("unavailable");
   });

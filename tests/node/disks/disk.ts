@@ -11,7 +11,7 @@ import type { DiskSettings } from "../../../lib/node/disks/settings.ts";
 import { isHostRoot } from "../../root.ts";
 import { local } from "../lab.ts";
 
-/** Whether this machine gives out loop devices. Without them these tests do not run, and that must be seen. */
+/** Whether this machine has loop devices; the tests that need them are skipped visibly without them. */
 export const hasLoops = isHostRoot && spawnSync("losetup", ["--find"]).status === 0;
 if (!hasLoops) process.stderr.write("\n*** NOT RUN: tests of disks need root and loop devices ***\n\n");
 
@@ -23,20 +23,20 @@ export const sh = (script: string, ...words: string[]): string =>
 
 export const noSettings: DiskSettings = { check: {}, format: {} };
 
-/** The least that each tool takes, in MiB. */
+/** The smallest size that each tool accepts, in MiB. */
 export const leastFor = (type: string): number => ({ xfs: 320, btrfs: 128 })[type] ?? 64;
 
-/** For ext4 to grow, the kernel asks for a capability that containers of a build machine may lack (capabilities(7)). */
+/** Growing ext4 requires a capability that containers of a build machine may lack (capabilities(7)). */
 export const mayResize =
   (BigInt(`0x${/^CapEff:\s*([0-9a-f]+)$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? "0"}`) >> 24n) & 1n;
 
-/** A disk of so many MiB that is a file behind a loop device; it goes away with `close`. */
+/** A disk of this many MiB: a file behind a loop device; `close` removes it. */
 export class Disk {
   readonly folder: string;
   readonly file: string;
   readonly path: string;
 
-  /** `above`: the folder in which the file is to lie. */
+  /** `above` is the folder of the file. */
   constructor(mebibytes = 64, { partitions = false, above = tmpdir() } = {}) {
     this.folder = mkdtempSync(join(above, "csimux-disk-"));
     this.file = join(this.folder, "image");
@@ -52,7 +52,7 @@ export class Disk {
     return { kind: "device" as const, path: this.path, number, identity: this.file, proof };
   }
 
-  /** The disk system of a node that keeps its records beside the disk. */
+  /** The DiskFilesystems of a node that keeps its records next to the disk. */
   filesystems(runner: CommandRunner = local, settings: DiskSettings = noSettings, records = "formats") {
     return new DiskFilesystems({ runner, sys: "/sys", folder: join(this.folder, records), settings });
   }
@@ -61,7 +61,7 @@ export class Disk {
     return { volumeId: "volume", fsType: undefined, readonly: false, ...more };
   }
 
-  /** A hash of every byte of the disk, and of when the file was last written to. */
+  /** A hash of all bytes of the disk and of the file's modification time. */
   hash(): string {
     sh('blockdev --flushbufs "$1"; sync "$2"', this.path, this.file);
     return createHash("sha256").update(readFileSync(this.file)).digest("hex");

@@ -9,7 +9,7 @@ const mebibyte = 1n << 20n;
 const gibibyte = 1n << 30n;
 const sizes = [4096n, 5000n * 512n, 64n * mebibyte, gibibyte, 16n * gibibyte, 1000n * gibibyte, 64n * 1024n * gibibyte];
 
-test.each(sizes)("the places that are looked at lie on a disk of %p bytes, each once, and are not too many", bytes => {
+test.each(sizes)("the checked positions are within a disk of %p bytes, unique and not too many", bytes => {
   const places = extentsOf(bytes);
   expect(places[0]).toBe(0n);
   expect(places.length).toBeLessThan(5_600);
@@ -18,7 +18,7 @@ test.each(sizes)("the places that are looked at lie on a disk of %p bytes, each 
   ).toBe(true);
 });
 
-test("a disk of 16 GiB has no 4 MiB, and one of 64 MiB no byte, that is not looked at", () => {
+test("every 4 MiB of a disk of 16 GiB, and every byte of one of 64 MiB, is checked", () => {
   const apart = (bytes: bigint) => extentsOf(bytes).map((at, index, all) => (all[index + 1] ?? bytes) - at);
   expect(apart(16n * gibibyte).every(step => step <= 4n * mebibyte)).toBe(true);
   expect(apart(64n * mebibyte).every(step => step <= 16_384n)).toBe(true);
@@ -31,11 +31,11 @@ test.each([
   ["xfs, the second of four groups", 250n * gibibyte + 4096n * 300n, 1000n * gibibyte + 4n * 4096n * 300n],
   ["xfs, the third group of 1 TiB", 2048n * gibibyte, 7000n * gibibyte],
   ["btrfs, the second mirror", 256n * gibibyte, 7000n * gibibyte],
-])("copies of superblocks are looked at: %s", (_, at, bytes) => {
+])("copies of superblocks are checked: %s", (_, at, bytes) => {
   expect(extentsOf(bytes)).toContain(at);
 });
 
-/** Remains of earlier use that neither blkid nor the edges of the disk show: a script for the disk $1, and its MiB. */
+/** Remains of earlier use that neither blkid nor the ends of the disk show: a script for the disk $1, and its MiB. */
 const remains: Readonly<
   Record<string, { readonly script: string; readonly mebibytes: number; readonly needs?: string }>
 > = {
@@ -93,7 +93,7 @@ for (const [what, { script, mebibytes, needs }] of Object.entries(remains)) {
   );
 }
 
-test.skipIf(!hasLoops)("a disk whose data was erased as the message says is formatted", async () => {
+test.skipIf(!hasLoops)("a disk erased as the message advises is formatted", async () => {
   using disk = new Disk(256);
   sh('dd if=/dev/urandom of="$1" bs=1M seek=100 count=4 conv=notrunc status=none', disk.path);
   const refused = await disk
@@ -105,7 +105,7 @@ test.skipIf(!hasLoops)("a disk whose data was erased as the message says is form
   expect(await disk.filesystems().prepare(disk.device, disk.wanted(), callOf())).toMatchObject({ fsType: "ext4" });
 });
 
-test.skipIf(!hasLoops)("an empty disk of 1 TiB is looked over in no more than 5,600 reads of 16 KiB", async () => {
+test.skipIf(!hasLoops)("an empty disk of 1 TiB is checked in no more than 5,600 reads of 16 KiB", async () => {
   using disk = new Disk(1 << 20);
   const device = await new BlockDevices("/sys").at(disk.path);
   const reads = () => Number(sh('awk "{print \\$3}" "/sys/class/block/$1/stat"', device.name));
@@ -114,14 +114,14 @@ test.skipIf(!hasLoops)("an empty disk of 1 TiB is looked over in no more than 5,
   expect((reads() - before) * 512).toBeLessThan(5_600 * 16_384);
 });
 
-test.skipIf(!hasLoops)("a disk that cannot be read somewhere in between is not taken for an empty one", async () => {
+test.skipIf(!hasLoops)("a disk with an unreadable part in the middle does not count as empty", async () => {
   using disk = new Disk(1024);
   const device = await new BlockDevices("/sys").at(disk.path);
   truncateSync(disk.file, 500 << 20);
   expect(await codeOf(dataOn(device, calm))).toBe("unavailable");
 });
 
-test.skipIf(!hasLoops)("looking at a disk ends with the call", async () => {
+test.skipIf(!hasLoops)("checking a disk ends with the call", async () => {
   using disk = new Disk(1024);
   const device = await new BlockDevices("/sys").at(disk.path);
   expect(await codeOf(dataOn(device, AbortSignal.abort()))).toBe("unavailable");

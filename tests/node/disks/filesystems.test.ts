@@ -51,7 +51,7 @@ for (const type of ["ext3", "ext4", "xfs", "btrfs"].filter(kernelHas)) {
       const at = source.mount(made.fsType, made.options);
       writeFileSync(join(at, "file"), "kept");
       sh('sync -f "$1"', at);
-      // What a crash leaves: a copy of the disk while it is mounted, its journal not replayed.
+      // The state after a crash: a copy of the mounted disk, with its journal not replayed.
       using disk = new Disk(leastFor(type));
       sh('cp "$1" "$2"; blockdev --flushbufs "$3"', source.file, disk.file, disk.path);
       const before = disk.hash();
@@ -64,7 +64,7 @@ for (const type of ["ext3", "ext4", "xfs", "btrfs"].filter(kernelHas)) {
 }
 
 test.skipIf(!hasLoops)(
-  "a file system that is not the one asked for is neither replaced nor mounted in its place",
+  "a file system of another type than the requested one is neither replaced nor mounted",
   async () => {
     using disk = new Disk();
     sh('mkfs.ext4 -q "$1"', disk.path);
@@ -75,7 +75,7 @@ test.skipIf(!hasLoops)(
   },
 );
 
-test.skipIf(!hasLoops)("an unknown file system is refused before the disk is looked at", async () => {
+test.skipIf(!hasLoops)("an unknown file system is refused before the disk is checked", async () => {
   using disk = new Disk();
   const runner = spying();
   const unknown = disk.filesystems(runner).prepare(disk.device, disk.wanted({ fsType: "zfs" }), callOf());
@@ -83,7 +83,7 @@ test.skipIf(!hasLoops)("an unknown file system is refused before the disk is loo
   expect(runner.ran).toEqual([]);
 });
 
-test.skipIf(!hasLoops)("no file system is made for reading alone", async () => {
+test.skipIf(!hasLoops)("a read-only volume is not formatted", async () => {
   using disk = new Disk();
   const before = disk.hash();
   const empty = disk.filesystems().prepare(disk.device, disk.wanted({ readonly: true }), callOf());
@@ -91,7 +91,7 @@ test.skipIf(!hasLoops)("no file system is made for reading alone", async () => {
   expect(disk.hash()).toBe(before);
 });
 
-test.skipIf(!hasLoops)("options of mkfs come from the settings", async () => {
+test.skipIf(!hasLoops)("the settings add options of mkfs", async () => {
   using disk = new Disk();
   const node = disk.filesystems(undefined, { ...noSettings, format: { ext4: ["-L", "mine"] } });
   await node.prepare(disk.device, disk.wanted(), callOf());
@@ -99,7 +99,7 @@ test.skipIf(!hasLoops)("options of mkfs come from the settings", async () => {
 });
 
 test.skipIf(!hasLoops || !toolOf("xfs"))(
-  "an xfs has no features that kernels since 5.4 lack, unless the settings ask for them",
+  "an xfs has no features newer than kernel 5.4, unless the settings enable them",
   async () => {
     for (const [options, bigtime] of [
       [[], "0"],
@@ -114,26 +114,23 @@ test.skipIf(!hasLoops || !toolOf("xfs"))(
   },
 );
 
-test.skipIf(!hasLoops)(
-  "a check that corrected errors passes, and one that could not is an error that stays",
-  async () => {
-    using disk = new Disk();
-    sh('mkfs.ext4 -q "$1"; debugfs -w -R "set_super_value free_blocks_count 7" "$1" 2>/dev/null', disk.path);
-    const on = { enabled: true, options: [] };
-    const node = disk.filesystems(undefined, { ...noSettings, check: { ext4: on } });
-    await node.prepare(disk.device, disk.wanted(), callOf());
-    expect(sh('dumpe2fs -h "$1" 2>/dev/null | grep "^Free blocks"', disk.path)).not.toMatch(/ 7$/m);
+test.skipIf(!hasLoops)("a check that corrected errors passes, one that could not is a final error", async () => {
+  using disk = new Disk();
+  sh('mkfs.ext4 -q "$1"; debugfs -w -R "set_super_value free_blocks_count 7" "$1" 2>/dev/null', disk.path);
+  const on = { enabled: true, options: [] };
+  const node = disk.filesystems(undefined, { ...noSettings, check: { ext4: on } });
+  await node.prepare(disk.device, disk.wanted(), callOf());
+  expect(sh('dumpe2fs -h "$1" 2>/dev/null | grep "^Free blocks"', disk.path)).not.toMatch(/ 7$/m);
 
-    sh('debugfs -w -R "clri <2>" "$1" 2>/dev/null', disk.path);
-    const broken = node.prepare(disk.device, disk.wanted(), callOf());
-    await expect(broken).rejects.toThrow("repair the file system manually");
-    expect(await codeOf(broken)).toBe("failed-precondition");
-    await disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
-  },
-);
+  sh('debugfs -w -R "clri <2>" "$1" 2>/dev/null', disk.path);
+  const broken = node.prepare(disk.device, disk.wanted(), callOf());
+  await expect(broken).rejects.toThrow("repair the file system manually");
+  expect(await codeOf(broken)).toBe("failed-precondition");
+  await disk.filesystems().prepare(disk.device, disk.wanted(), callOf());
+});
 
 test.skipIf(!(hasLoops && toolOf("xfs")))(
-  "an xfs that is to be checked after a crash is left to the replay of its log",
+  "the check of an xfs after a crash leaves its log to be replayed",
   async () => {
     using source = new Disk(leastFor("xfs"));
     const made = await source.filesystems().prepare(source.device, source.wanted({ fsType: "xfs" }), callOf());

@@ -6,7 +6,7 @@ import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disk.ts";
 const writes = ["pwrite64", "write", "fallocate", "fsync"];
 const canTrace = hasLoops && hasProgram("strace");
 
-/** A runner under which mkfs is killed at its n-th call of a kind, as by a machine that stops; `cut` says whether it was. */
+/** A runner that kills mkfs at its n-th system call of a kind, as if the machine stopped; `cut` reports whether it did. */
 const cutting = (call: string, count: number): CommandRunner & { cut: boolean } => {
   const runner = {
     where: "local",
@@ -33,7 +33,7 @@ const cutting = (call: string, count: number): CommandRunner & { cut: boolean } 
   return runner;
 };
 
-/** Counts that a tool reaches: the first few, and then more and more apart. */
+/** Call counts to test: the first few, then at growing distances. */
 const counts = [1, 2, 3, 4, 5, 6, 8, 11, 16, 25, 50, 100, 200, 400];
 
 for (const type of ["ext4", "xfs", "btrfs"]) {
@@ -61,7 +61,7 @@ for (const type of ["ext4", "xfs", "btrfs"]) {
   );
 }
 
-test.skipIf(!canTrace)("what an interrupted making left is refused on a node that has no record of it", async () => {
+test.skipIf(!canTrace)("an interrupted format is refused on a node without its record", async () => {
   using disk = new Disk();
   await codeOf(disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf()));
   const before = disk.hash();
@@ -71,15 +71,15 @@ test.skipIf(!canTrace)("what an interrupted making left is refused on a node tha
 });
 
 const changes: Readonly<Record<string, string>> = {
-  "somebody made a file system there since": 'mkfs.ext4 -q -F "$1"',
-  "somebody made another file system there since": 'mkfs.btrfs -q -f "$1"',
+  "the disk was formatted by hand since": 'mkfs.ext4 -q -F "$1"',
+  "the disk was formatted with another type by hand since": 'mkfs.btrfs -q -f "$1"',
   "its mark is gone":
     'dd if=/dev/urandom of="$1" bs=4096 seek=$((($(blockdev --getsize64 "$1") - 524288) / 4096)) count=1',
-  "swap is there now": 'mkswap -f "$1"',
+  "it holds swap now": 'mkswap -f "$1"',
 };
 
 for (const [change, script] of Object.entries(changes)) {
-  test.skipIf(!canTrace)(`an interrupted making is not repeated when ${change}`, async () => {
+  test.skipIf(!canTrace)(`an interrupted format is not repeated when ${change}`, async () => {
     using disk = new Disk(leastFor("btrfs"));
     const cut = disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf());
     expect(await codeOf(cut)).toBe("unavailable");
@@ -89,13 +89,13 @@ for (const [change, script] of Object.entries(changes)) {
     const outcome = await codeOf(
       disk.filesystems(runner).prepare(disk.device, disk.wanted({ fsType: "ext4" }), callOf()),
     );
-    expect(outcome).toBe(change.includes("a file system there") ? "ok" : "failed-precondition");
+    expect(outcome).toBe(change.includes("formatted by hand") ? "ok" : "failed-precondition");
     expect(runner.made).toBe(0);
     expect(sh('blkid -p -o export "$1" || true', disk.path)).toBe(before);
   });
 }
 
-test.skipIf(!canTrace)("an interrupted making is not repeated on a copy of the disk that it was begun on", async () => {
+test.skipIf(!canTrace)("an interrupted format is not repeated on a copy of its disk", async () => {
   using disk = new Disk();
   await codeOf(disk.filesystems(cutting("pwrite64", 40)).prepare(disk.device, disk.wanted(), callOf()));
   using copy = new Disk();
@@ -106,11 +106,11 @@ test.skipIf(!canTrace)("an interrupted making is not repeated on a copy of the d
   expect(await codeOf(disk.filesystems().prepare(disk.device, disk.wanted(), callOf()))).toBe("ok");
 });
 
-test.skipIf(!canTrace)("a finished file system is kept though its making was still on record", async () => {
+test.skipIf(!canTrace)("a finished file system is kept although its format is still recorded", async () => {
   using disk = new Disk();
   const flushes: CommandRunner = {
     where: "local",
-    // The process ends right behind mkfs.
+    // The process ends right after mkfs.
     run: async (command, signal) => {
       const output = await local.run(command, signal);
       if (command.argv[0].startsWith("mkfs.")) throw new Error("ended");
@@ -129,7 +129,7 @@ test.skipIf(!canTrace)("a finished file system is kept though its making was sti
   expect(sh('grep -c "csimux is making" "$1" || true', disk.file).trim()).toBe("0");
 });
 
-/** A runner that counts how often a file system is made. */
+/** A runner that counts the runs of mkfs. */
 function spiedMaking() {
   const runner = {
     where: "local",

@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => lab.close());
 
-/** Attaches disks that are there already. */
+/** Attaches existing disks. */
 const attacher = (disk: Disk): Attacher => ({
   access: { kinds: ["mount", "block"], filesystems: ["ext4", "xfs", "btrfs"], sharedWriters: false },
   attach: async () => disk.device,
@@ -55,7 +55,7 @@ for (const fsType of ["ext4", "xfs", "btrfs"]) {
 }
 
 test.skipIf(!hasLoops)(
-  "a disk with somebody's data is refused through every repetition, and nothing of the staging stays",
+  "a disk with foreign data is refused by every retry, and nothing of the staging is left",
   async () => {
     using disk = new Disk();
     sh('mkswap "$1"', disk.path);
@@ -76,37 +76,34 @@ const writes = (path: string) =>
 const publishing = (at: string, readonly: boolean) =>
   ({ ...lab.publish("a", { context, capability: block }), targetPath: lab.at("pods", at), readonly }) as const;
 
-test.skipIf(!hasLoops)(
-  "a block device that is only read refuses writes until it is unpublished, for all or for none",
-  async () => {
-    using disk = new Disk();
-    const node = nodeOf(disk);
-    await mkdir(lab.at("pods"), { recursive: true });
-    await node.stage(lab.stage("a", { context, capability: block }), callOf());
-    for (let twice = 0; twice < 2; twice++) await node.publish(publishing("one", true), callOf());
-    expect(() => writes(lab.at("pods", "one"))).toThrow();
-    expect(await codeOf(node.publish(publishing("two", false), callOf()))).toBe("failed-precondition");
-    await node.publish(publishing("three", true), callOf());
-    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "one") }, callOf());
-    expect(() => writes(lab.at("pods", "three"))).toThrow();
-    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "three") }, callOf());
+test.skipIf(!hasLoops)("a block device published read-only refuses all writes until it is unpublished", async () => {
+  using disk = new Disk();
+  const node = nodeOf(disk);
+  await mkdir(lab.at("pods"), { recursive: true });
+  await node.stage(lab.stage("a", { context, capability: block }), callOf());
+  for (let twice = 0; twice < 2; twice++) await node.publish(publishing("one", true), callOf());
+  expect(() => writes(lab.at("pods", "one"))).toThrow();
+  expect(await codeOf(node.publish(publishing("two", false), callOf()))).toBe("failed-precondition");
+  await node.publish(publishing("three", true), callOf());
+  await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "one") }, callOf());
+  expect(() => writes(lab.at("pods", "three"))).toThrow();
+  await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "three") }, callOf());
 
-    await node.publish(publishing("two", false), callOf());
-    writes(lab.at("pods", "two"));
-    expect(await codeOf(node.publish(publishing("one", true), callOf()))).toBe("failed-precondition");
-    expect((await node.stats({ volumeId: "a", path: lab.at("pods", "two") }, callOf())).usage).toMatchObject([
-      { total: 64n << 20n },
-    ]);
-    disk.grow(96);
-    expect(await node.expand({ volumeId: "a", path: lab.at("pods", "two") }, 96n << 20n, callOf())).toBe(96n << 20n);
-    await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "two") }, callOf());
-    await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
-    expect(await lab.mounted()).toEqual([]);
-  },
-);
+  await node.publish(publishing("two", false), callOf());
+  writes(lab.at("pods", "two"));
+  expect(await codeOf(node.publish(publishing("one", true), callOf()))).toBe("failed-precondition");
+  expect((await node.stats({ volumeId: "a", path: lab.at("pods", "two") }, callOf())).usage).toMatchObject([
+    { total: 64n << 20n },
+  ]);
+  disk.grow(96);
+  expect(await node.expand({ volumeId: "a", path: lab.at("pods", "two") }, 96n << 20n, callOf())).toBe(96n << 20n);
+  await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "two") }, callOf());
+  await node.unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
+  expect(await lab.mounted()).toEqual([]);
+});
 
 test.skipIf(!hasLoops)(
-  "a block device with a mode that only reads refuses writes, and takes them again when it is gone",
+  "a block device with a read-only mode refuses writes, and accepts them after it is unpublished",
   async () => {
     using disk = new Disk();
     const node = nodeOf(disk);
@@ -124,11 +121,11 @@ test.skipIf(!hasLoops)(
 );
 
 test.skipIf(!hasLoops || !hasProgram("mkfs.btrfs"))(
-  "a copy of a btrfs that the node has mounted is refused with what to do, and nothing of it stays",
+  "a copy of a mounted btrfs is refused with advice, and nothing of it is left",
   async () => {
     using disk = new Disk(leastFor("btrfs"));
     sh('mkfs.btrfs -q "$1"', disk.path);
-    // What a kernel up to 6.6 answers (EEXIST) and mount(8) of util-linux 2.38 makes of it.
+    // The message of mount(8) of util-linux 2.38 for EEXIST, which kernels up to 6.6 return.
     const olderKernel: CommandRunner = {
       where: "local",
       run: async (command, signal) =>

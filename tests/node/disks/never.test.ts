@@ -4,7 +4,7 @@ import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { callOf, codeOf, local, spying } from "../lab.ts";
 import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disk.ts";
 
-/** What makes the disk $1 one that must never be formatted. */
+/** Scripts that turn the disk $1 into one that must never be formatted. */
 const disks: Readonly<Record<string, { readonly script: string; readonly needs?: string }>> = {
   "with ext4": { script: 'mkfs.ext4 -q "$1"' },
   "with xfs": { script: 'mkfs.xfs -q "$1"', needs: "mkfs.xfs" },
@@ -46,7 +46,7 @@ const disks: Readonly<Record<string, { readonly script: string; readonly needs?:
 
 const put = `put() { printf -- "$2" | dd of="$disk" bs=1 seek="$1" conv=notrunc status=none; }; disk=$1; size=$(blockdev --getsize64 "$1"); `;
 
-/** What a node without udev sees: programs that would read its database find none. */
+/** A node without udev: programs find no udev database. */
 const withoutUdev: CommandRunner = {
   where: "local",
   run: ({ argv, ...command }, signal) =>
@@ -87,7 +87,7 @@ for (const [what, { script, needs }] of Object.entries(disks)) {
   );
 }
 
-test.skipIf(!hasLoops)("an empty disk is not formatted where blkid is missing", async () => {
+test.skipIf(!hasLoops)("an empty disk is not formatted if blkid is missing", async () => {
   using disk = new Disk();
   const before = disk.hash();
   const without: CommandRunner = {
@@ -103,7 +103,7 @@ test.skipIf(!hasLoops)("an empty disk is not formatted where blkid is missing", 
 });
 
 for (const exitCode of [1, 4, 8, 127]) {
-  test.skipIf(!hasLoops)(`an empty disk is not formatted when blkid ends with ${exitCode}`, async () => {
+  test.skipIf(!hasLoops)(`an empty disk is not formatted when blkid exits with ${exitCode}`, async () => {
     using disk = new Disk();
     const before = disk.hash();
     const odd: CommandRunner = {
@@ -117,7 +117,7 @@ for (const exitCode of [1, 4, 8, 127]) {
   });
 }
 
-test.skipIf(!hasLoops)("an empty disk of which a part cannot be read is not formatted", async () => {
+test.skipIf(!hasLoops)("an empty disk with an unreadable part is not formatted", async () => {
   using disk = new Disk();
   truncateSync(disk.file, 20 << 20);
   const spy = spying();
@@ -125,7 +125,7 @@ test.skipIf(!hasLoops)("an empty disk of which a part cannot be read is not form
   expect(spy.ran.filter(line => writing.test(line))).toEqual([]);
 });
 
-test.skipIf(!hasLoops)("a disk that is gone, or is none, is not formatted", async () => {
+test.skipIf(!hasLoops)("a missing disk, or a file that is not a disk, is not formatted", async () => {
   using disk = new Disk();
   sh('losetup -d "$1"', disk.path);
   const spy = spying();
@@ -168,7 +168,7 @@ test.skipIf(!hasLoops || !hasProgram("sfdisk"))(
   },
 );
 
-/** The device files of so many partitions, where nobody made them. */
+/** Creates the device files of this many partitions if they are missing. */
 function nodesOf(path: string, count: number): Disposable {
   const made = sh(
     'for p in $(seq -f "$1p%.0f" "$2"); do [ -e "$p" ] || { mknod "$p" b $(tr : " " <"/sys/class/block/${p##*/}/dev"); echo "$p"; }; done',

@@ -14,7 +14,7 @@ afterEach(() => lab.close());
 
 const context = { node_attach_driver: "disk" };
 
-/** A node whose volume "a" is attached as this device, by whatever name it had when it was proved. */
+/** A node with volume "a" attached as this device, by the name that it had when it was proved. */
 const nodeOf = (device: AttachedDevice, runner: CommandRunner = local) => {
   const attacher: Attacher = {
     access: { kinds: ["mount", "block"], filesystems: ["ext4"], sharedWriters: false },
@@ -29,14 +29,14 @@ const stage = (...words: Parameters<typeof staging>) => codeOf(staging(...words)
 const unstage = (device: AttachedDevice) =>
   nodeOf(device).unstage({ volumeId: "a", stagingPath: lab.at("staging", "a") }, callOf());
 
-/** The disk goes away, and the name and the number that it had become those of another disk. False where the kernel refuses. */
+/** Removes the disk and gives its name and number to another disk. False if the kernel refuses. */
 function replace(disk: Disk, other: Disk): boolean {
   spawnSync("losetup", ["-d", disk.path]);
   return spawnSync("losetup", [disk.path, other.file]).status === 0;
 }
 
 for (const kind of ["mount", "block"] as const) {
-  test.skipIf(!hasLoops)(`a disk that took the name of the attached one is not touched (${kind})`, async () => {
+  test.skipIf(!hasLoops)(`a disk that took the attached one's name is not touched (${kind})`, async () => {
     using disk = new Disk();
     using other = new Disk();
     const device = disk.device;
@@ -80,7 +80,7 @@ test.skipIf(!hasLoops)(
   120_000,
 );
 
-test.skipIf(!hasLoops)("a mount that shows another disk than the attached one is undone", async () => {
+test.skipIf(!hasLoops)("a mount of another disk than the attached one is undone", async () => {
   using disk = new Disk();
   using other = new Disk();
   sh('mkfs.ext4 -q "$1"', other.path);
@@ -99,7 +99,7 @@ test.skipIf(!hasLoops)("a mount that shows another disk than the attached one is
   }
 });
 
-test.skipIf(!hasLoops)("a file system is not grown on a disk that took the name of the mounted one", async () => {
+test.skipIf(!hasLoops)("a file system is not grown on a disk that took the mounted one's name", async () => {
   using disk = new Disk();
   using other = new Disk();
   sh('mkfs.ext4 -q "$1"', other.path);

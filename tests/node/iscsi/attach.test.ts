@@ -13,7 +13,7 @@ const both = { portal: one, portals: `${one},${two}` };
 const volumeOf = (id: string, more: Readonly<Record<string, string>> = {}) =>
   new FakeVolume(id, { node_attach_driver: "iscsi", iqn, lun: "0", portal: one, ...more });
 
-/** What is left of csimux on a node. */
+/** What csimux has left on a node. */
 const left = (host: FakeHost) => ({ sessions: host.sessions, disks: host.disks, records: host.records });
 const nothing = { sessions: [], disks: [], records: [] };
 
@@ -28,21 +28,18 @@ test("a LUN is attached once, is the same disk when attached again, and leaves n
   expect(left(host)).toEqual(nothing);
 });
 
-test.each(["255", "256", "300", "16383"])(
-  "LUN %s is found, and its smaller namesakes are not taken for it",
-  async lun => {
-    using host = new FakeHost(one);
-    host.luns.set(lun, { wwid: `naa.${lun}`, mebibytes: 8 });
-    for (const other of [`${Number(lun) % 256}`, lun.slice(0, -1)])
-      if (other !== lun) host.luns.set(other, { wwid: `naa.${other}`, mebibytes: 8 });
-    const volume = volumeOf("a", { lun });
-    expect(await volume.attach(host)).toMatchObject({ identity: `naa.${lun}` });
-    await volume.detach(host);
-    expect(left(host)).toEqual(nothing);
-  },
-);
+test.each(["255", "256", "300", "16383"])("LUN %s is found, and not confused with smaller numbers", async lun => {
+  using host = new FakeHost(one);
+  host.luns.set(lun, { wwid: `naa.${lun}`, mebibytes: 8 });
+  for (const other of [`${Number(lun) % 256}`, lun.slice(0, -1)])
+    if (other !== lun) host.luns.set(other, { wwid: `naa.${other}`, mebibytes: 8 });
+  const volume = volumeOf("a", { lun });
+  expect(await volume.attach(host)).toMatchObject({ identity: `naa.${lun}` });
+  await volume.detach(host);
+  expect(left(host)).toEqual(nothing);
+});
 
-test("an interface of open-iscsi has a session of its own, and a session over another one stays", async () => {
+test("an interface of open-iscsi gets its own session, and a session over another one stays", async () => {
   using host = new FakeHost(one);
   host.foreignSession(one, "0");
   const volume = volumeOf("a", { interface: "eth1" });
@@ -54,7 +51,7 @@ test("an interface of open-iscsi has a session of its own, and a session over an
   expect(left(host)).toEqual({ sessions: ["session1"], disks: ["sda"], records: [] });
 });
 
-test("credentials reach the target, and stand in no command line", async () => {
+test("credentials reach the target, but no command line", async () => {
   using host = new FakeHost(one);
   host.credentials = { username: "node", password: "a secret word" };
   const secrets = {
@@ -70,7 +67,7 @@ test("credentials reach the target, and stand in no command line", async () => {
   expect(host.ran.filter(line => line.includes("secret"))).toEqual([]);
 });
 
-test("refused credentials are said to be that, and a target that does not answer is asked again later", async () => {
+test("refused credentials are unauthenticated, and a silent target is unavailable", async () => {
   using host = new FakeHost(one);
   host.credentials = { username: "node", password: "right" };
   expect(await codeOf(volumeOf("a").attach(host))).toBe("unauthenticated");
@@ -91,20 +88,20 @@ test.each([
   { portal: "-h:3260" },
   { portals: "a:b:c" },
   { interface: "../x" },
-])("a volume context with %p is refused before anything is run", async more => {
+])("a volume context with %p is refused before any program runs", async more => {
   using host = new FakeHost(one);
   expect(await codeOf(volumeOf("a", more as never).attach(host))).toBe("invalid-argument");
   expect(host.ran).toEqual([]);
 });
 
-test("a value of a secret cannot add a line of its own to the record", async () => {
+test("a value of a secret cannot add a line to the record", async () => {
   using host = new FakeHost(one);
   const secrets = { "node-db.node.session.auth.username": "a\nnode.startup = automatic" };
   expect(await codeOf(volumeOf("a").attach(host, secrets))).toBe("invalid-argument");
   expect(left(host)).toEqual(nothing);
 });
 
-test("without multipath one way is used, the first that answers, and the others are left alone", async () => {
+test("without multipath, only the first portal that answers is used", async () => {
   using host = new FakeHost(one, two);
   host.portals.set(one, { alive: false });
   const volume = volumeOf("a", both);
@@ -117,7 +114,7 @@ test("without multipath one way is used, the first that answers, and the others 
   expect(left(host)).toEqual(nothing);
 });
 
-test("a dead portal is not even tried while others answer, and all are where none is seen to answer", async () => {
+test("a dead portal is not tried while others answer, but all are tried if none answers", async () => {
   using host = new FakeHost(one, two);
   host.portals.set(one, { alive: false });
   await volumeOf("a", both).attach(host);
@@ -129,7 +126,7 @@ test("a dead portal is not even tried while others answer, and all are where non
   expect(other.ran.filter(line => line.includes("--login")).length).toBe(2);
 });
 
-test("a database of open-iscsi that is busy is asked again", async () => {
+test("a busy database of open-iscsi is retried", async () => {
   using host = new FakeHost(one);
   host.databaseBusy = 3;
   const volume = volumeOf("a");
@@ -139,7 +136,7 @@ test("a database of open-iscsi that is busy is asked again", async () => {
   expect(left(host)).toEqual(nothing);
 });
 
-test("with multipath every portal is used, the map is the disk, and a dead portal does no harm", async () => {
+test("with multipath, every portal is used, the map is the disk, and a dead portal does no harm", async () => {
   using host = new FakeHost(one, two, "10.0.0.3:3260");
   host.multipath = true;
   host.udevBehind = 1;
@@ -160,7 +157,7 @@ test("with multipath every portal is used, the map is the disk, and a dead porta
   expect(order.slice(0, 2)).toEqual(["blockdev", "multipath"]);
 });
 
-test("what is built on a disk and is no multipath is no map of it, and is never flushed", async () => {
+test("a device on the disk that is not a multipath map is never flushed", async () => {
   for (const uuid of ["LVM-x", "CRYPT-LUKS2-x", "part1-mpath-x"]) {
     using host = new FakeHost(one);
     const volume = volumeOf("a");
@@ -184,7 +181,7 @@ test("another LUN of the same target keeps its session and its disk", async () =
   expect(left(host)).toEqual(nothing);
 });
 
-test("two volumes of one LUN: the disk stays until the last of them goes", async () => {
+test("two volumes of one LUN: the disk stays until the last one is detached", async () => {
   using host = new FakeHost(one);
   const [first, second] = [volumeOf("a"), volumeOf("b")];
   await first.attach(host);
@@ -193,7 +190,7 @@ test("two volumes of one LUN: the disk stays until the last of them goes", async
   expect(host.disks).toEqual(["sda"]);
 });
 
-test("a session that csimux did not open stays, with all that was seen through it", async () => {
+test("a session that csimux did not open stays, with all its disks", async () => {
   using host = new FakeHost(one);
   host.luns.set("1", { wwid: "naa.1", mebibytes: 8 });
   host.foreignSession(one, "0");
@@ -205,7 +202,7 @@ test("a session that csimux did not open stays, with all that was seen through i
   expect([host.sessions, host.disks]).toEqual([["session1"], ["sda"]]);
 });
 
-test("a session that somebody else opened after a restart of the machine stays", async () => {
+test("a session that the host opened after a restart of the machine stays", async () => {
   using host = new FakeHost(one);
   const volume = volumeOf("a");
   await volume.attach(host);
@@ -215,7 +212,7 @@ test("a session that somebody else opened after a restart of the machine stays",
   expect(host.sessions).toEqual(["session2"]);
 });
 
-test("after a restart of the machine the record of open-iscsi goes", async () => {
+test("after a restart of the machine, the record of open-iscsi is deleted", async () => {
   using host = new FakeHost(one);
   const volume = volumeOf("a");
   await volume.attach(host);
@@ -224,7 +221,7 @@ test("after a restart of the machine the record of open-iscsi goes", async () =>
   expect(left(host)).toEqual(nothing);
 });
 
-test("a record that starts by itself is the node's own: it is used and kept as it is", async () => {
+test("a record with automatic startup belongs to the host: it is used and stays unchanged", async () => {
   using host = new FakeHost(one);
   await host.run({ argv: ["iscsiadm", "-m", "node", "-T", iqn, "-p", one, "-o", "new"] });
   const before = host.recordText("10.0.0.1,3260,1");
@@ -244,7 +241,7 @@ test("portals that show different disks are not one volume", async () => {
   expect(await codeOf(volumeOf("a", both).attach(host))).toBe("failed-precondition");
 });
 
-test("a grown LUN is seen at once, one that has not grown yet is asked for again", async () => {
+test("a grown LUN is seen at once, one that has not grown yet is retried", async () => {
   using host = new FakeHost(one, two);
   host.multipath = true;
   const volume = volumeOf("a", both);
@@ -257,7 +254,7 @@ test("a grown LUN is seen at once, one that has not grown yet is asked for again
   expect(await volume.grown(host, 16n << 20n)).toBe(16n << 20n);
 });
 
-test("whatever step an attach is cut at, a repetition ends well and a detach leaves nothing", async () => {
+test("after an attach interrupted at any step, a retry succeeds and a detach leaves nothing", async () => {
   for (const multipath of [false, true]) {
     for (let cut = 0; ; cut++) {
       using host = new FakeHost(one, two);
@@ -281,7 +278,7 @@ test("whatever step an attach is cut at, a repetition ends well and a detach lea
   }
 });
 
-test("whatever step a detach is cut at, a repetition leaves nothing", async () => {
+test("after a detach interrupted at any step, a retry leaves nothing", async () => {
   for (let cut = 0, reached = true; reached; cut++) {
     using host = new FakeHost(one, two);
     host.multipath = true;
@@ -299,7 +296,7 @@ test("whatever step a detach is cut at, a repetition leaves nothing", async () =
   }
 });
 
-test("a session that was lost is opened again with the credentials of before, and goes with the volume", async () => {
+test("a lost session is reopened with the earlier credentials, and closed when the volume is detached", async () => {
   using host = new FakeHost(one);
   host.credentials = { username: "node", password: "a = secret" };
   const auth = "node-db.node.session.auth";
@@ -315,7 +312,7 @@ test("a session that was lost is opened again with the credentials of before, an
   expect(left(host)).toEqual(nothing);
 });
 
-test("with multipath a way that was dead when the volume was attached joins the map, and without it stays alone", async () => {
+test("a portal that was dead when the volume was attached joins the map later, but stays unused without multipath", async () => {
   for (const multipath of [true, false]) {
     using host = new FakeHost(one, two);
     host.multipath = multipath;
@@ -330,7 +327,7 @@ test("with multipath a way that was dead when the volume was attached joins the 
   }
 });
 
-test("a session of the node's own is not opened in its place", async () => {
+test("a session of the host is not reopened", async () => {
   using host = new FakeHost(one);
   host.foreignSession(one, "0");
   const volume = volumeOf("a");
@@ -340,7 +337,7 @@ test("a session of the node's own is not opened in its place", async () => {
   expect(host.sessions).toEqual([]);
 });
 
-test("a disk with one portal waits for multipathd only where multipathd claims it", async () => {
+test("a disk with one portal waits for multipathd only if multipathd claims it", async () => {
   using host = new FakeHost(one);
   host.multipath = true;
   const volume = volumeOf("a");
@@ -352,14 +349,14 @@ test("a disk with one portal waits for multipathd only where multipathd claims i
   expect(await volume.attach(host)).toMatchObject({ path: `${host.root}/dev/dm-0` });
 });
 
-/** What the kernel says now where a proof of a device looks. */
+/** The current texts of the attributes in a device's proof. */
 const saysNow = (host: FakeHost, proof: Readonly<Record<string, string>>) =>
   Object.fromEntries(
     Object.keys(proof).map(file => [file, readFileSync(join(host.root, "sys", file), "utf8").trim()] as const),
   );
 
 for (const multipath of [false, true]) {
-  test(`a disk is proved by what the kernel says of it, not by its name (${multipath ? "with" : "without"} multipath)`, async () => {
+  test(`a disk is proved by its attributes in the kernel, not by its name (${multipath ? "with" : "without"} multipath)`, async () => {
     using host = new FakeHost(one, two);
     host.multipath = multipath;
     const { path, number, proof } = await volumeOf("a", both).attach(host);
@@ -374,7 +371,7 @@ for (const multipath of [false, true]) {
   });
 }
 
-test("a map of which one path is another disk is not used", async () => {
+test("a map with a path to another disk is not used", async () => {
   using host = new FakeHost(one, two);
   host.multipath = true;
   host.luns.set("1", { wwid: "naa.another", mebibytes: 8 });

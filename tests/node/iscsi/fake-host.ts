@@ -28,8 +28,8 @@ const nameOf = (index: number): string => `sd${String.fromCharCode(97 + index)}`
 export const iqn = "iqn.2005-10.org.example:one";
 
 /**
- * A node with open-iscsi and dm-multipath, as far as an attacher sees them: programs that change a folder which stands for /sys.
- * Everything that is run is kept in `ran`.
+ * A node with open-iscsi and dm-multipath as an attacher sees them: programs that change a folder in place of /sys.
+ * `ran` holds all commands.
  */
 export class FakeHost implements CommandRunner {
   readonly where = "fake";
@@ -44,15 +44,15 @@ export class FakeHost implements CommandRunner {
   mapBusy = 0;
   /** Whether multipathd takes every disk, as with find_multipaths "no" (multipath.conf(5)); `multipath -c` ends with 0 then (multipath(8)). */
   greedy = false;
-  /** Whether multipathd knows the disk, and how often it is asked before udev is through with one. */
+  /** Whether multipathd knows the disk, and how often it is asked before udev has finished processing it. */
   known = false;
   udevBehind = 0;
   databaseBusy = 0;
   /** How long a disk takes to appear after a scan, in milliseconds. */
   lateMs = 0;
-  /** Whether csimux is in the network of the portals. */
+  /** Whether csimux can reach the network of the portals. */
   probes = true;
-  /** Called before a program does anything; may throw in its place. */
+  /** Called before each program; may throw instead. */
   before: (line: string) => void = () => {};
   #next = 1;
 
@@ -65,7 +65,7 @@ export class FakeHost implements CommandRunner {
     this.boot("first");
   }
 
-  /** The machine starts: sessions are gone, records of open-iscsi stay. */
+  /** Restarts the machine: sessions are gone, records of open-iscsi stay. */
   boot(id: string): void {
     this.#write("proc/sys/kernel/random/boot_id", `${id}\n`);
     for (const name of this.sessions) this.#end(name);
@@ -114,20 +114,20 @@ export class FakeHost implements CommandRunner {
     this.#write(`sys/class/block/${map}/size`, `${mebibytes * 2048}\n`);
   }
 
-  /** A session that csimux did not open. */
+  /** Opens a session that is not csimux's. */
   foreignSession(address: string, ...luns: string[]): void {
     this.#session(address);
     for (const lun of luns) this.#disk(`session${this.#next - 1}`, lun);
   }
 
-  /** Something else than multipath is built on a disk, such as LVM. */
+  /** Builds something else than multipath on a disk, such as LVM. */
   stack(disk: string, map: string, uuid: string): void {
     this.#write(`sys/class/block/${map}/dm/uuid`, `${uuid}\n`);
     this.#write(`sys/class/block/${map}/dm/name`, "vg-data\n");
     this.#write(`sys/class/block/${disk}/holders/${map}`, "");
   }
 
-  /** multipathd has taken a disk into a map. */
+  /** Adds a disk to a map of multipathd. */
   join(disk: string, map: string): void {
     this.#write(`sys/class/block/${disk}/holders/${map}`, "");
     this.#write(`sys/class/block/${map}/slaves/${disk}`, "");
@@ -141,7 +141,7 @@ export class FakeHost implements CommandRunner {
     this.#write(`sys/block/${disk}/device/state`, `${state}\n`);
   }
 
-  /** A session ends by itself, with its disks. */
+  /** Ends a session with its disks. */
   lose(session: string): void {
     this.#end(session);
   }
@@ -241,13 +241,13 @@ export class FakeHost implements CommandRunner {
     this.#write(`dev/${name}`, "");
   }
 
-  /** The kernel gives a new disk the first name and number that no other disk has (drivers/scsi/sd.c of 6.1, sd_probe: ida_alloc). */
+  /** A new disk gets the first unused name and number (drivers/scsi/sd.c of 6.1, sd_probe: ida_alloc). */
   #freeIndex(): number {
     const used = new Set(this.disks);
     return [...Array(26).keys()].find(index => !used.has(nameOf(index))) ?? 26;
   }
 
-  /** multipathd takes a disk that it knows, once udev is through with it. */
+  /** multipathd adds a disk that it knows, once udev has finished processing it. */
   #added(disk: string): void {
     if ((this.known || this.greedy) && this.udevBehind-- <= 0)
       this.#map(disk, this.#read(`sys/block/${disk}/device/wwid`).trim());
@@ -274,7 +274,7 @@ export class FakeHost implements CommandRunner {
     return done();
   }
 
-  /** What the kernel does when an attribute is written. */
+  /** Acts as the kernel does when an attribute is written. */
   #attribute(path: string, text: string): Output {
     const host = /^class\/scsi_host\/host([0-9]+)\/scan$/.exec(path)?.[1];
     // The disk of a new device is made by a probe of its own (Linux 6.1, drivers/scsi/sd.c, PROBE_PREFER_ASYNCHRONOUS).

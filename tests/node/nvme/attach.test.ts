@@ -24,7 +24,7 @@ test("a namespace is attached once, is the same disk when attached again, and le
   expect(host.controllers).toEqual([]);
 });
 
-test("every way is connected, and a dead one does no harm", async () => {
+test("every path is connected, and a dead one does no harm", async () => {
   using host = new FakeHost(one, two);
   const a = volume("a", { transports: `tcp://10.0.0.3,${both.transports}` });
   await a.attach(host);
@@ -35,7 +35,7 @@ test("every way is connected, and a dead one does no harm", async () => {
   expect(host.controllers).toEqual([]);
 });
 
-test("a node is known by its host's identity, or by one that follows from its machine and from no other", async () => {
+test("a node uses its host's identity, or one derived from its machine-id only", async () => {
   const identities = new Set<string>();
   for (const machine of ["0", "1", "1"]) {
     using host = new FakeHost(one);
@@ -52,7 +52,7 @@ test("a node is known by its host's identity, or by one that follows from its ma
   expect(host.asked[0]).toContain(`hostnqn=nqn.2014-08.org.nvmexpress:uuid:own,hostid=${id}`);
 });
 
-test("a secret reaches the kernel, and stands in no command line", async () => {
+test("a secret reaches the kernel, but no command line", async () => {
   using host = new FakeHost(one);
   host.secret = "DHHC-1:00:c2VjcmV0:";
   expect(await codeOf(volume().attach(host))).toBe("unauthenticated");
@@ -61,7 +61,7 @@ test("a secret reaches the kernel, and stands in no command line", async () => {
   expect(host.ran.filter(line => line.includes("DHHC"))).toEqual([]);
 });
 
-test("options of a transport are those of nvme connect", async () => {
+test("options of a transport are named as in nvme connect", async () => {
   using host = new FakeHost(one);
   const more = { transport: `tcp://${one}?nr-io-queues=2&ctrl-loss-tmo=60&hdr-digest` };
   await volume("a", more).attach(host);
@@ -77,7 +77,7 @@ test.each([
   { transport: "tcp://-a" },
   { transport: "tcp://a?concat=b" },
   { transport: "tcp://a?nr-io-queues=1%2C2" },
-])("a volume context with %p is refused before anything is run", async more => {
+])("a volume context with %p is refused before any program runs", async more => {
   using host = new FakeHost(one);
   expect(await codeOf(volume("a", more as never).attach(host))).toBe("invalid-argument");
   expect(host.ran).toEqual([]);
@@ -105,7 +105,7 @@ test("a connection that csimux did not make stays", async () => {
   expect(host.controllers).toEqual(["nvme0"]);
 });
 
-test("a connection that somebody else made after a restart of the machine stays", async () => {
+test("a connection that the host made after a restart of the machine stays", async () => {
   using host = new FakeHost(one);
   const a = volume();
   await a.attach(host);
@@ -128,7 +128,7 @@ test("a connection that is lost and may come back is waited for; no second one i
   expect([back, host.controllers, host.asked]).toEqual([true, ["nvme0"], []]);
 });
 
-test("a namespace that comes late, or grows late, is waited for", async () => {
+test("a namespace that appears late, or grows late, is waited for", async () => {
   using host = new FakeHost(one);
   host.namespaces.clear();
   host.before = line => {
@@ -139,7 +139,7 @@ test("a namespace that comes late, or grows late, is waited for", async () => {
   expect(await a.grown(host, 16n << 20n)).toBe(16n << 20n);
 });
 
-test("whatever step an attach or a detach is cut at, a repetition leaves nothing", async () => {
+test("after an attach or detach interrupted at any step, a retry leaves nothing", async () => {
   for (let cut = 0, reached = true; reached; cut++) {
     using host = new FakeHost(one, two);
     const a = volume("a", both);
@@ -157,7 +157,7 @@ test("whatever step an attach or a detach is cut at, a repetition leaves nothing
   }
 });
 
-test("a way that was lost, or was dead when the volume was attached, is connected again and goes with the volume", async () => {
+test("a path that was lost, or dead when the volume was attached, is connected later and closed with the volume", async () => {
   using host = new FakeHost(one);
   const a = volume("a", both);
   await a.attach(host);

@@ -9,18 +9,18 @@ const done = (exitCode = 0, stderr = ""): Output => ({ exitCode, stderr, stdout:
 
 export const nqn = "nqn.2005-10.org.example:one";
 
-/** A node whose kernel speaks NVMe over TCP, with its own multipath: a folder that stands for /sys and changes as it is written. */
+/** A node with NVMe over TCP and native multipath in its kernel: a folder in place of /sys that changes when written to. */
 export class FakeHost implements CommandRunner {
   readonly where = "fake";
   readonly root = mkdtempSync(join(tmpdir(), "csimux-nvme-"));
   readonly ran: string[] = [];
-  /** What was written to the device of connections. */
+  /** The texts written to /dev/nvme-fabrics. */
   readonly asked: string[] = [];
   /** Ports that answer, as "address:service". */
   readonly alive = new Set<string>();
-  /** Namespace number → size in MiB. */
+  /** Namespace id → size in MiB. */
   readonly namespaces = new Map([["1", 8]]);
-  /** The secret that the subsystem wants. */
+  /** The secret that the subsystem requires. */
   secret: string | undefined;
   before: (line: string) => void = () => {};
   #next = 0;
@@ -35,7 +35,7 @@ export class FakeHost implements CommandRunner {
     this.boot("first");
   }
 
-  /** The machine starts: connections are gone. */
+  /** Restarts the machine: connections are gone. */
   boot(id: string): void {
     this.write("proc/sys/kernel/random/boot_id", `${id}\n`);
     for (const name of this.controllers) this.#end(name);
@@ -67,7 +67,7 @@ export class FakeHost implements CommandRunner {
     return done();
   }
 
-  /** A connection that csimux did not make. */
+  /** Makes a connection that is not csimux's. */
   foreign(way: string): void {
     this.#controller(way);
   }
