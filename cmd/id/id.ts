@@ -23,12 +23,12 @@ interface DecodeOptions {
 
 /** `csimux id encode KIND CONNECTION ID`, `csimux id encode node` and `csimux id decode ID`. */
 export function addId(program: Command, host: Host): void {
-  const id = program.command("id").description("translate between CSI ids and what they name");
+  const id = program.command("id").description("encode and decode CSI ids");
   id.command("encode")
     .argument("<kind>", "volume, snapshot or node")
     .argument("[connection]", "volume, snapshot: name of the connection")
-    .argument("[id]", "volume, snapshot: the id that the real driver uses")
-    .option("--strict", "fail when the result is longer than CSI allows (128 bytes)")
+    .argument("[id]", "volume, snapshot: the driver's own id")
+    .option("--strict", "fail if the result is longer than CSI allows (128 bytes)")
     .option("-o, --output <format>", "text or json", "text")
     .option("--config <file>", "node: the main file, for nodeId")
     .option("--node-name <name>", "node: its name in the cluster")
@@ -43,9 +43,9 @@ export function addId(program: Command, host: Host): void {
     .argument("<id>", "a volume handle (v:…) or snapshot handle (s:…); with --kind node, a node id")
     .option("-o, --output <format>", "text or json", "text")
     .option("--kind <kind>", "volume or snapshot: accept only that; node: read a node id")
-    .option("--legacy-connection <name>", "the connection that ids without a prefix belong to")
+    .option("--legacy-connection <name>", "the connection of ids without a prefix")
     .option("--config <file>", "node: the main file, for the prefixes of nodeId")
-    .description("print what a CSI id names")
+    .description("print the parts of a CSI id")
     .action(async (id: string, options: DecodeOptions) => exit(await decodeAny(id, options, host)));
 }
 
@@ -56,14 +56,15 @@ async function encodeAny(
   { strict, output, ...flags }: EncodeOptions,
   given: Host,
 ): Promise<number> {
-  if (output !== "text" && output !== "json") return usage(given, `--output is text or json, not "${output}"`);
+  if (output !== "text" && output !== "json") return usage(given, `--output must be text or json, not "${output}"`);
   const host = output === "json" ? { ...given, out: (text: string) => given.out(encoded(kind, text)) } : given;
   if (kind === "node") {
-    if (connection !== undefined) return usage(host, "a node id is made from --node-name, --hostname, --iqn and --nqn");
+    if (connection !== undefined)
+      return usage(host, "give a node's names with --node-name, --hostname, --iqn and --nqn");
     const { encodeNode } = await import("./node.ts");
     return encodeNode(flags, host);
   }
-  if (connection === undefined || real === undefined) return usage(host, "encode takes a kind, a connection and an id");
+  if (connection === undefined || real === undefined) return usage(host, "encode needs a kind, a connection and an id");
   return encode(kind, connection, real, strict === true, host);
 }
 
@@ -74,7 +75,7 @@ async function decodeAny(id: string, options: DecodeOptions, host: Host): Promis
   return decodeNode(id, config, output === "json", host);
 }
 
-/** The id that a command prints, as JSON. */
+/** The printed id as JSON. */
 const encoded = (kind: string, text: string): string => `${JSON.stringify({ kind, id: text.trimEnd() })}\n`;
 
 function encode(kind: string, connection: string, id: string, strict: boolean, host: Host): number {
@@ -88,7 +89,7 @@ function encode(kind: string, connection: string, id: string, strict: boolean, h
       const what =
         room > 0
           ? `choose a connection name of at most ${room} bytes`
-          : `no connection name is short enough, since the id of the storage alone has ${own} bytes`;
+          : `no connection name is short enough, because the driver's own id alone has ${own} bytes`;
       host.err(`csimux: the id has ${bytes} bytes and CSI allows ${maxHandleBytes}: ${what}\n`);
       if (strict) return 1;
     }
@@ -103,14 +104,14 @@ function encode(kind: string, connection: string, id: string, strict: boolean, h
 
 function decode(text: string, options: DecodeOptions, host: Host): number {
   const { output, kind, legacyConnection } = options;
-  if (output !== "text" && output !== "json") return usage(host, `--output is text or json, not "${output}"`);
+  if (output !== "text" && output !== "json") return usage(host, `--output must be text or json, not "${output}"`);
   if (legacyConnection !== undefined && !isConnectionName(legacyConnection))
-    return usage(host, `--legacy-connection "${legacyConnection}" cannot name a connection`);
-  if (kind !== undefined && !isKind(kind)) return usage(host, `--kind is volume, snapshot or node, not "${kind}"`);
+    return usage(host, `--legacy-connection "${legacyConnection}" is not a connection name`);
+  if (kind !== undefined && !isKind(kind)) return usage(host, `--kind must be volume, snapshot or node, not "${kind}"`);
   const handle = read(text, kind, legacyConnection);
-  // No driver makes such an id: it could lead out of the place that the volumes are in.
+  // No driver makes such an id: it could lead out of the folder of the volumes.
   if (!handle || handle.id.split("/").includes("..")) {
-    const message = `"${output === "json" ? text : visible(text)}" is no ${kind ?? "volume or snapshot"} handle of csimux (v:<connection>/<id> or s:<connection>/<id>)`;
+    const message = `"${output === "json" ? text : visible(text)}" is not a ${kind ?? "volume or snapshot"} handle of csimux (v:<connection>/<id> or s:<connection>/<id>)`;
     if (output === "json") host.out(`${JSON.stringify({ error: { code: "INVALID_ARGUMENT", message } })}\n`);
     else host.err(`csimux: ${message}\n`);
     return 1;
@@ -126,7 +127,7 @@ function decode(text: string, options: DecodeOptions, host: Host): number {
 
 function read(text: string, kind: Handle["kind"] | undefined, legacy: string | undefined): Handle | undefined {
   const handles = new Handles(() => legacy);
-  // With a prefix the text tells its kind; without one it can only be a volume of the legacy connection.
+  // A prefix determines the kind; without one the text can only be a volume of the legacy connection.
   return handles.parse(text, kind ?? (text.startsWith("s:") ? "snapshot" : "volume"));
 }
 

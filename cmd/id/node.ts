@@ -8,7 +8,7 @@ import type { Host } from "../host.ts";
 import { readMain, readMainText } from "../main-file.ts";
 import { visible } from "../terminal/visible.ts";
 
-/** What the node goes by, from flags. */
+/** A node's names, from flags. */
 export interface NodeFlags {
   readonly config?: string;
   readonly nodeName?: string;
@@ -17,7 +17,7 @@ export interface NodeFlags {
   readonly nqn?: string;
 }
 
-/** `csimux id encode node`: the id under which such a node registers. Returns the exit code. */
+/** `csimux id encode node`: prints the id with which such a node registers. Returns the exit code. */
 export const encodeNode = ({ config, ...identity }: NodeFlags, host: Host): Promise<number> =>
   guarded(host, false, async () => {
     checkNames(identity);
@@ -25,7 +25,7 @@ export const encodeNode = ({ config, ...identity }: NodeFlags, host: Host): Prom
   });
 
 const forms: readonly (readonly [keyof NodeIdentity, string, (text: string) => boolean, string])[] = [
-  ["nodeName", "--node-name", isNodeName, "a DNS name in small letters, such as worker-1"],
+  ["nodeName", "--node-name", isNodeName, "a DNS name in lower case, such as worker-1"],
   ["hostname", "--hostname", text => /^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text), "a host name"],
   [
     "iqn",
@@ -36,7 +36,7 @@ const forms: readonly (readonly [keyof NodeIdentity, string, (text: string) => b
   ["nqn", "--nqn", text => /^nqn\.\S+$/.test(text), "an NQN, such as nqn.2014-08.org.nvmexpress:uuid:…"],
 ];
 
-/** Throws "invalid-argument" for a name that no node can have. */
+/** Throws "invalid-argument" for an impossible name. */
 function checkNames(identity: NodeIdentity): void {
   for (const [part, flag, holds, form] of forms) {
     const value = identity[part];
@@ -45,7 +45,7 @@ function checkNames(identity: NodeIdentity): void {
   }
 }
 
-/** `csimux id decode --kind node`: the names in a node id. Returns the exit code. */
+/** `csimux id decode --kind node`: prints the names in a node id. Returns the exit code. */
 export const decodeNode = (id: string, config: string | undefined, json: boolean, host: Host): Promise<number> =>
   guarded(host, json, async () => {
     const identity = decodeNodeId(id, await settings(config, host));

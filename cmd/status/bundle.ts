@@ -16,21 +16,21 @@ import { readMain } from "../main-file.ts";
 import { outsideOf } from "../outside.ts";
 import { version } from "../version.ts";
 
-/** A part of a report: a title, and what stands below it. */
+/** A part of a bug report: a title and its text. */
 interface Section {
   readonly title: string;
   readonly text: string;
 }
 
-/** How long metrics may take, in milliseconds; csimux makes them without asking anybody. */
+/** The time limit for metrics, in milliseconds; generating them needs no request to any storage system. */
 const metricsMs = 5_000;
 
-/** What a report of a fault needs, as one text for people: without the secrets that the files hold, wherever they stand. */
+/** The contents of a bug report as one text for people, without the secrets in the files, wherever these occur. */
 export async function bundleText(status: Status, details: RunningDetails, host: Host): Promise<string> {
   const { sections: files, secrets } = await configuration(details, host);
   const { log, metrics, state } = details;
   const sections: readonly Section[] = [
-    { title: "version", text: `csimux ${status.version} (${status.commit}), asked by csimux ${version}` },
+    { title: "version", text: `csimux ${status.version} (${status.commit}), queried by csimux ${version}` },
     { title: "status", text: JSON.stringify(status, undefined, 2) },
     ...files,
     { title: `the last ${log.length} lines of the log`, text: log.join("\n") },
@@ -42,7 +42,7 @@ export async function bundleText(status: Status, details: RunningDetails, host: 
   return masked(text, secrets);
 }
 
-/** The main file and the connection files, masked, and the secrets in them. */
+/** The main file and the connection files, masked, and their secrets. */
 async function configuration({ config }: RunningDetails, host: Host) {
   const outside = outsideOf(host.env);
   const main = await textOr(config);
@@ -52,7 +52,7 @@ async function configuration({ config }: RunningDetails, host: Host) {
   const folder = partial?.configFolder;
   if (folder && folder !== unknownFolder) {
     const names = await readdir(folder).catch((error: unknown) => {
-      missing.push({ title: folder, text: `cannot be read (${errnoOf(error) ?? "unknown reason"}); a node has none` });
+      missing.push({ title: folder, text: `cannot be read (${errnoOf(error) ?? "unknown reason"}); nodes have none` });
       return [];
     });
     for (const name of names.filter(each => /\.ya?ml$/.test(each) && !each.startsWith(".")).sort()) {
@@ -62,7 +62,7 @@ async function configuration({ config }: RunningDetails, host: Host) {
     }
   }
   const { leaves } = gather(inputs, modules, outside, await patternCompiler([]));
-  // A main file of one driver is a connection as well, which knows its secrets better.
+  // The main file of a single driver is also a connection, whose schema knows the secrets better.
   const shown = [...new Map(leaves.map(leaf => [leaf.file, leaf])).values()];
   const values = leaves.flatMap(secretValues);
   const fromEnvironment = values.flatMap(value =>
@@ -89,14 +89,14 @@ async function metricsText({ host, port }: { readonly host: string; readonly por
   }
 }
 
-/** Where the kubelet has CSI volumes mounted, and what csimux keeps. */
+/** The mounts of CSI volumes and of csimux. */
 async function mounts(state: string): Promise<string> {
   const { text, fault } = await textOr("/proc/self/mountinfo");
   const ours = text.split("\n").filter(line => /kubernetes\.io[~/]csi|\/csimux\//.test(line) || line.includes(state));
   return fault ?? (ours.length > 0 ? ours.map(withoutLogins).join("\n") : "none");
 }
 
-/** What csimux remembers of each volume that is staged here. */
+/** The records of the volumes staged here. */
 async function records(state: string): Promise<readonly Section[]> {
   const folder = join(state, "volumes");
   const files = (await readdir(folder).catch(() => [])).filter(name => !name.endsWith(".new")).sort();
@@ -113,17 +113,17 @@ function recordText(text: string): string {
   try {
     return JSON.stringify(harmless(JSON.parse(text), []), undefined, 2);
   } catch {
-    return `${text.length} characters that are no JSON`;
+    return `${text.length} characters that are not JSON`;
   }
 }
 
 const hidden = "***";
 
-/** Keys of a volume's context that say where it is, and nothing else. */
+/** Keys of a volume's context that only locate it. */
 const plainContext =
   /^(?:connection|node_attach_driver|provisioner_driver\w*|path|share|server|portals?|iqn|lun|interface|fs_type|nqn|nsid|transports?|address|zpool|dataset)$/;
 
-/** Contexts come from classes, whose authors may have put anything into them. */
+/** Removes possible secrets: contexts come from classes, whose authors may have added anything. */
 function harmless(value: unknown, path: readonly string[]): unknown {
   if (Array.isArray(value)) return value.map(item => harmless(item, path));
   if (isMapping(value))
@@ -134,11 +134,11 @@ function harmless(value: unknown, path: readonly string[]): unknown {
   return secretByName([key]) ? hidden : withoutLogins(value);
 }
 
-/** Mount options with a login in them. */
+/** Masks logins in mount options. */
 const withoutLogins = (text: string): string =>
   text.replace(/((?:pass|password\d?|secret\w*|token|user(?:name)?|cred\w*)=)[^,\s"]*/gi, `$1${hidden}`);
 
-/** Writes a new file that only its owner may read. Rejects with an errno error, also when the file is there. */
+/** Writes a new file that only its owner can read. Rejects with an errno error, also if the file exists. */
 export async function writeBundle(file: string, text: string): Promise<void> {
   const handle = await open(file, "wx", 0o600);
   await handle.writeFile(text).finally(() => handle.close());

@@ -4,23 +4,22 @@ import { exit } from "../terminal/exit.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { type StatusFlags, statusOptions } from "./options.ts";
 
-/** `csimux status`: what a running csimux knows of its connections. */
+/** `csimux status`: the status of a running csimux. */
 export function addStatus(program: Command, host: Host): void {
   program
     .command("status")
-    .description("show what a running csimux knows: connections, groups, calls in progress; asks no storage")
-    .option("--endpoint <url>", "the CSI socket of the process, beside which it tells its status (also CSI_ENDPOINT)")
-    .option("--status-socket <path>", "as csimux serve was told")
-    .option("-o, --output <format>", "text, json or yaml", "text")
-    .option("--watch [seconds]", "show it again every so many seconds (default: 2), until interrupted")
-    .option(
-      "--bundle <file>",
-      "write what a report of a fault needs, without secrets, into a new file, or to standard output (-)",
+    .description(
+      "show the status of a running csimux: connections, groups, calls in progress; sends no request to storage systems",
     )
-    .option("--timeout <seconds>", "how long to wait for the answer", "10")
+    .option("--endpoint <url>", "the CSI socket of the process, with the status socket beside it (also CSI_ENDPOINT)")
+    .option("--status-socket <path>", "the value of --status-socket of csimux serve")
+    .option("-o, --output <format>", "text, json or yaml", "text")
+    .option("--watch [seconds]", "repeat at this interval (default: 2) until interrupted")
+    .option("--bundle <file>", "write a bug report, without secrets, to a new file or to standard output (-)")
+    .option("--timeout <seconds>", "time limit for the answer", "10")
     .addHelpText(
       "after",
-      "\nExit code 0: every file is good, every storage was checked and can be used, and no call has failed for a reason of the storage since the last success; 1: something is not so, or something is wrong with a volume; 2: nobody could be asked.",
+      "\nExit code 0: all files are valid, all storage systems were checked and can be used, and no call has failed because of a storage system since the last success; 1: otherwise, or a volume has a problem; 2: the process could not be reached.",
     )
     .action(async (flags: StatusFlags) => exit(await run(flags, host)));
 }

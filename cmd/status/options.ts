@@ -1,6 +1,6 @@
 import { UsageError } from "../terminal/usage-error.ts";
 
-/** What the command line of `status` may hold, under commander's names. */
+/** The flags of `status`, under commander's names. */
 export interface StatusFlags {
   readonly endpoint?: string;
   readonly statusSocket?: string;
@@ -10,29 +10,29 @@ export interface StatusFlags {
   readonly bundle?: string;
 }
 
-/** The command line of `status`, checked. */
+/** The validated command line of `status`. */
 export interface StatusOptions {
-  /** Whom to ask: a status socket, or the CSI socket that it lies beside. */
+  /** A status socket, or the CSI socket beside it. */
   readonly from: { readonly socket: string } | { readonly endpoint: string };
   readonly output: "text" | "json" | "yaml";
-  /** Milliseconds between two looks; undefined: one look. */
+  /** The interval in milliseconds; undefined: show the status once. */
   readonly everyMs: number | undefined;
   readonly timeoutMs: number;
-  /** Where a report is written instead of showing the status; "-": to standard output. */
+  /** The file for a bug report instead of the status; "-": standard output. */
   readonly bundle: string | undefined;
 }
 
-/** Where csimux serve listens when nobody says anything else. */
+/** The default endpoint of csimux serve. */
 const usualEndpoint = "unix:///csi/csi.sock";
 
-/** Throws UsageError. */
+/** Validates the flags. Throws UsageError. */
 export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, string | undefined>>): StatusOptions {
   const { endpoint, statusSocket, output, watch, bundle } = flags;
   if (output !== "text" && output !== "json" && output !== "yaml")
-    throw new UsageError(`--output is text, json or yaml, not "${output}"`);
+    throw new UsageError(`--output must be text, json or yaml, not "${output}"`);
   if (statusSocket === "") throw new UsageError("--status-socket is empty");
-  if (bundle === "") throw new UsageError("--bundle names a new file, or - for standard output");
-  if (bundle !== undefined && watch !== undefined) throw new UsageError("--bundle looks once; leave --watch out");
+  if (bundle === "") throw new UsageError("--bundle needs the name of a new file, or - for standard output");
+  if (bundle !== undefined && watch !== undefined) throw new UsageError("--bundle and --watch are mutually exclusive");
   const from =
     statusSocket === undefined
       ? { endpoint: endpoint ?? (env["CSI_ENDPOINT"] || usualEndpoint) }
@@ -44,5 +44,5 @@ export function statusOptions(flags: StatusFlags, env: Readonly<Record<string, s
 function milliseconds(flag: string, text: string): number {
   const seconds = Number(text);
   if (seconds > 0 && seconds <= 86_400) return seconds * 1000;
-  throw new UsageError(`${flag} is a number of seconds above 0, not "${text}"`);
+  throw new UsageError(`${flag} must be a number of seconds above 0, not "${text}"`);
 }

@@ -10,10 +10,13 @@ import { isHealthy } from "./connection-state.ts";
 import type { StatusOptions } from "./options.ts";
 import { statusText } from "./text.ts";
 
-/** Clears a terminal and goes to its first line (ECMA-48: CUP, ED). */
+/** Clears a terminal and moves to its first line (ECMA-48: CUP, ED). */
 const clear = "\x1b[H\x1b[2J";
 
-/** Prints the status once, or again and again. The exit code is 0, 1 when something is wrong (isHealthy), 2 when nobody could be asked. */
+/**
+ * Prints the status once or at an interval. The exit code is 0, 1 if something is wrong (isHealthy), 2 if the process
+ * cannot be reached.
+ */
 export async function showStatus(options: StatusOptions, host: Host): Promise<number> {
   const socket = socketOf(options);
   if (options.bundle !== undefined) return report(socket, options.bundle, options, host);
@@ -25,7 +28,7 @@ export async function showStatus(options: StatusOptions, host: Host): Promise<nu
   return code;
 }
 
-/** Writes a report of a fault. The exit code is 0, or 2 when nobody could be asked or the file cannot be written. */
+/** Writes a bug report. The exit code is 0, or 2 if the process cannot be reached or the file cannot be written. */
 async function report(socket: string, file: string, { timeoutMs }: StatusOptions, host: Host): Promise<number> {
   try {
     const { details, ...status } = await askStatus(socket, timeoutMs);
@@ -37,7 +40,7 @@ async function report(socket: string, file: string, { timeoutMs }: StatusOptions
   } catch (error) {
     const code = errnoOf(error);
     if (!(error instanceof CsiError) && code === undefined) throw error;
-    const why = code === undefined ? messageOf(error) : `${file} cannot be written (${code}); name a new file`;
+    const why = code === undefined ? messageOf(error) : `cannot write ${file} (${code}); name a new file`;
     host.err(`csimux: ${why}\n`);
     return 2;
   }
@@ -46,7 +49,7 @@ async function report(socket: string, file: string, { timeoutMs }: StatusOptions
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 async function look(socket: string, options: StatusOptions, host: Host): Promise<number> {
-  // Only a terminal can be wiped; whatever else gets one answer after the other.
+  // Only a terminal can be cleared; other outputs get one status after the other.
   const start = options.everyMs !== undefined && host.colour ? clear : "";
   try {
     const { details: _, ...status } = await askStatus(socket, options.timeoutMs);
@@ -59,7 +62,10 @@ async function look(socket: string, options: StatusOptions, host: Host): Promise
   }
 }
 
-/** JSON: one line for each look of several; YAML: a document for each, so that a reader of a stream knows where one ends. */
+/**
+ * JSON: one line per status if there are several; YAML: one document each, so that a reader of the stream can separate
+ * them.
+ */
 async function shown(status: Status, { output, everyMs }: StatusOptions, host: Host): Promise<string> {
   if (output === "text") return statusText(status, host.colour);
   if (output === "json") return `${JSON.stringify(status, undefined, everyMs === undefined ? 2 : undefined)}\n`;
@@ -77,5 +83,5 @@ function socketOf({ from }: StatusOptions): string {
     throw error;
   }
   if (endpoint.kind === "unix") return statusSocketOf(endpoint.path);
-  throw new UsageError(`${from.endpoint} is no socket; name that of the status with --status-socket`);
+  throw new UsageError(`${from.endpoint} is not a Unix socket; give the status socket with --status-socket`);
 }

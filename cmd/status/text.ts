@@ -3,12 +3,12 @@ import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/visible.ts";
 import { latestFailure, severity, stateText } from "./connection-state.ts";
 
-/** Lines for people are no longer, in characters, unless a single word is. */
+/** The line width for people, in characters; only a longer word exceeds it. */
 const width = 80;
 
 const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
 
-/** Bytes with three digits at most. */
+/** A number of bytes with at most three digits. */
 export function size(bytes: number): string {
   let value = bytes;
   let unit = 0;
@@ -20,7 +20,7 @@ export function size(bytes: number): string {
   return `${value.toFixed(digits)} ${units[unit]}`;
 }
 
-/** How long ago a time was, in its largest unit. */
+/** The time elapsed since `from`, in its largest unit. */
 export function age(from: string, now: string): string {
   const seconds = Math.max(0, Math.round((Date.parse(now) - Date.parse(from)) / 1000));
   if (seconds < 120) return `${seconds}s`;
@@ -28,7 +28,7 @@ export function age(from: string, now: string): string {
   return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;
 }
 
-/** When a time will be that is less than minutes ahead. */
+/** The time until `time`, which is at most minutes ahead. */
 function soon(time: string, now: string): string {
   const seconds = Math.round((Date.parse(time) - Date.parse(now)) / 1000);
   return seconds > 0 ? `in ${seconds}s` : "now";
@@ -42,7 +42,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
   unknown: 2,
 };
 
-/** The whole status for people. */
+/** The complete status for people. */
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
     ...[head(status), summary(status), connections(status, colour), groups(status)],
@@ -59,7 +59,7 @@ function head({ name, version, modes, node, started, now, aliases = [] }: Status
   return `${visible(name)}: csimux ${version}, ${modes.join(" and ")}${on}, up for ${age(started, now)}\n${also}`;
 }
 
-/** How many connections there are in each state, the most frequent first. */
+/** The number of connections per state, the most frequent first. */
 function summary({ connections: all, modes, folderProblem }: Status): string {
   if (folderProblem !== undefined) return wrapped(`cannot read the connection files: ${visible(folderProblem)}`);
   if (all.length === 0)
@@ -70,7 +70,7 @@ function summary({ connections: all, modes, folderProblem }: Status): string {
   return wrapped(`${all.length} connection${all.length === 1 ? "" : "s"}: ${parts.join(", ")}`);
 }
 
-/** One line for each connection, the worst first. Columns that say nothing about any of them are left out. */
+/** One line per connection, the worst first. Empty columns are omitted. */
 function connections({ connections: all, now }: Status, colour: boolean): string {
   if (all.length === 0) return "";
   const titles = ["CONNECTION", "STATE", "SINCE", "DRIVER", "FREE", "VOLUMES", "CALLS", "LAST OK", "PLACES"];
@@ -94,7 +94,7 @@ function connections({ connections: all, now }: Status, colour: boolean): string
   );
 }
 
-/** Connections that are equally bad stay in the order of their names. */
+/** Connections of equal severity stay in order of their names. */
 const worstFirst = (all: readonly ConnectionStatus[]): readonly ConnectionStatus[] =>
   [...all].sort((a, b) => severity(b) - severity(a));
 
@@ -116,7 +116,7 @@ function groups({ groups: all, connections: known }: Status): string {
   return tableWithin(width, [["GROUP", "POLICY", "MEMBERS"], ...rows]);
 }
 
-/** A member, and why it gets no new volume now: the others take what it would have taken. */
+/** A member, and why it gets no new volumes at present. */
 function memberText(name: string, known: readonly ConnectionStatus[]): string {
   const found = known.find(each => each.name === name);
   if (!found || found.state === "gone") return `${visible(name)} (no file)`;
@@ -126,10 +126,10 @@ function memberText(name: string, known: readonly ConnectionStatus[]): string {
   return state === "good" || state === "not-checked" ? visible(name) : `${visible(name)} (${stateText(found)})`;
 }
 
-/** How many volumes with the same trouble are named. */
+/** The number of volumes listed for each condition. */
 const mostVolumes = 10;
 
-/** What is known to be wrong with storages and volumes; what is said of files stands among the problems. */
+/** The conditions of storage systems and volumes; those of files are listed with the problems. */
 function health({ health: all, now }: Status): string {
   const shown = all.filter(({ of }) => of !== "connection");
   if (shown.length === 0) return "";
@@ -143,10 +143,10 @@ function health({ health: all, now }: Status): string {
   });
   const left = shown.length - rows.length;
   const more = left === 0 ? [] : [[`and ${left} more`, "", "", "", ""]];
-  return tableWithin(width, [["HEALTH OF", "REASON", "HOW BAD", "FOR", "WHAT"], ...rows, ...more]);
+  return tableWithin(width, [["SUBJECT", "REASON", "SEVERITY", "AGE", "MESSAGE"], ...rows, ...more]);
 }
 
-/** What is wrong with files and storages, each cause once, and the last failures since which no call has succeeded. */
+/** The problems of files and storage systems, each cause once, and the last failures without a later success. */
 function problems({ connections: all, now }: Status): string {
   const lines = worstFirst(all).flatMap(each => {
     const { name, state, problem } = each;
@@ -155,23 +155,23 @@ function problems({ connections: all, now }: Status): string {
     const failure = latestFailure(each);
     const call = failure && `${failure.method} ${age(failure.at, now)} ago: ${failure.code}: ${failure.message}`;
     const storage = storageLine(each, now);
-    // A call to a storage that is away failed for the reason that is told already.
+    // The storage line already has the reason why calls to an unreachable storage system fail.
     const isSame = storage !== undefined && failure !== undefined && away.has(failure.code);
     return [...file, storage, isSame ? undefined : call].flatMap(line => line ?? []).map(line => `${name}: ${line}`);
   });
   return lines.map(line => wrapped(visible(line))).join("");
 }
 
-/** Codes of calls to a storage that does not answer or does not let csimux in. */
+/** Codes of calls to a storage system that does not answer or refuses the login. */
 const away: ReadonlySet<string> = new Set([
   ...["unavailable", "deadline-exceeded", "unauthenticated", "permission-denied"],
 ]);
 
-/** Why the storage of a connection cannot be used; undefined where nothing is wrong with it. */
+/** Why the storage system of a connection cannot be used; undefined if it can. */
 function storageLine({ name, storage, outage }: ConnectionStatus, now: string): string | undefined {
   if (storage === undefined || storage.state === "good") return undefined;
   if (storage.state === "not-checked") return "the storage has not been checked yet";
-  // Drivers name the connection and what they were doing, which this line does, too.
+  // Omit what this line already has: drivers name the connection and the operation.
   const known = [`connection "${name}": `, "cannot use the storage: "];
   const reason = known.reduce(
     (text, start) => (text.startsWith(start) ? text.slice(start.length) : text),
@@ -188,12 +188,12 @@ const storageTexts = {
   unusable: "cannot use the storage",
 } as const;
 
-/** A text on lines of the usual width, further ones indented. */
+/** A text wrapped to the usual width, further lines indented. */
 const wrapped = (text: string): string => `${linesOf(text, width - 2).join("\n  ")}\n`;
 
 const consequence: Readonly<Partial<Record<ConnectionStatus["state"], string>>> = {
-  degraded: " (the last good file goes on being served)",
-  bad: " (out of service until it is mended)",
+  degraded: " (still using the last valid file)",
+  bad: " (out of service until the file is corrected)",
 };
 
 function calls({ calls: running, jobs, now }: Status): string {

@@ -7,11 +7,11 @@ import { type TakeoverFlags, takeoverOptions } from "./options.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
-/** `csimux takeover`: Helm values of democratic-csi become the files of one csimux. */
+/** `csimux takeover`: converts Helm values of democratic-csi to the files of one csimux. */
 export function addTakeover(program: Command, host: Host): void {
   program
     .command("takeover")
-    .description("turn deployments of democratic-csi into one of csimux that answers to their names")
+    .description("replace deployments of democratic-csi by one csimux that keeps serving their driver names")
     .option(
       "--values <file>",
       "values of a Helm release (helm get values -o yaml); may be repeated (required)",
@@ -19,17 +19,17 @@ export function addTakeover(program: Command, host: Host): void {
     )
     .option(
       "--release <namespace/name>",
-      "the Helm release of the values, in the same order: Secrets of classes bear its name",
+      "the Helm release of the values, in the same order: it is part of the names of the classes' Secrets",
       collect,
     )
     .option("--secret <file>", "a manifest of the Secret in driver.existingConfigSecret; may be repeated", collect)
     .option("--out <folder>", "a new folder for the files (required)")
-    .option("--name <name>", "driver name for what is new", defaults.name)
+    .option("--name <name>", "driver name for new volumes", defaults.name)
     .option("--namespace <name>", "namespace for csimux", "storage")
     .option("--image <image>", "image of csimux with its tag, for the manifests")
     .option(
       "--print-pvs <file>",
-      "also write PersistentVolumes under the new name, from what kubectl get pv -o json printed",
+      "also write PersistentVolumes under the new name, from the output of kubectl get pv -o json",
     )
     .addHelpText(
       "after",

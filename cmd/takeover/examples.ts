@@ -9,7 +9,7 @@ import networkPolicy from "../../examples/kubernetes/drivers/central/network-pol
 import namespace from "../../examples/kubernetes/namespace/namespace.yaml" with { type: "text" };
 import type { Examples } from "../../lib/takeover/manifests.ts";
 
-/** The manifests that a take-over starts from. */
+/** The manifests on which a takeover is based. */
 export const examples: Examples = {
   namespace,
   csiDriver,

@@ -3,7 +3,7 @@ import type { OldDeployment, Refusal } from "../../lib/takeover/old.ts";
 import type { MovedVolumes } from "../../lib/takeover/volumes.ts";
 import type { TakeoverOptions } from "./options.ts";
 
-/** What was taken over, what was not, and what to do in which order. `words` are by old driver name. */
+/** The notes: what was taken over, what was not, and the steps in order. `words` are by old driver name. */
 export const notes = (
   options: TakeoverOptions,
   taken: readonly TakenOver[],
@@ -18,8 +18,8 @@ export const notes = (
     "| --- | --- | --- |",
     ...taken.map(({ old, connection }) => `| ${old.name} | ${connection} | ${old.file} |`),
     "",
-    "Claims, volumes, snapshots and classes of these names stay as they are. One csimux answers to all of them, and to",
-    `${options.name} for what is new: a class of that name says in its parameter "connection" which connection it means.`,
+    "Claims, volumes, snapshots and classes of these names stay unchanged. One csimux serves all of these names, and",
+    `${options.name} for new volumes: a class of that name selects its connection with the parameter "connection".`,
     ...refused.flatMap(({ file, why }) => ["", `**${file} was not taken over**: ${why}.`]),
     ...taken.flatMap(each => section(each, words.get(each.old.name) ?? [])),
     ...order(options, taken),
@@ -29,8 +29,8 @@ export const notes = (
 
 function section({ old, connection, words }: TakenOver, more: readonly string[]): readonly string[] {
   const all = [...words.map(each => `${connection}.yaml: ${each}`), ...more];
-  const title = ["", `## What is different for ${old.name}`, ""];
-  return [...title, ...(all.length === 0 ? ["Nothing."] : all.map(each => `- ${each}`))];
+  const title = ["", `## Differences for ${old.name}`, ""];
+  return [...title, ...(all.length === 0 ? ["None."] : all.map(each => `- ${each}`))];
 }
 
 const release = ({ release: known }: OldDeployment): string =>
@@ -38,26 +38,26 @@ const release = ({ release: known }: OldDeployment): string =>
 
 const order = ({ out, image, namespace }: TakeoverOptions, taken: readonly TakenOver[]): readonly string[] => [
   "",
-  "## In this order",
+  "## Steps, in this order",
   "",
-  "Pods go on running throughout. Between steps 3 and 4 nothing new is mounted, made or removed.",
+  "Pods keep running throughout. Between steps 3 and 4 nothing new is mounted, created or deleted.",
   "",
-  `1. Read what is different, and look through the files.${image === undefined ? " Write the image of csimux into controller.yaml and node.yaml." : ""} \`csimux validate --strict ${out}\` must stay clean; with \`--online\` it also logs in to each storage.`,
-  "2. Keep a copy: `kubectl get pv,csidrivers,storageclasses,volumesnapshotclasses,volumesnapshotcontents -o yaml > before.yaml`.",
-  `3. ${taken.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, and no volume.`,
-  `4. \`kubectl apply -k ${out}\`, which makes classes and Secrets anew under the same names.`,
+  `1. Read the differences, and review the files.${image === undefined ? " Set csimux's image in controller.yaml and node.yaml." : ""} \`csimux validate --strict ${out}\` must report nothing; with \`--online\` it also logs in to each storage system.`,
+  "2. Make a backup: `kubectl get pv,csidrivers,storageclasses,volumesnapshotclasses,volumesnapshotcontents -o yaml > before.yaml`.",
+  `3. ${taken.map(({ old }) => `\`helm uninstall ${release(old)}\``).join(", ")}. This removes the old drivers, their classes and Secrets, but no volumes.`,
+  `4. \`kubectl apply -k ${out}\`, which creates the classes and Secrets again under the same names.`,
   `5. \`kubectl -n ${namespace} rollout status deploy/csimux-controller ds/csimux-node\`, then \`kubectl -n ${namespace} exec deploy/csimux-controller -c csimux -- csimux status\`. \`kubectl get csinodes -o yaml\` must show every name on every node.`,
-  `6. Make and delete a claim of each class. The way back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, so that the namespace and everything else in it stay, then \`kubectl delete -k ${out}\` and \`helm install\` with the old values.`,
+  `6. Create and delete a claim of each class. To roll back: remove the line namespace.yaml from \`${out}/kustomization.yaml\`, to keep the namespace and everything else in it, then \`kubectl delete -k ${out}\` and \`helm install\` with the old values.`,
 ];
 
 const moving = ({ name }: TakeoverOptions, { moved, refused, others }: MovedVolumes): readonly string[] => [
   "",
-  `## Volumes under the one name ${name}`,
+  `## Volumes under the new name ${name}`,
   "",
-  "Not needed: volumes work under their old names for ever. To be rid of an old name, move its volumes one by one, after all of",
-  "the above, as the file of each in `persistent-volumes/` says. Snapshots stay under the old name, and no claim of the new name can",
-  "be made from them. When no volume and no snapshot of a name is left, take its --alias, its sidecars and its classes away.",
+  "Optional: volumes work under their old names for ever. To retire an old name, complete all of the above, then move its volumes",
+  "one by one, following the steps in the file of each in `persistent-volumes/`. Snapshots stay under the old name, and claims of the",
+  "new name cannot be restored from them. When a name has no volumes and snapshots left, remove its --alias, sidecars and classes.",
   "",
-  `${moved.length} volumes, and ${others} of other drivers.`,
-  ...refused.map(each => `- stays as it is: ${each}`),
+  `${moved.length} volumes can be moved; ${others} belong to other drivers.`,
+  ...refused.map(each => `- unchanged: ${each}`),
 ];

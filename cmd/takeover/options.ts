@@ -1,7 +1,7 @@
 import type { Release } from "../../lib/takeover/old.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 
-/** What the command line of `takeover` may hold, under commander's names. */
+/** The flags of `takeover`, under commander's names. */
 export interface TakeoverFlags {
   readonly values?: readonly string[];
   readonly release?: readonly string[];
@@ -13,9 +13,9 @@ export interface TakeoverFlags {
   readonly printPvs?: string;
 }
 
-/** The command line of `takeover`, checked. */
+/** The validated command line of `takeover`. */
 export interface TakeoverOptions {
-  /** Files of values, each with its release where that was named. */
+  /** Files of values, each with its release if given. */
   readonly values: readonly { readonly file: string; readonly release: Release | undefined }[];
   readonly secrets: readonly string[];
   readonly out: string;
@@ -26,18 +26,20 @@ export interface TakeoverOptions {
   readonly volumes: string | undefined;
 }
 
-/** What Kubernetes takes for a name of an object (RFC 1123, label). */
+/** The form of an object's name in Kubernetes (RFC 1123, label). */
 const label = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 
-/** `driverName` throws for what is none. Throws UsageError. */
+/** Validates the flags. `driverName` throws for an invalid name. Throws UsageError. */
 export function takeoverOptions(flags: TakeoverFlags, driverName: (name: string) => string): TakeoverOptions {
   const { values = [], release: releases = [], secret = [], out, name, namespace, image, printPvs } = flags;
-  if (values.length === 0) throw new UsageError("--values is missing: a file that helm get values -o yaml printed");
+  if (values.length === 0)
+    throw new UsageError("--values is missing: a file with the output of helm get values -o yaml");
   if (!out) throw new UsageError("--out is missing: a new folder for the files");
   if (releases.length > 0 && releases.length !== values.length)
     throw new UsageError("give --release once for each --values, in the same order");
-  if (!label.test(namespace)) throw new UsageError(`--namespace "${namespace}" is no name of a namespace`);
-  if (image !== undefined && !/^[\w.:/@-]+$/.test(image)) throw new UsageError(`--image "${image}" is no image`);
+  if (!label.test(namespace)) throw new UsageError(`--namespace "${namespace}" is not a namespace name`);
+  if (image !== undefined && !/^[\w.:/@-]+$/.test(image))
+    throw new UsageError(`--image "${image}" is not an image name`);
   return {
     values: values.map((file, index) => ({ file, release: releaseOf(releases[index]) })),
     secrets: secret,
@@ -53,6 +55,6 @@ function releaseOf(text: string | undefined): Release | undefined {
   if (text === undefined) return undefined;
   const [namespace = "", name = "", ...more] = text.split("/");
   if (more.length > 0 || !label.test(namespace) || !/^[a-z0-9](?:[a-z0-9.-]{0,51}[a-z0-9])?$/.test(name))
-    throw new UsageError(`--release is <namespace>/<name>, as helm list -A shows them, not "${text}"`);
+    throw new UsageError(`--release must be <namespace>/<name>, as in helm list -A, not "${text}"`);
   return { namespace, name };
 }

@@ -19,11 +19,14 @@ import { type OutputFile, writeNew } from "./folder.ts";
 import { notes } from "./notes.ts";
 import type { TakeoverOptions } from "./options.ts";
 
-/** Writes the files of one csimux for these deployments and checks them. The exit code is 0, or 1 when something is left to do: not everything could be taken over, or the image is not known. */
+/**
+ * Writes and checks the files of one csimux for these deployments. The exit code is 0, or 1 if not everything could be
+ * taken over or the image is unknown.
+ */
 export async function takeOver(options: TakeoverOptions, host: Host): Promise<number> {
   const { olds, refused } = await readAll(options);
   for (const { file, why } of refused) host.err(`csimux: ${file}: not taken over: ${why}\n`);
-  if (olds.length === 0) throw new UsageError("there is nothing left to take over");
+  if (olds.length === 0) throw new UsageError("nothing can be taken over");
   refuseDoubles(olds);
   const settings: LintSettings = {
     modules,
@@ -48,7 +51,7 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
   const code = await validate({ ...check, strict: true }, host);
   if (options.image === undefined)
     host.err(
-      "csimux: the image is a placeholder: write that of csimux into controller.yaml and node.yaml, or give --image\n",
+      "csimux: the image is a placeholder: set csimux's image in controller.yaml and node.yaml, or give --image\n",
     );
   return code === 0 && options.image !== undefined && refused.length === 0 && (volumes?.refused ?? []).length === 0
     ? 0
@@ -70,10 +73,10 @@ async function readAll({ values, secrets: files }: TakeoverOptions) {
   return { olds, refused };
 }
 
-/** PersistentVolumes name Secrets that the chart made, and Helm removes with it. */
+/** PersistentVolumes reference Secrets that the chart created and Helm removes with the release. */
 const lacking = (old: OldDeployment): string | undefined =>
   old.release === undefined && needsRelease(old)
-    ? "its classes have Secrets, whose names hold that of the release: add --release <namespace>/<name> (helm list -A)"
+    ? "its classes have Secrets, whose names contain the release's: add --release <namespace>/<name> (helm list -A)"
     : undefined;
 
 function refuseDoubles(olds: readonly OldDeployment[]): void {
@@ -85,7 +88,7 @@ async function textOf(file: string): Promise<string> {
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    throw new UsageError(`${file} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
+    throw new UsageError(`cannot read ${file} (${errnoOf(error) ?? "unknown reason"})`);
   }
 }
 
@@ -95,11 +98,11 @@ async function volumesOf(
 ): Promise<MovedVolumes | undefined> {
   if (file === undefined) return undefined;
   const volumes = readVolumes(file, await textOf(file));
-  if (!volumes) throw new UsageError(`${file} holds no PersistentVolumes; write it with kubectl get pv -o json`);
+  if (!volumes) throw new UsageError(`${file} contains no PersistentVolumes; write it with kubectl get pv -o json`);
   return movedVolumes(volumes, new Map(taken.map(({ old, connection }) => [old.name, connection])), name);
 }
 
-/** Every file but the notes, and what there is to say about classes and values. */
+/** All files except the notes, and the notes about classes and values. */
 async function planned(
   { name: driver, namespace, image }: TakeoverOptions,
   main: string,
@@ -112,8 +115,7 @@ async function planned(
   const classes = made.flatMap(each => each.classes);
   const secrets = made.flatMap(each => each.secrets);
   const kubelets = new Set(taken.map(({ old }) => kubeletOf(old.values)));
-  if (kubelets.size > 1)
-    throw new UsageError(`the values name several folders of kubelet: ${[...kubelets].join(", ")}`);
+  if (kubelets.size > 1) throw new UsageError(`the values have different kubelet folders: ${[...kubelets].join(", ")}`);
   const [kubelet = ""] = kubelets;
   const manifests: readonly (readonly [string, readonly Readonly<Record<string, unknown>>[]])[] = [
     ["namespace.yaml", make.namespaceObject(examples, names)],

@@ -1,6 +1,6 @@
-/** A text of the checkout that is part of the program. */
+/** A text of the repository that is compiled into the program. */
 declare module "*.yaml" {
   const text: string;
-  // biome-ignore lint/style/noDefaultExport: a text that is imported has no other name
+  // biome-ignore lint/style/noDefaultExport: an imported text has no other name
   export default text;
 }

@@ -1,4 +1,4 @@
-/** Ends a command with this exit code once everything printed has been written. */
+/** Ends a command with this exit code once all output has been written. */
 export function exit(code: number): void {
   process.exitCode = code;
 }

@@ -1,9 +1,9 @@
-/** One cell: plain text, or text with a colour that does not count for the width. */
+/** One cell: plain text, or text with a colour that does not count towards the width. */
 export type Cell = string | { readonly text: string; readonly tint: ((text: string) => string) | undefined };
 
 const textOf = (cell: Cell): string => (typeof cell === "string" ? cell : cell.text);
 
-/** Columns two blanks apart, each as wide as its longest cell; the last one is not filled up. */
+/** Formats columns two spaces apart, each as wide as its longest cell; the last one is not padded. */
 export function table(rows: readonly (readonly Cell[])[]): string {
   const widths: number[] = [];
   for (const row of rows) {
@@ -28,7 +28,7 @@ function filled(cell: Cell, row: readonly Cell[], column: number, widths: readon
   return `${typeof cell !== "string" && cell.tint ? cell.tint(text) : text}${blanks}`;
 }
 
-/** As `table`, with the texts of the last column continued on further lines where a line would be longer than `width`. */
+/** Like `table`, with texts of the last column continued on further lines if a line would exceed `width`. */
 export function tableWithin(width: number, rows: readonly (readonly Cell[])[]): string {
   const columns = Math.max(0, ...rows.map(row => row.length));
   const before = rows.map(row => row.slice(0, columns - 1).map(textOf));
@@ -46,10 +46,10 @@ export function tableWithin(width: number, rows: readonly (readonly Cell[])[]): 
   );
 }
 
-/** The least width of a last column: narrower ones cannot be read. */
+/** The minimum width of the last column; a narrower one would be unreadable. */
 const leastRoom = 24;
 
-/** A text of one line, cut at blanks into lines of at most `width` characters; a word that is longer stays whole. */
+/** Wraps a text at spaces into lines of at most `width` characters; a longer word stays whole. */
 export function linesOf(text: string, width: number): readonly string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
@@ -60,7 +60,7 @@ export function linesOf(text: string, width: number): readonly string[] {
   return lines;
 }
 
-/** As many names as fit into a line. */
+/** The first names, and the number of the others. */
 export function someOf(names: readonly string[], most = 4): string {
   if (names.length <= most) return names.join(", ");
   return `${names.slice(0, most - 1).join(", ")} and ${names.length - most + 1} more`;

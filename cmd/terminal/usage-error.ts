@@ -1,4 +1,4 @@
-/** Bad usage: the text says which flag and what it takes; exit code 2. */
+/** Invalid usage: the message names the flag and its valid values; exit code 2. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }

@@ -1,4 +1,4 @@
-/** A text from outside for a terminal: control characters (C0, DEL and C1) as \u escapes, so that none is carried out. */
+/** Makes text from outside safe for a terminal: control characters (C0, DEL and C1) become \u escapes. */
 export const visible = (text: string): string =>
   [...text].map(each => (isControl(each) ? `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}` : each)).join("");
 

@@ -183,5 +183,5 @@ test("a bundle says what it could not read instead of failing", async () => {
   expect(text).toContain("proxy.yaml =====\ncannot be read (ENOENT)");
   mainFile();
   rmSync(join(folder, "connections"), { recursive: true });
-  expect(await bundle()).toContain("cannot be read (ENOENT); a node has none");
+  expect(await bundle()).toContain("cannot be read (ENOENT); nodes have none");
 });

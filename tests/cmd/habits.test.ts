@@ -54,8 +54,8 @@ describe("one habit on every command line", () => {
     [["id", "encode", "node", "--node-name", "w1", "--iqn", "w1"], '--iqn "w1" is not an initiator name'],
     [["id", "encode", "node", "--node-name", "w1", "--nqn", "w1"], '--nqn "w1" is not an NQN'],
     [["id", "encode", "node", "--node-name", "w1", "--hostname", "a/b"], '--hostname "a/b" is not a host name'],
-    [["id", "decode", "v:fast/../../etc"], '"v:fast/../../etc" is no volume or snapshot handle'],
-    [["id", "decode", "v:fast/.."], "is no volume or snapshot handle"],
+    [["id", "decode", "v:fast/../../etc"], '"v:fast/../../etc" is not a volume or snapshot handle'],
+    [["id", "decode", "v:fast/.."], "is not a volume or snapshot handle"],
   ])("%p is exit code 1 with the reason", (args, text) => {
     const { stderr, status } = ended(args);
     expect(stderr).toContain(text);

@@ -26,7 +26,7 @@ test("a legacy connection that is no connection name is bad usage", async () => 
 
 test.each([
   [120, "fastfastfast", "choose a connection name of at most 5 bytes"],
-  [130, "fast", "no connection name is short enough, since the id of the storage alone has 130 bytes"],
+  [130, "fast", "no connection name is short enough, because the driver's own id alone has 130 bytes"],
 ])("an id of %i bytes that does not fit beside the name %s says what would", async (bytes, connection, advice) => {
   const { stderr, status } = await ended(["id", "encode", "--strict", "volume", connection, "a".repeat(bytes)]);
   expect([status, stderr]).toEqual([1, expect.stringContaining(advice)]);

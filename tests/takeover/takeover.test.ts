@@ -391,7 +391,7 @@ describe("csimux takeover --print-pvs", () => {
     const places = order.map(words => text.indexOf(words));
     expect(places).toEqual([...places].sort((a, b) => a - b));
     expect(Math.min(...places)).toBeGreaterThan(-1);
-    expect(read("NOTES.md")).toContain("1 volumes, and 1 of other drivers");
+    expect(read("NOTES.md")).toContain("1 volumes can be moved; 1 belong to other drivers");
   }, 60_000);
 
   test("leaves a volume whose handle would become too long, or that is being deleted, under its old name and says so", async () => {
