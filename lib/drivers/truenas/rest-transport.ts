@@ -103,6 +103,17 @@ export function routeOf(method: string, params: readonly unknown[]): Route {
 
 type Filter = readonly [field: string, operator: string, value: unknown];
 
+/** Whether the server takes a text for a number, a boolean, nothing or a list (restful.py, normalize_query_parameter). */
+function isLiteral(text: string): boolean {
+  if (/^(?:true|false|null|-?Infinity|NaN)$/i.test(text)) return true;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /**
  * Filters and options as a query string. The server guesses the types of the values, so text that looks like a number, a boolean
  * or nothing is left to the filter over the answer.
@@ -110,13 +121,14 @@ type Filter = readonly [field: string, operator: string, value: unknown];
 function searchOf(filters: unknown, options: unknown): string {
   const search = new URLSearchParams();
   for (const [field, operator, value] of (filters ?? []) as readonly Filter[]) {
-    const guessed = typeof value === "string" && /^(?:[0-9]+|true|false|null)$/i.test(value);
+    const guessed = typeof value === "string" && isLiteral(value);
     if (operator === "=" && !guessed && (typeof value === "string" || typeof value === "number"))
       search.set(field, String(value));
   }
   const { extra = {} } = (options ?? {}) as { readonly extra?: Readonly<Record<string, unknown>> };
   for (const [key, value] of Object.entries(extra)) {
     if (typeof value === "boolean" || typeof value === "string") search.set(`extra.${key}`, String(value));
+    if (Array.isArray(value)) search.set(`extra.${key}`, JSON.stringify(value));
   }
   const text = search.toString();
   return text === "" ? "" : `?${text}`;

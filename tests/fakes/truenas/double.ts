@@ -61,6 +61,8 @@ export class Double {
   intercept: Intercept | undefined;
   /** Its clock, in milliseconds since 1970. */
   now: () => number = Date.now;
+  /** How many snapshots were read with all their properties, up to 25.10. */
+  rowsRead = 0;
   /** How many sockets were opened. */
   sockets = 0;
   /** Addresses of the active node, when this one is on standby. */
@@ -134,6 +136,9 @@ export class Double {
       sessions: this.sessions,
       elsewhere: this.#options.elsewhere,
       now: () => Math.floor(this.now() / 1000),
+      readRows: (count: number) => {
+        this.rowsRead += count;
+      },
     };
     const { accounts, jobs, faults, latencyMs } = this;
     const record: Core["record"] = (protocol, method, params) =>

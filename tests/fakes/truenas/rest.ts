@@ -10,11 +10,13 @@ export interface RestCall {
   readonly params: readonly unknown[];
 }
 
-/** Values of the query string lose their type: digits become numbers, true and false become booleans. */
+/** Values of the query string lose their type: what is JSON is taken for that (normalize_query_parameter). */
 function converted(value: string): unknown {
-  if (/^[0-9]+$/.test(value)) return Number(value);
-  const word = value.toLowerCase();
-  return word === "true" ? true : word === "false" ? false : word === "null" ? null : value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
 }
 
 const operators: Readonly<Record<string, string>> = { eq: "=", neq: "!=", gt: ">", lt: "<", regex: "~" };

@@ -145,13 +145,35 @@ export function update(nas: Nas, [id, data]: readonly unknown[]): unknown {
   return entry(nas, snapshot);
 }
 
+type Filters = readonly (readonly unknown[])[];
+
+/**
+ * How many snapshots a query up to 25.10 reads with all their properties: none where names alone are asked for, one where one is asked
+ * for by its name, else every one of the system, whatever the filters say (plugins/zfs_/snapshot.py, query, of TS-24.10.2.4 to
+ * TS-25.10.6; simple_handle and _snapshots_serialized_impl in libzfs.pyx of truenas/py-libzfs at TS-24.10.2.4).
+ */
+function rowsRead(nas: Nas, filters: Filters, { select, extra }: QueryOptions): number {
+  const fields = filters.map(([field]) => field);
+  const cheap = fields.every(field => field === "name" || field === "pool" || field === "dataset");
+  if (isNamesAlone(extra) || (cheap && select?.length === 1 && select[0] === "name")) return 0;
+  const [[field, operator] = []] = filters;
+  if (filters.length === 1 && (field === "id" || field === "name") && operator === "=") return 1;
+  return Object.keys(nas.state.snapshots).length;
+}
+
+const isNamesAlone = (extra: QueryOptions["extra"]): boolean => {
+  const { properties } = extra ?? {};
+  return (
+    Array.isArray(properties) && properties.length > 0 && properties.every(key => key === "name" || key === "createtxg")
+  );
+};
+
 export function query(nas: Nas, [filters, options]: readonly unknown[]): unknown {
   const { extra = {}, ...rest } = (options ?? {}) as QueryOptions;
-  return queried(
-    Object.values(nas.state.snapshots).map(each => entry(nas, each, extra)),
-    filters,
-    rest,
-  );
+  const narrow = nas.number < 2600 && isNamesAlone(extra);
+  if (nas.number < 2600) nas.readRows(rowsRead(nas, (filters ?? []) as Filters, { ...rest, extra }));
+  const rows = Object.values(nas.state.snapshots).map(each => entry(nas, each, extra));
+  return queried(narrow ? rows.map(({ properties: _, ...row }) => row) : rows, filters, rest);
 }
 
 const deleteModel = v.strictObject({ defer: or(flag, false), recursive: or(flag, false) });

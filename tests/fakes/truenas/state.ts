@@ -88,6 +88,8 @@ export interface Nas {
   readonly sessions: Set<string>;
   /** Seconds since 1970. */
   now(): number;
+  /** Counts snapshots that were read with all their properties. */
+  readRows(count: number): void;
 }
 
 const pool = (name: string): Dataset => ({

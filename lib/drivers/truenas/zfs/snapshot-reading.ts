@@ -8,17 +8,21 @@ import {
   resourceFields,
   rowsOf,
   snapshotService,
-  withResources,
   withSnapshotResources,
 } from "./queries.ts";
 import { resourceEntry } from "./rows.ts";
 
 /** Reading snapshots, with the requests that each version has for it. */
 
-/** Queries that answer only some fields; over REST they answer all. */
+/**
+ * Options for names alone. With them no property is read, of which there are many for each snapshot: JSON-RPC selects the field, REST,
+ * which cannot, names the property (plugins/zfs_/snapshot.py, query, up to 25.10; simple_handle in py-libzfs).
+ */
+const namesAlone = { select: ["name"], extra: { properties: ["name"] } };
+/** From here on one query that reads every snapshot of the system is better than one for each. */
+const manySnapshots = 64;
+/** The first version with JSON-RPC. */
 const withSelection = 2504;
-/** From here on one query for all snapshots is better than one for each. */
-const manySnapshots = 8;
 
 /** 26 tells the holds of a snapshot beside its properties; zfsprops(7) calls their number userrefs. */
 function withHolds(row: Row): Row {
@@ -61,9 +65,8 @@ export class SnapshotReading {
       const rows = (await present(this.#api, "zfs.resource.snapshot.query", [request], signal)).map(withHolds);
       return properties.includes("clones") ? this.#withClones(rows, signal) : rows;
     }
-    if (depth === 1 && version >= withSelection) return this.#few(parent, properties, version, signal);
-    const filters = depth > 1 ? [["pool", "=", poolOf(parent)]] : [["dataset", "=", parent]];
-    return this.#old(version, [filters, {}], signal);
+    if (depth === 1) return this.#few(parent, properties, version, signal);
+    return this.#old(version, [[["pool", "=", poolOf(parent)]], {}], signal);
   }
 
   /** Up to 25.10 any query but those by names and ids alone reads every snapshot of the system: so first who is there, then who they are. */
@@ -74,7 +77,7 @@ export class SnapshotReading {
     signal: AbortSignal,
   ): Promise<readonly Row[]> {
     const filters = [["dataset", "=", dataset]];
-    const names = await this.#old(version, [filters, { select: ["name"] }], signal);
+    const names = await this.#old(version, [filters, namesAlone], signal);
     if (names.length > manySnapshots) return this.#old(version, [filters, {}], signal);
     const each = names.map(row => this.one(nameOf(row), properties, version, signal));
     return (await Promise.all(each)).flat();
@@ -108,10 +111,8 @@ export class SnapshotReading {
         [{ paths: [parent], recursive: true, properties: null }],
         signal,
       );
-    // With the pool and names alone nothing but names is read.
-    if (version >= withResources)
-      return this.#old(version, [[["pool", "=", poolOf(parent)]], { select: ["name"] }], signal);
-    return this.#old(version, [[["snapshot_name", "=", name]], {}], signal);
+    if (version >= withSelection) return this.#old(version, [[["pool", "=", poolOf(parent)]], namesAlone], signal);
+    return this.#old(version, [[["snapshot_name", "=", name]], namesAlone], signal);
   }
 
   /** 26 answers the query of older versions, too, but without user properties: what came then is of no use. */
