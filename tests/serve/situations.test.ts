@@ -1,21 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
-import { parse } from "yaml";
+import { join } from "node:path";
 import type { Status } from "../../lib/observe/status.ts";
+import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { build } from "../../scripts/build.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
 import { makeSandbox } from "../../scripts/sandbox.ts";
 import { spawned } from "../../scripts/spawned.ts";
-import { colour, filled, panels, timeline } from "../dashboard.ts";
+import { colour, timeline } from "../dashboard.ts";
 import { type Double, startDouble } from "../fakes/truenas/double.ts";
 import { type FakeZfs, fakeZfs } from "../fakes/zfs/pools.ts";
 import { makeAuthority, makeServer } from "../io/certificates.ts";
-import { freePort, type Sshd, startSshd } from "../io/ssh/sshd.ts";
+import { type Sshd, startSshd } from "../io/ssh/sshd.ts";
 import { Door } from "./door.ts";
+import { hasPrometheus, Prometheus } from "./prometheus.ts";
 import { World } from "./world.ts";
 
 // The executable, a TrueNAS over TLS and a real sshd, each connection through a door of its own, and a Prometheus. What is wrong with
@@ -50,14 +49,12 @@ const situations: Readonly<Record<string, Situation>> = {
 const names = Object.keys(situations).sort();
 const table = names.map(name => [name, situations[name]?.kind ?? "dead"] as const);
 
-const hasPrometheus = (process.env["PATH"] ?? "").split(delimiter).some(path => existsSync(join(path, "prometheus")));
-
 let folder = "";
 let nas: Double;
 let zfs: FakeZfs;
 let sshd: Sshd;
 let world: World;
-let prometheus: { readonly port: number; readonly child: ChildProcess } | undefined;
+let prometheus: Prometheus | undefined;
 const doors = new Map<string, Door>();
 
 /** The connection file of a situation; `isMended`: with nothing wrong in it. */
@@ -141,10 +138,16 @@ async function eventually(assertions: () => Promise<void>): Promise<void> {
   }
 }
 
+const metricsPort = () =>
+  until(
+    "the address of the metrics",
+    async () =>
+      (await askStatus(statusSocketOf(world.sandbox.socket), 5_000).catch(() => undefined))?.details.metrics?.port,
+  );
+
 /** The values of a metric by connection. */
 async function metric(name: string, labels = ""): Promise<Readonly<Record<string, number>>> {
-  const log = await world.daemon.log();
-  const port = /"metrics are served","address":"127\.0\.0\.1:(\d+)"/.exec(log)?.[1];
+  const port = await metricsPort();
   const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const lines = page.matchAll(new RegExp(`^${name}\\{connection="([^"]*)"${labels}\\} (\\S+)$`, "gm"));
   return Object.fromEntries([...lines].map(([, connection = "", value]) => [connection, Number(value)]));
@@ -155,54 +158,6 @@ const logged = async (name: string, what: string): Promise<number> =>
   (await world.daemon.log()).split(`"connection \\"${name}\\": its storage ${what}"`).length - 1;
 
 const all = <T>(value: T) => Object.fromEntries(names.map(name => [name, value]));
-
-/** Starts a Prometheus that scrapes csimux every two seconds, with the alert rules and no waiting before they fire. */
-async function startPrometheus(): Promise<NonNullable<typeof prometheus>> {
-  const scraped = await until("the address of the metrics", async () => {
-    const found = /"metrics are served","address":"([^"]*)"/.exec(await world.daemon.log())?.[1];
-    return found;
-  });
-  const alerts = parse(readFileSync(new URL("../../examples/monitoring/alerts.yaml", import.meta.url), "utf8"));
-  for (const group of alerts.groups) for (const rule of group.rules) rule.for = "0s";
-  await writeFile(join(folder, "rules.json"), JSON.stringify(alerts));
-  const every = { scrape_interval: "2s", scrape_timeout: "2s", evaluation_interval: "1s" };
-  const scrape_configs = [{ job_name: "csimux", static_configs: [{ targets: [scraped] }] }];
-  const config = join(folder, "prometheus.yml");
-  await writeFile(config, JSON.stringify({ global: every, rule_files: [join(folder, "rules.json")], scrape_configs }));
-  const port = await freePort();
-  await mkdir(join(folder, "data"));
-  const flags = [`--config.file=${config}`, `--storage.tsdb.path=${join(folder, "data")}`, "--log.level=error"];
-  const child = spawn("prometheus", [...flags, `--web.listen-address=127.0.0.1:${port}`], { stdio: "ignore" });
-  return { port, child };
-}
-
-/** An answer of Prometheus' API; undefined until it serves. */
-async function api<T>(path: string): Promise<T | undefined> {
-  try {
-    const answer = await fetch(`http://127.0.0.1:${prometheus?.port}/api/v1/${path}`);
-    return answer.ok ? ((await answer.json()) as { data: T }).data : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The connections for which each alert fires; "" for none in particular. */
-async function firing(): Promise<Readonly<Record<string, readonly string[]>> | undefined> {
-  const found = await api<{ alerts: { labels: Record<string, string>; state: string }[] }>("alerts");
-  if (!found) return undefined;
-  const by: Record<string, string[]> = {};
-  for (const { labels, state } of found.alerts)
-    if (state === "firing")
-      by[labels["alertname"] ?? ""] = [...(by[labels["alertname"] ?? ""] ?? []), labels["connection"] ?? ""].sort();
-  return by;
-}
-
-/** The values that a panel shows. */
-async function valuesOf(title: string): Promise<readonly number[]> {
-  const expr = panels.find(panel => panel.title === title)?.targets?.[0]?.expr ?? "";
-  const found = await api<{ result: { value: [number, string] }[] }>(`query?query=${encodeURIComponent(filled(expr))}`);
-  return (found?.result ?? []).map(({ value }) => Number(value[1]));
-}
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "csimux-situations-"));
@@ -223,7 +178,7 @@ beforeAll(async () => {
   for (const name of names) await writeFile(join(sandbox.connections, `${name}.yaml`), fileOf(name, false));
   const flags = ["--health-interval=2", "--metrics-address=127.0.0.1:0"];
   world = await World.on(sandbox, async () => startDaemon({ command: [await build()], sandbox, flags }));
-  if (hasPrometheus) prometheus = await startPrometheus();
+  if (hasPrometheus) prometheus = await Prometheus.start(folder, `127.0.0.1:${await metricsPort()}`);
   await untilAll(name => {
     const { kind, later } = situations[name] as Situation;
     return later ? "good" : fails[kind];
@@ -232,7 +187,7 @@ beforeAll(async () => {
 }, 240_000);
 
 afterAll(async () => {
-  prometheus?.child.kill("SIGKILL");
+  prometheus?.stop();
   const left = await world.end();
   for (const door of doors.values()) await door.shut();
   await sshd.stop();
@@ -279,7 +234,7 @@ describe("while something is wrong with every storage", () => {
     "Prometheus fires the alert of each",
     () =>
       eventually(async () => {
-        const alerts = await firing();
+        const alerts = await prometheus?.firing();
         expect(alerts?.["CsimuxStorageHealthUnknown"]).toEqual(names);
         const quiet = /OutOfService|ConnectionDegraded|Down|ControllerAbsent/;
         expect(Object.keys(alerts ?? {}).filter(name => quiet.test(name))).toEqual([]);
@@ -291,13 +246,13 @@ describe("while something is wrong with every storage", () => {
     "the queries of the dashboard give values that are not green",
     () =>
       eventually(async () => {
-        expect(await valuesOf("Storages unavailable")).toEqual([names.length]);
+        expect(await prometheus?.valuesOf("Storages unavailable")).toEqual([names.length]);
         expect(colour("Storages unavailable", names.length)).toBe("red");
-        const states = await valuesOf(timeline);
+        const states = (await prometheus?.valuesOf(timeline)) ?? [];
         expect(states).toHaveLength(names.length);
         for (const value of states) expect(["orange", "red"]).toContain(colour(timeline, value) ?? "");
-        expect(await valuesOf("Connections out of service")).toEqual([0]);
-        expect(await valuesOf("Controllers")).toEqual([1]);
+        expect(await prometheus?.valuesOf("Connections out of service")).toEqual([0]);
+        expect(await prometheus?.valuesOf("Controllers")).toEqual([1]);
       }),
     120_000,
   );
@@ -345,10 +300,10 @@ describe("when every storage is back", () => {
     "Prometheus fires no alert, and the dashboard is green",
     () =>
       eventually(async () => {
-        expect(Object.keys((await firing()) ?? { unanswered: [] })).toEqual([]);
-        expect(await valuesOf("Storages unavailable")).toEqual([0]);
+        expect(Object.keys((await prometheus?.firing()) ?? { unanswered: [] })).toEqual([]);
+        expect(await prometheus?.valuesOf("Storages unavailable")).toEqual([0]);
         expect(colour("Storages unavailable", 0)).toBe("green");
-        const states = await valuesOf(timeline);
+        const states = (await prometheus?.valuesOf(timeline)) ?? [];
         expect(states).toHaveLength(names.length);
         for (const value of states) expect(colour(timeline, value)).toBe("green");
       }),
