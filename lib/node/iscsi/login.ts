@@ -83,13 +83,13 @@ export class Login {
     if (!found) {
       await this.#record(target, portal, attributes, call);
       const key = keyOf(target, portal);
-      const begun = await this.#opened.has(key);
+      const recorded = await this.#opened.has(key);
       await this.#opened.add(key);
       const output = await this.#run(target, portal, ["--login"], call.signal, loginMs);
       if (output.exitCode !== 0 && output.exitCode !== exit.sessionExists)
         throw refused(output, `logging in to ${name}`);
-      // Somebody else opened it since it was looked for, so it is not csimux's to close.
-      if (output.exitCode === exit.sessionExists && begun !== "now") await this.#opened.remove(key);
+      // Another program opened the session in the meantime, so csimux must not close it.
+      if (output.exitCode === exit.sessionExists && recorded !== "now") await this.#opened.remove(key);
     }
     const ask = async () => {
       const session = await this.find(target, portal, call);
