@@ -10,7 +10,7 @@ export async function bunTest(args: readonly string[], show: boolean): Promise<T
   const report = join(folder, "junit.xml");
   try {
     const flags = ["--timeout=60000", "--reporter=junit", `--reporter-outfile=${report}`];
-    const { code } = await spawned([tool("bun"), "test", ...flags, ...args], { show, timeoutMs: 2_400_000 });
+    const { code } = await spawned([tool("bun"), "test", ...flags, ...args], { show, timeoutMs: 3_600_000 });
     return junitTally(await readFile(report, "utf8").catch(() => ""), code);
   } finally {
     await rm(folder, { recursive: true, force: true });

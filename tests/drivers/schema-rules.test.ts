@@ -245,7 +245,7 @@ describe("a message", () => {
   test.each([
     ["zfs-generic-nfs", ["zfs", "datasetParentName"], "/mnt/tank/k8s", 'remove "/mnt/"'],
     ["zfs-generic-nfs", ["zfs", "datasetParentName"], "/tank/k8s", 'remove the first "/"'],
-    ["zfs-generic-nfs", ["zfs", "datasetProperties", "a:b"], "{{#each x}}{{/each}}", "does not understand"],
+    ["zfs-generic-nfs", ["zfs", "datasetProperties", "a:b"], "{{#each x}}{{/each}}", "does not support"],
     ["freenas-nfs", ["zfs", "datasetPermissionsUser"], "root", "number of a user"],
     ["freenas-nfs", ["httpConnection", "apiKey"], undefined, '"username" and "password"'],
     ["zfs-generic-nfs", ["sshConnection", "privateKey"], "/root/.ssh/id_rsa", "-----BEGIN"],
