@@ -8,7 +8,7 @@ import { CsiError } from "../lib/core/errors.ts";
 import { TimeLimit } from "../lib/core/time-limit.ts";
 import { readSmallFile } from "../lib/io/small-file.ts";
 import { inWords, reasons } from "../lib/schema/finding.ts";
-import type { Outside } from "../lib/schema/outside.ts";
+import type { ValueResolver } from "../lib/schema/value-resolver.ts";
 
 /** The main file is looked at again at most this often, in milliseconds, and only when a call comes. */
 const freshMs = 1_000;
@@ -25,7 +25,7 @@ const maxBytes = 4 << 20;
  */
 export class MainFile {
   readonly #path: string;
-  readonly #outside: Outside;
+  readonly #outside: ValueResolver;
   readonly #log: Log;
   /** The text that was judged last, and what was wrong with it. */
   #text: string;
@@ -37,7 +37,7 @@ export class MainFile {
   readonly #limit = new TimeLimit(patienceMs);
   #last: Promise<void> = Promise.resolve();
 
-  private constructor(path: string, text: string, config: ProxyConfig, outside: Outside, log: Log) {
+  private constructor(path: string, text: string, config: ProxyConfig, outside: ValueResolver, log: Log) {
     this.#path = path;
     this.#text = text;
     this.#config = config;
@@ -46,7 +46,7 @@ export class MainFile {
   }
 
   /** Throws "failed-precondition" when the file cannot be read or used. */
-  static async load(path: string, outside: Outside, log: Log): Promise<MainFile> {
+  static async load(path: string, outside: ValueResolver, log: Log): Promise<MainFile> {
     const text = await readMainText(path);
     const config = await parsed(path, text, outside, log);
     if (config.single !== undefined)
@@ -152,7 +152,7 @@ export async function readMainText(path: string): Promise<string> {
 }
 
 /** Reads a main file, be it of several connections or of a single driver, for which alone the drivers are loaded. */
-export async function readMain(path: string, text: string, outside: Outside): Promise<ReadProxy> {
+export async function readMain(path: string, text: string, outside: ValueResolver): Promise<ReadProxy> {
   const read = readProxyConfig(path, text, outside);
   if (read.singleDriver === undefined) return read;
   const [{ readSingle }, { modules }] = await Promise.all([
@@ -162,7 +162,7 @@ export async function readMain(path: string, text: string, outside: Outside): Pr
   return readSingle(read, modules, outside);
 }
 
-async function parsed(path: string, text: string, outside: Outside, log: Log): Promise<ProxyConfig> {
+async function parsed(path: string, text: string, outside: ValueResolver, log: Log): Promise<ProxyConfig> {
   const { config, diagnostics } = await readMain(path, text, outside);
   if (!config) {
     throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons(diagnostics)}`);

@@ -1,5 +1,5 @@
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
-import { placesOf } from "../lib/config/placement.ts";
+import { accessibleTopologyOf } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
@@ -7,18 +7,18 @@ import { idBytes, maxHandleBytes } from "../lib/core/handle.ts";
 import type { Segments } from "../lib/core/topology.ts";
 import type { Driver } from "../lib/drivers/driver.ts";
 import { modules } from "../lib/drivers/index.ts";
-import type { Ports } from "../lib/drivers/module.ts";
+import type { DriverPorts } from "../lib/drivers/module.ts";
 import type { Connection } from "../lib/mux/connection.ts";
-import type { Outside } from "../lib/schema/outside.ts";
-import type { Place } from "../lib/topology/place.ts";
+import type { ValueResolver } from "../lib/schema/value-resolver.ts";
+import type { AccessibleTopology } from "../lib/topology/accessible-topology.ts";
 
 /** What opening a connection needs besides the text of its file. */
 export interface OpenOptions {
   readonly main: () => Pick<ProxyConfig, "defaults" | "single">;
   /** Prefix of topology keys; fixed at the start, like what nodes report. */
   readonly prefix: string;
-  readonly outside: Outside;
-  readonly ports: Ports;
+  readonly outside: ValueResolver;
+  readonly ports: DriverPorts;
   /** Under topology type "node": this node's place, to which volumes of drivers that live on one node are pinned. Throws. */
   readonly ownPlace: (() => Segments) | undefined;
   readonly log: Log;
@@ -26,8 +26,8 @@ export interface OpenOptions {
 
 /** Text of a connection file → open connection, without I/O but for `…File` keys. Throws "failed-precondition". */
 export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOptions) {
-  let own: readonly Place[] | undefined;
-  const ownPlaces = (): readonly Place[] => {
+  let own: readonly AccessibleTopology[] | undefined;
+  const ownPlaces = (): readonly AccessibleTopology[] => {
     own ??= ownPlace ? [{ requirements: ownPlace(), extra: {} }] : everywhere;
     return own;
   };
@@ -46,7 +46,7 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
       family: config.module.facts.family,
       driver,
       access: config.accessModes ? { ...driver.access, modes: config.accessModes } : driver.access,
-      places: placesOf(config, prefix) ?? (driver.local ? ownPlaces() : everywhere),
+      accessibleTopology: accessibleTopologyOf(config, prefix) ?? (driver.local ? ownPlaces() : everywhere),
       labels: config.labels,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
@@ -55,7 +55,7 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
 }
 
 /** No place in particular. */
-const everywhere: readonly Place[] = [];
+const everywhere: readonly AccessibleTopology[] = [];
 
 function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig {
   const [first] = diagnostics.filter(each => each.blocks);
@@ -66,7 +66,7 @@ function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig
   );
 }
 
-function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: Ports): Driver {
+function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: DriverPorts): Driver {
   const { module, driver, instanceId, mountFlags } = config;
   const maxIdBytes = single ? maxHandleBytes : idBytes(name);
   const identity = { connection: name, driver, instanceId, mountFlags, maxIdBytes };

@@ -1,6 +1,6 @@
 import type { Log } from "../lib/core/call.ts";
 import type { CommandObserver } from "../lib/core/observer.ts";
-import type { Ports } from "../lib/drivers/module.ts";
+import type { DriverPorts } from "../lib/drivers/module.ts";
 import { localRunner } from "../lib/io/local.ts";
 import { localHost } from "../lib/io/local-host.ts";
 import { measured, measuredHost } from "../lib/io/measured.ts";
@@ -32,7 +32,7 @@ export function openPorts(
   folders: { readonly shares?: string; readonly knownHosts?: string },
   log: Log,
   tell: CommandObserver = () => {},
-): { readonly ports: Ports; readonly close: () => Promise<void> } {
+): { readonly ports: DriverPorts; readonly close: () => Promise<void> } {
   const env = toolEnvironment(host.env);
   const runner = measured(localRunner({ env }), tell);
   const known = folders.knownHosts;

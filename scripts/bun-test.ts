@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { spawned, tool } from "./spawned.ts";
 import { junitTally, nothing, type Tally } from "./tally.ts";
 
-/** Runs `bun test` with these arguments; `show`: what it prints is seen. At most 40 minutes. */
+/** Runs `bun test` with these arguments; `show`: what it prints is seen. At most an hour. */
 export async function bunTest(args: readonly string[], show: boolean): Promise<Tally> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-report-"));
   const report = join(folder, "junit.xml");

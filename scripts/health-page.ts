@@ -1,4 +1,4 @@
-import { allReasons, meaningOf, type Reason, type Seer, type Subject } from "../lib/health/reasons.ts";
+import { allReasons, type Observer, type Reason, reasonText, type Subject } from "../lib/health/reasons.ts";
 import type { Generated } from "./committed.ts";
 
 const introduction = `# What csimux knows of health
@@ -19,7 +19,7 @@ each change), by \`csimux status\`, and as \`csimux_health_conditions\` in the m
 - degraded: usable, not well. inaccessible: not usable; seen by a node: from there. data-loss: lost, or strongly suspected to be.
 `;
 
-const chapters: readonly (readonly [title: string, seer: Seer, of: Subject])[] = [
+const chapters: readonly (readonly [title: string, seer: Observer, of: Subject])[] = [
   ["Connections, seen by the controller (log, status and metrics only)", "controller", "connection"],
   ["Storages, seen by the controller", "controller", "storage"],
   ["Volumes, seen by the controller", "controller", "volume"],
@@ -28,12 +28,12 @@ const chapters: readonly (readonly [title: string, seer: Seer, of: Subject])[] =
 ];
 
 function row(reason: Reason): string {
-  const { severity, cause, remedy } = meaningOf(reason);
+  const { severity, cause, remedy } = reasonText(reason);
   return `| \`${reason}\` | ${severity} | ${cause} | ${remedy} |\n`;
 }
 
 function chapter([title, seer, of]: (typeof chapters)[number]): string {
-  const rows = allReasons.filter(reason => meaningOf(reason).seer === seer && meaningOf(reason).of === of).map(row);
+  const rows = allReasons.filter(reason => reasonText(reason).seer === seer && reasonText(reason).of === of).map(row);
   return `## ${title}\n\n| Reason | How bad | What has happened | What to do |\n| --- | --- | --- | --- |\n${rows.join("")}`;
 }
 

@@ -157,7 +157,7 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "processes-in-local-runner",
     severity: error,
-    from: { path: "^(lib|cmd)/", pathNot: "^lib/io/(local|standing)\\.ts$" },
+    from: { path: "^(lib|cmd)/", pathNot: "^lib/io/(local|long-running-process)\\.ts$" },
     to: { path: "^(node:)?child_process$" },
   },
   {
@@ -170,7 +170,7 @@ const special: readonly IForbiddenRuleType[] = [
     name: "process-in-cmd",
     severity: error,
     comment: "process groups end by process.kill alone, and mkdir obeys process.umask alone",
-    from: { path: "^lib/", pathNot: "^lib/(io/(local|standing)|drivers/directory/direct-files)\\.ts$" },
+    from: { path: "^lib/", pathNot: "^lib/(io/(local|long-running-process)|drivers/directory/direct-files)\\.ts$" },
     to: { path: "^(node:)?process$" },
   },
   { name: "portable", severity: error, from: { path: "^(lib|cmd)/" }, to: { path: "^bun(:|$)" } },

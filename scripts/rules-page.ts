@@ -34,7 +34,7 @@ function said({ id, bad }: Rule, compile: PatternCompiler): string {
     return { file, text, role: file === "proxy.yaml" ? ("main" as const) : ("given" as const) };
   });
   const outside = { env: () => undefined, file: () => undefined };
-  const { problems } = lint(inputs, { modules, outside, atHome: true, compile });
+  const { problems } = lint(inputs, { modules, outside, checkEnvironment: true, compile });
   const problem = problems.find(({ rule }) => rule === id);
   if (!problem) return "";
   const { file, line, column, severity } = problem;

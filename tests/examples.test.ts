@@ -26,7 +26,7 @@ function problems(files: readonly string[]): readonly string[] {
     const role = file.includes("connections/") ? "connection" : "given";
     return { file, text: readFileSync(new URL(file, folder), "utf8"), role };
   });
-  return lint(inputs, { modules, outside, atHome: true, compile })
+  return lint(inputs, { modules, outside, checkEnvironment: true, compile })
     .problems.filter(({ rule }) => !meant.has(rule))
     .map(({ file, line, rule, message }) => `${file}:${line} ${rule} ${message}`);
 }

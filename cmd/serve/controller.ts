@@ -6,10 +6,10 @@ import type { Segments } from "../../lib/core/topology.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { InlineVolumes } from "../../lib/mux/inline.ts";
-import { openMux } from "../../lib/mux/open.ts";
-import type { MuxSettings } from "../../lib/mux/placed.ts";
-import type { Outside } from "../../lib/schema/outside.ts";
+import { InlineRouting } from "../../lib/mux/inline-routing.ts";
+import { openRouter } from "../../lib/mux/open.ts";
+import type { RouterSettings } from "../../lib/mux/routed.ts";
+import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
 import { openPorts } from "../ports.ts";
@@ -71,7 +71,7 @@ export interface ControllerSettings {
 export function openController(
   host: Host,
   main: MainFile,
-  outside: Outside,
+  outside: ValueResolver,
   ownPlace: (() => Segments) | undefined,
   { healthMs, ...folders }: ControllerSettings,
   tell: CommandObserver,
@@ -101,7 +101,7 @@ export function openController(
     },
   };
   const connections = new Connections(files, open, () => main.config.defaults, main.config.cacheTimeout, log);
-  const settings = (): MuxSettings => {
+  const settings = (): RouterSettings => {
     const { topologyMatch, reportTopology, honourPreferred, legacyConnection, listing } = main.config;
     return {
       policy: { match: topologyMatch, report: reportTopology, honourPreferred, prefix },
@@ -114,7 +114,7 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, standingFor, lookAtHealth, checkNew, examples, ...parts } = openMux(
+  const { stop, overview, standingFor, lookAtHealth, checkNew, examples, ...parts } = openRouter(
     connections,
     configured,
     settings,
@@ -128,7 +128,7 @@ export function openController(
     groups: () => connections.anyCan("groupSnapshots"),
   };
   const rounds = healthRounds(healthMs, log, lookAtHealth);
-  const inline = new InlineVolumes(connections, () => main.config.single);
+  const inline = new InlineRouting(connections, () => main.config.single);
   const ending = new AbortController();
   // In the background: a storage system that does not answer must not delay the files of the others.
   const check = () => void checkNew({ id: "check", log, signal: ending.signal, secrets: {} });

@@ -1,5 +1,5 @@
 import type { Call, Log } from "../../lib/core/call.ts";
-import { Rounds } from "../../lib/core/rounds.ts";
+import { PeriodicRounds } from "../../lib/core/rounds.ts";
 
 /** The interval assumed for checks on request, in milliseconds. */
 const askedMs = 30_000;
@@ -19,7 +19,7 @@ export function healthRounds(
   everyMs: number,
   log: Log,
   look: (call: Call) => Promise<void>,
-): Pick<Rounds, "start" | "stop"> {
+): Pick<PeriodicRounds, "start" | "stop"> {
   if (everyMs === 0) return { start: () => {}, stop: () => {} };
-  return new Rounds(everyMs, signal => look({ id: "health", log, signal, secrets: {} }));
+  return new PeriodicRounds(everyMs, signal => look({ id: "health", log, signal, secrets: {} }));
 }

@@ -1,14 +1,14 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseHandle } from "../../lib/core/handle.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
-import type { Outside } from "../../lib/schema/outside.ts";
+import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import type { MainFile } from "../main-file.ts";
 
 /**
  * The flags for every mount of a volume: `node.mount.mount_flags` of its connection's file if this node has that file
  * and it is valid, or else of the main file. Nodes need no connection files.
  */
-export function mountFlags(main: MainFile, outside: Outside): (volumeId: string) => Promise<readonly string[]> {
+export function mountFlags(main: MainFile, outside: ValueResolver): (volumeId: string) => Promise<readonly string[]> {
   const { single, configFolder } = main.config;
   const folder = new ConnectionFolder(single === undefined ? configFolder : main.folder);
   // Parsing the YAML again for each volume would be a quarter of the cost of staging a folder.

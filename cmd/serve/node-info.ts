@@ -11,7 +11,7 @@ import { realFacts, storageNames } from "../node-facts.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** What this node reports to the cluster. */
-export interface OwnNode {
+export interface NodeReport {
   /** NodeGetInfo, from the present facts. Throws while one of them is missing, so that registration is retried. */
   readonly info: () => Promise<NodeInfo>;
   /**
@@ -26,11 +26,16 @@ export interface OwnNode {
  * Prepares NodeGetInfo. The configuration at the start remains in effect until the end, because kubelet asks only once.
  * Throws "failed-precondition" if a topology rule is invalid.
  */
-export async function ownNode(config: ProxyConfig, name: string | undefined, host: Host, log: Log): Promise<OwnNode> {
+export async function ownNode(
+  config: ProxyConfig,
+  name: string | undefined,
+  host: Host,
+  log: Log,
+): Promise<NodeReport> {
   const { nodeTopology, nodeId } = config;
   const topology = nodeTopology && (await compileTopology(nodeTopology));
   const nodeName = name ?? (nodeId.allowHostnameFallback ? host.hostname : undefined);
-  const tell = teller(log);
+  const tell = loggedOnce(log);
   const info = async (): Promise<NodeInfo> => {
     const facts = realFacts(nodeName, host);
     const evaluation = topology && (await evaluate(topology, facts));
@@ -52,7 +57,7 @@ export async function ownNode(config: ProxyConfig, name: string | undefined, hos
  * Warns at the start if the node's name is unknown: a node cannot register without it, and with topology type "node" a
  * controller cannot create volumes that live on its own node. Otherwise the only sign would be pending pods.
  */
-export function sayMissingName(config: ProxyConfig, options: Pick<ServeOptions, "modes" | "nodeName">, log: Log): void {
+export function logMissingName(config: ProxyConfig, options: Pick<ServeOptions, "modes" | "nodeName">, log: Log): void {
   const { nodeId, nodeTopology } = config;
   if (options.nodeName !== undefined || nodeId.allowHostnameFallback) return;
   const registers = options.modes.has("node") && (nodeId.parts.nodeName || nodeTopology?.kind === "node");
@@ -71,7 +76,7 @@ export function sayMissingName(config: ProxyConfig, options: Pick<ServeOptions, 
 const comfortableBytes = 128;
 
 /** Logs the first answer and every different one after it: kubelet keeps the answer while the node is registered. */
-function teller(log: Log) {
+function loggedOnce(log: Log) {
   let told = "";
   return (answer: NodeInfo, outcomes: readonly RuleOutcome[]): void => {
     const now = JSON.stringify(answer);

@@ -12,13 +12,13 @@ import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import type { InlineProvisioner } from "../../lib/node/inline.ts";
 import { NodeVolumes } from "../../lib/node/volumes.ts";
-import type { Outside } from "../../lib/schema/outside.ts";
+import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
 import { toolEnvironment } from "../tools.ts";
 import { healthTimes } from "./health-rounds.ts";
 import { mountFlags } from "./mount-flags.ts";
-import type { OwnNode } from "./node-info.ts";
+import type { NodeReport } from "./node-info.ts";
 import type { ServeOptions } from "./options.ts";
 
 /** The mount point of the host's root in the node pod of democratic-csi's chart. */
@@ -46,8 +46,8 @@ export function openNode(
   options: ServeOptions,
   host: Host,
   main: MainFile,
-  outside: Outside,
-  { info }: OwnNode,
+  outside: ValueResolver,
+  { info }: NodeReport,
   inline: InlineProvisioner,
   tell: CommandObserver,
   elsewhere: () => Promise<readonly Readonly<Record<string, string>>[]>,

@@ -3,10 +3,10 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
-import { Ledger } from "../../lib/observe/ledger.ts";
-import { both, type Names, named } from "../../lib/observe/names.ts";
+import { CallTracker } from "../../lib/observe/call-tracker.ts";
+import { type KnownNames, onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
-import { type StatusAnswer, statusOf, type Views } from "../../lib/observe/status.ts";
+import { type StatusAnswer, type StatusSources, statusOf } from "../../lib/observe/status.ts";
 import { serveStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
 import { commit, version } from "../version.ts";
 import { stateFolder } from "./node.ts";
@@ -14,8 +14,8 @@ import type { ServeOptions } from "./options.ts";
 
 /** The observed halves of the process, which are created after their observers. */
 export interface Observed {
-  readonly names: () => Names;
-  readonly views: () => Views;
+  readonly names: () => KnownNames;
+  readonly views: () => StatusSources;
 }
 
 /** The observers of a running csimux: `csimux status` always, metrics if enabled. */
@@ -40,10 +40,10 @@ export async function openObservation(
 ): Promise<Observation> {
   const { name, nodeName, metricsAddress, aliases } = options;
   const facts = { name, version, commit, modes: [...options.modes], node: nodeName, aliases, started: Date.now() };
-  const ledger = new Ledger();
+  const ledger = new CallTracker();
   const status = () => statusOf(facts, observed().views(), ledger);
   const metrics = metricsAddress && (await import("../../lib/observe/metrics.ts")).openMetrics(errors);
-  const calls = metrics ? both(ledger.observe, metrics.calls) : ledger.observe;
+  const calls = metrics ? toBoth(ledger.observe, metrics.calls) : ledger.observe;
   const closing: (() => void)[] = [];
   let metricsPort: number | undefined;
   const told = (): StatusAnswer => ({
@@ -56,8 +56,8 @@ export async function openObservation(
     },
   });
   return {
-    calls: named(calls, () => observed().names()),
-    callsFor: connection => named(calls, () => ({ ...observed().names(), single: connection })),
+    calls: onlyKnownNames(calls, () => observed().names()),
+    callsFor: connection => onlyKnownNames(calls, () => ({ ...observed().names(), single: connection })),
     commands: metrics ? metrics.commands : () => {},
     async begin(log) {
       for (const path of statusSockets(options)) closing.push(await beginStatus(path, told, log));

@@ -3,17 +3,17 @@ import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Host } from "../host.ts";
 import { MainFile } from "../main-file.ts";
-import { outsideOf } from "../outside.ts";
+import { valueResolver } from "../value-resolver.ts";
 import { version } from "../version.ts";
 import { refuseAliases } from "./aliases.ts";
 import { openController } from "./controller.ts";
-import { openDoors } from "./doors.ts";
+import { driverEndpoints } from "./driver-endpoints.ts";
+import { openRegistration } from "./kubelet-registration.ts";
 import { catchDefects, openLog } from "./logging.ts";
 import { openNode } from "./node.ts";
-import { ownNode, sayMissingName } from "./node-info.ts";
+import { logMissingName, ownNode } from "./node-info.ts";
 import { type Observed, openObservation } from "./observation.ts";
 import type { ServeOptions } from "./options.ts";
-import { openPresence } from "./presence.ts";
 
 /** The time limit for running calls after SIGTERM, in milliseconds: less than the 30 s that Kubernetes grants a pod. */
 const drainMs = 20_000;
@@ -64,10 +64,10 @@ const controllerFolders = ({ stateDir, name }: ServeOptions) => ({
 async function start(options: ServeOptions, host: Host, output: ReturnType<typeof openLog>) {
   const { modes } = options;
   const { log } = output;
-  const outside = outsideOf(host.env);
+  const outside = valueResolver(host.env);
   const main = await MainFile.load(options.config, outside, log);
   refuseAliases(options.aliases, options.endpoints, main.config.single);
-  sayMissingName(main.config, options, log);
+  logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);
   const observation = await openObservation(options, () => observed, output);
   const settings = { ...controllerFolders(options), healthMs: options.healthMs };
@@ -86,8 +86,8 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
       single: main.config.single,
     }),
   };
-  const doors = openDoors(options, { main, node, controller }, observation, log);
-  const presence = openPresence(options, log);
+  const doors = driverEndpoints(options, { main, node, controller }, observation, log);
+  const presence = openRegistration(options, log);
   const stop = async () => {
     const from = performance.now();
     await presence.end();

@@ -6,14 +6,14 @@ import { masked } from "../../lib/core/mask.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { gather } from "../../lib/lint/gather.ts";
 import type { Input } from "../../lib/lint/input.ts";
-import { secretByName } from "../../lib/lint/leaf.ts";
 import { maskedText, secretValues } from "../../lib/lint/masked-text.ts";
+import { secretByName } from "../../lib/lint/source-document.ts";
 import type { RunningDetails, Status } from "../../lib/observe/status.ts";
 import { isMapping } from "../../lib/schema/mapping.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Host } from "../host.ts";
 import { readMain } from "../main-file.ts";
-import { outsideOf } from "../outside.ts";
+import { valueResolver } from "../value-resolver.ts";
 import { version } from "../version.ts";
 
 /** A part of a bug report: a title and its text. */
@@ -44,7 +44,7 @@ export async function bundleText(status: Status, details: RunningDetails, host: 
 
 /** The main file and the connection files, masked, and their secrets. */
 async function configuration({ config }: RunningDetails, host: Host) {
-  const outside = outsideOf(host.env);
+  const outside = valueResolver(host.env);
   const main = await textOr(config);
   const inputs: Input[] = [{ file: config, text: main.text, role: "main" }];
   const missing: Section[] = main.fault ? [{ title: config, text: main.fault }] : [];

@@ -7,10 +7,10 @@ import controller from "../../examples/kubernetes/drivers/central/controller.yam
 import controllerRights from "../../examples/kubernetes/drivers/central/controller-rights.yaml" with { type: "text" };
 import networkPolicy from "../../examples/kubernetes/drivers/central/network-policy.yaml" with { type: "text" };
 import namespace from "../../examples/kubernetes/namespace/namespace.yaml" with { type: "text" };
-import type { Examples } from "../../lib/takeover/manifests.ts";
+import type { ManifestTexts } from "../../lib/takeover/manifests.ts";
 
 /** The manifests on which a takeover is based. */
-export const examples: Examples = {
+export const examples: ManifestTexts = {
   namespace,
   csiDriver,
   controller,

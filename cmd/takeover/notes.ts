@@ -1,4 +1,4 @@
-import type { TakenOver } from "../../lib/takeover/connections.ts";
+import type { TakenOverConnection } from "../../lib/takeover/connections.ts";
 import type { OldDeployment, Refusal } from "../../lib/takeover/old.ts";
 import type { MovedVolumes } from "../../lib/takeover/volumes.ts";
 import type { TakeoverOptions } from "./options.ts";
@@ -6,7 +6,7 @@ import type { TakeoverOptions } from "./options.ts";
 /** The notes: what was taken over, what was not, and the steps in order. `words` are by old driver name. */
 export const notes = (
   options: TakeoverOptions,
-  taken: readonly TakenOver[],
+  taken: readonly TakenOverConnection[],
   refused: readonly Refusal[],
   words: ReadonlyMap<string, readonly string[]>,
   volumes: MovedVolumes | undefined,
@@ -27,7 +27,7 @@ export const notes = (
     "",
   ].join("\n");
 
-function section({ old, connection, words }: TakenOver, more: readonly string[]): readonly string[] {
+function section({ old, connection, words }: TakenOverConnection, more: readonly string[]): readonly string[] {
   const all = [...words.map(each => `${connection}.yaml: ${each}`), ...more];
   const title = ["", `## Differences for ${old.name}`, ""];
   return [...title, ...(all.length === 0 ? ["None."] : all.map(each => `- ${each}`))];
@@ -36,7 +36,10 @@ function section({ old, connection, words }: TakenOver, more: readonly string[])
 const release = ({ release: known }: OldDeployment): string =>
   known === undefined ? "<release> --namespace <namespace>" : `${known.name} --namespace ${known.namespace}`;
 
-const order = ({ out, image, namespace }: TakeoverOptions, taken: readonly TakenOver[]): readonly string[] => [
+const order = (
+  { out, image, namespace }: TakeoverOptions,
+  taken: readonly TakenOverConnection[],
+): readonly string[] => [
   "",
   "## Steps, in this order",
   "",

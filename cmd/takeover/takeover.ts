@@ -4,16 +4,16 @@ import { errnoOf } from "../../lib/core/errno.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import type { LintSettings } from "../../lib/lint/lint.ts";
 import { needsRelease, oldClasses } from "../../lib/takeover/classes.ts";
-import { classWords, connectionsOf, type TakenOver, unfit } from "../../lib/takeover/connections.ts";
+import { classWords, connectionsOf, type TakenOverConnection, unfit } from "../../lib/takeover/connections.ts";
 import { kubeletOf, leftOver } from "../../lib/takeover/left.ts";
 import * as make from "../../lib/takeover/manifests.ts";
 import { type OldDeployment, type Refusal, readOld, readSecrets } from "../../lib/takeover/old.ts";
 import { type MovedVolumes, movedVolumes, movingSteps, readVolumes } from "../../lib/takeover/volumes.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Host } from "../host.ts";
-import { outsideOf } from "../outside.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { validate } from "../validate/validate.ts";
+import { valueResolver } from "../value-resolver.ts";
 import { examples } from "./examples.ts";
 import { type OutputFile, writeNew } from "./folder.ts";
 import { notes } from "./notes.ts";
@@ -30,8 +30,8 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
   refuseDoubles(olds);
   const settings: LintSettings = {
     modules,
-    outside: outsideOf(host.env),
-    atHome: false,
+    outside: valueResolver(host.env),
+    checkEnvironment: false,
     compile: await patternCompiler(["."]),
   };
   const { main, taken } = connectionsOf(olds, settings);
@@ -94,7 +94,7 @@ async function textOf(file: string): Promise<string> {
 
 async function volumesOf(
   { volumes: file, name }: TakeoverOptions,
-  taken: readonly TakenOver[],
+  taken: readonly TakenOverConnection[],
 ): Promise<MovedVolumes | undefined> {
   if (file === undefined) return undefined;
   const volumes = readVolumes(file, await textOf(file));
@@ -106,7 +106,7 @@ async function volumesOf(
 async function planned(
   { name: driver, namespace, image }: TakeoverOptions,
   main: string,
-  taken: readonly TakenOver[],
+  taken: readonly TakenOverConnection[],
   volumes: MovedVolumes | undefined,
   settings: LintSettings,
 ) {

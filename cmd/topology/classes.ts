@@ -1,23 +1,23 @@
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import type { StorageClass } from "../../lib/config/storage-class.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { type ClassTopology, type Mode, modes, type Usability, usability } from "../../lib/topology/reach.ts";
+import { type ClassTopology, type FlagSetting, modes, type Usability, usability } from "../../lib/topology/reach.ts";
 import type { ClusterNode } from "../../lib/topology/sidecar.ts";
-import { answering, type Target, type Targets, targetsNamed } from "./connections.ts";
+import { answering, type ReachedConnection, type ReachedConnections, targetsNamed } from "./connections.ts";
 
 /** What becomes of the claims of a class. */
 export interface ClassView extends Usability {
   readonly name: string;
   readonly connection: string;
   /** Under each setting of external-provisioner; empty where no topology is configured. */
-  readonly modes: readonly Mode[];
+  readonly modes: readonly FlagSetting[];
 }
 
 /** The class on this cluster; one whose connection cannot be used is usable on no node. */
 export function classView(
   config: ProxyConfig,
   cluster: readonly ClusterNode[],
-  found: Targets,
+  found: ReachedConnections,
   storageClass: StorageClass,
 ): ClassView {
   const { name, connection } = storageClass;
@@ -44,9 +44,9 @@ function anywhere(cluster: readonly ClusterNode[], answer: ReturnType<typeof ans
 export function courses(
   config: ProxyConfig,
   cluster: readonly ClusterNode[],
-  targets: readonly Target[],
+  targets: readonly ReachedConnection[],
   classes: readonly ClassTopology[],
-): readonly Mode[] {
+): readonly FlagSetting[] {
   // Without the capability VOLUME_ACCESSIBILITY_CONSTRAINTS external-provisioner sends no topology at all.
   if (!config.nodeTopology) return [];
   const answer = answering(targets, cluster, policyOf(config));

@@ -9,8 +9,8 @@ import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { compileTopology, type Topology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
 import { readMain } from "../main-file.ts";
-import { outsideOf } from "../outside.ts";
 import { UsageError } from "../terminal/usage-error.ts";
+import { valueResolver } from "../value-resolver.ts";
 import { givenFacts, listedFacts } from "./facts.ts";
 import type { TopologyOptions } from "./options.ts";
 
@@ -20,13 +20,13 @@ export class ConfigError extends Error {
 }
 
 /** A main file, ready to be asked. */
-export interface Rules {
+export interface ReadMainFile {
   readonly config: ProxyConfig;
   readonly topology: Topology | undefined;
 }
 
 /** A node to be evaluated. */
-export interface Subject {
+export interface EvaluatedNode {
   /** Empty when the node's name is not known. */
   readonly name: string;
   readonly facts: NodeFacts;
@@ -37,8 +37,8 @@ export interface Subject {
 }
 
 /** Reads and compiles a main file. Throws ConfigError, and UsageError when it cannot be read. */
-export async function readRules(path: string, host: Host): Promise<Rules> {
-  const { config, diagnostics } = await readMain(path, await textOf(path, host), outsideOf(host.env));
+export async function readRules(path: string, host: Host): Promise<ReadMainFile> {
+  const { config, diagnostics } = await readMain(path, await textOf(path, host), valueResolver(host.env));
   if (!config) throw new ConfigError(reasons(diagnostics));
   const { nodeTopology } = config;
   try {
@@ -49,13 +49,13 @@ export async function readRules(path: string, host: Host): Promise<Rules> {
 }
 
 /** What is asked about. */
-export interface Asked {
-  readonly subjects: readonly Subject[];
+export interface TopologyQuestion {
+  readonly subjects: readonly EvaluatedNode[];
   readonly classes: readonly StorageClass[];
 }
 
 /** The nodes and classes that are asked about: of this node or a given one, of files, or of a cluster. Throws UsageError. */
-export async function readAsked(options: TopologyOptions, host: Host): Promise<Asked> {
+export async function readAsked(options: TopologyOptions, host: Host): Promise<TopologyQuestion> {
   const { nodes, kubeconfig, storageClass, given } = options;
   const classes = storageClass === undefined ? [] : await readClasses(storageClass, host);
   if (kubeconfig !== undefined) {
@@ -73,7 +73,7 @@ export async function readAsked(options: TopologyOptions, host: Host): Promise<A
   return { subjects: [{ name: facts.nodeName ?? "", facts, labels, listed: false }], classes };
 }
 
-const listed = (file: string, text: string, given: TopologyOptions["given"]): readonly Subject[] =>
+const listed = (file: string, text: string, given: TopologyOptions["given"]): readonly EvaluatedNode[] =>
   usable(() => readNodeList(file, text)).map(node => ({
     name: node.name,
     facts: listedFacts(node, given),

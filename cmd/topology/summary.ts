@@ -1,14 +1,14 @@
 import { groupBy } from "../../lib/core/group-by.ts";
 import type { Paint } from "../../lib/lint/format/text.ts";
-import { placeText } from "../../lib/topology/place.ts";
-import { alike } from "../../lib/topology/reach.ts";
+import { topologyText } from "../../lib/topology/accessible-topology.ts";
+import { groupByTopology } from "../../lib/topology/reach.ts";
 import { type Cell, someOf, table } from "../terminal/table.ts";
 import type { ClassView } from "./classes.ts";
-import { placesAt, type Target } from "./connections.ts";
-import { reachable, registered, type View, type ViewedNode } from "./view.ts";
+import { placesAt, type ReachedConnection } from "./connections.ts";
+import { reachable, registered, type TopologyView, type ViewedNode } from "./view.ts";
 
 /** The cluster at a glance: who registers, which storage is reached from where, what reaches nothing, which classes cannot work. */
-export function summaryText(view: View, tint: Paint): string {
+export function summaryText(view: TopologyView, tint: Paint): string {
   const { nodes, targets } = view;
   const parts = [
     registration(nodes, view, tint),
@@ -23,13 +23,13 @@ const count = (many: number, one: string): string => `${many} ${one}${many === 1
 
 const mostReasons = 5;
 
-function registration(nodes: readonly ViewedNode[], { prefix }: View, tint: Paint): string {
+function registration(nodes: readonly ViewedNode[], { prefix }: TopologyView, tint: Paint): string {
   const fine = nodes.filter(({ report }) => !report.failure);
   const keys = [...new Set(fine.flatMap(({ report }) => Object.keys(report.segments)))].map(key =>
     key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key,
   );
   const places =
-    keys.length > 0 ? `, in ${count(alike(fine.map(registered)).length, "place")} by ${keys.join(", ")}` : "";
+    keys.length > 0 ? `, in ${count(groupByTopology(fine.map(registered)).length, "place")} by ${keys.join(", ")}` : "";
   const head = `${fine.length} of ${count(nodes.length, "node")} can register${places}\n`;
   const failed = nodes.flatMap(({ name, report }) => (report.failure ? [{ name, why: report.failure.message }] : []));
   const groups = [...groupBy(failed, ({ why }) => why)];
@@ -40,7 +40,7 @@ function registration(nodes: readonly ViewedNode[], { prefix }: View, tint: Pain
   return `${head}${reasons.join("")}${more > 0 ? `  and ${count(more, "more node")}; see --details\n` : ""}`;
 }
 
-function connectionsText(targets: readonly Target[], view: View, tint: Paint): string {
+function connectionsText(targets: readonly ReachedConnection[], view: TopologyView, tint: Paint): string {
   const head = ["connection", "nodes", "reached from"].map(text => ({ text, tint: tint.strong }));
   const rows = targets.map(target => connectionRow(target, view, tint));
   const wrong = [...view.broken].map(([name, error]): readonly Cell[] => [
@@ -51,7 +51,7 @@ function connectionsText(targets: readonly Target[], view: View, tint: Paint): s
   return table([head, ...rows, ...wrong]);
 }
 
-function connectionRow(target: Target, { nodes, prefix }: View, tint: Paint): readonly Cell[] {
+function connectionRow(target: ReachedConnection, { nodes, prefix }: TopologyView, tint: Paint): readonly Cell[] {
   const fine = nodes.filter(({ report }) => !report.failure);
   const reaching = fine.filter(node => reachable(target, node, prefix));
   const all = reaching.length === fine.length;
@@ -67,12 +67,12 @@ function connectionRow(target: Target, { nodes, prefix }: View, tint: Paint): re
 }
 
 /** The places that a connection asks for and nodes are in. */
-function askedBy(target: Target, reaching: readonly ViewedNode[], prefix: string): readonly string[] {
+function askedBy(target: ReachedConnection, reaching: readonly ViewedNode[], prefix: string): readonly string[] {
   const labels = reaching.map(({ report }) => ({ labels: report.segments }));
   const places = placesAt(target, labels, prefix).filter(place =>
-    reaching.some(node => reachable({ ...target, places: [place] }, node, prefix)),
+    reaching.some(node => reachable({ ...target, accessibleTopology: [place] }, node, prefix)),
   );
-  return [...new Set(places.map(({ requirements, extra }) => placeText({ ...requirements, ...extra }, prefix)))];
+  return [...new Set(places.map(({ requirements, extra }) => topologyText({ ...requirements, ...extra }, prefix)))];
 }
 
 const mostPlaces = 6;
@@ -81,16 +81,16 @@ const somePlaces = (places: readonly string[]): string =>
   `${places.slice(0, mostPlaces).join(" | ")}${places.length > mostPlaces ? ` | … (${places.length} in all)` : ""}`;
 
 /** Why nobody reaches it: the places it names. */
-function noNode(target: Target, prefix: string): string {
-  const places = placesAt(target, [], prefix).map(({ requirements }) => placeText(requirements, prefix));
+function noNode(target: ReachedConnection, prefix: string): string {
+  const places = placesAt(target, [], prefix).map(({ requirements }) => topologyText(requirements, prefix));
   return places.length > 0 ? `nowhere: no node is in ${places.join(" or ")}` : "nowhere";
 }
 
 /** Nodes on which no claim can ever be satisfied. */
-function lonely(targets: readonly Target[], { nodes, prefix }: View, tint: Paint): string {
+function lonely(targets: readonly ReachedConnection[], { nodes, prefix }: TopologyView, tint: Paint): string {
   if (targets.length === 0) return "";
   const alone = nodes.filter(node => !node.report.failure && !targets.some(target => reachable(target, node, prefix)));
-  const byPlace = groupBy(alone, ({ report }) => placeText(report.segments, prefix));
+  const byPlace = groupBy(alone, ({ report }) => topologyText(report.segments, prefix));
   return [...byPlace]
     .map(([place, group]) => {
       const names = someOf(group.map(({ name }) => name));
@@ -100,7 +100,7 @@ function lonely(targets: readonly Target[], { nodes, prefix }: View, tint: Paint
 }
 
 /** One line for a class: where it can be used; why not, where it is of no use at all. */
-export function classText({ name, connection, nodes, reasons }: ClassView, view: View, tint: Paint): string {
+export function classText({ name, connection, nodes, reasons }: ClassView, view: TopologyView, tint: Paint): string {
   const head = `class ${name || "without a name"} (connection: ${connection})`;
   const all = view.nodes.filter(({ report }) => !report.failure).length;
   if (nodes.length === 0) return `${tint.error(head)} can never be bound${view.many ? "" : " here"}: ${some(reasons)}`;

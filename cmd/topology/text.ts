@@ -1,16 +1,16 @@
 import type { Segments } from "../../lib/core/topology.ts";
 import { type Paint, paint } from "../../lib/lint/format/text.ts";
+import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import { quoted } from "../../lib/topology/labels.ts";
-import { placeText } from "../../lib/topology/place.ts";
-import { alike } from "../../lib/topology/reach.ts";
+import { groupByTopology } from "../../lib/topology/reach.ts";
 import { type Cell, someOf, table } from "../terminal/table.ts";
 import { modesText } from "./modes.ts";
 import { isOverruled, type NodeReport, reasonOf } from "./report.ts";
 import { classText, summaryText } from "./summary.ts";
-import { reachable, registered, type View } from "./view.ts";
+import { reachable, registered, type TopologyView } from "./view.ts";
 
 /** Everything for people, as it is printed. */
-export function viewText(view: View, colour: boolean): string {
+export function viewText(view: TopologyView, colour: boolean): string {
   const tint = paint(colour);
   const { many, details, targets } = view;
   const parts = [
@@ -29,7 +29,7 @@ export function viewText(view: View, colour: boolean): string {
 const snapshotNote =
   "a snapshot is reachable where its connection is: volumes made from it can be used on the same nodes";
 
-function nodeText({ nodes: [node], configured }: View, tint: Paint): string {
+function nodeText({ nodes: [node], configured }: TopologyView, tint: Paint): string {
   if (!node) return "";
   const { report } = node;
   const rules = rulesText(report, tint);
@@ -69,7 +69,7 @@ const pairs = (segments: Segments): readonly string[] =>
 const short = (key: string, prefix: string): string =>
   key.startsWith(`${prefix}/`) ? key.slice(prefix.length + 1) : key;
 
-function nodesText({ nodes, prefix }: View, tint: Paint): string {
+function nodesText({ nodes, prefix }: TopologyView, tint: Paint): string {
   const keys = [...new Set(nodes.flatMap(({ report }) => Object.keys(report.segments)))];
   const head = ["node", "node id", ...keys.map(key => short(key, prefix))].map(text => ({ text, tint: tint.strong }));
   const rows = nodes.map(({ name, report }): readonly Cell[] => {
@@ -82,16 +82,16 @@ function nodesText({ nodes, prefix }: View, tint: Paint): string {
 }
 
 /** Places down, connections across. */
-function mapText({ nodes, targets = [], broken, prefix, many }: View, tint: Paint): string {
+function mapText({ nodes, targets = [], broken, prefix, many }: TopologyView, tint: Paint): string {
   const fine = nodes.filter(({ report }) => !report.failure);
   if (fine.length === 0) return "";
-  const groups = alike(fine.map(registered)).map(group =>
+  const groups = groupByTopology(fine.map(registered)).map(group =>
     group.flatMap(({ name }) => fine.filter(node => node.name === name)),
   );
   const head = ["", ...targets.map(({ name }) => name), ...broken.keys(), many ? "nodes" : ""];
   const rows = groups.map(group => {
     const [node] = group;
-    const place = placeText(node?.report.segments ?? {}, prefix);
+    const place = topologyText(node?.report.segments ?? {}, prefix);
     const marks = targets.map(target => {
       const count = group.filter(each => reachable(target, each, prefix)).length;
       if (count === 0) return { text: "·", tint: tint.faint };

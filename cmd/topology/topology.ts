@@ -1,7 +1,7 @@
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import type { StorageClass } from "../../lib/config/storage-class.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { alike, type ClassTopology, mostCourses } from "../../lib/topology/reach.ts";
+import { type ClassTopology, groupByTopology, mostCourses } from "../../lib/topology/reach.ts";
 import type { ClusterNode } from "../../lib/topology/sidecar.ts";
 import { yamlText } from "../../lib/yaml/print.ts";
 import { connectionFolder, isFolder } from "../connection-folder.ts";
@@ -9,12 +9,12 @@ import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { type Change, changesData, changesText } from "./changes.ts";
 import { classView, courses } from "./classes.ts";
-import { readTargets, type Targets, targetsNamed } from "./connections.ts";
-import { ConfigError, type Rules, readAsked, readRules, type Subject } from "./input.ts";
+import { type ReachedConnections, readTargets, targetsNamed } from "./connections.ts";
+import { ConfigError, type EvaluatedNode, type ReadMainFile, readAsked, readRules } from "./input.ts";
 import type { Output, TopologyOptions } from "./options.ts";
 import { codeName, report } from "./report.ts";
 import { viewText } from "./text.ts";
-import { clusterWarnings, registered, type View, type ViewedNode, viewData } from "./view.ts";
+import { clusterWarnings, registered, type TopologyView, type ViewedNode, viewData } from "./view.ts";
 
 /**
  * Returns the exit code: 0; 1 when a node could not register or the question has no answer; 2 when only something could not be looked
@@ -36,7 +36,10 @@ export async function topology(options: TopologyOptions, host: Host): Promise<nu
   }
 }
 
-const viewed = ({ config, topology }: Rules, subjects: readonly Subject[]): Promise<readonly ViewedNode[]> =>
+const viewed = (
+  { config, topology }: ReadMainFile,
+  subjects: readonly EvaluatedNode[],
+): Promise<readonly ViewedNode[]> =>
   Promise.all(
     subjects.map(async ({ name, facts, labels, listed }) => ({
       name,
@@ -45,7 +48,7 @@ const viewed = ({ config, topology }: Rules, subjects: readonly Subject[]): Prom
     })),
   );
 
-function show(view: View, output: Output, host: Host): number {
+function show(view: TopologyView, output: Output, host: Host): number {
   const { many, nodes } = view;
   if (output === "text") host.out(viewText(view, host.colour));
   const failure = many ? undefined : nodes[0]?.report.failure;
@@ -62,7 +65,7 @@ function show(view: View, output: Output, host: Host): number {
 const isUnseen = (failure: CsiError | undefined): boolean => failure?.code === "unavailable";
 
 /** Whether something of what was looked at cannot work. */
-function isWrong({ nodes, classes, broken }: View): boolean {
+function isWrong({ nodes, classes, broken }: TopologyView): boolean {
   const seen = nodes.filter(({ report }) => !isUnseen(report.failure));
   return (
     seen.some(({ report }) => report.failure) ||
@@ -88,11 +91,11 @@ function failed(code: string, message: string, output: Output, host: Host): numb
 }
 
 async function viewOf(
-  { config }: Rules,
+  { config }: ReadMainFile,
   nodes: readonly ViewedNode[],
   classes: readonly StorageClass[],
   options: TopologyOptions,
-): Promise<View> {
+): Promise<TopologyView> {
   const { connection, details } = options;
   const many = options.nodes !== undefined || options.kubeconfig !== undefined;
   const found = await connections(config, connection !== undefined || classes.length > 0, many, options);
@@ -126,7 +129,7 @@ async function connections(
   needed: boolean,
   many: boolean,
   { config: main, connections: given }: TopologyOptions,
-): Promise<Targets | undefined> {
+): Promise<ReachedConnections | undefined> {
   if (!needed && given === undefined && !many) return undefined;
   if (config.single !== undefined) return onlyTarget(config.single, config);
   const folder = given ?? connectionFolder(config.configFolder, main);
@@ -138,13 +141,13 @@ async function connections(
 }
 
 /** The connection that the main file itself is. */
-const onlyTarget = (name: string, { nodeTopology }: ProxyConfig): Targets => ({
-  all: [{ name, places: nodeTopology ? "own" : [], suspended: false, labels: {} }],
+const onlyTarget = (name: string, { nodeTopology }: ProxyConfig): ReachedConnections => ({
+  all: [{ name, accessibleTopology: nodeTopology ? "own" : [], suspended: false, labels: {} }],
   broken: new Map(),
 });
 
 /** What is left out for want of the connection files. */
-const unseen = (found: Targets | undefined, { configFolder }: ProxyConfig): readonly string[] =>
+const unseen = (found: ReachedConnections | undefined, { configFolder }: ProxyConfig): readonly string[] =>
   found
     ? []
     : [
@@ -152,7 +155,7 @@ const unseen = (found: Targets | undefined, { configFolder }: ProxyConfig): read
       ];
 
 function cutWarning(cluster: readonly ClusterNode[], noClaims: boolean, details: boolean): readonly string[] {
-  const places = alike(cluster).length;
+  const places = groupByTopology(cluster).length;
   if (noClaims || !details || places <= mostCourses) return [];
   return [`the nodes are in ${places} different places; claims are followed for the first ${mostCourses} of them`];
 }

@@ -1,10 +1,16 @@
 import type { CsiError } from "../../lib/core/errors.ts";
 import type { Segments } from "../../lib/core/topology.ts";
-import { segmentsOf } from "../../lib/topology/place.ts";
-import { type Answer, type Course, canUse, labelChanges, type Mode } from "../../lib/topology/reach.ts";
+import { segmentsOf } from "../../lib/topology/accessible-topology.ts";
+import {
+  canUse,
+  type FlagSetting,
+  labelChanges,
+  type PlacementAnswer,
+  type Scenario,
+} from "../../lib/topology/reach.ts";
 import type { ClusterNode } from "../../lib/topology/sidecar.ts";
 import type { ClassView } from "./classes.ts";
-import { placesAt, type Target } from "./connections.ts";
+import { placesAt, type ReachedConnection } from "./connections.ts";
 import { codeName, type NodeReport, reportData } from "./report.ts";
 
 /** A node that was evaluated. */
@@ -16,7 +22,7 @@ export interface ViewedNode {
 }
 
 /** Everything that was found out, before it is put into words. */
-export interface View {
+export interface TopologyView {
   readonly prefix: string;
   /** False when the main file configures no topology. */
   readonly configured: boolean;
@@ -24,11 +30,11 @@ export interface View {
   readonly many: boolean;
   readonly nodes: readonly ViewedNode[];
   /** Connections to be shown; undefined when nobody asked for them. */
-  readonly targets: readonly Target[] | undefined;
+  readonly targets: readonly ReachedConnection[] | undefined;
   /** Connections whose file does not say where they are. */
   readonly broken: ReadonlyMap<string, CsiError>;
   /** Of one connection that was asked about. */
-  readonly modes: readonly Mode[];
+  readonly modes: readonly FlagSetting[];
   readonly classes: readonly ClassView[];
   /** Whether `targets` are all there are. */
   readonly whole: boolean;
@@ -38,7 +44,7 @@ export interface View {
 }
 
 /** Whether pods on a node can use a connection's volumes; false for a node that cannot register. */
-export const reachable = (target: Target, { report, labels }: ViewedNode, prefix: string): boolean =>
+export const reachable = (target: ReachedConnection, { report, labels }: ViewedNode, prefix: string): boolean =>
   report.failure === undefined &&
   canUse(placesAt(target, [{ labels: report.segments }], prefix), report.segments, labels);
 
@@ -46,7 +52,11 @@ export const reachable = (target: Target, { report, labels }: ViewedNode, prefix
  * Where volumes made from a snapshot on this connection will be usable (CSI Snapshot.accessible_topology): where the connection is,
  * and on a node's own disks, on the node of the volume. Empty: everywhere.
  */
-export const snapshotPlaces = (target: Target, nodes: readonly ViewedNode[], prefix: string): readonly Segments[] => {
+export const snapshotPlaces = (
+  target: ReachedConnection,
+  nodes: readonly ViewedNode[],
+  prefix: string,
+): readonly Segments[] => {
   const fine = nodes.filter(({ report }) => !report.failure);
   const places = placesAt(
     target,
@@ -88,7 +98,7 @@ export function clusterWarnings(nodes: readonly ViewedNode[]): readonly string[]
 }
 
 /** The form for programs. Of a single node the members are those of its report. */
-export function viewData(view: View): Readonly<Record<string, unknown>> {
+export function viewData(view: TopologyView): Readonly<Record<string, unknown>> {
   const { many, nodes, targets, modes, classes, warnings, prefix } = view;
   const connections = targets?.map(target => ({
     name: target.name,
@@ -115,14 +125,14 @@ const classData = ({ name, connection, nodes, reasons, modes }: ClassView) => ({
   modes: modes.map(modeData),
 });
 
-const modeData = ({ binding, strict, immediate, courses }: Mode) => ({
+const modeData = ({ binding, strict, immediate, scenarios: courses }: FlagSetting) => ({
   volumeBindingMode: binding,
   strictTopology: strict,
   immediateTopology: immediate,
   courses: courses.map(courseData),
 });
 
-function courseData({ nodes, request, answer, elsewhere }: Course) {
+function courseData({ nodes, request, answer, elsewhere }: Scenario) {
   const selected = nodes.length > 0 ? { nodes } : {};
   if ("refusal" in request) return { ...selected, notSent: request.refusal };
   const { requisite = null, preferred = null } = request.demand ?? {};
@@ -130,9 +140,12 @@ function courseData({ nodes, request, answer, elsewhere }: Course) {
   return { ...selected, requisite, preferred, ...(answer && answerData(answer)), ...usable };
 }
 
-const answerData = (answer: Answer) =>
+const answerData = (answer: PlacementAnswer) =>
   "error" in answer
     ? { error: { code: codeName(answer.error), message: answer.error.message } }
     : {
-        volume: answer.candidates.map(({ connection, places }) => ({ connection, accessibleTopology: places })),
+        volume: answer.candidates.map(({ connection, accessibleTopology: places }) => ({
+          connection,
+          accessibleTopology: places,
+        })),
       };

@@ -2,14 +2,14 @@ import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/map-limit.ts";
-import type { Ports } from "../../lib/drivers/module.ts";
+import type { DriverPorts } from "../../lib/drivers/module.ts";
 import type { Problem } from "../../lib/lint/lint.ts";
-import type { ConnectionFile, World } from "../../lib/lint/world.ts";
+import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
 import { located, problem } from "../../lib/schema/finding.ts";
 import type { Host } from "../host.ts";
 import { opener } from "../open.ts";
-import { outsideOf } from "../outside.ts";
 import { openPorts } from "../ports.ts";
+import { valueResolver } from "../value-resolver.ts";
 
 /** How many systems are asked at once. */
 const parallel = 8;
@@ -36,7 +36,7 @@ export interface Asked {
  * none: csimux serve mounts it itself, and this machine is left as it is.
  */
 export async function online(
-  world: World,
+  world: LintInput,
   host: Host,
   given?: CheckConnection,
   limitMs = defaultLimitMs,
@@ -88,7 +88,7 @@ const isNotMountedHere = (error: unknown): boolean =>
   error instanceof NotMountedHere || (error instanceof Error && isNotMountedHere(error.cause));
 
 /** In place of mounting shares. */
-const notMounted: NonNullable<Ports["share"]> = () => {
+const notMounted: NonNullable<DriverPorts["share"]> = () => {
   const refuse = () => Promise.reject(new NotMountedHere("the share is not mounted on this machine"));
   return { value: { folder: refuse, renew: refuse }, release: async () => {} };
 };
@@ -97,7 +97,10 @@ const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 
 /** The real thing: opens the driver as `serve` would. */
-function opening(world: World, host: Host): { readonly check: CheckConnection; readonly close: () => Promise<void> } {
+function opening(
+  world: LintInput,
+  host: Host,
+): { readonly check: CheckConnection; readonly close: () => Promise<void> } {
   const main = world.main?.read.config;
   const log = leveledLog("error", () => {});
   const { ports, close } = openPorts(host, {}, log);
@@ -105,7 +108,7 @@ function opening(world: World, host: Host): { readonly check: CheckConnection; r
   const open = opener({
     main: () => ({ defaults, single: main?.single }),
     prefix: defaults.prefix,
-    outside: outsideOf(host.env),
+    outside: valueResolver(host.env),
     ports: { ...ports, share: notMounted },
     ownPlace: undefined,
     log,

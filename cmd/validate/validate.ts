@@ -6,11 +6,11 @@ import { sarif } from "../../lib/lint/format/sarif.ts";
 import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { type Linted, lint, type Problem } from "../../lib/lint/lint.ts";
+import type { LintInput } from "../../lib/lint/lint-input.ts";
 import { rules } from "../../lib/lint/rules.ts";
-import type { World } from "../../lib/lint/world.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Host } from "../host.ts";
-import { outsideOf } from "../outside.ts";
+import { valueResolver } from "../value-resolver.ts";
 import { version } from "../version.ts";
 import { InputError, type Inputs, readInputs } from "./files.ts";
 import type { Asked } from "./online.ts";
@@ -66,7 +66,7 @@ async function linting(inputs: readonly Input[], { online }: ValidateOptions, ho
   // The pattern engine is loaded only where there are rules; any pattern but the plainest asks for it.
   const rules = inputs.some(({ text }) => /fromRegexp|customRules/.test(text));
   const compile = await patternCompiler(rules ? ["."] : []);
-  return lint(inputs, { modules, outside: outsideOf(host.env), atHome: online, compile });
+  return lint(inputs, { modules, outside: valueResolver(host.env), checkEnvironment: online, compile });
 }
 
 function printed(
@@ -88,7 +88,7 @@ function printed(
 }
 
 /** What is different from democratic-csi for a main file of a single driver; empty for others. */
-function changes({ main, connections }: World): string {
+function changes({ main, connections }: LintInput): string {
   const { single } = main?.read.config ?? {};
   const driver = connections.find(({ name }) => name === single)?.driver;
   if (main === undefined || single === undefined || driver === undefined) return "";

@@ -1,12 +1,12 @@
 import type { DriverModule } from "../drivers/module.ts";
-import { type Finding, failure } from "../schema/finding.ts";
+import { failure, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { meant, nearest } from "../schema/nearest.ts";
 import { keysOf } from "../schema/shape.ts";
 
 /** The module of a file's `driver:`, or what is wrong with that key. `file` is the content as a mapping. */
 export type Chosen =
-  | { readonly finding: Finding }
+  | { readonly finding: SchemaFinding }
   | { readonly module: DriverModule; readonly driver: string; readonly file: Mapping };
 
 /** Drivers that csimux will not support: what is wrong, and what to do instead. */
@@ -66,7 +66,7 @@ function alike(one: string, other: string): number {
 }
 
 /** If only other drivers have the section, names one of them: usually `driver` is wrong, not the section. */
-export function ofOtherDriver(finding: Finding, driver: string, modules: readonly DriverModule[]): Finding {
+export function ofOtherDriver(finding: SchemaFinding, driver: string, modules: readonly DriverModule[]): SchemaFinding {
   const [key, ...below] = finding.path;
   if (finding.rule !== "unknown-key" || below.length > 0 || key === undefined) return finding;
   const names = modules.flatMap(module => module.names.map(name => ({ name, keys: [...keysOf(module.schema)] })));

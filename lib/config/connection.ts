@@ -2,13 +2,13 @@ import type { GenericSchema } from "valibot";
 import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { type Applied, apply } from "../schema/apply.ts";
-import { type Diagnostic, type Finding, failure, type Path } from "../schema/finding.ts";
+import { type Diagnostic, failure, type Path, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { inheritable, merge } from "../schema/merge.ts";
-import type { Outside } from "../schema/outside.ts";
 import { keysOf } from "../schema/shape.ts";
-import { whereElse } from "../schema/unlisted-keys.ts";
-import { parseYaml, placed, type Source } from "../yaml/parse.ts";
+import { whereElse } from "../schema/unknown-keys.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
+import { parseYaml, type Source, withPosition } from "../yaml/parse.ts";
 import { chooseModule, ofOtherDriver } from "./choose-driver.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
 import type { Defaults } from "./proxy.ts";
@@ -45,7 +45,7 @@ export function readConnection(
   file: string,
   text: string,
   defaults: Defaults,
-  outside: Outside,
+  outside: ValueResolver,
   modules: readonly DriverModule[],
 ): ReadConnection {
   return readConnectionSource(name, parseYaml(file, text), defaults, outside, modules);
@@ -56,12 +56,12 @@ export function readConnectionSource(
   name: string,
   source: Source,
   defaults: Defaults,
-  outside: Outside,
+  outside: ValueResolver,
   modules: readonly DriverModule[],
 ): ReadConnection {
   const result = (
     tidied: Mapping,
-    findings: readonly Finding[],
+    findings: readonly SchemaFinding[],
     rest: Partial<ReadConnection> = {},
   ): ReadConnection => ({
     name,
@@ -69,7 +69,7 @@ export function readConnectionSource(
     config: undefined,
     module: undefined,
     tidied,
-    diagnostics: [...source.diagnostics, ...findings.map(finding => placed(source, finding))],
+    diagnostics: [...source.diagnostics, ...findings.map(finding => withPosition(source, finding))],
     ...rest,
   });
   if (source.diagnostics.some(each => each.blocks)) return result({}, []);
@@ -94,7 +94,7 @@ export function readConnectionSource(
 }
 
 /** Suggests the section of a common key that is at the top level for lack of indentation. */
-function ofCommonPart(finding: Finding): Finding {
+function ofCommonPart(finding: SchemaFinding): SchemaFinding {
   const [key, ...below] = finding.path;
   if (finding.rule !== "unknown-key" || below.length > 0) return finding;
   const elsewhere = whereElse(commonSchema, String(key));
@@ -111,12 +111,12 @@ const has = (value: unknown, path: Path): boolean => {
 };
 
 /** Marks findings about values of the main file; those that do not block are reported only there. */
-function fromDefaults(finding: Finding, file: Mapping, { values }: Defaults): readonly Finding[] {
+function fromDefaults(finding: SchemaFinding, file: Mapping, { values }: Defaults): readonly SchemaFinding[] {
   if (has(file, finding.path) || !has(values, finding.path)) return [finding];
   return finding.blocks ? [{ ...finding, message: `${finding.message} (inherited from the main file)` }] : [];
 }
 
-function nameFindings(name: string): readonly Finding[] {
+function nameFindings(name: string): readonly SchemaFinding[] {
   if (isConnectionName(name)) return [];
   const message = `"${name}" is not a valid connection name`;
   return [failure("bad-connection-name", [], message, `use ${connectionNameForm}`)];
@@ -154,7 +154,7 @@ function sectionsOf(schema: GenericSchema, driver: string, file: Mapping, defaul
 }
 
 /** An `extra` label must not contradict a required key. */
-function collisions(common: Applied<unknown>, prefix: string): readonly Finding[] {
+function collisions(common: Applied<unknown>, prefix: string): readonly SchemaFinding[] {
   const places = mapping(mapping(mapping(common.tidied)["proxy"])["perDriver"])["topology"];
   if (!Array.isArray(places)) return [];
   return places.flatMap((place: unknown, index) =>

@@ -3,11 +3,11 @@ import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Group } from "../core/group.ts";
 import { parseSelector } from "../core/selector.ts";
 import { apply } from "../schema/apply.ts";
-import { type Diagnostic, type Finding, failure } from "../schema/finding.ts";
+import { type Diagnostic, failure, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
-import type { Outside } from "../schema/outside.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { NodeIdConfig, TopologyConfig } from "../topology/config.ts";
-import { parseYaml, placed, type Source } from "../yaml/parse.ts";
+import { parseYaml, type Source, withPosition } from "../yaml/parse.ts";
 import { type NodeSettings, nodeSettings } from "./node.ts";
 import { type groupSchema, mainSchema } from "./proxy-schema.ts";
 import { defaultPrefix, nodeIdSettings, nodeTopology } from "./topology.ts";
@@ -74,17 +74,17 @@ export interface ReadProxy {
  * Reads the main file of several connections. Pure; never throws. `file` appears only in messages. For the main file of
  * a single driver `config` is undefined: see readSingle.
  */
-export const readProxyConfig = (file: string, text: string, outside: Outside): ReadProxy =>
+export const readProxyConfig = (file: string, text: string, outside: ValueResolver): ReadProxy =>
   readProxySource(parseYaml(file, text), outside);
 
 /** Like readProxyConfig, for a parsed document. */
-export function readProxySource(source: Source, outside: Outside): ReadProxy {
-  const refused = (findings: readonly Finding[], singleDriver?: string): ReadProxy => ({
+export function readProxySource(source: Source, outside: ValueResolver): ReadProxy {
+  const refused = (findings: readonly SchemaFinding[], singleDriver?: string): ReadProxy => ({
     source,
     config: undefined,
     partial: undefined,
     singleDriver,
-    diagnostics: [...source.diagnostics, ...findings.map(finding => placed(source, finding))],
+    diagnostics: [...source.diagnostics, ...findings.map(finding => withPosition(source, finding))],
   });
   if (source.diagnostics.some(each => each.blocks)) return refused([]);
   const raw = source.value;
@@ -96,7 +96,7 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
   const { driver: _, proxy, node, ...rest } = raw;
   const parts = { driver, proxy, node };
   const { value, findings } = apply(mainSchema, parts, outside);
-  const diagnostics = [...source.diagnostics, ...findings.map(finding => placed(source, finding))];
+  const diagnostics = [...source.diagnostics, ...findings.map(finding => withPosition(source, finding))];
   const inherited = Object.entries({ ...rest, node }).filter(([key]) => !ownKeys.has(key));
   const config = value && settled(value, Object.fromEntries(inherited));
   const right =
@@ -109,7 +109,7 @@ export function readProxySource(source: Source, outside: Outside): ReadProxy {
 export const unknownFolder = "?";
 
 /** The main file without the invalid keys of `proxy:`, and without an invalid `node:`. */
-function withoutFaults({ proxy, node }: Mapping, findings: readonly Finding[]): Mapping {
+function withoutFaults({ proxy, node }: Mapping, findings: readonly SchemaFinding[]): Mapping {
   const faults = findings.filter(({ blocks }) => blocks).map(({ path }) => path);
   const wrong = new Set(faults.filter(([first]) => first === "proxy").map(([, second]) => second));
   const kept = Object.entries(isMapping(proxy) ? proxy : {}).filter(([key]) => !wrong.has(key));
@@ -124,7 +124,7 @@ const beginning = 'start with "driver: proxy" and a "proxy:" block';
 const emptyMain = failure("empty-file", [], "the main file is empty or contains only comments", beginning);
 const noMapping = failure("missing-key", [], "the main file contains no settings", beginning);
 
-const notProxy = (driver: string): Finding =>
+const notProxy = (driver: string): SchemaFinding =>
   failure("not-proxy", ["driver"], `the main file has "driver: ${driver}"`, 'write "driver: proxy"');
 
 function settled(main: InferOutput<typeof mainSchema>, values: Mapping): ProxyConfig {

@@ -1,11 +1,11 @@
 import type { DriverModule } from "../drivers/module.ts";
 import { apply } from "../schema/apply.ts";
-import { type Finding, failure } from "../schema/finding.ts";
+import { failure, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { meant, nearest } from "../schema/nearest.ts";
-import type { Outside } from "../schema/outside.ts";
 import { record } from "../schema/parts.ts";
-import { placed } from "../yaml/parse.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
+import { withPosition } from "../yaml/parse.ts";
 import { nodeSchema, nodeSettings } from "./node.ts";
 import { noDefaults, type ProxyConfig, type ReadProxy } from "./proxy.ts";
 import { defaultPrefix, nodeIdSettings } from "./topology.ts";
@@ -17,19 +17,19 @@ export const singleName = "main";
  * Reads a main file that configures one driver, as in democratic-csi, as the only connection, with ids without prefix.
  * Its settings are read like those of a connection file. Returns any other file unchanged.
  */
-export function readSingle(read: ReadProxy, modules: readonly DriverModule[], outside: Outside): ReadProxy {
+export function readSingle(read: ReadProxy, modules: readonly DriverModule[], outside: ValueResolver): ReadProxy {
   const { singleDriver: driver, source } = read;
   if (driver === undefined) return read;
-  const refused = (finding: Finding): ReadProxy => ({
+  const refused = (finding: SchemaFinding): ReadProxy => ({
     ...read,
-    diagnostics: [...source.diagnostics, placed(source, finding)],
+    diagnostics: [...source.diagnostics, withPosition(source, finding)],
   });
   const raw = isMapping(source.value) ? source.value : {};
   if (isMapping(raw["proxy"]) && "configFolder" in raw["proxy"]) return refused(halfProxy(driver));
   const module = modules.find(({ names }) => names.includes(driver));
   if (!module) return refused(unknownDriver(driver, modules));
   const node = apply(record({ node: nodeSchema }), { node: raw["node"] ?? {} }, outside);
-  const diagnostics = [...source.diagnostics, ...node.findings.map(finding => placed(source, finding))];
+  const diagnostics = [...source.diagnostics, ...node.findings.map(finding => withPosition(source, finding))];
   const config = node.value && single(nodeSettings(node.value.node), module.facts.local);
   return { ...read, config, partial: config, diagnostics };
 }
@@ -51,7 +51,7 @@ const single = (node: ProxyConfig["node"], local: boolean): ProxyConfig => ({
   node,
 });
 
-const halfProxy = (driver: string): Finding =>
+const halfProxy = (driver: string): SchemaFinding =>
   failure(
     "not-proxy",
     ["driver"],
@@ -59,7 +59,7 @@ const halfProxy = (driver: string): Finding =>
     'write "driver: proxy", and move the driver to a file of that folder; or remove "proxy" to serve only this driver',
   );
 
-function unknownDriver(driver: string, modules: readonly DriverModule[]): Finding {
+function unknownDriver(driver: string, modules: readonly DriverModule[]): SchemaFinding {
   const near = nearest(driver, ["proxy", ...modules.flatMap(({ names }) => names)]);
   const fix = near ? meant(near) : 'write "driver: proxy" for several connections, or the name of one driver';
   return failure("not-proxy", ["driver"], `unknown driver "${driver}" in the main file`, fix);

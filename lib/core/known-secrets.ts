@@ -60,14 +60,14 @@ export function withoutKnownSecrets(text: string): string {
  * Fields of a log line made safe to show: an error becomes its message and the messages of its causes, without other
  * members.
  */
-export function shown(value: unknown, depth = 0): unknown {
+export function loggable(value: unknown, depth = 0): unknown {
   if (typeof value === "string") return withoutKnownSecrets(value);
   if (typeof value !== "object" || value === null) return value;
   if (value instanceof Error) return withoutKnownSecrets(messages(value));
   if ("toJSON" in value) return value;
   if (depth === deepest) return "…";
-  if (Array.isArray(value)) return value.map(each => shown(each, depth + 1));
-  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, shown(each, depth + 1)]));
+  if (Array.isArray(value)) return value.map(each => loggable(each, depth + 1));
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, loggable(each, depth + 1)]));
 }
 
 const deepest = 8;

@@ -6,7 +6,7 @@ const exclusive = -1;
  * One writer or any number of readers for each key.
  * Locking is synchronous, so there is no gap between check and lock.
  */
-export class Locks {
+export class TryLocks {
   /** -1: held for writing; n > 0: held n times for reading. */
   readonly #held = new Map<string, number>();
 

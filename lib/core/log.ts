@@ -1,5 +1,5 @@
 import type { Log } from "./call.ts";
-import { shown, withoutKnownSecrets } from "./known-secrets.ts";
+import { loggable, withoutKnownSecrets } from "./known-secrets.ts";
 
 /** Log levels in ascending order of severity. */
 export const levels = ["debug", "info", "warn", "error"] as const;
@@ -55,7 +55,7 @@ class LeveledLog implements Log {
       time: new Date().toISOString(),
       level,
       message: withoutKnownSecrets(message),
-      fields: shown({ ...this.#common, ...fields }) as LogLine["fields"],
+      fields: loggable({ ...this.#common, ...fields }) as LogLine["fields"],
     });
   }
 }

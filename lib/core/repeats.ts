@@ -2,7 +2,7 @@
 const most = 1_000;
 
 /** Limits repeated log lines: the first is written, then one per interval with the number of those suppressed. */
-export class Repeats {
+export class RepeatedLines {
   readonly #everyMs: number;
   readonly #now: () => number;
   readonly #seen = new Map<string, { at: number; held: number }>();

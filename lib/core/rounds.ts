@@ -5,7 +5,7 @@ const firstMs = 5_000;
 const leastMs = 30_000;
 
 /** Repeats work at an interval; a slow round delays the next one. */
-export class Rounds {
+export class PeriodicRounds {
   readonly #everyMs: number;
   readonly #work: (signal: AbortSignal) => Promise<void>;
   readonly #stop = new AbortController();

@@ -2,14 +2,14 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { Call } from "../core/call.ts";
 import { type Capacity, infiniteBytes } from "../mux/capacity.ts";
 import type { Listing } from "../mux/listing.ts";
-import type { PlacedVolume } from "../mux/placed.ts";
+import type { RoutedVolume } from "../mux/routed.ts";
 import type { Snapshots } from "../mux/snapshots.ts";
 import type { Volumes } from "../mux/volumes.ts";
 import {
+  accessibilityRequirements,
   capability,
   capacityRange,
   contentSource,
-  demand,
   isSize,
   requiredRange,
   wireSnapshot,
@@ -58,7 +58,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
         range: capacityRange(request.capacityRange),
         parameters: request.parameters,
         source: contentSource(request.volumeContentSource),
-        demand: demand(request.accessibilityRequirements),
+        accessibility: accessibilityRequirements(request.accessibilityRequirements),
         mutable: request.mutableParameters,
       },
       call,
@@ -74,7 +74,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   validateVolumeCapabilities: async (request, call) => {
     const id = required(request.volumeId, "volume_id");
     const wanted = requiredList(request.volumeCapabilities, "volume_capabilities").map(capability);
-    const reason = await parts.volumes.unconfirmed(id, wanted, request.parameters, call);
+    const reason = await parts.volumes.validateCapabilities(id, wanted, request.parameters, call);
     // Context and parameters belong to the driver, so only the checked capabilities are confirmed.
     return reason === undefined
       ? { confirmed: { volumeCapabilities: request.volumeCapabilities } }
@@ -104,7 +104,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
   listVolumes: async (request, call) => {
     const page = { max: pageSize(request.maxEntries), token: request.startingToken };
     const { items, next } = await parts.listing.volumes(page, call);
-    const entry = async (volume: PlacedVolume) => {
+    const entry = async (volume: RoutedVolume) => {
       const status = hasVolumeCondition(parts.version) ? await statusOf(parts, volume.id, call) : undefined;
       return { volume: wireVolume(volume, call.log), ...(status && { status }) };
     };
@@ -143,7 +143,7 @@ export const controllerService = (parts: ControllerParts): Partial<Instrumented<
         volume: required(request.sourceVolumeId, "source_volume_id"),
         name: requiredName(request.name),
         parameters: request.parameters,
-        demand: demand(request.accessibilityRequirements),
+        accessibility: accessibilityRequirements(request.accessibilityRequirements),
       },
       call,
     );

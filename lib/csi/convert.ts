@@ -4,10 +4,10 @@ import type { AccessMode, Capability } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { Repeats } from "../core/repeats.ts";
+import { RepeatedLines } from "../core/repeats.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Source } from "../drivers/driver.ts";
-import type { PlacedSnapshot, PlacedVolume } from "../mux/placed.ts";
+import type { RoutedSnapshot, RoutedVolume } from "../mux/routed.ts";
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   type SnapshotSchema,
@@ -82,7 +82,7 @@ export function contentSource(wire: VolumeContentSource | undefined): Source | u
 }
 
 /** Converts a TopologyRequirement; terms without a key are meaningless and left out. */
-export function demand(wire: TopologyRequirement | undefined): {
+export function accessibilityRequirements(wire: TopologyRequirement | undefined): {
   requisite: readonly Segments[];
   preferred: readonly Segments[];
 } {
@@ -100,7 +100,7 @@ export const isSize = (bytes: bigint): boolean => bytes >= 0n && bytes <= mostBy
 /**
  * Limits log lines about impossible values from storage systems, because each listing would repeat them every minute.
  */
-const untrue = new Repeats();
+const untrue = new RepeatedLines();
 
 function tellUntrue(what: string, said: string, log: Log): void {
   const times = untrue.due(`${what} ${said}`);
@@ -131,12 +131,12 @@ export function timeOf(id: string, createdAt: Date, log: Log): Timestamp {
 }
 
 /** Converts a volume to a CSI Volume. */
-export const wireVolume = (volume: PlacedVolume, log: Log): MessageInitShape<typeof VolumeSchema> => ({
+export const wireVolume = (volume: RoutedVolume, log: Log): MessageInitShape<typeof VolumeSchema> => ({
   volumeId: volume.id,
   capacityBytes: sizeOf(volume, log),
   volumeContext: { ...volume.context },
   ...(volume.source && { contentSource: wireSource(volume.source) }),
-  accessibleTopology: volume.places.map(wireTopology),
+  accessibleTopology: volume.accessibleTopology.map(wireTopology),
 });
 
 const wireTopology = (segments: Segments): MessageInitShape<typeof TopologySchema> => ({ segments: { ...segments } });
@@ -147,12 +147,12 @@ const wireSource = ({ kind, id }: Source): MessageInitShape<typeof VolumeContent
     : { type: { case: "volume", value: { volumeId: id } } };
 
 /** Converts a snapshot to a CSI Snapshot. */
-export const wireSnapshot = (snapshot: PlacedSnapshot, log: Log): MessageInitShape<typeof SnapshotSchema> => ({
+export const wireSnapshot = (snapshot: RoutedSnapshot, log: Log): MessageInitShape<typeof SnapshotSchema> => ({
   snapshotId: snapshot.id,
   sourceVolumeId: snapshot.volumeId,
   sizeBytes: sizeOf(snapshot, log),
   creationTime: timeOf(snapshot.id, snapshot.createdAt, log),
   readyToUse: snapshot.ready,
   groupSnapshotId: snapshot.group ?? "",
-  accessibleTopology: snapshot.places.map(wireTopology),
+  accessibleTopology: snapshot.accessibleTopology.map(wireTopology),
 });

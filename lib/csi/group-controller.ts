@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Log } from "../core/call.ts";
-import type { GroupSnapshots, PlacedGroup } from "../mux/group-snapshots.ts";
+import type { GroupSnapshots, RoutedGroupSnapshot } from "../mux/group-snapshots.ts";
 import { timeOf, wireSnapshot } from "./convert.ts";
 import {
   GroupControllerServiceCapability_RPC_Type as G,
@@ -18,7 +18,7 @@ export interface GroupControllerParts {
   readonly offered: () => Promise<boolean>;
 }
 
-const wireGroup = (group: PlacedGroup, log: Log): MessageInitShape<typeof VolumeGroupSnapshotSchema> => ({
+const wireGroup = (group: RoutedGroupSnapshot, log: Log): MessageInitShape<typeof VolumeGroupSnapshotSchema> => ({
   groupSnapshotId: group.id,
   snapshots: group.snapshots.map(each => wireSnapshot(each, log)),
   creationTime: timeOf(group.id, group.createdAt, log),

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { meaningOf, type Severity } from "../health/reasons.ts";
-import type { Condition } from "../health/steady.ts";
+import type { Condition } from "../health/condition-tracker.ts";
+import { reasonText, type Severity } from "../health/reasons.ts";
 import {
   type NodeGetStorageHealthResponse_StorageBackendHealthSchema,
   StorageHealthErrorType,
@@ -22,7 +22,7 @@ export const wireVolumeHealth = (
 ): MessageInitShape<typeof VolumeHealthSchema> => ({
   volumeId,
   healthStatuses: conditions.map(({ reason, message }) => ({
-    status: volumeStatus[meaningOf(reason).severity],
+    status: volumeStatus[reasonText(reason).severity],
     reason,
     message,
   })),
@@ -40,7 +40,7 @@ export const wireStorageHealth = ({
   message,
 }: Condition): MessageInitShape<typeof NodeGetStorageHealthResponse_StorageBackendHealthSchema> => ({
   status:
-    meaningOf(reason).severity === "inaccessible"
+    reasonText(reason).severity === "inaccessible"
       ? StorageHealthErrorType.STORAGE_UNREACHABLE
       : StorageHealthErrorType.STORAGE_DEGRADED,
   reason,

@@ -7,7 +7,7 @@ import { parseHandle } from "../core/handle.ts";
 import { withoutKnownSecrets } from "../core/known-secrets.ts";
 import { masked } from "../core/mask.ts";
 import type { CallBegun, CallEnd, CallObserver } from "../core/observer.ts";
-import { Repeats } from "../core/repeats.ts";
+import { RepeatedLines } from "../core/repeats.ts";
 import { withoutSecrets } from "./redact.ts";
 
 /** A service whose methods take a Call where Connect's take a HandlerContext. */
@@ -17,8 +17,8 @@ export type Instrumented<T> = {
     : T[K];
 };
 
-type Fields = Readonly<Record<string, unknown>>;
-type Method = (request: Message & Fields, call: Call) => Promise<Fields>;
+type JsonObject = Readonly<Record<string, unknown>>;
+type Method = (request: Message & JsonObject, call: Call) => Promise<JsonObject>;
 
 /** Methods that are polled or called at every start: not worth a log line at "info". */
 const quiet: ReadonlySet<string> = new Set([
@@ -58,7 +58,7 @@ export function instrument<S extends DescService>(
 
 function observed(method: DescMethod, run: Method, { log, verbose, calls }: Observation) {
   const silent = !verbose && quiet.has(method.name);
-  return async (request: Message & Fields, context: HandlerContext) => {
+  return async (request: Message & JsonObject, context: HandlerContext) => {
     const call = new RequestCall(method, request, context, log);
     const end = calls?.(call.begun());
     if (verbose) call.log.debug("called", { method: method.name, request: withoutSecrets(method.input, request) });
@@ -76,7 +76,7 @@ function observed(method: DescMethod, run: Method, { log, verbose, calls }: Obse
 }
 
 /** Repeated failures of polled methods: each is logged once and then counted. */
-const polled = new Repeats();
+const polled = new RepeatedLines();
 
 /**
  * What the cluster shows instead of our answer, so that a search of this log finds it (kube-scheduler, volume binding).
@@ -111,13 +111,13 @@ let calls = 0;
 class RequestCall implements Call {
   readonly #start = performance.now();
   readonly #method: DescMethod;
-  readonly #request: Fields;
+  readonly #request: JsonObject;
   readonly #context: HandlerContext;
   readonly #common: Log;
   #id: string | undefined;
   #log: Log | undefined;
 
-  constructor(method: DescMethod, request: Fields, context: HandlerContext, log: Log) {
+  constructor(method: DescMethod, request: JsonObject, context: HandlerContext, log: Log) {
     this.#method = method;
     this.#request = request;
     this.#context = context;
@@ -151,14 +151,14 @@ class RequestCall implements Call {
     return { method: this.#method.name, connection, object: objectOf(this.#request) };
   }
 
-  end(code: CallEnd["code"], message: string | undefined, answer?: Fields): CallEnd {
+  end(code: CallEnd["code"], message: string | undefined, answer?: JsonObject): CallEnd {
     const connection = connectionOf(this.#request, answer);
     const told = message === undefined ? undefined : masked(message, Object.values(this.secrets));
     return { connection, code, message: told, seconds: (performance.now() - this.#start) / 1000 };
   }
 
   /** The fields of the log line at the end of the call; `ms` since its start. */
-  facts(code: string, answer?: Fields): object {
+  facts(code: string, answer?: JsonObject): object {
     const ms = Math.round((performance.now() - this.#start) * 100) / 100;
     const connection = connectionOf(this.#request, answer);
     return { method: this.#method.name, object: objectOf(this.#request), connection, code, ms };
@@ -166,18 +166,18 @@ class RequestCall implements Call {
 }
 
 /** The connection of a request: from the answer, else from the handle in the request, else from its class. */
-function connectionOf(request: Fields, answer: Fields | undefined): string | undefined {
-  const made = answer?.["volume"] as Fields | undefined;
+function connectionOf(request: JsonObject, answer: JsonObject | undefined): string | undefined {
+  const made = answer?.["volume"] as JsonObject | undefined;
   for (const id of [made?.["volumeId"], request["volumeId"], request["sourceVolumeId"], request["snapshotId"]]) {
     if (typeof id !== "string") continue;
     const handle = parseHandle(id, "volume") ?? parseHandle(id, "snapshot");
     if (handle) return handle.connection;
   }
-  return (request["parameters"] as Fields | undefined)?.["connection"] as string | undefined;
+  return (request["parameters"] as JsonObject | undefined)?.["connection"] as string | undefined;
 }
 
 /** The volume or snapshot of a request as the cluster names it: the name of a new one, else the handle. */
-function objectOf({ name, snapshotId, volumeId }: Fields): string | undefined {
+function objectOf({ name, snapshotId, volumeId }: JsonObject): string | undefined {
   const [named] = [name, snapshotId, volumeId].filter(id => typeof id === "string" && id !== "");
   // The longest name or handle that CSI allows.
   return typeof named === "string" ? named.slice(0, 128) : undefined;

@@ -4,10 +4,10 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
 import { ActiveCalls } from "./active-calls.ts";
-import { Doorway } from "./doorway.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { Http2Listener } from "./http2/http2-listener.ts";
 import { mount } from "./mount.ts";
-import { placeSocket, type SocketFile } from "./socket-file.ts";
+import { putSocketFile, type SocketFile } from "./socket-file.ts";
 
 /**
  * Time in milliseconds for the last answers and the GOAWAY frame to be sent; only peers that do not react use it up.
@@ -30,7 +30,7 @@ const graceMs = 500;
 export class GrpcServer {
   readonly #server: Server;
   readonly #calls = new ActiveCalls();
-  readonly #doorways: Doorway[] = [];
+  readonly #doorways: Http2Listener[] = [];
   readonly #files: SocketFile[] = [];
   #stopped: Promise<{ cut: number }> | undefined;
 
@@ -101,9 +101,9 @@ export class GrpcServer {
 
   async #bindUnix(path: string, mode: number): Promise<void> {
     const injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
-    const doorway = new Doorway(connection => injector.injectConnection(connection));
+    const doorway = new Http2Listener(connection => injector.injectConnection(connection));
     this.#doorways.push(doorway);
-    this.#files.push(await placeSocket(path, mode, own => doorway.listen(own)));
+    this.#files.push(await putSocketFile(path, mode, own => doorway.listen(own)));
   }
 
   #bindTcp(host: string, port: number): Promise<number> {

@@ -88,7 +88,7 @@ function publish(own: string, path: string): Stats {
  * Throws "failed-precondition" if the path is in use, not a socket or too long, or its folder is missing or not
  * writable.
  */
-export async function placeSocket(
+export async function putSocketFile(
   path: string,
   mode: number,
   bind: (path: string) => Promise<void>,

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { Duplex } from "node:stream";
-import { replaceAuthority } from "./authority.ts";
-import { firstFrame, frameLength, frameType } from "./http2-frames.ts";
+import { replaceAuthority } from "./http2/authority.ts";
+import { firstFrame, frameLength, frameType } from "./http2/http2-frames.ts";
 
 const isHeaders = (bytes: Buffer): boolean => bytes.readUInt8(3) === frameType.headers;
 

@@ -30,7 +30,7 @@ export interface VolumeSpec {
 }
 
 /** What a driver finds under a name: a volume, or what an interrupted `create` left, which `delete` of the id removes. */
-export type Found =
+export type FoundVolume =
   | { readonly kind: "volume"; readonly volume: Volume }
   | { readonly kind: "unfinished"; readonly id: string };
 
@@ -95,19 +95,19 @@ export interface Driver {
   delete(id: string, call: Call): Promise<void>;
 
   /** Looking up by the name that the caller chose: needed by members of a group. */
-  readonly names?: Naming | undefined;
-  readonly reading?: Reading | undefined;
-  readonly expand?: Expanding | undefined;
-  readonly snapshots?: Snapshotting | undefined;
+  readonly names?: LookupAbility | undefined;
+  readonly reading?: ReadAbility | undefined;
+  readonly expand?: ExpandAbility | undefined;
+  readonly snapshots?: SnapshotAbility | undefined;
   /** Which kinds of source `create` accepts. */
   readonly clones?: { readonly from: readonly Source["kind"][] } | undefined;
-  readonly capacity?: Measuring | undefined;
-  readonly inventory?: Listing | undefined;
-  readonly publishing?: Publishing | undefined;
-  readonly modify?: Modifying | undefined;
-  readonly health?: Observing | undefined;
-  readonly groupSnapshots?: GroupSnapshotting | undefined;
-  readonly inline?: Inlining | undefined;
+  readonly capacity?: CapacityAbility | undefined;
+  readonly inventory?: ListAbility | undefined;
+  readonly publishing?: PublishAbility | undefined;
+  readonly modify?: ModifyAbility | undefined;
+  readonly health?: HealthAbility | undefined;
+  readonly groupSnapshots?: GroupSnapshotAbility | undefined;
+  readonly inline?: InlineAbility | undefined;
   /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
   readonly local?: true;
   /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
@@ -116,33 +116,33 @@ export interface Driver {
 }
 
 /** The ability to tell what stands under a name. */
-export interface Naming {
+export interface LookupAbility {
   /** The id that `create` gives to this name. Pure. */
   idOf(name: string): string;
   /** What `create` made or began under this name; cheap, used before a group chooses. */
-  find(name: string, call: Call): Promise<Found | undefined>;
+  find(name: string, call: Call): Promise<FoundVolume | undefined>;
 }
 
 /** The ability to read one volume (CSI ControllerGetVolume, ValidateVolumeCapabilities). */
-export interface Reading {
+export interface ReadAbility {
   /** Throws "not-found". */
   get(id: string, call: Call): Promise<Volume>;
 }
 
 /** What an expansion came to: the size in bytes, and whether the node has work to do. */
-export interface Expanded {
+export interface ExpansionResult {
   readonly bytes: bigint;
   readonly onNode: boolean;
 }
 
 /** The ability to make volumes larger. */
-export interface Expanding {
+export interface ExpandAbility {
   /** Grows to at least `range.required`; a volume never shrinks. Throws "not-found" and "out-of-range". */
-  expand(id: string, range: CapacityRange, call: Call): Promise<Expanded>;
+  expand(id: string, range: CapacityRange, call: Call): Promise<ExpansionResult>;
 }
 
 /** The ability to take snapshots. */
-export interface Snapshotting {
+export interface SnapshotAbility {
   /** As Driver.create; "already-exists" when the name is taken by a snapshot of another volume of this connection. */
   create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot>;
   /** Success when the snapshot is gone or never was. */
@@ -154,19 +154,19 @@ export interface Snapshotting {
 }
 
 /** The ability to tell how much is free. */
-export interface Measuring {
+export interface CapacityAbility {
   /** Bytes that a new volume may take. */
   available(parameters: Context, call: Call): Promise<bigint>;
 }
 
 /** The ability to list volumes. */
-export interface Listing {
+export interface ListAbility {
   /** Stable order, whole volumes only: nothing half-made. */
   list(page: PageRequest, call: Call): Promise<Page<Volume>>;
 }
 
 /** What one look at a whole storage has found. */
-export interface Findings {
+export interface StorageFindings {
   /** About the storage: each is true of all its volumes. */
   readonly storage: readonly Finding[];
   /** About single volumes, by this driver's ids. */
@@ -176,17 +176,17 @@ export interface Findings {
 }
 
 /** The ability to tell what is wrong with the storage and with volumes on it. */
-export interface Observing {
+export interface HealthAbility {
   /**
    * Looks at everything, in a number of requests that does not grow with that of the volumes. Throws when it cannot be looked
    * at: that is no finding.
    */
-  look(call: Call): Promise<Findings>;
+  look(call: Call): Promise<StorageFindings>;
   /**
    * Makes anew what leads to a volume and has gone, such as the target of a host that began anew without its configuration. Changes
    * nothing where it is there. Absent where it cannot be done.
    */
-  readonly mend?: ((id: string, call: Call) => Promise<void>) | undefined;
+  readonly restore?: ((id: string, call: Call) => Promise<void>) | undefined;
 }
 
 /** To which node a volume is published, and how it will be used there (CSI ControllerPublishVolume). */
@@ -198,7 +198,7 @@ export interface PublishSpec {
 }
 
 /** The ability that drivers below another CSI driver have: the storage is told which node may use a volume. */
-export interface Publishing {
+export interface PublishAbility {
   /** Returns the publish context. */
   publish(id: string, spec: PublishSpec, call: Call): Promise<Context>;
   /** From all nodes when `node` is undefined. Success when it is not published. */
@@ -206,13 +206,13 @@ export interface Publishing {
 }
 
 /** The ability to change properties of a volume in use (CSI ControllerModifyVolume). */
-export interface Modifying {
+export interface ModifyAbility {
   /** Changes all of them or none. Throws "not-found", and "invalid-argument" for one that may not be changed or not to this. */
   modify(id: string, properties: Context, call: Call): Promise<void>;
 }
 
 /** The ability to take snapshots of several volumes at one moment (CSI GroupController). */
-export interface GroupSnapshotting {
+export interface GroupSnapshotAbility {
   /**
    * All or none; each snapshot can then be used by itself, and names the group. As Driver.create. Throws "failed-precondition"
    * for volumes that cannot be taken at one moment.
@@ -234,7 +234,7 @@ export interface InlineVolume {
 }
 
 /** The ability to make volumes that live with their pod, on the node itself (CSI ephemeral inline volumes of Kubernetes). */
-export interface Inlining {
+export interface InlineAbility {
   /**
    * Makes the volume, or finds it as an earlier call left it. `begin` is called with its source once nothing is wrong with what
    * the pod asks for, before anything is made. Throws "invalid-argument" for attributes that a pod may not have.

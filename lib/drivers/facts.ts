@@ -8,7 +8,7 @@ type KeyPath = readonly string[];
  * Trees that a connection regards as its own: it lists, adopts and deletes what lies in them. Two connections whose territories
  * overlap take each other's volumes for theirs.
  */
-export interface Territory {
+export interface StorageRoots {
   /** Equal text means that equal hosts are the same system. */
   readonly system: string;
   /** Where the host's name or address stands; the first that is there counts. Without one it is each node's own. */
@@ -40,7 +40,7 @@ export interface DriverFacts {
   readonly snapshotsNameVolume: boolean;
   /** Parameters of classes that this driver reads, beside those of templates. */
   readonly parameters: { readonly volume: readonly string[]; readonly snapshot: readonly string[] };
-  readonly territory: Territory | undefined;
+  readonly territory: StorageRoots | undefined;
 }
 
 /** The facts of a driver that provisions volumes for one protocol, with what is different about it. */

@@ -3,7 +3,7 @@ import { type Code, CsiError, isFinal, type Refused } from "../core/errors.ts";
 import { CommandError, type CommandFailure } from "../io/runner.ts";
 
 /** What the words of a storage system mean to a caller: a code, and a text that says what to do. */
-export interface Meaning {
+export interface ErrorMapping {
   readonly code: Code;
   readonly text: string;
   /** As CsiError.refused. */
@@ -11,10 +11,10 @@ export interface Meaning {
 }
 
 /** Whose failures are named: a connection, and the one place where the words of its storage are understood. */
-export interface Subject {
+export interface FailureContext {
   readonly connection: string;
   /** Undefined for a failure that this storage does not know. */
-  explain(error: unknown): Meaning | undefined;
+  explain(error: unknown): ErrorMapping | undefined;
   /** A folder of csimux's machine that answers do not show, because everybody who sees the events of a claim reads them. */
   hidden?(): string | undefined;
 }
@@ -35,7 +35,7 @@ const commandCodes: Readonly<Record<CommandFailure, Code>> = {
  * The error to report for anything that went wrong while `doing` (for example `create volume "a"`); a CsiError stays itself.
  * Everything that is not recognised is "internal", without the original text, which may hold anything.
  */
-export function failure(error: unknown, subject: Subject, doing: string): CsiError {
+export function failure(error: unknown, subject: FailureContext, doing: string): CsiError {
   if (error instanceof CsiError) return error;
   const head = `connection "${subject.connection}": cannot ${doing}`;
   const known = subject.explain(error);
@@ -60,7 +60,7 @@ export const inUse = (what: string, by: readonly string[]): CsiError => {
 };
 
 /** The failure of a call of which something is or may be there: never a final one, from which the caller would conclude the opposite. */
-export function unfinished(error: unknown, subject: Subject, doing: string): CsiError {
+export function unfinished(error: unknown, subject: FailureContext, doing: string): CsiError {
   const failed = failure(error, subject, doing);
   if (!isFinal(failed)) return failed;
   return new CsiError("unavailable", `${failed.message}; then repeat the call: something of it may be there`, {
@@ -75,7 +75,7 @@ export function unfinished(error: unknown, subject: Subject, doing: string): Csi
 export async function afterFailure(
   error: unknown,
   undo: () => Promise<boolean>,
-  subject: Subject,
+  subject: FailureContext,
   doing: string,
   call: Call,
 ): Promise<unknown> {
@@ -88,7 +88,7 @@ export async function afterFailure(
 }
 
 /** Throws the signal's own reason, or "deadline-exceeded", when the request is over. Called between steps that a repeat can continue from. */
-export function stillWanted({ connection }: Pick<Subject, "connection">, call: Call): void {
+export function throwIfCancelled({ connection }: Pick<FailureContext, "connection">, call: Call): void {
   if (!call.signal.aborted) return;
   if (call.signal.reason instanceof CsiError) throw call.signal.reason;
   throw new CsiError("deadline-exceeded", `connection "${connection}": the request ended before the work; repeat it`);
@@ -96,14 +96,14 @@ export function stillWanted({ connection }: Pick<Subject, "connection">, call: C
 
 /** Runs one operation; every failure of it gets its code and a message that names connection and object. */
 export async function guarded<T>(
-  subject: Subject,
+  subject: FailureContext,
   doing: string,
   name: string,
   call: Call,
   work: () => Promise<T>,
 ): Promise<T> {
   try {
-    stillWanted(subject, call);
+    throwIfCancelled(subject, call);
     return await work();
   } catch (error) {
     throw shown(failure(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`), subject);
@@ -114,7 +114,7 @@ export async function guarded<T>(
 const pathEnd = "(?![A-Za-z0-9_.-])";
 
 /** The failure as a client may read it, with words in place of the folder that is hidden; the log has the original as its cause. */
-function shown(error: CsiError, subject: Subject): CsiError {
+function shown(error: CsiError, subject: FailureContext): CsiError {
   const path = subject.hidden?.();
   if (!path || !error.message.includes(path)) return error;
   const pattern = new RegExp(path.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&") + pathEnd, "g");

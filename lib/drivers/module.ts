@@ -7,7 +7,7 @@ import type { Driver } from "./driver.ts";
 import type { DriverFacts } from "./facts.ts";
 
 /** How a driver reaches outside. Tests pass fakes below this. */
-export interface Ports {
+export interface DriverPorts {
   /** The machine that csimux runs on. */
   readonly local: StorageHost;
   /** A machine behind ssh, shared with other connections to it; nothing is connected before its first use. */
@@ -17,7 +17,7 @@ export interface Ports {
 }
 
 /** What a driver may know of the connection it serves. */
-export interface Identity {
+export interface ConnectionIdentity {
   readonly connection: string;
   /** The value of `driver:` in the connection file; goes into `provisioner_driver`. */
   readonly driver: string;
@@ -36,7 +36,7 @@ export interface DriverModule {
   /** The schema of the driver's own sections of a connection file. */
   readonly schema: GenericSchema;
   /** Opens a connection. Does no I/O. */
-  readonly open: (identity: Identity, config: never, ports: Ports) => Driver;
+  readonly open: (identity: ConnectionIdentity, config: never, ports: DriverPorts) => Driver;
 }
 
 /** Typed inside one driver folder (schema and open agree), erased outside. */
@@ -44,5 +44,5 @@ export const driverModule = <S extends GenericSchema>(module: {
   readonly names: readonly string[];
   readonly facts: DriverFacts;
   readonly schema: S;
-  readonly open: (identity: Identity, config: InferOutput<S>, ports: Ports) => Driver;
+  readonly open: (identity: ConnectionIdentity, config: InferOutput<S>, ports: DriverPorts) => Driver;
 }): DriverModule => module as DriverModule;

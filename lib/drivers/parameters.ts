@@ -1,10 +1,10 @@
 import type { Context } from "./driver.ts";
-import type { Identity } from "./module.ts";
+import type { ConnectionIdentity } from "./module.ts";
 
 const prefix = "democratic-csi.org/";
 
 /** What a parameter was spelled for, the strongest first: this instance, this driver, every driver, nobody in particular. */
-const forms = ({ instanceId, driver }: Identity, key: string): readonly string[] => [
+const forms = ({ instanceId, driver }: ConnectionIdentity, key: string): readonly string[] => [
   ...(instanceId === undefined ? [] : [`${prefix}${instanceId}/${key}`]),
   `${prefix}${driver}/${key}`,
   `${prefix}${key}`,
@@ -12,7 +12,7 @@ const forms = ({ instanceId, driver }: Identity, key: string): readonly string[]
 ];
 
 /** The value of a parameter in any of its spellings; undefined when it is not given. */
-export function parameter(parameters: Context, identity: Identity, key: string): string | undefined {
+export function parameter(parameters: Context, identity: ConnectionIdentity, key: string): string | undefined {
   const form = forms(identity, key).find(each => parameters[each] !== undefined);
   return form === undefined ? undefined : parameters[form];
 }

@@ -1,7 +1,7 @@
 import { type CapacityRange, insideRange, mostBytes, wantedBytes } from "../core/bytes.ts";
 import { CsiError } from "../core/errors.ts";
 import type { VolumeSpec } from "./driver.ts";
-import type { Asset, VolumeStore } from "./store.ts";
+import type { StoredVolume, VolumeStore } from "./store.ts";
 
 /**
  * The size in bytes of a volume made from a source of `least` bytes (0: there is none, or nobody knows): as asked, else at
@@ -46,7 +46,7 @@ export function jsonSize(bytes: bigint): number {
 }
 
 /** Throws "already-exists" when `asset` cannot be the answer to `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */
-export function refuseUnequal<A extends Asset>(
+export function refuseUnequal<A extends StoredVolume>(
   connection: string,
   store: VolumeStore<A>,
   spec: VolumeSpec,
@@ -62,7 +62,11 @@ export function refuseUnequal<A extends Asset>(
     throw exists(`with ${asset.bytes} bytes, which is outside the range asked for`);
 }
 
-function isSame<A extends Asset>(store: VolumeStore<A>, a: VolumeSpec["source"], b: VolumeSpec["source"]): boolean {
+function isSame<A extends StoredVolume>(
+  store: VolumeStore<A>,
+  a: VolumeSpec["source"],
+  b: VolumeSpec["source"],
+): boolean {
   if (!a || !b) return a === b;
   return store.sameSource?.(a, b) ?? (a.kind === b.kind && a.id === b.id);
 }

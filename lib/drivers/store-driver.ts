@@ -2,40 +2,40 @@ import type { Access } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Protocol } from "../core/protocols.ts";
 import type {
+  CapacityAbility,
   Context,
   Driver,
-  Expanding,
-  GroupSnapshotting,
-  Listing,
-  Measuring,
-  Modifying,
-  Naming,
-  Observing,
-  Reading,
-  Snapshotting,
+  ExpandAbility,
+  GroupSnapshotAbility,
+  HealthAbility,
+  ListAbility,
+  LookupAbility,
+  ModifyAbility,
+  ReadAbility,
+  SnapshotAbility,
   Volume,
   VolumeSpec,
 } from "./driver.ts";
 import { guarded } from "./failure.ts";
-import type { Identity } from "./module.ts";
-import type { Asset, Share, VolumeStore } from "./store.ts";
+import type { ConnectionIdentity } from "./module.ts";
+import type { ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 import { StoreVolumes } from "./store-volumes.ts";
 
 /**
  * A driver made of a store and a share; its abilities follow from the members of the store. Every failure gets a code and
  * names the connection. A process may hold thousands of them, so abilities are made when asked for.
  */
-export class StoreDriver<A extends Asset> implements Driver {
+export class StoreDriver<A extends StoredVolume> implements Driver {
   readonly protocol: Protocol;
   readonly access: Access;
   readonly local?: true;
   readonly #volumes: StoreVolumes<A>;
   /** What it is made of. */
   readonly store: VolumeStore<A>;
-  readonly share: Share<A>;
+  readonly share: ShareProtocol<A>;
 
   /** Does no I/O. `local`: the volumes exist on this node only. */
-  constructor(identity: Identity, store: VolumeStore<A>, share: Share<A>, local = false) {
+  constructor(identity: ConnectionIdentity, store: VolumeStore<A>, share: ShareProtocol<A>, local = false) {
     this.protocol = share.protocol;
     this.access = share.access;
     if (local) this.local = true;
@@ -44,25 +44,25 @@ export class StoreDriver<A extends Asset> implements Driver {
     this.share = share;
   }
 
-  get names(): Naming {
+  get names(): LookupAbility {
     return {
       idOf: name => this.store.idOf(name),
       find: (name, call) => this.#guard("look for volume", name, call, () => this.#volumes.find(name, call)),
     };
   }
 
-  get reading(): Reading {
+  get reading(): ReadAbility {
     return { get: (id, call) => this.#guard("read volume", id, call, () => this.#volumes.get(id, call)) };
   }
 
-  get expand(): Expanding | undefined {
+  get expand(): ExpandAbility | undefined {
     if (!this.store.resize) return undefined;
     return {
       expand: (id, range, call) => this.#guard("expand volume", id, call, () => this.#volumes.expand(id, range, call)),
     };
   }
 
-  get snapshots(): Snapshotting | undefined {
+  get snapshots(): SnapshotAbility | undefined {
     const store = this.store.snapshots;
     if (!store) return undefined;
     return {
@@ -74,7 +74,7 @@ export class StoreDriver<A extends Asset> implements Driver {
     };
   }
 
-  get groupSnapshots(): GroupSnapshotting | undefined {
+  get groupSnapshots(): GroupSnapshotAbility | undefined {
     const store = this.store.groupSnapshots;
     if (!store) return undefined;
     return {
@@ -87,7 +87,7 @@ export class StoreDriver<A extends Asset> implements Driver {
     };
   }
 
-  get modify(): Modifying | undefined {
+  get modify(): ModifyAbility | undefined {
     if (!this.store.modify) return undefined;
     return {
       modify: (id, properties, call) =>
@@ -99,7 +99,7 @@ export class StoreDriver<A extends Asset> implements Driver {
     return this.store.clonesFrom && { from: this.store.clonesFrom };
   }
 
-  get capacity(): Measuring | undefined {
+  get capacity(): CapacityAbility | undefined {
     if (!this.store.available) return undefined;
     const work = async (parameters: Context, call: Call) => (await this.store.available?.(parameters, call)) ?? 0n;
     return {
@@ -107,18 +107,18 @@ export class StoreDriver<A extends Asset> implements Driver {
     };
   }
 
-  get inventory(): Listing | undefined {
+  get inventory(): ListAbility | undefined {
     if (!this.store.list) return undefined;
     return { list: (page, call) => this.#guard("list volumes", "", call, () => this.#volumes.list(page, call)) };
   }
 
-  get health(): Observing | undefined {
+  get health(): HealthAbility | undefined {
     if (!this.store.look) return undefined;
     const volumes = this.#volumes;
     return {
       look: call => this.#guard("look at the health of the storage", "", call, () => volumes.look(call)),
       ...(volumes.mends && {
-        mend: (id: string, call: Call) =>
+        restore: (id: string, call: Call) =>
           this.#guard("make the export or target of volume", id, call, () => volumes.mend(id, call)),
       }),
     };

@@ -1,13 +1,22 @@
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { Locks } from "../core/locks.ts";
+import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
-import type { Context, Expanded, Findings, Found, Page, PageRequest, Volume, VolumeSpec } from "./driver.ts";
-import { afterFailure, type Meaning, type Subject } from "./failure.ts";
-import type { Identity } from "./module.ts";
+import type {
+  Context,
+  ExpansionResult,
+  FoundVolume,
+  Page,
+  PageRequest,
+  StorageFindings,
+  Volume,
+  VolumeSpec,
+} from "./driver.ts";
+import { afterFailure, type ErrorMapping, type FailureContext } from "./failure.ts";
+import type { ConnectionIdentity } from "./module.ts";
 import { grownSize, refuseUnequal } from "./sizes.ts";
-import type { Asset, Notes, Share, VolumeStore } from "./store.ts";
+import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 
 /** How long sharing a volume again may take after its deletion failed, in milliseconds. */
 const shareAgainMs = 60_000;
@@ -16,14 +25,14 @@ const shareAgainMs = 60_000;
  * The volumes of a store that a share makes reachable. What every family owes its callers stands here once: one change of a
  * volume at a time, equal or refused, finished or undone, sizes that only grow, one volume context.
  */
-export class StoreVolumes<A extends Asset> implements Subject {
+export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   readonly connection: string;
-  readonly #identity: Identity;
+  readonly #identity: ConnectionIdentity;
   readonly #store: VolumeStore<A>;
-  readonly #share: Share<A>;
-  readonly #locks = new Locks();
+  readonly #share: ShareProtocol<A>;
+  readonly #locks = new TryLocks();
 
-  constructor(identity: Identity, store: VolumeStore<A>, share: Share<A>) {
+  constructor(identity: ConnectionIdentity, store: VolumeStore<A>, share: ShareProtocol<A>) {
     this.connection = identity.connection;
     this.#identity = identity;
     this.#store = store;
@@ -31,7 +40,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
   }
 
   /** As Subject. */
-  explain(error: unknown): Meaning | undefined {
+  explain(error: unknown): ErrorMapping | undefined {
     return this.#store.explain(error) ?? this.#share.explain?.(error);
   }
 
@@ -71,7 +80,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
   }
 
   /** As Naming.find. */
-  async find(name: string, call: Call): Promise<Found | undefined> {
+  async find(name: string, call: Call): Promise<FoundVolume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(name), call);
     if (!asset) return undefined;
     if (!asset.finished) return { kind: "unfinished", id: asset.id };
@@ -80,7 +89,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
   }
 
   /** As Expanding.expand. */
-  expand(id: string, range: CapacityRange, call: Call): Promise<Expanded> {
+  expand(id: string, range: CapacityRange, call: Call): Promise<ExpansionResult> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
       if (!asset?.finished || !this.#store.resize) throw this.#absent(id);
@@ -108,7 +117,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
   }
 
   /** As Observing.look. */
-  async look(call: Call): Promise<Findings> {
+  async look(call: Call): Promise<StorageFindings> {
     const seen = await this.#store.look?.(call);
     if (!seen) return { storage: [], volumes: new Map(), example: undefined };
     const { storage, volumes, assets } = seen;
@@ -209,7 +218,7 @@ export class StoreVolumes<A extends Asset> implements Subject {
 }
 
 /** What was asked for when a volume was made, as far as a share needs it. */
-const specOf = ({ id, name, source }: Asset): VolumeSpec => ({
+const specOf = ({ id, name, source }: StoredVolume): VolumeSpec => ({
   name: name ?? id,
   range: { required: undefined, limit: undefined },
   parameters: {},
@@ -220,7 +229,7 @@ const specOf = ({ id, name, source }: Asset): VolumeSpec => ({
 });
 
 /** Throws for a volume that another controller has completed since this one looked at it. */
-function refuseFinished({ id, finished }: Asset): void {
+function refuseFinished({ id, finished }: StoredVolume): void {
   if (finished) throw new CsiError("aborted", `volume "${id}" was completed by somebody else meanwhile; it stays`);
 }
 

@@ -2,14 +2,22 @@ import type { Access } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import type { Protocol } from "../core/protocols.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
-import type { Context, GroupSnapshotting, Page, PageRequest, Snapshotting, Source, VolumeSpec } from "./driver.ts";
-import type { Meaning } from "./failure.ts";
+import type {
+  Context,
+  GroupSnapshotAbility,
+  Page,
+  PageRequest,
+  SnapshotAbility,
+  Source,
+  VolumeSpec,
+} from "./driver.ts";
+import type { ErrorMapping } from "./failure.ts";
 
 /** What a share keeps with a volume between its steps: text by key, on stable storage, such as the ids of a target. */
 export type Notes = Readonly<Record<string, string>>;
 
 /** A piece of storage that is, or is about to become, a volume. */
-export interface Asset {
+export interface StoredVolume {
   readonly id: string;
   /** The name that the caller chose; undefined when the storage does not tell. */
   readonly name: string | undefined;
@@ -22,7 +30,7 @@ export interface Asset {
 }
 
 /** What a look at a whole storage has found. */
-export interface Looked<A extends Asset> {
+export interface HealthInspection<A extends StoredVolume> {
   /** About the storage: each is true of all its volumes. */
   readonly storage: readonly Finding[];
   readonly volumes: VolumeFindings;
@@ -36,7 +44,7 @@ export interface Looked<A extends Asset> {
  * understood here and nowhere else. What a method has answered outlives a loss of power of the machine that keeps it. Methods throw
  * CsiError, or whatever `explain` knows.
  */
-export interface VolumeStore<A extends Asset> {
+export interface VolumeStore<A extends StoredVolume> {
   /** The id that a volume of this name gets. Pure. */
   idOf(name: string): string;
   /**
@@ -57,7 +65,7 @@ export interface VolumeStore<A extends Asset> {
    */
   remove(id: string, before: (asset: A) => Promise<void>, call: Call): Promise<void>;
   /** The words of the storage, in ours. */
-  explain(error: unknown): Meaning | undefined;
+  explain(error: unknown): ErrorMapping | undefined;
   /** As Subject.hidden. */
   hidden?(): string | undefined;
   /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */
@@ -65,11 +73,11 @@ export interface VolumeStore<A extends Asset> {
   /** Grows an asset to `bytes`, never less than it has. Throws "out-of-range" where the storage has only sizes above `limit`. */
   resize?(asset: A, bytes: bigint, limit: bigint | undefined, call: Call): Promise<A>;
   /** Snapshots, which throw as this store does. */
-  readonly snapshots?: Snapshotting | undefined;
+  readonly snapshots?: SnapshotAbility | undefined;
   /** The kinds of source that `create` takes. */
   readonly clonesFrom?: readonly Source["kind"][];
   /** Snapshots of several volumes at one moment, which throw as this store does. */
-  readonly groupSnapshots?: GroupSnapshotting | undefined;
+  readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   /** Changes properties of an asset in use, all of them or none. Throws "invalid-argument" for what may not be changed. */
   modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */
@@ -77,7 +85,7 @@ export interface VolumeStore<A extends Asset> {
   /** Finished assets, in a stable order. */
   list?(page: PageRequest, call: Call): Promise<Page<A>>;
   /** As Observing.look. */
-  look?(call: Call): Promise<Looked<A>>;
+  look?(call: Call): Promise<HealthInspection<A>>;
   /** As Share.restore, where the storage shares its assets by itself. */
   readonly restore?: ((asset: A, call: Call) => Promise<void>) | undefined;
   /** Throws what is wrong with the storage. Changes nothing. */
@@ -86,7 +94,7 @@ export interface VolumeStore<A extends Asset> {
 }
 
 /** How nodes reach assets by one protocol. Every method may be repeated, and interrupted after any step. */
-export interface Share<A extends Asset> {
+export interface ShareProtocol<A extends StoredVolume> {
   readonly protocol: Protocol;
   readonly access: Access;
   /** After a resize a node has work to do: another size of disk, a file system to grow. */
@@ -107,7 +115,7 @@ export interface Share<A extends Asset> {
   withdraw?(asset: A, call: Call): Promise<void>;
   /** The asset has another size now. */
   resized?(asset: A, call: Call): Promise<void>;
-  explain?(error: unknown): Meaning | undefined;
+  explain?(error: unknown): ErrorMapping | undefined;
   /** Makes the way to a finished asset anew where its host has lost it. */
   restore?(asset: A, call: Call): Promise<void>;
   /** What is wrong with the way to these assets, which are all that are finished; in few requests. Throws as Observing.look. */

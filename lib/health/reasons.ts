@@ -1,5 +1,5 @@
 /** The process that can observe a condition. */
-export type Seer = "controller" | "node";
+export type Observer = "controller" | "node";
 
 /** The subject of a condition: a volume, a storage system, or the connection to a storage system. */
 export type Subject = "volume" | "storage" | "connection";
@@ -18,8 +18,8 @@ export const severityWords: Readonly<Record<Severity, string>> = {
 };
 
 /** A possible condition. */
-export interface Meaning {
-  readonly seer: Seer;
+export interface ReasonText {
+  readonly seer: Observer;
   readonly of: Subject;
   readonly severity: Severity;
   /** What has happened. */
@@ -31,14 +31,14 @@ export interface Meaning {
 type Row = readonly [cause: string, remedy: string];
 
 const rows = <const N extends string>(
-  seer: Seer,
+  seer: Observer,
   of: Subject,
   severity: Severity,
   all: Readonly<Record<N, Row>>,
-): Readonly<Record<N, Meaning>> =>
+): Readonly<Record<N, ReasonText>> =>
   Object.fromEntries(
     Object.entries<Row>(all).map(([name, [cause, remedy]]) => [name, { seer, of, severity, cause, remedy }]),
-  ) as Record<N, Meaning>;
+  ) as Record<N, ReasonText>;
 
 /**
  * All conditions that csimux reports, by their name in CSI, the log, the status and the metrics. A failed check is not
@@ -124,4 +124,4 @@ export type Reason = keyof typeof reasons;
 export const allReasons = Object.keys(reasons) as readonly Reason[];
 
 /** The meaning of a reason. */
-export const meaningOf = (reason: Reason): Meaning => reasons[reason];
+export const reasonText = (reason: Reason): ReasonText => reasons[reason];

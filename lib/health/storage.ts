@@ -10,7 +10,7 @@ const ofStorage: ReadonlySet<Reason> = new Set<Reason>([
 const unreachable: ReadonlySet<Reason> = new Set<Reason>(["NotAnswering", "SessionDown"]);
 
 /** A storage system as seen from a node. */
-export interface StorageView {
+export interface StorageObservation {
   readonly name: string;
   /** The findings of each of its volumes on this node; empty if it has none. */
   readonly volumes: readonly (readonly Finding[])[];
@@ -22,7 +22,7 @@ export interface StorageView {
  * The condition of a storage system as seen from a node (CSI NodeGetStorageHealth), according to its volumes on the
  * node; the server itself is checked only if there are none.
  */
-export function storageFindings({ name, volumes, answers }: StorageView): readonly Finding[] {
+export function storageFindings({ name, volumes, answers }: StorageObservation): readonly Finding[] {
   const has = (reasons: ReadonlySet<Reason>) => volumes.filter(each => each.some(({ reason }) => reasons.has(reason)));
   const troubled = has(ofStorage).length;
   const silent = has(unreachable).length;

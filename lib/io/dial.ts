@@ -38,7 +38,7 @@ export class HttpError extends Error {
 }
 
 /** "https://nas:443", for logs and errors. */
-export const placeOf = ({ protocol, host, port }: HttpSettings): string =>
+export const originOf = ({ protocol, host, port }: HttpSettings): string =>
   `${protocol}://${host.includes(":") && !host.startsWith("[") ? `[${host}]` : host}:${port}`;
 
 /** Time limit for connecting and the TLS handshake together, in milliseconds. */
@@ -53,7 +53,7 @@ const digits = (fingerprint: string): string => fingerprint.replaceAll(":", "").
  * "timeout" or "cancelled".
  */
 export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socket> {
-  const where = placeOf(settings);
+  const where = originOf(settings);
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(new HttpError(where, "cancelled", "the call has ended"));
     const socket = settings.protocol === "https" ? encrypted(settings) : plain(settings);
@@ -98,7 +98,7 @@ function wrongCertificate(settings: HttpSettings, socket: TLSSocket): HttpError 
   const seen = socket.getPeerCertificate().fingerprint256 ?? "";
   if (digits(seen) === digits(settings.fingerprint)) return undefined;
   const message = `the server's certificate has the fingerprint ${seen}, not the pinned one`;
-  return new HttpError(placeOf(settings), "certificate", message);
+  return new HttpError(originOf(settings), "certificate", message);
 }
 
 /** Error codes of OpenSSL's verification and of node:tls's check of the name. */

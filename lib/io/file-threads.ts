@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { parseMountinfo } from "../core/mountinfo.ts";
-import { callsAtOnce, type Slots, slotsByName } from "../core/slots.ts";
+import { callsAtOnce, type Semaphore, slotsByName } from "../core/semaphore.ts";
 
 /** How long mountinfo is cached, in milliseconds: a disk mounted later is noticed soon enough. */
 export const believedMs = 10_000;
@@ -49,7 +49,7 @@ export class FileThreads {
   }
 
   /** The slots of the device of an absolute path. */
-  on(path: string): Slots {
+  on(path: string): Semaphore {
     if (this.#now() - this.#readAt > believedMs) {
       this.#devices = this.#read();
       this.#readAt = this.#now();
@@ -58,12 +58,12 @@ export class FileThreads {
   }
 
   /** The slots of a device, `major:minor`. */
-  onDevice(device: string): Slots {
+  onDevice(device: string): Semaphore {
     return this.#slotsOf(`device ${device}`);
   }
 
   /** The slots of a file server, for all of its mounts. */
-  onServer(name: string): Slots {
+  onServer(name: string): Semaphore {
     return this.#slotsOf(`server ${name}`);
   }
 }

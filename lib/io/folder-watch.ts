@@ -13,7 +13,7 @@ export interface WatchTimes {
 const usual: WatchTimes = { settle: 200, slow: 60_000, absent: 5_000 };
 
 /** The folder to watch. */
-export interface Watched {
+export interface WatchedFile {
   readonly path: string;
   /** Distinguishes this folder from another one at the same path; undefined if there is none. */
   mark(): Promise<string | undefined>;
@@ -21,7 +21,7 @@ export interface Watched {
 
 /** Calls `look` immediately, soon after each change in a folder, and at an interval; never concurrently. */
 export class FolderWatch {
-  readonly #folder: Watched;
+  readonly #folder: WatchedFile;
   readonly #look: () => Promise<void>;
   readonly #times: WatchTimes;
   #watcher: FSWatcher | undefined;
@@ -33,7 +33,7 @@ export class FolderWatch {
   #stopped = false;
 
   /** `look` must not reject. */
-  constructor(folder: Watched, look: () => Promise<void>, times: Partial<WatchTimes> = {}) {
+  constructor(folder: WatchedFile, look: () => Promise<void>, times: Partial<WatchTimes> = {}) {
     this.#folder = folder;
     this.#look = look;
     this.#times = { ...usual, ...times };

@@ -9,9 +9,9 @@ import { fileThreads } from "./file-threads.ts";
 import { openSmallFile } from "./small-file.ts";
 
 const endings = [".yaml", ".yml"] as const;
-type Ending = (typeof endings)[number];
+type FileEnding = (typeof endings)[number];
 
-const otherThan = (ending: Ending): Ending => (ending === ".yaml" ? ".yml" : ".yaml");
+const otherThan = (ending: FileEnding): FileEnding => (ending === ".yaml" ? ".yml" : ".yaml");
 
 /** A file unchanged for this long before it was read cannot change without different times (coarse clocks). */
 const settledMs = 2_000;
@@ -28,8 +28,8 @@ const patienceMs = 5_000;
 /** The fields that change when a file is written or replaced (stat(2)). */
 type Stamp = Pick<Stats, "dev" | "ino" | "size" | "mtimeMs" | "ctimeMs">;
 
-interface Seen extends Stamp {
-  readonly ending: Ending;
+interface SeenFile extends Stamp {
+  readonly ending: FileEnding;
   /**
    * The path of the file; for a link, the path that it points to, by text alone. It determines which device a check may
    * wait for.
@@ -46,7 +46,7 @@ interface Seen extends Stamp {
  */
 export class ConnectionFolder {
   readonly #folder: string;
-  readonly #seen = new Map<string, Seen>();
+  readonly #seen = new Map<string, SeenFile>();
   readonly #limit: TimeLimit;
 
   constructor(folder: string, patience = patienceMs) {
@@ -106,7 +106,7 @@ export class ConnectionFolder {
   }
 
   /** Whether the file is unchanged and still the only one of its name. */
-  async #stands(name: string, seen: Seen): Promise<boolean> {
+  async #stands(name: string, seen: SeenFile): Promise<boolean> {
     const other = this.#path(name, otherThan(seen.ending));
     const [now, second] = await Promise.all([
       this.#on(seen.place, () => stampOf(this.#path(name, seen.ending))),
@@ -115,7 +115,7 @@ export class ConnectionFolder {
     return second === undefined && isUnchanged(seen, now);
   }
 
-  #path(name: string, ending: Ending): string {
+  #path(name: string, ending: FileEnding): string {
     return join(this.#folder, name + ending);
   }
 
@@ -125,7 +125,7 @@ export class ConnectionFolder {
   }
 
   /** A Secret volume is replaced by one rename, so a file that vanishes between two checks is read once more. */
-  async #load(name: string, again = true): Promise<Seen | undefined> {
+  async #load(name: string, again = true): Promise<SeenFile | undefined> {
     const [yaml, yml] = await Promise.all(endings.map(ending => this.#open(name, ending)));
     if (yaml && yml) throw unusable(`connection "${name}" has two files, ${name}.yaml and ${name}.yml; remove one`);
     if (yaml || yml) return yaml ?? yml;
@@ -133,7 +133,7 @@ export class ConnectionFolder {
     return there && again ? this.#load(name, false) : undefined;
   }
 
-  async #open(name: string, ending: Ending): Promise<Seen | undefined> {
+  async #open(name: string, ending: FileEnding): Promise<SeenFile | undefined> {
     const path = this.#path(name, ending);
     const place = await this.#on(this.#folder, () => placeOf(path));
     const file = await this.#on(place, () => openSmallFile(path, maxBytes));

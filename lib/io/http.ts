@@ -1,7 +1,7 @@
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
 import type { Socket } from "node:net";
-import { dial, HttpError, type HttpSettings, placeOf } from "./dial.ts";
+import { dial, HttpError, type HttpSettings, originOf } from "./dial.ts";
 import { NotJson, parsedJson } from "./json.ts";
 
 /** One request. */
@@ -44,7 +44,7 @@ const connectionsAtOnce = 8;
 /** Makes a client that keeps idle connections for some seconds. Creating it does no I/O. */
 export function httpClient(settings: HttpSettings): Http {
   const agent = agentOf(settings);
-  const where = placeOf(settings);
+  const where = originOf(settings);
   return {
     where,
     close: () => agent.destroy(),
@@ -133,14 +133,14 @@ const answerOf = ({ statusCode = 0, headers }: IncomingMessage, bytes: Buffer): 
     }),
 });
 
-type Made = (error: Error | null, socket?: Socket) => void;
+type HttpClients = (error: Error | null, socket?: Socket) => void;
 
 /** An agent whose connections come from `dial`, so that certificates are checked in one place. */
 function agentOf(settings: HttpSettings): HttpAgent {
   const options = { keepAlive: true, maxSockets: connectionsAtOnce, timeout: 60_000 };
   const agent = settings.protocol === "https" ? new HttpsAgent(options) : new HttpAgent(options);
   const made = { never: new AbortController().signal };
-  const createConnection = (_options: unknown, done: Made): void => {
+  const createConnection = (_options: unknown, done: HttpClients): void => {
     dial(settings, made.never).then(
       socket => done(null, socket),
       (error: Error) => done(error),

@@ -26,10 +26,10 @@ export class NotJson extends Error {
  */
 export async function parsedJson(text: Buffer): Promise<unknown> {
   if (text.length <= tinyBytes) return read(text.toString("utf8"));
-  const first = new Scan(text);
+  const first = new JsonScanner(text);
   await first.through();
   if (first.values <= mostTogether && text.length <= longBytes) return read(text.toString("utf8"));
-  const scan = new Scan(text);
+  const scan = new JsonScanner(text);
   const place = `array ${randomUUID()} `;
   const skeleton: string[] = [];
   const arrays: unknown[][] = [];
@@ -71,7 +71,7 @@ const [openArray, closeArray, openObject, closeObject] = [0x5b, 0x5d, 0x7b, 0x7d
 const [none, anyDepth] = [-1, -1_000_000_000];
 
 /** Goes through a text once, byte by byte, without reading values. */
-class Scan {
+class JsonScanner {
   at = 0;
   /** How many were passed. */
   values = 0;

@@ -23,7 +23,7 @@ interface Holding<T> {
  * Shares objects by key: each is created for its first user and closed `idleMs` milliseconds after its last user
  * releases it.
  */
-export class Sharing<T extends Closable> {
+export class SharedInstances<T extends Closable> {
   readonly #idleMs: number;
   readonly #held = new Map<string, Holding<T>>();
 

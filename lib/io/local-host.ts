@@ -1,18 +1,18 @@
 import { CsiError } from "../core/errors.ts";
-import { Slots } from "../core/slots.ts";
-import { commons } from "./commons.ts";
+import { Semaphore } from "../core/semaphore.ts";
+import { KeyedMutex } from "./keyed-mutex.ts";
+import { memoizeByKey } from "./memoize-by-key.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "./runner.ts";
 import { type Outputs, type Script, type Step, type StorageHost, scriptTimeoutMs } from "./script.ts";
-import { Turns } from "./turns.ts";
 
 /** The number of concurrent scripts: more would only wait for each other in the kernel. */
 const scriptsAtOnce = 4;
 
 /** This machine as a storage host. The steps of a script run one after another, without a shell. */
 export function localHost(runner: CommandRunner): StorageHost {
-  const slots = new Slots(scriptsAtOnce);
-  const long = new Slots(scriptsAtOnce);
-  const turns = new Turns();
+  const slots = new Semaphore(scriptsAtOnce);
+  const long = new Semaphore(scriptsAtOnce);
+  const turns = new KeyedMutex();
   return {
     runner,
     script: (script, signal) =>
@@ -24,7 +24,7 @@ export function localHost(runner: CommandRunner): StorageHost {
           throw new CommandError(runner.where, script.steps[0].argv[0], "cancelled", reason, { cause });
         }),
     exclusive: (tool, signal, work) => turns.take(tool, signal, work),
-    shared: commons(),
+    shared: memoizeByKey(),
   };
 }
 

@@ -65,12 +65,12 @@ export const localRunner = (options: { readonly env: Readonly<Record<string, str
   },
 });
 
-type Fail = (failure: CommandFailure, reason: string, cause?: unknown) => CommandError;
+type FailureOf = (failure: CommandFailure, reason: string, cause?: unknown) => CommandError;
 
 interface Ends {
   readonly resolve: (output: Output) => void;
   readonly reject: (error: CommandError) => void;
-  readonly fail: Fail;
+  readonly fail: FailureOf;
 }
 
 /** Why an argv must not be run. A value that is not text would otherwise reach the program as the word "undefined". */
@@ -83,7 +83,7 @@ function unfit(argv: readonly unknown[]): string | undefined {
     : `argument ${bad} is ${typeof argv[bad]}, not text`;
 }
 
-function notStarted(cause: unknown, fail: Fail): CommandError {
+function notStarted(cause: unknown, fail: FailureOf): CommandError {
   const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   const known = started[code];
   return known ? fail(known.failure, known.reason, cause) : fail("spawn", `could not be started ${code}`.trim(), cause);

@@ -1,5 +1,5 @@
 import { type RawData, WebSocket } from "ws";
-import { dial, HttpError, type HttpFailure, type HttpSettings, placeOf } from "./dial.ts";
+import { dial, HttpError, type HttpFailure, type HttpSettings, originOf } from "./dial.ts";
 import { NotJson, parsedJson } from "./json.ts";
 
 /** The server's `error` of one call (JSON-RPC 2.0, 5.1). */
@@ -55,7 +55,7 @@ interface Pending {
 
 /** Opens a socket. Throws HttpError; "refused" when the server is there but does not speak WebSocket at `path`. */
 export async function openRpc(settings: HttpSettings, options: RpcOptions, signal: AbortSignal): Promise<RpcSocket> {
-  const where = `${placeOf(settings).replace(/^http/, "ws")}${options.path}`;
+  const where = `${originOf(settings).replace(/^http/, "ws")}${options.path}`;
   const connection = await dial(settings, signal);
   const socket = new WebSocket(where, {
     createConnection: () => connection,
@@ -65,7 +65,7 @@ export async function openRpc(settings: HttpSettings, options: RpcOptions, signa
     followRedirects: false,
   });
   await opened(socket, where, signal);
-  return new Speaker(socket, where, options);
+  return new JsonRpcSocket(socket, where, options);
 }
 
 function opened(socket: WebSocket, where: string, signal: AbortSignal): Promise<void> {
@@ -91,7 +91,7 @@ function opened(socket: WebSocket, where: string, signal: AbortSignal): Promise<
   });
 }
 
-class Speaker implements RpcSocket {
+class JsonRpcSocket implements RpcSocket {
   readonly where: string;
   readonly closed: Promise<string>;
   readonly #socket: WebSocket;

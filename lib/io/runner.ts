@@ -29,7 +29,7 @@ export interface Output {
 }
 
 /** A program that runs until it is released. */
-export interface Held {
+export interface BackgroundProcess {
   /** Its process id on this machine. */
   readonly pid: number;
   /** Ends it; resolves when it has ended. */
@@ -47,7 +47,7 @@ export interface CommandRunner {
    * It ends when released, and when this process ends for any reason, because its input is then closed.
    * Rejects with CommandError, "denied" if the program ended by itself. Absent if programs do not run on this machine.
    */
-  readonly hold?: (argv: Argv, signal: AbortSignal) => Promise<Held>;
+  readonly hold?: (argv: Argv, signal: AbortSignal) => Promise<BackgroundProcess>;
 }
 
 /**

@@ -1,6 +1,6 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
 import type { Path, Position } from "../schema/finding.ts";
-import type { Leaf } from "./leaf.ts";
+import type { SourceDocument } from "./source-document.ts";
 
 /** The offending line, without secrets, and the column of the caret in it (from 1). */
 export interface Excerpt {
@@ -14,7 +14,7 @@ const maxColumns = 160;
 const hidden = "***";
 
 /** Makes excerpts of one document; what must be hidden is worked out once, at the first use. */
-export function excerpts(leaf: Leaf): (place: Position) => Excerpt | undefined {
+export function excerpts(leaf: SourceDocument): (place: Position) => Excerpt | undefined {
   const body = leaf.text.startsWith("\uFEFF") ? leaf.text.slice(1) : leaf.text;
   let lines: readonly string[] | undefined;
   let starts: readonly number[] = [];
@@ -52,7 +52,7 @@ function startsOf(lines: readonly string[]): readonly number[] {
 }
 
 /** Where the text of secret values stands. */
-function secretRanges(leaf: Leaf): readonly Range[] {
+function secretRanges(leaf: SourceDocument): readonly Range[] {
   const ranges: Range[] = [];
   const walk = (node: unknown, path: Path, from?: number): void => {
     const hides = path.length === 0 || leaf.isSecret(path);

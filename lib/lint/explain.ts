@@ -1,5 +1,5 @@
 import { isCollection, LineCounter, parseAllDocuments, type YAMLParseError } from "yaml";
-import { type Finding, failure, located } from "../schema/finding.ts";
+import { failure, located, type SchemaFinding } from "../schema/finding.ts";
 import { eachNode } from "../yaml/nodes.ts";
 import type { Source } from "../yaml/parse.ts";
 
@@ -25,7 +25,7 @@ export function explained(source: Source, text: string): Source {
 /** Trying repairs means reading the text again; a longer one is left as it is. */
 const longestText = 64 << 10;
 
-interface Cause extends Pick<Finding, "message" | "fix"> {
+interface Cause extends Pick<SchemaFinding, "message" | "fix"> {
   readonly line: number;
   readonly column: number;
 }

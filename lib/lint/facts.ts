@@ -1,7 +1,7 @@
 import type { DriverFacts } from "../drivers/facts.ts";
 import { modules } from "../drivers/index.ts";
 import { keysOf } from "../schema/shape.ts";
-import type { ConnectionFile } from "./world.ts";
+import type { ConnectionFile } from "./lint-input.ts";
 
 /** What is known of the driver of a connection; undefined where the file names none that exists. */
 export const factsOf = ({ read }: ConnectionFile): DriverFacts | undefined => read.module?.facts;

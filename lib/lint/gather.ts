@@ -1,30 +1,30 @@
 import { noDefaults } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { failure } from "../schema/finding.ts";
-import type { Outside } from "../schema/outside.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
 import { addInput, type Input } from "./input.ts";
-import type { Leaf, Placed, Reported } from "./leaf.ts";
-import type { Gathered } from "./objects.ts";
-import { type Candidate, connectionFile, mainFile } from "./read.ts";
-import { type ConnectionFile, textAt, type World } from "./world.ts";
+import { type ConnectionFile, type LintInput, textAt } from "./lint-input.ts";
+import type { FoundObjects } from "./objects.ts";
+import { connectionFile, mainFile, type UnreadDocument } from "./read.ts";
+import type { DocumentDiagnostic, DocumentFinding, SourceDocument } from "./source-document.ts";
 
 /** What was given, read and sorted; plus findings about what could not be sorted. */
-export interface Sorted {
-  readonly world: World;
-  readonly leaves: readonly Leaf[];
-  readonly reported: readonly Reported[];
-  readonly placed: readonly Placed[];
+export interface SortedInputs {
+  readonly world: LintInput;
+  readonly leaves: readonly SourceDocument[];
+  readonly reported: readonly DocumentFinding[];
+  readonly placed: readonly DocumentDiagnostic[];
 }
 
 /** Reads all inputs. Pure; never throws. */
 export function gather(
   inputs: readonly Input[],
   modules: readonly DriverModule[],
-  outside: Outside,
+  outside: ValueResolver,
   compile: PatternCompiler,
-): Sorted {
-  const found: Gathered = {
+): SortedInputs {
+  const found: FoundObjects = {
     candidates: [],
     classes: [],
     helm: [],
@@ -44,7 +44,7 @@ export function gather(
   const main = mains[0];
   const defaults = main?.read.partial?.defaults ?? noDefaults;
   const single = main?.read.config?.single;
-  const itself: readonly Candidate[] =
+  const itself: readonly UnreadDocument[] =
     main && single !== undefined ? [{ leaf: main.leaf, name: single, role: "connection" }] : [];
   const connections = [...itself, ...found.candidates.filter(({ role }) => role === "connection")].map(candidate =>
     connectionFile(candidate, defaults, modules, outside),
@@ -83,7 +83,7 @@ export function gather(
 }
 
 /** The main file first: the one that was named as such, or one that says where its connections are, whatever the order. */
-function mainCandidates(candidates: readonly Candidate[]): readonly Candidate[] {
+function mainCandidates(candidates: readonly UnreadDocument[]): readonly UnreadDocument[] {
   const all = candidates.filter(({ role }) => role === "main");
   const main =
     all.find(({ named }) => named) ??

@@ -1,13 +1,13 @@
-import { type Finding, failure, located, problem } from "../schema/finding.ts";
+import { failure, located, problem, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
 import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
 import { explained } from "./explain.ts";
 import { nameOf } from "./file-name.ts";
-import { isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
-import { fileLeaf, type Placed } from "./leaf.ts";
-import { addObject, type Gathered } from "./objects.ts";
+import { type DocumentKind, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
+import { addObject, type FoundObjects } from "./objects.ts";
+import { type DocumentDiagnostic, fileLeaf } from "./source-document.ts";
 
 /** A text to be checked. */
 export interface Input {
@@ -27,7 +27,7 @@ export interface Input {
 const telling = /driver|kind|httpConnection|datasetParentName|shareBasePath|configFolder/i;
 
 /** Reads one input and sorts its documents; what fits nowhere is reported. */
-export function addInput(input: Input, found: Gathered): void {
+export function addInput(input: Input, found: FoundObjects): void {
   const { file, text, role } = input;
   if (role === "found" && !telling.test(text.replaceAll("\0", ""))) return;
   const foreign = foreignText(file, text);
@@ -72,7 +72,7 @@ const asServed = (source: Source, text: string): Source =>
   isConfiguration(kindOf(source.value)) && textOverBudget(text, fileBudget) ? parseYaml(source.file, text) : source;
 
 /** A file whose name keeps the daemon from reading it. */
-function passedOver(file: string): Finding | undefined {
+function passedOver(file: string): SchemaFinding | undefined {
   if (/\.ya?ml$/.test(file) || !/\.(?:ya?ml|json)$/i.test(file)) return undefined;
   const message = "the daemon reads files that end in .yaml or .yml only, and passes over this one";
   return problem("file-not-read", [], message, `rename it to "${nameOf(file)}.yaml"`);
@@ -83,11 +83,11 @@ const isEncrypted = ({ value }: Source): boolean =>
   isMapping(value) && isMapping(value["sops"]) && typeof value["sops"]["mac"] === "string";
 
 /** How much was found that csimux has to do with. */
-const sizeOf = ({ candidates, classes, helm, volumes, documents }: Gathered): number =>
+const sizeOf = ({ candidates, classes, helm, volumes, documents }: FoundObjects): number =>
   candidates.length + classes.length + helm.length + volumes.length + documents;
 
 /** What reading another encoding as UTF-8 leaves behind, with its place. */
-function foreignText(file: string, text: string): Placed | undefined {
+function foreignText(file: string, text: string): DocumentDiagnostic | undefined {
   const at = text.indexOf("\uFFFD");
   if (at < 0) return undefined;
   const lines = text.slice(0, at).split("\n");
@@ -109,10 +109,10 @@ function isOtherManifest(sources: readonly Source[]): boolean {
 const isOtherObject = (value: unknown): boolean =>
   isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && isOther(kindOf(value));
 
-const isOther = (kind: Kind): boolean =>
+const isOther = (kind: DocumentKind): boolean =>
   kind === "other" || kind === "csi-driver" || kind === "workload" || kind === "kustomization";
 
-function addDocument(input: Input, source: Source, found: Gathered): void {
+function addDocument(input: Input, source: Source, found: FoundObjects): void {
   const { file, text, role, name = nameOf(file) } = input;
   const leaf = fileLeaf(file, text, source);
   const broken = source.diagnostics.some(each => each.blocks);

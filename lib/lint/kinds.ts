@@ -4,10 +4,10 @@ import { sections } from "./facts.ts";
 import { kindNamed, type ObjectKind, objectKind } from "./object-kinds.ts";
 
 /** What a YAML document is, judged by its keys. */
-export type Kind = "main" | "connection" | ObjectKind | "helm" | "other";
+export type DocumentKind = "main" | "connection" | ObjectKind | "helm" | "other";
 
 /** The kind of a document. Something with a section that only connection files have is one, even without `driver`. */
-export function kindOf(value: unknown): Kind {
+export function kindOf(value: unknown): DocumentKind {
   if (!isMapping(value)) return "other";
   const object = objectKind(value);
   if (typeof value["kind"] === "string" && (object !== undefined || value["apiVersion"] !== undefined))
@@ -31,7 +31,8 @@ const isHelm = (value: Mapping): boolean =>
   (isMapping(value["driver"]) && ("config" in value["driver"] || "existingConfigSecret" in value["driver"]));
 
 /** Whether csimux reads such a file itself. */
-export const isConfiguration = (kind: Kind): kind is "main" | "connection" => kind === "main" || kind === "connection";
+export const isConfiguration = (kind: DocumentKind): kind is "main" | "connection" =>
+  kind === "main" || kind === "connection";
 
 /** The key of an umbrella chart under which values of this chart stand. */
 export const helmBelow = (value: Mapping): string | undefined =>
@@ -40,7 +41,7 @@ export const helmBelow = (value: Mapping): string | undefined =>
 const mappingOf = (value: unknown): Mapping => (isMapping(value) ? value : {});
 
 /** A guess for a document that cannot be parsed. */
-export function kindOfText(text: string): Kind {
+export function kindOfText(text: string): DocumentKind {
   if (/^["']?apiVersion["']?:/m.test(text)) {
     const kind = /^["']?kind["']?:\s*["']?(\w+)/m.exec(text)?.[1] ?? "";
     return kindNamed(kind) ?? "other";

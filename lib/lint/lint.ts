@@ -1,19 +1,19 @@
 import type { DriverModule } from "../drivers/module.ts";
 import { type Diagnostic, located, problem } from "../schema/finding.ts";
-import type { Outside } from "../schema/outside.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
-import { placed } from "../yaml/parse.ts";
+import { withPosition } from "../yaml/parse.ts";
 import { checks } from "./checks/index.ts";
 import { deployments } from "./deployments.ts";
 import { type Excerpt, excerpts, printable } from "./excerpt.ts";
 import { gather } from "./gather.ts";
 import type { Input } from "./input.ts";
-import type { Leaf, Placed } from "./leaf.ts";
+import type { LintInput } from "./lint-input.ts";
 import { rules } from "./rules.ts";
+import type { DocumentDiagnostic, SourceDocument } from "./source-document.ts";
 import { suppressed } from "./suppress.ts";
 import { unseen } from "./unseen.ts";
 import { containersOf, isServing } from "./workloads.ts";
-import type { World } from "./world.ts";
 
 /** A diagnostic in the coordinates of the file that the user gave, with the line to show. */
 export interface Problem extends Diagnostic {
@@ -24,7 +24,7 @@ export interface Problem extends Diagnostic {
 export interface Linted {
   readonly problems: readonly Problem[];
   /** One for each deployment. */
-  readonly worlds: readonly World[];
+  readonly worlds: readonly LintInput[];
   /** The files that held something of csimux, in the order of the inputs. */
   readonly files: readonly string[];
   /** What belongs to them and could not be looked at, each in words. */
@@ -32,7 +32,7 @@ export interface Linted {
 }
 
 /** Manifests that run csimux are of csimux, and so is a kustomization that makes the Secret of its connections. */
-function filesOf(world: World): readonly string[] {
+function filesOf(world: LintInput): readonly string[] {
   const { main, connections, classes, helm, volumes, workloads } = world;
   const running = workloads.filter(each => containersOf(each).some(isServing));
   const all = [...(main ? [main] : []), ...connections, ...classes, ...helm, ...volumes, ...running];
@@ -47,9 +47,9 @@ const environmental: ReadonlySet<string> = new Set(["unset-variable", "unreadabl
 /** What linting needs besides the files. */
 export interface LintSettings {
   readonly modules: readonly DriverModule[];
-  readonly outside: Outside;
+  readonly outside: ValueResolver;
   /** This machine has the environment and the files that csimux will have; otherwise references to them pass. */
-  readonly atHome: boolean;
+  readonly checkEnvironment: boolean;
   /** Compiles patterns of topology rules. */
   readonly compile: PatternCompiler;
 }
@@ -75,13 +75,16 @@ export function lint(inputs: readonly Input[], settings: LintSettings): Linted {
 function lintOne(
   inputs: readonly Input[],
   settings: LintSettings,
-): { readonly problems: readonly Problem[]; readonly world: World } {
-  const { modules, outside, atHome, compile } = settings;
+): { readonly problems: readonly Problem[]; readonly world: LintInput } {
+  const { modules, outside, checkEnvironment: atHome, compile } = settings;
   const { world, leaves, reported, placed: found } = gather(inputs, modules, outside, compile);
   const more = checks.flatMap(check => [...check(world)]);
   const all = [
     ...found,
-    ...[...reported, ...more].map(each => ({ leaf: each.leaf, diagnostic: placed(each.leaf.source, each.finding) })),
+    ...[...reported, ...more].map(each => ({
+      leaf: each.leaf,
+      diagnostic: withPosition(each.leaf.source, each.finding),
+    })),
   ];
   const relevant = atHome ? all : all.filter(({ diagnostic }) => !environmental.has(diagnostic.rule));
   return { problems: byDocument(leaves, relevant).flatMap(outwards), world };
@@ -91,14 +94,14 @@ const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 interface Group {
   /** The first document; a file inside a Secret has only one. */
-  readonly leaf: Leaf;
-  readonly placed: Placed[];
+  readonly leaf: SourceDocument;
+  readonly placed: DocumentDiagnostic[];
 }
 
 /** Documents of one file share their text, so their comments are looked at together. */
-function byDocument(leaves: readonly Leaf[], all: readonly Placed[]): readonly Group[] {
+function byDocument(leaves: readonly SourceDocument[], all: readonly DocumentDiagnostic[]): readonly Group[] {
   const groups = new Map<string, Group>();
-  const group = (leaf: Leaf): Group => {
+  const group = (leaf: SourceDocument): Group => {
     const key = `${leaf.file}\0${leaf.inside}`;
     const known = groups.get(key) ?? { leaf, placed: [] };
     groups.set(key, known);
@@ -111,7 +114,7 @@ function byDocument(leaves: readonly Leaf[], all: readonly Placed[]): readonly G
 
 function outwards({ leaf: first, placed: found }: Group): readonly Problem[] {
   const leafOf = new Map(found.map(({ leaf, diagnostic }) => [diagnostic, leaf]));
-  const excerptOf = new Map<Leaf, ReturnType<typeof excerpts>>();
+  const excerptOf = new Map<SourceDocument, ReturnType<typeof excerpts>>();
   const all = suppressed(first.file, first.text, [...leafOf.keys()], ruleIds);
   return limited(all).map(diagnostic => {
     const leaf = leafOf.get(diagnostic) ?? first;

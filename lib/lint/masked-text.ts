@@ -1,10 +1,10 @@
 import type { Path } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { excerpts } from "./excerpt.ts";
-import type { Leaf } from "./leaf.ts";
+import type { SourceDocument } from "./source-document.ts";
 
 /** The whole text of a document as it may be shown: without secrets and comments; of what is no YAML only the keys. */
-export function maskedText(leaf: Leaf): string {
+export function maskedText(leaf: SourceDocument): string {
   const shown = excerpts(leaf);
   return leaf.text
     .split("\n")
@@ -17,7 +17,7 @@ export function maskedText(leaf: Leaf): string {
 const leastLength = 4;
 
 /** The values of a document that must not be shown, for finding them elsewhere: each as a whole and, of a key, line by line. */
-export function secretValues(leaf: Leaf): readonly string[] {
+export function secretValues(leaf: SourceDocument): readonly string[] {
   const found: string[] = [];
   const walk = (value: unknown, path: Path): void => {
     if (Array.isArray(value)) for (const [index, item] of value.entries()) walk(item, [...path, index]);

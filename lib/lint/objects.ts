@@ -1,15 +1,9 @@
-import { type Finding, type Path, problem } from "../schema/finding.ts";
+import { type Path, problem, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { parseYaml, type Source } from "../yaml/parse.ts";
 import { explained } from "./explain.ts";
 import { nameOf } from "./file-name.ts";
-import { helmBelow, isConfiguration, type Kind, kindOf, kindOfText } from "./kinds.ts";
-import { type Leaf, type Placed, type Reported, secretByName } from "./leaf.ts";
-import { type HeadFault, headFault } from "./object-kinds.ts";
-import type { Candidate } from "./read.ts";
-import { secretEntries } from "./secret-entries.ts";
-import { type SecretFile, secretFiles, textFiles } from "./secret-files.ts";
-import type { Store } from "./unseen.ts";
+import { type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import {
   type ClassObject,
   type HelmValues,
@@ -18,11 +12,17 @@ import {
   mappingAt,
   textAt,
   type VolumeObject,
-} from "./world.ts";
+} from "./lint-input.ts";
+import { type HeadFault, headFault } from "./object-kinds.ts";
+import type { UnreadDocument } from "./read.ts";
+import { secretEntries } from "./secret-entries.ts";
+import { type SecretFile, secretFiles, textFiles } from "./secret-files.ts";
+import { type DocumentDiagnostic, type DocumentFinding, type SourceDocument, secretByName } from "./source-document.ts";
+import type { Store } from "./unseen.ts";
 
 /** What was found in the inputs so far. */
-export interface Gathered {
-  readonly candidates: Candidate[];
+export interface FoundObjects {
+  readonly candidates: UnreadDocument[];
   readonly classes: ClassObject[];
   readonly helm: HelmValues[];
   readonly volumes: VolumeObject[];
@@ -35,14 +35,20 @@ export interface Gathered {
   /** Secrets and ConfigMaps, whatever they hold. */
   readonly stores: Store[];
   readonly kustomizations: ManifestObject[];
-  readonly reported: Reported[];
-  readonly placed: Placed[];
+  readonly reported: DocumentFinding[];
+  readonly placed: DocumentDiagnostic[];
   /** Inputs that hold something of ours. */
   documents: number;
 }
 
 /** Takes what is of use from a Kubernetes object or Helm values, at `path` of a document. */
-export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, found: Gathered): void {
+export function addObject(
+  leaf: SourceDocument,
+  kind: DocumentKind,
+  value: Mapping,
+  path: Path,
+  found: FoundObjects,
+): void {
   if (kind === "list") {
     for (const [index, item] of listAt(value, "items").entries()) {
       if (isMapping(item)) addObject(leaf, kindOf(item), item, [...path, "items", index], found);
@@ -65,7 +71,12 @@ export function addObject(leaf: Leaf, kind: Kind, value: Mapping, path: Path, fo
   if (kind === "helm") addHelm(leaf, value, found);
 }
 
-function classObject(leaf: Leaf, kind: "storage-class" | "snapshot-class", value: Mapping, path: Path): ClassObject {
+function classObject(
+  leaf: SourceDocument,
+  kind: "storage-class" | "snapshot-class",
+  value: Mapping,
+  path: Path,
+): ClassObject {
   const storage = kind === "storage-class";
   return {
     leaf,
@@ -78,7 +89,7 @@ function classObject(leaf: Leaf, kind: "storage-class" | "snapshot-class", value
 }
 
 /** Every class in the values is of this driver. A main file among the values is checked where it stands. */
-function addHelm(outer: Leaf, whole: Mapping, found: Gathered): void {
+function addHelm(outer: SourceDocument, whole: Mapping, found: FoundObjects): void {
   const key = helmBelow(whole);
   const value = key === undefined ? whole : mappingAt(whole, key);
   const leaf = key === undefined ? outer : below(outer, [key], value);
@@ -99,7 +110,7 @@ function addHelm(outer: Leaf, whole: Mapping, found: Gathered): void {
 }
 
 /** A part of a document as one of its own. */
-function below(leaf: Leaf, path: Path, value: Mapping): Leaf {
+function below(leaf: SourceDocument, path: Path, value: Mapping): SourceDocument {
   const source: Source = {
     ...leaf.source,
     value,
@@ -109,13 +120,13 @@ function below(leaf: Leaf, path: Path, value: Mapping): Leaf {
 }
 
 /** Of a SealedSecret only the names can be known. */
-function addSealed(value: Mapping, found: Gathered): void {
+function addSealed(value: Mapping, found: FoundObjects): void {
   const names = Object.keys(mappingAt(value, "spec", "encryptedData")).filter(name => /\.ya?ml$/.test(name));
   found.sealed.push(...names.map(nameOf));
   if (names.length > 0) found.documents++;
 }
 
-function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): void {
+function addSecret(leaf: SourceDocument, secret: Mapping, path: Path, found: FoundObjects): void {
   addFiles(leaf, secret, secretFiles(leaf.source, leaf.text, secret, path), path, found);
   // What stands in a Secret is nobody's to read; base64 hides nothing.
   const hiding = { ...leaf, isSecret: () => true };
@@ -126,7 +137,13 @@ function addSecret(leaf: Leaf, secret: Mapping, path: Path, found: Gathered): vo
 }
 
 /** Takes the files that a Secret or ConfigMap holds. */
-function addFiles(leaf: Leaf, value: Mapping, all: readonly SecretFile[], path: Path, found: Gathered): void {
+function addFiles(
+  leaf: SourceDocument,
+  value: Mapping,
+  all: readonly SecretFile[],
+  path: Path,
+  found: FoundObjects,
+): void {
   const files = all.map(file => {
     const source = explained(parseYaml(leaf.file, file.text), file.text);
     const kind = source.diagnostics.some(each => each.blocks) ? kindOfText(file.text) : kindOf(source.value);
@@ -136,7 +153,15 @@ function addFiles(leaf: Leaf, value: Mapping, all: readonly SecretFile[], path: 
   const folder = files.some(({ kind }) => kind === "connection");
   for (const { name, text, start, outward, source, kind } of files) {
     if (!isConfiguration(kind)) continue;
-    const inner: Leaf = { file: leaf.file, text, source, inside: name, outward, start, isSecret: secretByName };
+    const inner: SourceDocument = {
+      file: leaf.file,
+      text,
+      source,
+      inside: name,
+      outward,
+      start,
+      isSecret: secretByName,
+    };
     found.candidates.push({ leaf: inner, name: nameOf(name), role: folder ? "connection" : kind });
   }
   const fault = files.some(({ kind }) => isConfiguration(kind)) ? headFault(value) : undefined;
@@ -144,5 +169,5 @@ function addFiles(leaf: Leaf, value: Mapping, all: readonly SecretFile[], path: 
 }
 
 /** The finding about an object's `apiVersion` or `kind`. */
-export const headFinding = ({ key, message, fix }: HeadFault, path: Path): Finding =>
+export const headFinding = ({ key, message, fix }: HeadFault, path: Path): SchemaFinding =>
   problem("kubernetes-object", [...path, key], message, fix);

@@ -5,14 +5,14 @@ import { readSingle } from "../config/single.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
 import { nearest } from "../schema/nearest.ts";
-import type { Outside } from "../schema/outside.ts";
 import { aboutOf, keysOf, type Schema, schemaAt } from "../schema/shape.ts";
-import { type Leaf, secretByName } from "./leaf.ts";
-import { type ConnectionFile, type MainFile, mappingAt, textAt } from "./world.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
+import { type ConnectionFile, type MainFile, mappingAt, textAt } from "./lint-input.ts";
+import { type SourceDocument, secretByName } from "./source-document.ts";
 
 /** Documents in which a connection or main file was found, before it is read. */
-export interface Candidate {
-  readonly leaf: Leaf;
+export interface UnreadDocument {
+  readonly leaf: SourceDocument;
   readonly name: string;
   readonly role: "main" | "connection";
   /** The user said that it is the main file. */
@@ -20,7 +20,7 @@ export interface Candidate {
 }
 
 /** Reads a main file as `serve` would. */
-export function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: Outside): MainFile {
+export function mainFile(leaf: SourceDocument, modules: readonly DriverModule[], outside: ValueResolver): MainFile {
   const read: ReadProxy = readSingle(readProxySource(leaf.source, outside), modules, outside);
   const schemas = modules.map(({ schema }) => schema);
   // Defaults of connections may hold secrets; what no driver knows may be a mistyped one.
@@ -32,7 +32,7 @@ export function mainFile(leaf: Leaf, modules: readonly DriverModule[], outside: 
 }
 
 /** The rule for a part of a document, by the paths of the whole; what stands around the part goes by names. */
-function within({ above = [] }: Leaf, isSecret: Leaf["isSecret"]): Leaf["isSecret"] {
+function within({ above = [] }: SourceDocument, isSecret: SourceDocument["isSecret"]): SourceDocument["isSecret"] {
   return path =>
     above.every((step, index) => path[index] === step)
       ? path.length > above.length && isSecret(path.slice(above.length))
@@ -41,10 +41,10 @@ function within({ above = [] }: Leaf, isSecret: Leaf["isSecret"]): Leaf["isSecre
 
 /** Reads a connection as `serve` would. */
 export function connectionFile(
-  { leaf, name }: Candidate,
+  { leaf, name }: UnreadDocument,
   defaults: Defaults,
   modules: readonly DriverModule[],
-  outside: Outside,
+  outside: ValueResolver,
 ): ConnectionFile {
   const read = readConnectionSource(name, leaf.source, defaults, outside, modules);
   const driver = textAt(leaf.source.value, "driver") ?? "";

@@ -1,11 +1,11 @@
-import { type Finding, failure, type Path } from "../schema/finding.ts";
+import { failure, type Path, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
 import { nameOf } from "./file-name.ts";
 import { hasSection, kindOf, kindOfText } from "./kinds.ts";
+import { mappingAt } from "./lint-input.ts";
 import { decoded } from "./secret-files.ts";
-import { mappingAt } from "./world.ts";
 
 const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
 
@@ -14,7 +14,7 @@ const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
  * what is in the wrong one of `data` and `stringData`, is no text, has a name that is passed over, or holds nothing.
  * Each is one finding at the key of the entry; none quotes what is in it.
  */
-export function* secretEntries(secret: Mapping, path: Path): Iterable<Finding> {
+export function* secretEntries(secret: Mapping, path: Path): Iterable<SchemaFinding> {
   const data = Object.entries(mappingAt(secret, "data"));
   const plain = Object.entries(mappingAt(secret, "stringData"));
   const texts = [...data.map(([, value]) => textOf(value)), ...plain.map(([, value]) => value)];
@@ -23,13 +23,13 @@ export function* secretEntries(secret: Mapping, path: Path): Iterable<Finding> {
   for (const [name, value] of plain) yield* at([...path, "stringData", name], plainFault(name, value, beside));
 }
 
-type Fault = readonly [message: string, fix: string];
+type EntryFault = readonly [message: string, fix: string];
 
-function* at(path: Path, fault: Fault | undefined): Iterable<Finding> {
+function* at(path: Path, fault: EntryFault | undefined): Iterable<SchemaFinding> {
   if (fault) yield failure("secret-entry", path, fault[0], fault[1], "key");
 }
 
-function encodedFault(name: string, value: unknown, beside: boolean): Fault | undefined {
+function encodedFault(name: string, value: unknown, beside: boolean): EntryFault | undefined {
   const text = textOf(value);
   if (text !== undefined) return textFault(name, text, beside);
   if (isConfiguration(value))
@@ -42,7 +42,7 @@ function encodedFault(name: string, value: unknown, beside: boolean): Fault | un
   return noText(name, value);
 }
 
-function plainFault(name: string, value: unknown, beside: boolean): Fault | undefined {
+function plainFault(name: string, value: unknown, beside: boolean): EntryFault | undefined {
   if (typeof value !== "string") return noText(name, value);
   if (isConfiguration(textOf(value)))
     return [`"${name}" is base64, but "stringData" holds plain text`, 'put the entry under "data"'];
@@ -50,12 +50,12 @@ function plainFault(name: string, value: unknown, beside: boolean): Fault | unde
 }
 
 /** A mapping where the text of a file belongs: the "|" behind the name is missing. */
-const noText = (name: string, value: unknown): Fault | undefined =>
+const noText = (name: string, value: unknown): EntryFault | undefined =>
   isMapping(value) && isConnectionOrMain(kindOf(value))
     ? [`"${name}" is a mapping, but entries of a Secret are text`, `write "${name}: |"`]
     : undefined;
 
-function textFault(name: string, text: string, beside: boolean): Fault | undefined {
+function textFault(name: string, text: string, beside: boolean): EntryFault | undefined {
   if (isFileName(name)) {
     if (!beside || isConfiguration(text)) return undefined;
     return [

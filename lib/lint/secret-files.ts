@@ -2,7 +2,7 @@ import { isScalar, Scalar } from "yaml";
 import type { Path, Position } from "../schema/finding.ts";
 import type { Mapping } from "../schema/mapping.ts";
 import type { Source } from "../yaml/parse.ts";
-import { mappingAt } from "./world.ts";
+import { mappingAt } from "./lint-input.ts";
 
 /** A file that a Secret manifest holds. */
 export interface SecretFile {

@@ -1,7 +1,7 @@
 import { unknownFolder } from "../config/proxy.ts";
 import { nameOf } from "./file-name.ts";
+import { type LintInput, listAt, textAt } from "./lint-input.ts";
 import { containersOf, isController, mainFolders, mountedAt } from "./workloads.ts";
-import { listAt, textAt, type World } from "./world.ts";
 
 /** A Secret or ConfigMap. */
 export interface Store {
@@ -10,7 +10,7 @@ export interface Store {
 }
 
 /** The Secrets and ConfigMaps that the files hold or have kustomize make. */
-export function storesOf({ stores, kustomizations }: Pick<World, "stores" | "kustomizations">): readonly Store[] {
+export function storesOf({ stores, kustomizations }: Pick<LintInput, "stores" | "kustomizations">): readonly Store[] {
   const made = ([key, kind]: readonly [string, Store["kind"]]) =>
     kustomizations
       .flatMap(({ value }) => listAt(value, key))
@@ -25,13 +25,13 @@ export function storesOf({ stores, kustomizations }: Pick<World, "stores" | "kus
  * What belongs to the files and could not be looked at, each in words: files that are encrypted, and the Secret or ConfigMap of a
  * workload of csimux whose manifest is not among them.
  */
-export function unseen(worlds: readonly World[]): readonly string[] {
+export function unseen(worlds: readonly LintInput[]): readonly string[] {
   const stores = worlds.flatMap(storesOf);
   const isThere = ({ kind, name }: Store): boolean => stores.some(each => each.kind === kind && each.name === name);
   return [...new Set(worlds.flatMap(world => [...encrypted(world), ...missing(world, isThere)]))];
 }
 
-function encrypted({ encrypted: files, sealed }: World): readonly string[] {
+function encrypted({ encrypted: files, sealed }: LintInput): readonly string[] {
   const names = files.map(nameOf);
   const inObject = sealed.filter(name => !names.includes(name));
   return [
@@ -42,7 +42,7 @@ function encrypted({ encrypted: files, sealed }: World): readonly string[] {
   ];
 }
 
-function missing(world: World, isThere: (store: Store) => boolean): readonly string[] {
+function missing(world: LintInput, isThere: (store: Store) => boolean): readonly string[] {
   const { main, connections, sealed, workloads } = world;
   const config = main?.read.partial;
   const absent = (all: readonly Store[], what: string): readonly string[] =>

@@ -1,5 +1,5 @@
 import { posix } from "node:path";
-import { at, listAt, type ManifestObject, textAt } from "./world.ts";
+import { at, listAt, type ManifestObject, textAt } from "./lint-input.ts";
 
 /** The containers of a Deployment, DaemonSet or StatefulSet. */
 export const containersOf = ({ value }: ManifestObject): readonly unknown[] =>

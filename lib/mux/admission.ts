@@ -5,12 +5,12 @@ import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Source } from "../drivers/driver.ts";
-import type { PlacementPolicy } from "../topology/place.ts";
+import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import { ability, unable } from "./ability.ts";
 import type { Connection } from "./connection.ts";
 import type { Lookup } from "./lookup.ts";
-import type { CreateRequest } from "./placed.ts";
-import { verdictOn } from "./verdict.ts";
+import { evaluatePlacement } from "./placement.ts";
+import type { CreateRequest } from "./routed.ts";
 
 /** Throws "invalid-argument" for the first capability that the connection's volumes cannot satisfy. */
 export function refuseUnmet(connection: Connection, capabilities: readonly Capability[]): void {
@@ -35,7 +35,7 @@ export function sourceOn(connection: Connection, source: Handle): Source {
  * Where the volume will be reachable from. Throws, before anything is made, when it may not be made here; then nothing of an
  * earlier, interrupted creation is left either. `begun`: this process began it here. The caller holds the lock of the volume.
  */
-export async function placesFor(
+export async function topologyOfNew(
   connection: Connection,
   request: CreateRequest,
   begun: boolean,
@@ -43,23 +43,26 @@ export async function placesFor(
   lookup: Lookup,
   call: Call,
 ): Promise<readonly Segments[]> {
-  const verdict = verdictOn(connection, request, policy);
-  if (!(verdict instanceof CsiError)) return verdict.places;
+  const verdict = evaluatePlacement(connection, request, policy);
+  if (!(verdict instanceof CsiError)) return verdict.accessibleTopology;
   if (verdict.code !== "resource-exhausted") throw verdict;
   const found = await lookup.clear(connection, request.name, call);
   // A driver that cannot look up by name finds a volume that it began by making it once more.
   const exists = found !== undefined || (begun && connection.driver.names === undefined);
   if (!exists) throw verdict;
-  return placesOfExisting(connection, request, policy);
+  return topologyOfExisting(connection, request, policy);
 }
 
 /**
  * A volume that is there answers every request whose requirements it meets; a preference is none (CSI TopologyRequirement), and
  * suspending a connection is about new volumes.
  */
-function placesOfExisting(connection: Connection, request: CreateRequest, policy: PlacementPolicy) {
-  const verdict = verdictOn({ ...connection, suspended: false }, request, { ...policy, honourPreferred: "off" });
-  if (!(verdict instanceof CsiError)) return verdict.places;
+function topologyOfExisting(connection: Connection, request: CreateRequest, policy: PlacementPolicy) {
+  const verdict = evaluatePlacement({ ...connection, suspended: false }, request, {
+    ...policy,
+    honourPreferred: "off",
+  });
+  if (!(verdict instanceof CsiError)) return verdict.accessibleTopology;
   if (verdict.code !== "resource-exhausted") throw verdict;
   throw new CsiError("already-exists", `volume "${request.name}" exists, but ${verdict.message}`);
 }

@@ -4,8 +4,8 @@ import type { Finding } from "../health/finding.ts";
 import { Breaker, type Outage } from "./breaker.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
-import { Patience } from "./patience.ts";
-import type { LastGood } from "./states.ts";
+import type { LastGood } from "./file-states.ts";
+import { ResponseTimeout } from "./response-timeout.ts";
 
 /** How long the check of a driver may take, in milliseconds. */
 const checkMs = 20_000;
@@ -14,7 +14,7 @@ const checkMs = 20_000;
 const slowMs = 15_000;
 
 /** The breaker of one connection. */
-interface Watched {
+interface BreakerEntry {
   readonly breaker: Breaker;
   /** What the connection is made from. */
   file: LastGood | undefined;
@@ -29,16 +29,16 @@ interface Watched {
  * connection whose file has changed since, are asked as ever.
  */
 export class Breakers {
-  readonly #connections: Pick<Connections, "lastGood" | "useInOrder" | "keep">;
+  readonly #connections: Pick<Connections, "lastGood" | "useIfHealthy" | "keep">;
   readonly #log: Log;
-  readonly #patience: Patience;
-  readonly #watched = new Map<string, Watched>();
+  readonly #patience: ResponseTimeout;
+  readonly #watched = new Map<string, BreakerEntry>();
   readonly #stop = new AbortController();
 
-  constructor(connections: Pick<Connections, "lastGood" | "useInOrder" | "keep">, log: Log) {
+  constructor(connections: Pick<Connections, "lastGood" | "useIfHealthy" | "keep">, log: Log) {
     this.#connections = connections;
     this.#log = log;
-    this.#patience = new Patience(checkMs, (connection, work) => connections.keep(connection, work));
+    this.#patience = new ResponseTimeout(checkMs, (connection, work) => connections.keep(connection, work));
   }
 
   /** The answer of a storage to `question`. Throws "unavailable" without asking while it is known to be away. */
@@ -58,7 +58,7 @@ export class Breakers {
    */
   async refuse(name: string, deleting = false): Promise<void> {
     if (!this.of(name)) return;
-    await this.#connections.useInOrder(name, async () => {}).catch(() => {});
+    await this.#connections.useIfHealthy(name, async () => {}).catch(() => {});
     if (!deleting || !this.#known(name)?.retain) this.#refuse(name);
   }
 
@@ -75,7 +75,7 @@ export class Breakers {
   /** A connection has not answered a question in time: its check is asked at once. */
   late({ name, driver }: Pick<Connection, "name" | "driver">): void {
     if (!driver.check || this.#stop.signal.aborted) return;
-    const watched = this.#known(name) ?? this.#fresh(name);
+    const watched = this.#known(name) ?? this.#newEntry(name);
     if (watched.breaker.late()) void this.#check(name, watched);
   }
 
@@ -105,11 +105,11 @@ export class Breakers {
   async #counted<T>(
     connection: Connection,
     question: () => Promise<T>,
-    succeeded: (watched: Watched) => void,
+    succeeded: (watched: BreakerEntry) => void,
   ): Promise<T> {
     if (!connection.driver.check) return question();
     const { name, retain } = connection;
-    const watched = this.#known(name) ?? this.#fresh(name);
+    const watched = this.#known(name) ?? this.#newEntry(name);
     watched.retain = retain;
     const late = setTimeout(() => this.#failed(name, watched), slowMs);
     late.unref();
@@ -125,21 +125,21 @@ export class Breakers {
     }
   }
 
-  #succeeded(name: string, { breaker, timer }: Watched): void {
+  #succeeded(name: string, { breaker, timer }: BreakerEntry): void {
     if (!breaker.succeeded()) return;
     clearTimeout(timer);
     this.#log.info(`connection "${name}" can be used again`, { connection: name });
   }
 
-  #failed(name: string, watched: Watched): void {
+  #failed(name: string, watched: BreakerEntry): void {
     if (!this.#stop.signal.aborted && watched.breaker.failed()) void this.#check(name, watched);
   }
 
   /** Asks the driver's check. What is against the file, or against anything but the way to the storage, is told to the calls themselves. */
-  async #check(name: string, watched: Watched): Promise<void> {
+  async #check(name: string, watched: BreakerEntry): Promise<void> {
     const checked = (connection: Connection): Promise<unknown> =>
       this.#checked(connection).catch((cause: unknown) => cause);
-    const error = await this.#connections.useInOrder(name, checked).catch(() => undefined);
+    const error = await this.#connections.useIfHealthy(name, checked).catch(() => undefined);
     if (this.#stop.signal.aborted || this.#known(name) !== watched) return;
     if (!isAway(error)) return this.#succeeded(name, watched);
     const was = watched.breaker.outage;
@@ -166,8 +166,8 @@ export class Breakers {
     return this.#patience.ask(connection, call, async own => connection.driver.check?.(own));
   }
 
-  #fresh(name: string): Watched {
-    const watched: Watched = {
+  #newEntry(name: string): BreakerEntry {
+    const watched: BreakerEntry = {
       breaker: new Breaker(),
       file: this.#connections.lastGood(name),
       retain: false,
@@ -178,7 +178,7 @@ export class Breakers {
   }
 
   /** What is known of the connection as its file is now. Suspending a storage that is away does not bring it back. */
-  #known(name: string): Watched | undefined {
+  #known(name: string): BreakerEntry | undefined {
     const watched = this.#watched.get(name);
     if (!watched) return undefined;
     const file = this.#connections.lastGood(name);

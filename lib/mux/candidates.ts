@@ -3,14 +3,14 @@ import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, jointCode } from "../core/errors.ts";
 import type { Group } from "../core/group.ts";
-import type { PlacementPolicy } from "../topology/place.ts";
+import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connection } from "./connection.ts";
 import type { FreeSpace } from "./free-space.ts";
-import type { CreateRequest } from "./placed.ts";
-import { type Taking, verdictOn } from "./verdict.ts";
+import { evaluatePlacement, type Placement } from "./placement.ts";
+import type { CreateRequest } from "./routed.ts";
 
 /** A member of a group that could take a volume. */
-export interface Candidate extends Pick<Taking, "preference"> {
+export interface Candidate extends Pick<Placement, "preference"> {
   readonly name: string;
   /** Bytes that a new volume may take; undefined when the driver cannot tell. */
   readonly free: bigint | undefined;
@@ -25,7 +25,7 @@ export async function candidateOf(
   call: Call,
 ): Promise<Candidate | CsiError> {
   const { name } = connection;
-  const verdict = verdictOn(connection, request, policy);
+  const verdict = evaluatePlacement(connection, request, policy);
   if (verdict instanceof CsiError) return verdict;
   const free = await space.on(connection, request.parameters, call);
   if (free !== undefined && free < wantedBytes(request.range))

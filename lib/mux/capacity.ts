@@ -2,15 +2,15 @@ import { type Capability, firstUnmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { mapLimit } from "../core/map-limit.ts";
-import { Repeats } from "../core/repeats.ts";
+import { RepeatedLines } from "../core/repeats.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context } from "../drivers/driver.ts";
-import { type PlacementPolicy, reaches } from "../topology/place.ts";
-import type { Common } from "./common.ts";
+import { isReachableFrom, type PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
-import type { Unusable } from "./refusals.ts";
+import type { WhenUnavailable } from "./refusals.ts";
+import type { RouterContext } from "./router-context.ts";
 
 /** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;
@@ -31,13 +31,13 @@ export interface CapacityRequest {
 
 /** GetCapacity: bytes that one new volume can take. */
 export class Capacity {
-  readonly #common: Common;
+  readonly #common: RouterContext;
   readonly #space: FreeSpace;
-  readonly #repeats = new Repeats();
+  readonly #repeats = new RepeatedLines();
   /** Answers over all connections by the parameters that they were given for; `at` is a time of performance.now(). */
   readonly #all = new Map<string, { readonly bytes: bigint; readonly at: number }>();
 
-  constructor(common: Common, space: FreeSpace) {
+  constructor(common: RouterContext, space: FreeSpace) {
     this.#common = common;
     this.#space = space;
   }
@@ -89,7 +89,7 @@ export class Capacity {
     if (times !== undefined) call.log.info(line, { ...(segment && { segment }), ...(times > 0 && { times }) });
   }
 
-  #on(name: string, request: CapacityRequest, call: Call, then: Unusable = "refuse"): Promise<bigint> {
+  #on(name: string, request: CapacityRequest, call: Call, then: WhenUnavailable = "refuse"): Promise<bigint> {
     return this.#common.connections.use(name, then, async connection => {
       const reason = unusable(connection, request, this.#common.settings().policy);
       if (reason !== undefined) {
@@ -113,7 +113,7 @@ function unusable(
   if (connection.suspended) return "it is suspended";
   const unmet = firstUnmet(connection.access, capabilities);
   if (unmet !== undefined) return unmet;
-  return segment === undefined || reaches(connection.places, segment, policy)
+  return segment === undefined || isReachableFrom(connection.accessibleTopology, segment, policy)
     ? undefined
     : "it cannot be reached from the place that was asked for";
 }

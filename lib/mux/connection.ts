@@ -1,6 +1,6 @@
 import type { Access } from "../core/access.ts";
 import type { Driver } from "../drivers/driver.ts";
-import type { Place } from "../topology/place.ts";
+import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 
 /** One connection file, opened. */
 export interface Connection {
@@ -13,7 +13,7 @@ export interface Connection {
   /** What its volumes can be used for: the driver's access, less what the file takes away. */
   readonly access: Access;
   /** The places it is reachable from; empty means everywhere. */
-  readonly places: readonly Place[];
+  readonly accessibleTopology: readonly AccessibleTopology[];
   readonly labels: Readonly<Record<string, string>>;
   /** No new volumes; everything else goes on. */
   readonly suspended: boolean;

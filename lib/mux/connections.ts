@@ -2,13 +2,13 @@ import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { Latest } from "../core/latest.ts";
 import { mapLimit } from "../core/map-limit.ts";
+import { OrderedReads } from "../core/ordered-reads.ts";
 import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
+import { type ConnectionFacts, type ConnectionFileState, ConnectionFileStates, type LastGood } from "./file-states.ts";
 import { type Entry, Pool } from "./pool.ts";
-import { badName, changedFamily, missing, type Unusable, unopened } from "./refusals.ts";
-import { type Facts, type LastGood, type State, States } from "./states.ts";
+import { badName, changedFamily, missing, unopened, type WhenUnavailable } from "./refusals.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
@@ -23,13 +23,13 @@ export interface ConnectionFiles {
 type Labels = Connection["labels"];
 
 /** What is known of one connection without looking at anything. */
-export interface Seen {
+export interface ConnectionState {
   readonly name: string;
-  readonly state: State;
+  readonly state: ConnectionFileState;
   /** Since when it is so (Date.now()). */
   readonly since: number;
   /** Of its last good file; undefined when there was none since the start, or it is gone. */
-  readonly facts: Facts | undefined;
+  readonly facts: ConnectionFacts | undefined;
   /** Calls that use it now. */
   readonly inUse: number;
 }
@@ -49,9 +49,9 @@ export class Connections {
   readonly #files: ConnectionFiles;
   readonly #opener: () => Promise<Open>;
   readonly #defaults: () => object;
-  readonly #states: States;
+  readonly #states: ConnectionFileStates;
   readonly #pool: Pool;
-  readonly #reads = new Latest<string | undefined | CsiError>();
+  readonly #reads = new OrderedReads<string | undefined | CsiError>();
 
   /**
    * `opener` gives the function that opens; it is asked at the first use, so that the drivers need not be loaded before.
@@ -69,7 +69,7 @@ export class Connections {
     this.#files = files;
     this.#opener = opener;
     this.#defaults = defaults;
-    this.#states = new States(log, now);
+    this.#states = new ConnectionFileStates(log, now);
     this.#pool = new Pool(timeout, log);
   }
 
@@ -79,7 +79,7 @@ export class Connections {
   }
 
   /** Runs `work` on the connection that the file describes now; it stays open until `work` settles. */
-  use<T>(name: string, then: Unusable, work: (connection: Connection) => Promise<T>): Promise<T> {
+  use<T>(name: string, then: WhenUnavailable, work: (connection: Connection) => Promise<T>): Promise<T> {
     return this.#leased(name, work, why => {
       throw why(then);
     });
@@ -91,7 +91,7 @@ export class Connections {
   }
 
   /** Every connection that is known (States.all), sorted by name, as it was when it was looked at last. */
-  seen(): readonly Seen[] {
+  seen(): readonly ConnectionState[] {
     return this.#states.all().map(each => ({
       ...each,
       facts: this.#states.lastGood(each.name)?.connection,
@@ -105,7 +105,7 @@ export class Connections {
   }
 
   /** As `use` with "retry"; undefined for a connection without a file, or whose file could not be used since the start. */
-  useInOrder<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
+  useIfHealthy<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
     return this.#leased<T | undefined>(name, work, (why, state) => {
       // Whoever cannot even tell says nothing about the connection.
       if (state === undefined || state.kind === "good") throw why("retry");
@@ -120,7 +120,7 @@ export class Connections {
     const failures = await mapLimit(names, width, async connection => {
       // One is enough, so the others need not be opened for it.
       if (found) return undefined;
-      const has = this.useInOrder(connection, async ({ driver }) => driver[name] !== undefined);
+      const has = this.useIfHealthy(connection, async ({ driver }) => driver[name] !== undefined);
       const answer = await has.catch((error: unknown) => ({ error }));
       if (answer === true) found = true;
       return typeof answer === "object" ? answer : undefined;
@@ -166,13 +166,13 @@ export class Connections {
     const text = await this.#read(name);
     const known = this.#states.get(name);
     const judged = typeof text === "string" && known && known.kind !== "gone" && this.#isNow(known, text);
-    if (!judged) await this.useInOrder(name, async () => {});
+    if (!judged) await this.useIfHealthy(name, async () => {});
   }
 
   async #leased<T>(
     name: string,
     work: (connection: Connection) => Promise<T>,
-    unusable: (why: (then: Unusable) => CsiError, state: State | undefined) => T,
+    unusable: (why: (then: WhenUnavailable) => CsiError, state: ConnectionFileState | undefined) => T,
   ): Promise<T> {
     if (!isConnectionName(name)) return unusable(() => badName(name), undefined);
     const text = await this.#read(name);
@@ -254,6 +254,15 @@ export class Connections {
   }
 }
 
-function stateOf({ text, defaults, connection: { driverName, family, suspended, places, labels } }: Entry): State {
-  return { kind: "good", text, defaults, connection: { driverName, family, suspended, places, labels } };
+function stateOf({
+  text,
+  defaults,
+  connection: { driverName, family, suspended, accessibleTopology: places, labels },
+}: Entry): ConnectionFileState {
+  return {
+    kind: "good",
+    text,
+    defaults,
+    connection: { driverName, family, suspended, accessibleTopology: places, labels },
+  };
 }

@@ -3,17 +3,17 @@ import { CsiError } from "../core/errors.ts";
 import type { Context } from "../drivers/driver.ts";
 import type { Breakers } from "./breakers.ts";
 import type { Connection } from "./connection.ts";
-import type { Known } from "./known.ts";
-import type { Patience } from "./patience.ts";
+import type { ResponseTimeout } from "./response-timeout.ts";
+import type { StorageFigures } from "./storage-figures.ts";
 
 /** Asks connections how much is free, and remembers what they said. */
 export class FreeSpace {
-  readonly #patience: Patience;
+  readonly #patience: ResponseTimeout;
   readonly #breakers: Breakers;
-  readonly #known: Known;
+  readonly #known: StorageFigures;
 
   /** `patience` is how long a connection may take. */
-  constructor(patience: Patience, breakers: Breakers, known: Known) {
+  constructor(patience: ResponseTimeout, breakers: Breakers, known: StorageFigures) {
     this.#patience = patience;
     this.#breakers = breakers;
     this.#known = known;

@@ -1,29 +1,34 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeGroup, type GroupHandle, type Handle, maxHandleBytes, parseGroup } from "../core/handle.ts";
-import type { Context, GroupSnapshot, GroupSnapshotting } from "../drivers/driver.ts";
+import type { Context, GroupSnapshot, GroupSnapshotAbility } from "../drivers/driver.ts";
 import { ability, asked } from "./ability.ts";
-import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { type Handles, lockKey } from "./handles.ts";
-import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
+import { type RoutedSnapshot, routedSnapshot } from "./routed.ts";
+import type { RouterContext } from "./router-context.ts";
 
 /** A group snapshot as the outside sees it: all its ids are handles. */
-export interface PlacedGroup extends GroupSnapshot {
-  readonly snapshots: readonly PlacedSnapshot[];
+export interface RoutedGroupSnapshot extends GroupSnapshot {
+  readonly snapshots: readonly RoutedSnapshot[];
 }
 
 /** Snapshots of several volumes at one moment, in terms of handles. The volumes are on one connection. */
 export class GroupSnapshots {
-  readonly #common: Common;
+  readonly #common: RouterContext;
 
-  constructor(common: Common) {
+  constructor(common: RouterContext) {
     this.#common = common;
   }
 
   /** CreateVolumeGroupSnapshot. Throws "failed-precondition" for volumes of several connections (CSI "Cannot snapshot multiple volumes together"). */
-  async create(name: string, volumes: readonly string[], parameters: Context, call: Call): Promise<PlacedGroup> {
+  async create(
+    name: string,
+    volumes: readonly string[],
+    parameters: Context,
+    call: Call,
+  ): Promise<RoutedGroupSnapshot> {
     const sources = volumes.map(volume => this.#common.handles.known(volume, "volume"));
     const connection = onlyOne(sources);
     const key = `group snapshot ${connection}/${name}`;
@@ -34,7 +39,7 @@ export class GroupSnapshots {
           [key],
           async () => {
             const ids = sources.map(({ id }) => id);
-            return placedGroup(
+            return routedGroupSnapshot(
               this.#common.handles,
               opened,
               await this.#ask(opened, groups => groups.create(name, ids, parameters, own)),
@@ -65,16 +70,20 @@ export class GroupSnapshots {
   }
 
   /** GetVolumeGroupSnapshot. Throws "not-found". */
-  async get(text: string, snapshots: readonly string[], call: Call): Promise<PlacedGroup> {
+  async get(text: string, snapshots: readonly string[], call: Call): Promise<RoutedGroupSnapshot> {
     const group = parseGroup(text);
     if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not one of this driver`);
     const ids = this.#inside(group, snapshots);
     return this.#common.connections.use(group.connection, "retry", async opened =>
-      placedGroup(this.#common.handles, opened, await this.#ask(opened, groups => groups.get(group.id, ids, call))),
+      routedGroupSnapshot(
+        this.#common.handles,
+        opened,
+        await this.#ask(opened, groups => groups.get(group.id, ids, call)),
+      ),
     );
   }
 
-  #ask<T>(connection: Connection, question: (groups: GroupSnapshotting) => Promise<T>): Promise<T> {
+  #ask<T>(connection: Connection, question: (groups: GroupSnapshotAbility) => Promise<T>): Promise<T> {
     const groups = ability(connection, "groupSnapshots");
     return asked(this.#common.breakers, connection, () => question(groups));
   }
@@ -96,7 +105,7 @@ function onlyOne(sources: readonly Handle[]): string {
   throw new CsiError("failed-precondition", text);
 }
 
-function placedGroup(handles: Handles, connection: Connection, group: GroupSnapshot): PlacedGroup {
+function routedGroupSnapshot(handles: Handles, connection: Connection, group: GroupSnapshot): RoutedGroupSnapshot {
   const id = encodeGroup({ connection: connection.name, id: group.id });
   if (Buffer.byteLength(id) > maxHandleBytes)
     throw new CsiError(
@@ -106,6 +115,6 @@ function placedGroup(handles: Handles, connection: Connection, group: GroupSnaps
   return {
     ...group,
     id,
-    snapshots: group.snapshots.map(each => snapshotOn(handles, connection, { ...each, group: group.id })),
+    snapshots: group.snapshots.map(each => routedSnapshot(handles, connection, { ...each, group: group.id })),
   };
 }

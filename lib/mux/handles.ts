@@ -35,7 +35,7 @@ export class Handles {
    * The id of something that exists, as callers of this driver's name know it. It may be longer than CSI allows: volumes that were
    * made before csimux came have ids of any length, and must stay visible.
    */
-  of(kind: Handle["kind"], connection: string, id: string): string {
+  encode(kind: Handle["kind"], connection: string, id: string): string {
     return connection === this.#single() && id !== "" ? id : encodeHandle({ kind, connection, id });
   }
 
@@ -43,8 +43,8 @@ export class Handles {
    * The id of something that a driver has just made. Throws "internal" for one that is longer than CSI allows: drivers know how much
    * room there is, so that is their defect.
    */
-  ofNew(kind: Handle["kind"], connection: string, id: string): string {
-    const text = this.of(kind, connection, id);
+  encodeNew(kind: Handle["kind"], connection: string, id: string): string {
+    const text = this.encode(kind, connection, id);
     if (Buffer.byteLength(text) <= maxHandleBytes) return text;
     throw new CsiError(
       "internal",

@@ -1,20 +1,20 @@
 import type { Call } from "../core/call.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
-import { meaningOf } from "../health/reasons.ts";
-import type { Condition } from "../health/steady.ts";
+import type { Condition } from "../health/condition-tracker.ts";
+import { reasonText } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
 import type { Handles } from "./handles.ts";
-import type { Health } from "./health.ts";
+import type { HealthMonitor } from "./health-monitor.ts";
 import { badToken } from "./tokens.ts";
 
 /** What is known, and how ids are told to who asks. */
 export interface Sources {
-  readonly health: Health;
+  readonly health: HealthMonitor;
   readonly handles: Handles;
 }
 
 /** A volume with which something is wrong; `id` is its handle. */
-export interface AilingVolume {
+export interface UnhealthyVolume {
   readonly id: string;
   readonly conditions: readonly Condition[];
 }
@@ -27,12 +27,12 @@ type Part = "listed" | "known" | "lost";
 const letters: Readonly<Record<Part, string>> = { listed: "i", known: ">", lost: "x" };
 
 /** One page of a connection's volumes with which something is wrong. Throws why the storage cannot be looked at. */
-export async function ailingOf(
+export async function unhealthyPage(
   from: Sources,
   connection: Connection,
   page: PageRequest,
   call: Call,
-): Promise<Page<AilingVolume>> {
+): Promise<Page<UnhealthyVolume>> {
   await from.health.refresh(connection, call);
   const whole = from.health.ofStorage(connection.name).length > 0 && connection.driver.inventory !== undefined;
   const { part, inner } = page.token === undefined ? first(whole) : parsed(page.token);
@@ -55,9 +55,9 @@ async function listed(
   connection: Connection,
   page: PageRequest,
   call: Call,
-): Promise<Page<AilingVolume>> {
+): Promise<Page<UnhealthyVolume>> {
   const found = await connection.driver.inventory?.list(page, call);
-  const items = (found?.items ?? []).map(({ id }) => ailing(from, connection, id));
+  const items = (found?.items ?? []).map(({ id }) => unhealthyVolume(from, connection, id));
   if (found?.next !== undefined) return { items, next: letters.listed + found.next };
   const lost = lostOn(from, connection);
   return { items, next: lost.length > 0 ? letters.lost : undefined };
@@ -69,19 +69,19 @@ function known(
   part: "known" | "lost",
   after: string,
   max: number,
-): Page<AilingVolume> {
-  const all = part === "lost" ? lostOn(from, connection) : from.health.ailing(connection.name);
+): Page<UnhealthyVolume> {
+  const all = part === "lost" ? lostOn(from, connection) : from.health.unhealthy(connection.name);
   const ids = all.filter(id => id > after);
-  const items = ids.slice(0, max).map(id => ailing(from, connection, id));
+  const items = ids.slice(0, max).map(id => unhealthyVolume(from, connection, id));
   return { items, next: ids.length > max ? letters[part] + (ids[max - 1] ?? "") : undefined };
 }
 
 const lostOn = ({ health }: Sources, { name }: Connection): readonly string[] =>
-  health.ailing(name).filter(id => health.known(name, id).some(isLoss));
+  health.unhealthy(name).filter(id => health.known(name, id).some(isLoss));
 
-const isLoss = ({ reason }: Condition): boolean => meaningOf(reason).severity === "data-loss";
+const isLoss = ({ reason }: Condition): boolean => reasonText(reason).severity === "data-loss";
 
-const ailing = ({ health, handles }: Sources, connection: Connection, id: string): AilingVolume => ({
-  id: handles.of("volume", connection.name, id),
+const unhealthyVolume = ({ health, handles }: Sources, connection: Connection, id: string): UnhealthyVolume => ({
+  id: handles.encode("volume", connection.name, id),
   conditions: health.known(connection.name, id),
 });

@@ -2,13 +2,13 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { mapLimit } from "../core/map-limit.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
-import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import type { Handles } from "./handles.ts";
-import type { Health } from "./health.ts";
-import { type AilingVolume, ailingOf } from "./health-pages.ts";
-import type { Patience } from "./patience.ts";
-import { type PlacedSnapshot, type PlacedVolume, placedOn, snapshotOn } from "./placed.ts";
+import type { HealthMonitor } from "./health-monitor.ts";
+import { type UnhealthyVolume, unhealthyPage } from "./health-pages.ts";
+import type { ResponseTimeout } from "./response-timeout.ts";
+import { type RoutedSnapshot, type RoutedVolume, routedSnapshot, routedVolume } from "./routed.ts";
+import type { RouterContext } from "./router-context.ts";
 import { badToken, filterTokens, healthTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 
 /** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
@@ -35,7 +35,7 @@ export interface SnapshotFilter {
 }
 
 /** One of the two listings: what it is called, how a connection gives a page of it, and its tokens. */
-interface Kind<T> {
+interface ListingKind<T> {
   readonly name: string;
   readonly list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>>;
   readonly tokens: ListTokens;
@@ -43,21 +43,21 @@ interface Kind<T> {
 
 /** ListVolumes, ListSnapshots and ControllerListVolumeHealth over all connections in the order of their names, without state between pages. */
 export class Listing {
-  readonly #common: Common;
-  readonly #patience: Patience;
-  readonly #health: Health;
+  readonly #common: RouterContext;
+  readonly #patience: ResponseTimeout;
+  readonly #health: HealthMonitor;
 
-  constructor(common: Common, patience: Patience, health: Health) {
+  constructor(common: RouterContext, patience: ResponseTimeout, health: HealthMonitor) {
     this.#common = common;
     this.#patience = patience;
     this.#health = health;
   }
 
   /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
-  volumes(request: ListRequest, call: Call): Promise<Page<PlacedVolume>> {
+  volumes(request: ListRequest, call: Call): Promise<Page<RoutedVolume>> {
     const list = async (connection: Connection, page: PageRequest, own: Call) => {
       const found = await volumesOf(this.#common.handles, connection, page, own);
-      this.#common.known.page(connection.name, page, found);
+      this.#common.figures.page(connection.name, page, found);
       return found;
     };
     return this.#joined(request, call, { name: "volumes", list, tokens: volumeTokens });
@@ -67,14 +67,14 @@ export class Listing {
    * ControllerListVolumeHealth: volumes with which something is wrong. Throws as `volumes`: one that is left out would count as
    * well, so a storage that cannot be looked at is treated as one that cannot be listed.
    */
-  health(request: ListRequest, call: Call): Promise<Page<AilingVolume>> {
+  health(request: ListRequest, call: Call): Promise<Page<UnhealthyVolume>> {
     const list = (connection: Connection, page: PageRequest, own: Call) =>
-      ailingOf({ health: this.#health, handles: this.#common.handles }, connection, page, own);
+      unhealthyPage({ health: this.#health, handles: this.#common.handles }, connection, page, own);
     return this.#joined(request, call, { name: "health", list, tokens: healthTokens });
   }
 
   /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */
-  async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<PlacedSnapshot>> {
+  async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<RoutedSnapshot>> {
     if (filter.snapshot !== "") {
       // One snapshot is one page, so there is no token that it could be continued with.
       if (request.token !== "") throw badToken();
@@ -86,7 +86,7 @@ export class Listing {
     return this.#joined(request, call, { name: "snapshots", list, tokens: snapshotTokens });
   }
 
-  async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<PlacedSnapshot>> {
+  async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<RoutedSnapshot>> {
     const handle = this.#common.handles.parse(volume, "volume");
     if (!handle) {
       if (request.token !== "") throw badToken();
@@ -103,7 +103,7 @@ export class Listing {
     });
   }
 
-  async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly PlacedSnapshot[]> {
+  async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly RoutedSnapshot[]> {
     const handle = this.#common.handles.parse(filter.snapshot, "snapshot");
     if (!handle) return [];
     const found = await this.#common.connections.use(handle.connection, "retry", async connection => {
@@ -111,7 +111,7 @@ export class Listing {
         const { snapshots } = connection.driver;
         const snapshot =
           snapshots && (await this.#common.breakers.ask(connection, () => snapshots.get(handle.id, call)));
-        return snapshot && snapshotOn(this.#common.handles, connection, snapshot);
+        return snapshot && routedSnapshot(this.#common.handles, connection, snapshot);
       } catch (error) {
         if (error instanceof CsiError && error.code === "not-found") return undefined;
         throw error;
@@ -127,7 +127,7 @@ export class Listing {
   }
 
   /** Equal listings that run at the same time are one: each alone makes every storage walk through all it has. */
-  #joined<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
+  #joined<T>(request: ListRequest, call: Call, kind: ListingKind<T>): Promise<Page<T>> {
     // Who brings secrets gets what these secrets may see.
     if (Object.keys(call.secrets).length > 0) return this.#all(request, call, kind);
     const key = `list of ${kind.name}, ${request.max} from "${request.token}"`;
@@ -141,7 +141,7 @@ export class Listing {
     return single === undefined ? connections.names() : [single];
   }
 
-  async #all<T>(request: ListRequest, call: Call, kind: Kind<T>): Promise<Page<T>> {
+  async #all<T>(request: ListRequest, call: Call, kind: ListingKind<T>): Promise<Page<T>> {
     const { tokens } = kind;
     const start = request.token === "" ? undefined : tokens.read(request.token);
     const max = pageOf(request.max);
@@ -173,7 +173,7 @@ export class Listing {
   }
 
   /** The page ends inside a connection that was asked for more than there is room left: ask it again for the rest. */
-  async #again<T>(name: string, most: number, items: T[], call: Call, kind: Kind<T>): Promise<Page<T>> {
+  async #again<T>(name: string, most: number, items: T[], call: Call, kind: ListingKind<T>): Promise<Page<T>> {
     const max = most - items.length;
     const { write } = kind.tokens;
     if (max === 0) return { items, next: write({ connection: name, inner: "" }) };
@@ -182,11 +182,11 @@ export class Listing {
     return { items, next: write({ connection: name, inner: page?.next ?? "" }) };
   }
 
-  async #page<T>(name: string, page: PageRequest, call: Call, { list }: Kind<T>): Promise<Page<T> | undefined> {
+  async #page<T>(name: string, page: PageRequest, call: Call, { list }: ListingKind<T>): Promise<Page<T> | undefined> {
     const token = page.token === "" ? undefined : page.token;
     try {
       // A listing shows the connections that are in order; the log has said which are not.
-      return await this.#common.connections.useInOrder(name, connection =>
+      return await this.#common.connections.useIfHealthy(name, connection =>
         this.#common.breakers.ask(connection, () =>
           this.#patience.ask(connection, call, own => list(connection, { token, max: page.max }, own)),
         ),
@@ -217,11 +217,11 @@ async function volumesOf(
   connection: Connection,
   page: PageRequest,
   call: Call,
-): Promise<Page<PlacedVolume>> {
+): Promise<Page<RoutedVolume>> {
   const { inventory } = connection.driver;
   if (!inventory) return { items: [], next: undefined };
   const { items, next } = await inventory.list(page, call);
-  return { items: items.map(volume => placedOn(handles, connection, volume)), next };
+  return { items: items.map(volume => routedVolume(handles, connection, volume)), next };
 }
 
 /** One page of a connection's snapshots with handles; empty when the driver has none. */
@@ -231,9 +231,9 @@ async function snapshotsOf(
   volumeId: string | undefined,
   page: PageRequest,
   call: Call,
-): Promise<Page<PlacedSnapshot>> {
+): Promise<Page<RoutedSnapshot>> {
   const { snapshots } = connection.driver;
   if (!snapshots) return { items: [], next: undefined };
   const { items, next } = await snapshots.list({ volumeId }, page, call);
-  return { items: items.map(snapshot => snapshotOn(handles, connection, snapshot)), next };
+  return { items: items.map(snapshot => routedSnapshot(handles, connection, snapshot)), next };
 }

@@ -1,44 +1,44 @@
 import type { Call, Log } from "../core/call.ts";
 import type { Group } from "../core/group.ts";
-import { Locks } from "../core/locks.ts";
+import { TryLocks } from "../core/locks.ts";
 import type { Segments } from "../core/topology.ts";
-import { Begun } from "./begun.ts";
 import { Breakers } from "./breakers.ts";
 import { Capacity } from "./capacity.ts";
-import type { Common } from "./common.ts";
 import type { Connections } from "./connections.ts";
+import { CreateAttempts } from "./create-attempts.ts";
+import { DuplicateVolumes } from "./duplicate-volumes.ts";
 import { FreeSpace } from "./free-space.ts";
 import { GroupSnapshots } from "./group-snapshots.ts";
 import { type ConfiguredGroups, Groups } from "./groups.ts";
 import { Handles } from "./handles.ts";
-import { Health, type HealthTimes } from "./health.ts";
+import { HealthMonitor, type HealthTimes } from "./health-monitor.ts";
 import { Jobs } from "./jobs.ts";
-import { Known } from "./known.ts";
 import { Listing } from "./listing.ts";
 import { Lookup } from "./lookup.ts";
 import { overview } from "./overview.ts";
-import { Patience } from "./patience.ts";
-import type { MuxSettings } from "./placed.ts";
-import { Skipped } from "./skipped.ts";
+import { ResponseTimeout } from "./response-timeout.ts";
+import type { RouterSettings } from "./routed.ts";
+import type { RouterContext } from "./router-context.ts";
+import { SkippedMembers } from "./skipped-members.ts";
 import { Snapshots } from "./snapshots.ts";
-import { Twins } from "./twins.ts";
+import { StorageFigures } from "./storage-figures.ts";
 import { Volumes } from "./volumes.ts";
 
 /** How long a connection may take, in milliseconds; less than the 15 s that sidecars wait. */
-export interface PatienceTimes {
+export interface ResponseTimes {
   /** To look one volume up, or to list all. */
   readonly look: number;
   /** To tell its capacity. */
   readonly capacity: number;
 }
 
-const usual: PatienceTimes = { look: 10_000, capacity: 5_000 };
+const usual: ResponseTimes = { look: 10_000, capacity: 5_000 };
 
 /**
  * What a driver's name that stands for one connection shares with the others. Its jobs are its own, and those of its connection:
  * the same words name other ids under another name, so an answer must not reach a caller who used another one.
  */
-const alone = (common: Common, connection: string): Common => ({
+const scopedToConnection = (common: RouterContext, connection: string): RouterContext => ({
   ...common,
   handles: new Handles(
     () => connection,
@@ -52,28 +52,28 @@ const alone = (common: Common, connection: string): Common => ({
 const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
 
 /** The router over these connections and groups, whole. `stop` aborts what is running and waits for it to end. */
-export function openMux(
+export function openRouter(
   connections: Connections,
   configured: ConfiguredGroups,
-  settings: () => MuxSettings,
+  settings: () => RouterSettings,
   log: Log,
-  { look, capacity }: PatienceTimes = usual,
+  { look, capacity }: ResponseTimes = usual,
   times: HealthTimes = usualHealth,
 ) {
   const jobs = new Jobs();
   const breakers = new Breakers(connections, log);
   const patient = (ms: number) =>
-    new Patience(
+    new ResponseTimeout(
       ms,
       (connection, work) => connections.keep(connection, work),
       connection => breakers.late(connection),
     );
   const groups = new Groups(connections, configured);
-  const locks = new Locks();
+  const locks = new TryLocks();
   const lookup = new Lookup(patient(look), breakers);
-  const skipped = new Skipped({ connections, locks, lookup });
-  const twins = new Twins({ breakers, connections, groups, patience: patient(look), skipped });
-  const common: Common = {
+  const skipped = new SkippedMembers({ connections, locks, lookup });
+  const twins = new DuplicateVolumes({ breakers, connections, groups, patience: patient(look), skipped });
+  const common: RouterContext = {
     connections,
     breakers,
     groups,
@@ -83,16 +83,16 @@ export function openMux(
     ),
     locks,
     jobs,
-    known: new Known(),
-    begun: new Begun(),
+    figures: new StorageFigures(),
+    attempts: new CreateAttempts(),
     lookup,
-    twins,
+    duplicates: twins,
     settings,
   };
   // A slow listing must not make a connection count as one that answers nothing: each kind of question is judged by itself.
-  const space = new FreeSpace(patient(capacity), breakers, common.known);
-  const health = new Health(common, patient(look), patient(2 * look), times);
-  const parts = (own: Common) => ({
+  const space = new FreeSpace(patient(capacity), breakers, common.figures);
+  const health = new HealthMonitor(common, patient(look), patient(2 * look), times);
+  const parts = (own: RouterContext) => ({
     volumes: new Volumes(own, space, health),
     snapshots: new Snapshots(own),
     listing: new Listing(own, patient(look), health),
@@ -105,7 +105,7 @@ export function openMux(
      * The same for a driver's name that stands for one connection: classes need not name it, ids without a prefix are its own, and
      * new ones have none. Locks are shared with all others, so nobody works on a volume under two names at once.
      */
-    standingFor: (connection: string) => parts(alone(common, connection)),
+    standingFor: (connection: string) => parts(scopedToConnection(common, connection)),
     /** As the function of this name, for these groups. */
     overview: (groups: ReadonlyMap<string, Group>) =>
       overview({ ...common, jobs, health }, groups, settings().policy.prefix),

@@ -1,20 +1,20 @@
 import type { Group } from "../core/group.ts";
 import { selects } from "../core/selector.ts";
-import { placeText } from "../topology/place.ts";
+import { topologyText } from "../topology/accessible-topology.ts";
 import type { Outage } from "./breaker.ts";
 import type { Breakers } from "./breakers.ts";
-import type { Connections, Seen } from "./connections.ts";
-import type { Health, HealthView } from "./health.ts";
+import type { ConnectionState, Connections } from "./connections.ts";
+import type { HealthMonitor, HealthView } from "./health-monitor.ts";
 import type { Jobs } from "./jobs.ts";
-import type { Figures, Known } from "./known.ts";
+import type { KnownFigures, StorageFigures } from "./storage-figures.ts";
 
 /** How a connection's file stands: "degraded" serves its last good version, "bad" nothing. */
-export type Standing = "good" | "degraded" | "bad" | "gone";
+export type FileStanding = "good" | "degraded" | "bad" | "gone";
 
 /** One connection as csimux sees it. */
-export interface ConnectionView extends Figures {
+export interface ConnectionView extends KnownFigures {
   readonly name: string;
-  readonly standing: Standing;
+  readonly standing: FileStanding;
   /** Since when it stands so (Date.now()). */
   readonly since: number;
   /** What is wrong with its file; undefined when it is good. */
@@ -23,7 +23,7 @@ export interface ConnectionView extends Figures {
   readonly driver: string | undefined;
   readonly suspended: boolean;
   /** The places it is reachable from, without csimux's own prefix; empty: everywhere. */
-  readonly places: readonly string[];
+  readonly accessibleTopology: readonly string[];
   /** Calls that use it now. */
   readonly inUse: number;
   /** Since when its storage is away, and when it is asked again; undefined while calls are made. */
@@ -46,27 +46,27 @@ export interface JobView {
 }
 
 /** All of csimux's routing at one moment. */
-export interface MuxView {
+export interface RouterView {
   readonly connections: readonly ConnectionView[];
   readonly groups: readonly GroupView[];
   readonly jobs: readonly JobView[];
 }
 
-interface Parts {
+interface OverviewParts {
   readonly breakers: Breakers;
   readonly connections: Connections;
   readonly jobs: Jobs;
-  readonly known: Known;
-  readonly health: Health;
+  readonly figures: StorageFigures;
+  readonly health: HealthMonitor;
 }
 
 /** What is known at this moment, sorted by name. Asks no storage and reads no file: it answers at once whatever is dead. */
-export function overview(parts: Parts, groups: ReadonlyMap<string, Group>, prefix: string): MuxView {
+export function overview(parts: OverviewParts, groups: ReadonlyMap<string, Group>, prefix: string): RouterView {
   const seen = parts.connections.seen();
   return {
     connections: seen.map(each => ({
       ...viewOf(each, prefix),
-      ...parts.known.of(each.name),
+      ...parts.figures.of(each.name),
       outage: parts.breakers.of(each.name),
       health: parts.health.view(each.name),
     })),
@@ -76,28 +76,28 @@ export function overview(parts: Parts, groups: ReadonlyMap<string, Group>, prefi
 }
 
 function viewOf(
-  { name, state, since, facts, inUse }: Seen,
+  { name, state, since, facts, inUse }: ConnectionState,
   prefix: string,
-): Omit<ConnectionView, keyof Figures | "outage" | "health"> {
+): Omit<ConnectionView, keyof KnownFigures | "outage" | "health"> {
   return {
     name,
-    standing: standingOf(state),
+    standing: fileStandingOf(state),
     since,
     problem: state.kind === "bad" ? state.error.message : undefined,
     driver: facts?.driverName,
     suspended: facts?.suspended ?? false,
-    places: (facts?.places ?? []).map(place => placeText(place.requirements, prefix)),
+    accessibleTopology: (facts?.accessibleTopology ?? []).map(place => topologyText(place.requirements, prefix)),
     inUse,
   };
 }
 
-function standingOf(state: Seen["state"]): Standing {
+function fileStandingOf(state: ConnectionState["state"]): FileStanding {
   if (state.kind !== "bad") return state.kind;
   return state.served ? "degraded" : "bad";
 }
 
 /** A connection whose file was never good has no labels that a selector could choose. */
-const membersOf = ({ from }: Group, seen: readonly Seen[]): readonly string[] =>
+const membersOf = ({ from }: Group, seen: readonly ConnectionState[]): readonly string[] =>
   from.kind === "members"
     ? from.members
     : seen.filter(({ facts }) => facts && selects(from.selector, facts.labels)).map(({ name }) => name);

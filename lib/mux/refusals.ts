@@ -7,14 +7,14 @@ import type { Connection } from "./connection.ts";
  * answer that is final for this try). "retry": an existing volume is on it, or may be, and must never be taken for gone (repeat
  * until the file is back).
  */
-export type Unusable = "refuse" | "retry";
+export type WhenUnavailable = "refuse" | "retry";
 
 /** A text that can name no connection. */
 export const badName = (name: string): CsiError =>
   new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`);
 
 /** A file that cannot be used: the code of the error to a class, "unavailable" for a handle. */
-export const unopened = (name: string, error: CsiError, then: Unusable): CsiError =>
+export const unopened = (name: string, error: CsiError, then: WhenUnavailable): CsiError =>
   new CsiError(
     then === "refuse" ? error.code : "unavailable",
     `connection "${name}" cannot be opened: ${error.message}`,
@@ -24,7 +24,7 @@ export const unopened = (name: string, error: CsiError, then: Unusable): CsiErro
  * There is no file. Never "invalid-argument" to a class: its Secret may arrive a moment later, and external-provisioner takes that
  * code for a claim that no repeat can help, and holds it back for minutes.
  */
-export const missing = (name: string, then: Unusable): CsiError =>
+export const missing = (name: string, then: WhenUnavailable): CsiError =>
   then === "refuse"
     ? new CsiError(
         "failed-precondition",

@@ -1,14 +1,14 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { Context, Snapshotting } from "../drivers/driver.ts";
-import { type Demand, place } from "../topology/place.ts";
+import type { Context, SnapshotAbility } from "../drivers/driver.ts";
+import { type AccessibilityRequirements, accessibleTopologyFor } from "../topology/accessible-topology.ts";
 import { ability, asked } from "./ability.ts";
-import type { Common } from "./common.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import { lockKey } from "./handles.ts";
-import { type PlacedSnapshot, snapshotOn } from "./placed.ts";
+import { type RoutedSnapshot, routedSnapshot } from "./routed.ts";
+import type { RouterContext } from "./router-context.ts";
 import { SnapshotNames } from "./snapshot-names.ts";
 
 /** A snapshot that somebody wants of `volume`, a handle. */
@@ -17,15 +17,15 @@ export interface SnapshotRequest {
   readonly volume: string;
   readonly parameters: Context;
   /** Where volumes made from it must be usable. */
-  readonly demand: Demand;
+  readonly accessibility: AccessibilityRequirements;
 }
 
 /** The operations on one snapshot, in terms of handles. */
 export class Snapshots {
-  readonly #common: Common;
+  readonly #common: RouterContext;
   readonly #names = new SnapshotNames();
 
-  constructor(common: Common) {
+  constructor(common: RouterContext) {
     this.#common = common;
   }
 
@@ -33,7 +33,7 @@ export class Snapshots {
    * CreateSnapshot; both ids of the answer are handles. The volume may be read by others meanwhile, not changed. Throws
    * "resource-exhausted" when volumes made from it could not be usable where they must be (CSI CreateSnapshotRequest).
    */
-  async create(request: SnapshotRequest, call: Call): Promise<PlacedSnapshot> {
+  async create(request: SnapshotRequest, call: Call): Promise<RoutedSnapshot> {
     const { name, volume, parameters } = request;
     const source = this.#common.handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
@@ -45,10 +45,10 @@ export class Snapshots {
   }
 
   /** GetSnapshot. Throws "not-found". */
-  async get(text: string, call: Call): Promise<PlacedSnapshot> {
+  async get(text: string, call: Call): Promise<RoutedSnapshot> {
     const handle = this.#common.handles.known(text, "snapshot");
     return this.#common.connections.use(handle.connection, "retry", async connection =>
-      snapshotOn(
+      routedSnapshot(
         this.#common.handles,
         connection,
         await this.#ask(connection, snapshots => snapshots.get(handle.id, call)),
@@ -76,24 +76,27 @@ export class Snapshots {
     return [`snapshot name ${single}/${name}`, `snapshot name on ${connection}/${name}`];
   }
 
-  async #make(source: Handle, request: SnapshotRequest, call: Call): Promise<PlacedSnapshot> {
+  async #make(source: Handle, request: SnapshotRequest, call: Call): Promise<RoutedSnapshot> {
     const { connection: from } = source;
-    const { name, parameters, demand } = request;
+    const { name, parameters, accessibility: demand } = request;
     await this.#refuseTaken(name, from, call);
     return this.#common.connections.use(from, "retry", async connection => {
       ability(connection, "snapshots");
       // The places of a snapshot are those of its connection, whatever is preferred.
-      place(connection.places, demand, { ...this.#common.settings().policy, honourPreferred: "off" });
+      accessibleTopologyFor(connection.accessibleTopology, demand, {
+        ...this.#common.settings().policy,
+        honourPreferred: "off",
+      });
       const made = await this.#ask(connection, snapshots => snapshots.create(name, source.id, parameters, call));
       this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
       return {
-        ...snapshotOn(this.#common.handles, connection, made),
-        id: this.#common.handles.ofNew("snapshot", from, made.id),
+        ...routedSnapshot(this.#common.handles, connection, made),
+        id: this.#common.handles.encodeNew("snapshot", from, made.id),
       };
     });
   }
 
-  #ask<T>(connection: Connection, question: (snapshots: Snapshotting) => Promise<T>): Promise<T> {
+  #ask<T>(connection: Connection, question: (snapshots: SnapshotAbility) => Promise<T>): Promise<T> {
     const snapshots = ability(connection, "snapshots");
     return asked(this.#common.breakers, connection, () => question(snapshots));
   }

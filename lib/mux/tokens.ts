@@ -3,14 +3,14 @@ import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle, isConnectionName } from "../core/handle.ts";
 
 /** Where a page of a listing over all connections begins. */
-export interface Position {
+export interface PagePosition {
   readonly connection: string;
   /** The driver's own token; empty: from the connection's beginning. */
   readonly inner: string;
 }
 
 /** The tokens of one listing. A token of another one is refused: it would leave out what this one has not shown yet. */
-export interface ListTokens<T = Position> {
+export interface ListTokens<T = PagePosition> {
   write(position: T): string;
   /** Throws "aborted" for a token that csimux did not make for this listing (CSI ListVolumes, "Invalid starting_token"). */
   read(token: string): T;

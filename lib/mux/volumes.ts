@@ -5,37 +5,37 @@ import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { Segments } from "../core/topology.ts";
 import type { Context, Volume } from "../drivers/driver.ts";
-import { meaningOf } from "../health/reasons.ts";
-import type { Condition } from "../health/steady.ts";
+import type { Condition } from "../health/condition-tracker.ts";
+import { reasonText } from "../health/reasons.ts";
 import { ability, asked } from "./ability.ts";
-import { placesFor, refuseUnmet, sourceOn } from "./admission.ts";
-import { Choice } from "./choice.ts";
-import type { Common } from "./common.ts";
+import { refuseUnmet, sourceOn, topologyOfNew } from "./admission.ts";
 import type { Connection } from "./connection.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
 import { lockKey, nameLock, volumeLock } from "./handles.ts";
-import type { Health } from "./health.ts";
-import { Ineffective } from "./ineffective.ts";
-import { type CreateRequest, type Creation, type PlacedVolume, placedOn } from "./placed.ts";
-import type { Unusable } from "./refusals.ts";
+import type { HealthMonitor } from "./health-monitor.ts";
+import { IgnoredMountOptions } from "./ignored-mount-options.ts";
+import { MemberSelection } from "./member-selection.ts";
+import type { WhenUnavailable } from "./refusals.ts";
+import { type CreateRequest, type Creation, type RoutedVolume, routedVolume } from "./routed.ts";
+import type { RouterContext } from "./router-context.ts";
 
 /** The operations on one volume, in terms of handles: which connection, which lock, which place. */
 export class Volumes {
-  readonly #common: Common;
-  readonly #choice: Choice;
-  readonly #ineffective = new Ineffective();
-  readonly #health: Health;
+  readonly #common: RouterContext;
+  readonly #choice: MemberSelection;
+  readonly #ineffective = new IgnoredMountOptions();
+  readonly #health: HealthMonitor;
 
   /** `space` tells how much is free on members of a group. */
-  constructor(common: Common, space: FreeSpace, health: Health) {
+  constructor(common: RouterContext, space: FreeSpace, health: HealthMonitor) {
     this.#common = common;
     this.#health = health;
-    this.#choice = new Choice(common, space);
+    this.#choice = new MemberSelection(common, space);
   }
 
   /** CreateVolume. Topology is decided before anything is made; an equal volume that exists is returned. */
-  async create(request: CreateRequest, call: Call): Promise<PlacedVolume> {
+  async create(request: CreateRequest, call: Call): Promise<RoutedVolume> {
     const { single } = this.#common.settings();
     const named = request.parameters["connection"] || single;
     if (single !== undefined && named !== single)
@@ -69,17 +69,17 @@ export class Volumes {
     await this.#exclusively("delete", handle, "", call, async (connection, own) => {
       if (connection.retain) return own.log.info("volume left in place: deleteStrategy is retain", { volume: text });
       await this.#ask(connection, () => connection.driver.delete(handle.id, own));
-      this.#common.begun.forgetId(handle.id, handle.connection);
-      this.#common.twins.deleted(handle);
+      this.#common.attempts.forgetId(handle.id, handle.connection);
+      this.#common.duplicates.deleted(handle);
       this.#health.forget(handle);
     });
   }
 
   /** ControllerGetVolume. */
-  async get(text: string, call: Call): Promise<PlacedVolume> {
+  async get(text: string, call: Call): Promise<RoutedVolume> {
     const handle = this.#common.handles.known(text, "volume");
     return this.#common.connections.use(handle.connection, "retry", async connection =>
-      placedOn(this.#common.handles, connection, await this.#read(connection, handle.id, call)),
+      routedVolume(this.#common.handles, connection, await this.#read(connection, handle.id, call)),
     );
   }
 
@@ -89,7 +89,7 @@ export class Volumes {
     return this.#common.connections.use(handle.connection, "retry", async connection => {
       const conditions = await this.#health.volume(connection, handle.id, call);
       // What is lost or out of reach cannot be read, and is known all the same.
-      const canRead = conditions.every(({ reason }) => meaningOf(reason).severity === "degraded");
+      const canRead = conditions.every(({ reason }) => reasonText(reason).severity === "degraded");
       if (canRead) await this.#read(connection, handle.id, call);
       return conditions;
     });
@@ -115,7 +115,7 @@ export class Volumes {
    * ValidateVolumeCapabilities: the first reason why the volume cannot be used so, or not be one of a class with these
    * parameters; undefined when it can.
    */
-  async unconfirmed(
+  async validateCapabilities(
     text: string,
     capabilities: readonly Capability[],
     parameters: Context,
@@ -189,26 +189,31 @@ export class Volumes {
    * On the connection that the class names. When its file has gone since the volume was begun, nobody can tell what there is of
    * it, so the author of the class is not told that nothing was made.
    */
-  #makeOn(creation: Creation): Promise<PlacedVolume> {
+  #makeOn(creation: Creation): Promise<RoutedVolume> {
     const { named, request } = creation;
-    const begun = this.#common.begun.members(request.name, named).length > 0;
+    const begun = this.#common.attempts.members(request.name, named).length > 0;
     return this.#make(named, begun ? "retry" : "refuse", creation);
   }
 
-  #make(name: string, then: Unusable, creation: Creation): Promise<PlacedVolume> {
+  #make(name: string, then: WhenUnavailable, creation: Creation): Promise<RoutedVolume> {
     const { connections, handles, locks } = this.#common;
     const { request, source } = creation;
     return connections.use(name, then, connection => {
       refuseUnmet(connection, request.capabilities);
-      this.#ineffective.tell(connection, request.capabilities, creation.call.log);
+      this.#ineffective.warn(connection, request.capabilities, creation.call.log);
       const inner = source && sourceOn(connection, source);
-      const work = async (): Promise<PlacedVolume> => {
+      const work = async (): Promise<RoutedVolume> => {
         const places = await this.#admit(connection, creation);
-        const { parameters, range, capabilities, demand, mutable } = request;
+        const { parameters, range, capabilities, accessibility: demand, mutable } = request;
         const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand, mutable };
         if (Object.keys(mutable).length > 0) ability(connection, "modify");
         const volume = await this.#begin(connection, creation, own => connection.driver.create(spec, own));
-        return { ...volume, id: handles.ofNew("volume", name, volume.id), source: request.source, places };
+        return {
+          ...volume,
+          id: handles.encodeNew("volume", name, volume.id),
+          source: request.source,
+          accessibleTopology: places,
+        };
       };
       return locks.hold([volumeLock(connection, request.name)], work, source && [lockKey(source)]);
     });
@@ -216,10 +221,10 @@ export class Volumes {
 
   /** Where the volume will be; a connection that does not take it has nothing of it any more. */
   async #admit(connection: Connection, { named, request, call }: Creation): Promise<readonly Segments[]> {
-    const { begun, lookup, settings } = this.#common;
+    const { attempts: begun, lookup, settings } = this.#common;
     const isBegun = begun.members(request.name, named).includes(connection.name);
     try {
-      return await placesFor(connection, request, isBegun, settings().policy, lookup, call);
+      return await topologyOfNew(connection, request, isBegun, settings().policy, lookup, call);
     } catch (error) {
       if (error instanceof CsiError && error.code === "resource-exhausted") begun.forget(request.name, connection.name);
       throw error;
@@ -232,7 +237,7 @@ export class Volumes {
     { named, request, call }: Creation,
     make: (call: Call) => Promise<Volume>,
   ): Promise<Volume> {
-    const { begun } = this.#common;
+    const { attempts: begun } = this.#common;
     const { name: member, driver } = connection;
     begun.remember(request.name, { named, member, id: driver.names?.idOf(request.name) });
     try {

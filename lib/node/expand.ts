@@ -1,5 +1,5 @@
 import type { Call } from "../core/call.ts";
-import type { Turns } from "../io/turns.ts";
+import type { KeyedMutex } from "../io/keyed-mutex.ts";
 import { type Attachers, attacherOf } from "./attach/attachers.ts";
 import { withTargetLock } from "./attach/target-lock.ts";
 import type { Disks } from "./disks/disks.ts";
@@ -10,9 +10,9 @@ import type { StageRecord } from "./state/stage-records.ts";
 export class VolumeExpansion {
   readonly #attachers: Attachers;
   readonly #disks: Disks;
-  readonly #turns: Turns;
+  readonly #turns: KeyedMutex;
 
-  constructor(attachers: Attachers, disks: Disks, turns: Turns) {
+  constructor(attachers: Attachers, disks: Disks, turns: KeyedMutex) {
     this.#attachers = attachers;
     this.#disks = disks;
     this.#turns = turns;

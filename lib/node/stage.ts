@@ -1,7 +1,7 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import type { Turns } from "../io/turns.ts";
+import type { KeyedMutex } from "../io/keyed-mutex.ts";
 import type { Attacher, Attachment, AttachRequest } from "./attach/attacher.ts";
 import { type Attachers, attacherOf, protocolKey } from "./attach/attachers.ts";
 import { withTargetLock } from "./attach/target-lock.ts";
@@ -98,7 +98,7 @@ export class VolumeStaging {
   readonly #records: StageRecords;
   readonly #ownership: MountOwnership;
   readonly #showing: StagingMounts;
-  readonly #turns: Turns;
+  readonly #turns: KeyedMutex;
 
   readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
 
@@ -109,7 +109,7 @@ export class VolumeStaging {
     records: StageRecords,
     ownership: MountOwnership,
     showing: StagingMounts,
-    turns: Turns,
+    turns: KeyedMutex,
     mountFlags: (volumeId: string) => Promise<readonly string[]>,
   ) {
     this.#attachers = attachers;

@@ -1,11 +1,11 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { Locks } from "../core/locks.ts";
-import { Rounds } from "../core/rounds.ts";
-import type { Condition } from "../health/steady.ts";
+import { TryLocks } from "../core/locks.ts";
+import { PeriodicRounds } from "../core/rounds.ts";
+import type { Condition } from "../health/condition-tracker.ts";
 import type { Answers } from "../io/answers.ts";
+import { KeyedMutex } from "../io/keyed-mutex.ts";
 import type { CommandRunner } from "../io/runner.ts";
-import { Turns } from "../io/turns.ts";
 import type { Attachers } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disks.ts";
 import { VolumeExpansion } from "./expand.ts";
@@ -79,7 +79,7 @@ export interface HealthPorts {
  * busy.
  */
 export class NodeVolumes {
-  readonly #locks = new Locks();
+  readonly #locks = new TryLocks();
   readonly #mounts: Mounts;
   readonly #records: StageRecords;
   readonly #ownership: MountOwnership;
@@ -91,7 +91,7 @@ export class NodeVolumes {
   readonly #monitor: VolumeHealthMonitor;
   readonly #stats: VolumeStats;
   readonly #everyMs: number;
-  #rounds: Rounds | undefined;
+  #rounds: PeriodicRounds | undefined;
 
   /** Does no I/O. */
   constructor({
@@ -107,7 +107,7 @@ export class NodeVolumes {
     answers,
     health,
   }: NodePorts) {
-    const turns = new Turns();
+    const turns = new KeyedMutex();
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new StageRecords(records);
     this.#ownership = new MountOwnership(this.#records, drivers);
@@ -142,7 +142,7 @@ export class NodeVolumes {
     await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(reconcileMs));
     this.#maintenance.start(maintenanceMs, log);
     if (this.#everyMs === 0) return;
-    this.#rounds = new Rounds(this.#everyMs, signal => this.#monitor.run(log, signal));
+    this.#rounds = new PeriodicRounds(this.#everyMs, signal => this.#monitor.run(log, signal));
     this.#rounds.start();
   }
 

@@ -1,6 +1,6 @@
-import { meaningOf, type Severity, type Subject } from "../health/reasons.ts";
-import type { Condition } from "../health/steady.ts";
-import type { MuxView } from "../mux/overview.ts";
+import type { Condition } from "../health/condition-tracker.ts";
+import { reasonText, type Severity, type Subject } from "../health/reasons.ts";
+import type { RouterView } from "../mux/overview.ts";
 
 /** A node's findings about its volumes and storage systems. */
 export interface NodeHealthView {
@@ -25,26 +25,26 @@ export interface HealthStatus {
   readonly since: string;
 }
 
-function told(conditions: readonly Condition[], about: Pick<HealthStatus, "connection" | "volume" | "storage">) {
+function reported(conditions: readonly Condition[], about: Pick<HealthStatus, "connection" | "volume" | "storage">) {
   return conditions.map(({ reason, message, ms }): HealthStatus => {
-    const { seer: seenBy, of, severity } = meaningOf(reason);
+    const { seer: seenBy, of, severity } = reasonText(reason);
     return { seenBy, of, ...about, reason, severity, message, since: new Date(Date.now() - ms).toISOString() };
   });
 }
 
 /** All active conditions; `connectionOf` parses a handle. */
 export function healthOf(
-  mux: MuxView | undefined,
+  mux: RouterView | undefined,
   node: NodeHealthView | undefined,
   connectionOf: (volume: string) => string | undefined,
 ): readonly HealthStatus[] {
   const controllers = (mux?.connections ?? []).flatMap(({ name: connection, health }) => [
-    ...told(health.conditions, { connection }),
-    ...health.volumes.flatMap(({ volume, conditions }) => told(conditions, { connection, volume })),
+    ...reported(health.conditions, { connection }),
+    ...health.volumes.flatMap(({ volume, conditions }) => reported(conditions, { connection, volume })),
   ]);
-  const storages = (node?.storages ?? []).flatMap(({ storage, conditions }) => told(conditions, { storage }));
+  const storages = (node?.storages ?? []).flatMap(({ storage, conditions }) => reported(conditions, { storage }));
   const volumes = (node?.volumes ?? []).flatMap(({ volume, conditions }) =>
-    told(conditions, { connection: connectionOf(volume), volume }),
+    reported(conditions, { connection: connectionOf(volume), volume }),
   );
   return [...controllers, ...storages, ...volumes];
 }

@@ -78,12 +78,16 @@ function counted(registers: Registry[]): Pick<Metrics, "calls" | "commands"> {
 }
 
 /** One figure of each connection; undefined if unknown. */
-type Figure = readonly [name: string, help: string, value: (connection: ConnectionStatus) => number | undefined];
+type ConnectionFigure = readonly [
+  name: string,
+  help: string,
+  value: (connection: ConnectionStatus) => number | undefined,
+];
 
 const seconds = (time: string | undefined): number | undefined =>
   time === undefined ? undefined : Date.parse(time) / 1000;
 
-const figures: readonly Figure[] = [
+const figures: readonly ConnectionFigure[] = [
   ["csimux_connection_suspended", "1 while a connection accepts no new volumes.", each => Number(each.suspended)],
   ["csimux_connection_calls_in_progress", "Calls that use the connection now.", each => each.inUse],
   [

@@ -7,7 +7,7 @@ import type { CallBegun, CallObserver } from "../core/observer.ts";
 const most = 1_000;
 
 /** The known names of connections and groups. */
-export interface Names {
+export interface KnownNames {
   /** The only connection, whose ids have no prefix; undefined if there are several. */
   readonly single: string | undefined;
   /** Whether a connection or group exists; undefined if the process has no connection files (a node). */
@@ -18,7 +18,7 @@ export interface Names {
  * Wraps an observer so that it receives only existing connections. Names come from classes and handles, and their
  * authors could otherwise make csimux remember an unlimited number.
  */
-export function named(observer: CallObserver, names: () => Names): CallObserver {
+export function onlyKnownNames(observer: CallObserver, names: () => KnownNames): CallObserver {
   const met = new Set<string>();
   const admitted = (name: string | undefined, object: CallBegun["object"]): string | undefined => {
     const { single, known } = names();
@@ -36,7 +36,7 @@ export function named(observer: CallObserver, names: () => Names): CallObserver 
 }
 
 /** Calls both observers, in this order. */
-export const both =
+export const toBoth =
   (one: CallObserver, other: CallObserver): CallObserver =>
   begun => {
     const ends = [one(begun), other(begun)];

@@ -3,7 +3,7 @@ import type { Log } from "../core/call.ts";
 import { errnoOf } from "../core/errno.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import { withoutKnownSecrets } from "../core/known-secrets.ts";
-import { placeSocket } from "../csi/socket-file.ts";
+import { putSocketFile } from "../csi/socket-file.ts";
 import type { StatusAnswer } from "./status.ts";
 
 /** Only the user that runs csimux may connect. */
@@ -43,7 +43,7 @@ export async function serveStatus(
   });
   // A listener may report failed accepts, for example for lack of descriptors, as errors at any time.
   server.on("error", error => log.warn("a connection to the status socket failed", { reason: error.message }));
-  const file = await placeSocket(
+  const file = await putSocketFile(
     path,
     mode,
     own =>

@@ -1,7 +1,7 @@
 import { parseHandle } from "../core/handle.ts";
-import type { MuxView, Standing } from "../mux/overview.ts";
+import type { FileStanding, RouterView } from "../mux/overview.ts";
+import type { CallTracker, LastCall, LastFailure } from "./call-tracker.ts";
 import { type HealthStatus, healthOf, type NodeHealthView } from "./health.ts";
-import type { LastCall, LastFailure, Ledger } from "./ledger.ts";
 
 /** Facts about the process. */
 export interface ProcessFacts {
@@ -17,7 +17,7 @@ export interface ProcessFacts {
 }
 
 /** A figure recorded earlier; `at` is an RFC 3339 timestamp. */
-interface Told {
+interface TimedFigure {
   readonly value: number;
   readonly at: string;
 }
@@ -29,7 +29,7 @@ type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
 export interface ConnectionStatus {
   readonly name: string;
   /** "unknown" in a process without connection files: a node knows only the connections of its volumes. */
-  readonly state: Standing | "unknown";
+  readonly state: FileStanding | "unknown";
   readonly since?: string | undefined;
   /** What is wrong with its file, and where. */
   readonly problem?: string | undefined;
@@ -37,8 +37,8 @@ export interface ConnectionStatus {
   readonly suspended: boolean;
   readonly places: readonly string[];
   readonly inUse: number;
-  readonly freeBytes?: Told | undefined;
-  readonly volumes?: Told | undefined;
+  readonly freeBytes?: TimedFigure | undefined;
+  readonly volumes?: TimedFigure | undefined;
   readonly lastSuccess?: Timed<LastCall> | undefined;
   readonly lastFailure?: Timed<LastFailure> | undefined;
   /** The last failure caused by the storage system, not by the request. */
@@ -51,7 +51,7 @@ export interface ConnectionStatus {
   readonly healthProblem?: string | undefined;
 }
 
-type StorageState = MuxView["connections"][number]["health"]["storage"]["state"];
+type StorageState = RouterView["connections"][number]["health"]["storage"]["state"];
 
 /** The result of the last check of a connection's storage system. Times are RFC 3339 timestamps. */
 export interface StorageStatus {
@@ -74,7 +74,7 @@ export interface Status {
   /** Why the folder of connection files cannot be read; absent if it can. */
   readonly folderProblem?: string | undefined;
   readonly connections: readonly ConnectionStatus[];
-  readonly groups: MuxView["groups"];
+  readonly groups: RouterView["groups"];
   /** All active conditions of connections, storage systems and volumes. */
   readonly health: readonly HealthStatus[];
   readonly calls: readonly {
@@ -106,8 +106,8 @@ export interface StatusAnswer extends Status {
 const time = (ms: number): string => new Date(ms).toISOString();
 
 /** The state of the halves of a process; each is absent if the process lacks that half. */
-export interface Views {
-  readonly mux?: MuxView | undefined;
+export interface StatusSources {
+  readonly mux?: RouterView | undefined;
   readonly node?: NodeHealthView | undefined;
   /** Like Status.folderProblem. */
   readonly folderProblem?: string | undefined;
@@ -118,8 +118,8 @@ export interface Views {
 /** The present status of the process. Sends no request to any storage system. */
 export function statusOf(
   facts: ProcessFacts,
-  { mux: view, node, folderProblem, single }: Views,
-  ledger: Ledger,
+  { mux: view, node, folderProblem, single }: StatusSources,
+  ledger: CallTracker,
 ): Status {
   const { started, ...rest } = facts;
   return {
@@ -135,11 +135,12 @@ export function statusOf(
   };
 }
 
-function connectionStatus(view: MuxView["connections"][number], ledger: Ledger): ConnectionStatus {
-  const { standing, since, free, volumes, outage, health: _, ...rest } = view;
+function connectionStatus(view: RouterView["connections"][number], ledger: CallTracker): ConnectionStatus {
+  const { standing, since, free, volumes, outage, health: _, accessibleTopology: places, ...rest } = view;
   const storage = storageStatus(view);
   return {
     ...rest,
+    places,
     state: standing,
     since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
@@ -151,7 +152,7 @@ function connectionStatus(view: MuxView["connections"][number], ledger: Ledger):
   };
 }
 
-function storageStatus({ standing, outage, health }: MuxView["connections"][number]): StorageStatus | undefined {
+function storageStatus({ standing, outage, health }: RouterView["connections"][number]): StorageStatus | undefined {
   if (standing === "bad" || standing === "gone") return undefined;
   const { state, at, reason } = health.storage;
   // The breaker has noticed before the next check.
@@ -160,12 +161,12 @@ function storageStatus({ standing, outage, health }: MuxView["connections"][numb
   return { state, at: at === undefined ? undefined : time(at), reason };
 }
 
-const metOn = (ledger: Ledger): readonly ConnectionStatus[] =>
+const metOn = (ledger: CallTracker): readonly ConnectionStatus[] =>
   [...ledger.names()]
     .sort()
     .map(name => ({ name, state: "unknown", suspended: false, places: [], inUse: 0, ...lastCalls(name, ledger) }));
 
-function lastCalls(name: string, ledger: Ledger) {
+function lastCalls(name: string, ledger: CallTracker) {
   const { success, failure, storageFailure } = ledger.of(name);
   return {
     lastSuccess: success && { ...success, at: time(success.at) },

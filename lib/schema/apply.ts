@@ -1,16 +1,16 @@
 import * as v from "valibot";
-import { dotted, type Finding, failure, type Path } from "./finding.ts";
+import { dotted, failure, type Path, type SchemaFinding } from "./finding.ts";
 import { meant, nearest } from "./nearest.ts";
-import type { Outside } from "./outside.ts";
+import { normalize } from "./normalize.ts";
 import { aboutOf, schemaAt, shapeOf } from "./shape.ts";
-import { tidy } from "./tidy.ts";
+import type { ValueResolver } from "./value-resolver.ts";
 
 /** The result of a check: the value, unless a finding blocks, and all findings. */
 export interface Applied<T> {
   readonly value: T | undefined;
   /** The value in the schema's spelling and types even if it is invalid; for further rules. */
   readonly tidied: unknown;
-  readonly findings: readonly Finding[];
+  readonly findings: readonly SchemaFinding[];
 }
 
 /**
@@ -20,10 +20,10 @@ export interface Applied<T> {
 export function apply<S extends v.GenericSchema>(
   schema: S,
   raw: unknown,
-  outside: Outside,
+  outside: ValueResolver,
   siblings: readonly string[] = [],
 ): Applied<v.InferOutput<S>> {
-  const { value: tidied, findings } = tidy(schema, raw, outside, siblings);
+  const { value: tidied, findings } = normalize(schema, raw, outside, siblings);
   const result = v.safeParse(schema, tidied ?? {});
   if (result.success) {
     const blocked = findings.some(finding => finding.blocks);
@@ -41,13 +41,13 @@ export function apply<S extends v.GenericSchema>(
 }
 
 /** The path that a finding is about: for an unreadable secret file, the secret's own key. */
-function subject({ rule, path }: Finding): Path {
+function subject({ rule, path }: SchemaFinding): Path {
   const key = path.at(-1);
   return rule === "unreadable-file" && typeof key === "string" ? [...path.slice(0, -1), key.slice(0, -4)] : path;
 }
 
 /** Merges a missing required key with its mistyped spelling into one finding, which blocks. */
-function mistyped(findings: Finding[], missing: Finding): boolean {
+function mistyped(findings: SchemaFinding[], missing: SchemaFinding): boolean {
   const parent = dotted(missing.path.slice(0, -1));
   const fix = meant(String(missing.path.at(-1)));
   const index = findings.findIndex(
@@ -89,7 +89,7 @@ function valueAt(value: unknown, path: Path): unknown {
 const isEmpty = (value: unknown, path: Path): boolean =>
   valueAt(value, path) === null && path.length > 0 && valueAt(value, path.slice(0, -1)) !== undefined;
 
-function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, tidied: unknown, raw: unknown): Finding {
+function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, tidied: unknown, raw: unknown): SchemaFinding {
   const path: Path = (issue.path ?? []).map(item => (typeof item.key === "number" ? item.key : String(item.key)));
   const at = schemaAt(schema, path);
   const about = at ? aboutOf(at) : {};
@@ -120,7 +120,7 @@ function additionOf(name: string | number | undefined, schema: v.GenericSchema |
   return `add "${name}: ${text}"`;
 }
 
-function empty(path: Path, name: string, schema: v.GenericSchema | undefined): Finding {
+function empty(path: Path, name: string, schema: v.GenericSchema | undefined): SchemaFinding {
   const about = schema ? aboutOf(schema) : {};
   const kind = schema ? shapeOf(schema).kind : "any";
   const example = about.example === undefined ? "" : `, for example ${JSON.stringify(about.example)}`;
@@ -129,7 +129,7 @@ function empty(path: Path, name: string, schema: v.GenericSchema | undefined): F
   return failure("missing-key", path, `required key "${name}" is empty`, what + hint);
 }
 
-function missing(path: Path, name: string, schema: v.GenericSchema | undefined): Finding {
+function missing(path: Path, name: string, schema: v.GenericSchema | undefined): SchemaFinding {
   const about = schema ? aboutOf(schema) : {};
   const kind = schema ? shapeOf(schema).kind : "any";
   const example = typeof about.example === "string" || typeof about.example === "number" ? ` ${about.example}` : "";

@@ -2,7 +2,7 @@
 export type Path = readonly (string | number)[];
 
 /** One problem, by path: the result of a schema or rule before lines and columns are known. */
-export interface Finding {
+export interface SchemaFinding {
   readonly severity: "error" | "warning";
   /** Stable name of the rule, kebab-case. */
   readonly rule: string;
@@ -50,10 +50,16 @@ export function dotted(path: Path): string {
   return text;
 }
 
-type FindingMaker = (rule: string, path: Path, message: string, fix?: string, at?: Finding["at"]) => Finding;
+type FindingMaker = (
+  rule: string,
+  path: Path,
+  message: string,
+  fix?: string,
+  at?: SchemaFinding["at"],
+) => SchemaFinding;
 
 const finding =
-  (severity: Finding["severity"], blocks: boolean): FindingMaker =>
+  (severity: SchemaFinding["severity"], blocks: boolean): FindingMaker =>
   (rule, path, message, fix, at = "value") => ({ severity, rule, path, at, message, fix, blocks });
 
 /** A finding that makes the file unusable. */
@@ -66,7 +72,7 @@ export const problem = finding("error", false);
 export const warning = finding("warning", false);
 
 /** The finding at a position of a file. */
-export const located = (file: string, place: Position, finding: Finding): Diagnostic => {
+export const located = (file: string, place: Position, finding: SchemaFinding): Diagnostic => {
   const { severity, rule, path, message, fix, blocks } = finding;
   return { file, ...place, severity, rule, path: dotted(path), message, fix, blocks };
 };

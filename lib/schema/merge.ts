@@ -46,13 +46,17 @@ export function inheritable(schema: GenericSchema, values: Mapping): Mapping {
 }
 
 /** A key of the defaults that no driver inherits, and the keys of the schemas beside it. */
-export interface Stranger {
+export interface UnknownKey {
   readonly path: Path;
   readonly known: readonly string[];
 }
 
 /** The keys of `values` unknown to all of the schemas. */
-export function strangers(schemas: readonly GenericSchema[], values: Mapping, path: Path = []): readonly Stranger[] {
+export function unknownKeysIn(
+  schemas: readonly GenericSchema[],
+  values: Mapping,
+  path: Path = [],
+): readonly UnknownKey[] {
   const shapes = schemas.map(shapeOf);
   // If a schema accepts any key, none is unknown.
   if (shapes.length === 0 || shapes.some(({ kind }) => kind !== "mapping")) return [];
@@ -60,7 +64,7 @@ export function strangers(schemas: readonly GenericSchema[], values: Mapping, pa
   return Object.entries(values).flatMap(([key, value]) => {
     const inner = mappings.flatMap(({ keys }) => keys.get(key) ?? []);
     const here = [...path, key];
-    if (inner.length > 0) return isMapping(value) ? strangers(inner, value, here) : [];
+    if (inner.length > 0) return isMapping(value) ? unknownKeysIn(inner, value, here) : [];
     if (schemas.some(schema => Object.keys(inheritable(schema, { [key]: value })).length > 0)) return [];
     return [{ path: here, known: [...new Set(mappings.flatMap(({ keys }) => [...keys.keys()]))] }];
   });

@@ -14,7 +14,7 @@ export type Shape =
 export type Schema = v.GenericSchema;
 
 /** The fields of valibot's schema objects that are read here; their presence depends on `type`. */
-interface Innards {
+interface ValibotFields {
   readonly type: string;
   readonly entries?: Readonly<Record<string, v.GenericSchema>>;
   readonly item?: v.GenericSchema;
@@ -25,7 +25,7 @@ interface Innards {
   readonly literal?: string | number;
 }
 
-const innards = (schema: v.GenericSchema): Innards => schema as unknown as Innards;
+const innards = (schema: v.GenericSchema): ValibotFields => schema as unknown as ValibotFields;
 
 const shapes = new WeakMap<v.GenericSchema, Shape>();
 const abouts = new WeakMap<v.GenericSchema, Partial<About & AboutRecord>>();
@@ -39,7 +39,7 @@ export function shapeOf(schema: v.GenericSchema): Shape {
   return shape;
 }
 
-function read(schema: Innards): Shape {
+function read(schema: ValibotFields): Shape {
   const { type, entries, item, value, wrapped, options, literal } = schema;
   if (wrapped) return shapeOf(wrapped);
   if (entries) return { kind: "mapping", keys: new Map(Object.entries(entries)) };

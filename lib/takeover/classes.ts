@@ -1,4 +1,4 @@
-import { at, listAt, mappingAt, textAt } from "../lint/world.ts";
+import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { cut, fullName, type OldDeployment, type Release } from "./old.ts";
 

@@ -2,12 +2,12 @@ import { isMap, isScalar, type Pair, parseDocument, stringify } from "yaml";
 import { singleName } from "../config/single.ts";
 import { isConnectionName } from "../core/handle.ts";
 import { type LintSettings, lint, type Problem } from "../lint/lint.ts";
-import { textAt } from "../lint/world.ts";
+import { textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { isOff, type OldDeployment } from "./old.ts";
 
 /** An old deployment as a connection. */
-export interface TakenOver {
+export interface TakenOverConnection {
   readonly old: OldDeployment;
   /** The name of its connection. */
   readonly connection: string;
@@ -55,7 +55,7 @@ export function sharedNode(olds: readonly OldDeployment[]): unknown {
 export function connectionsOf(
   olds: readonly OldDeployment[],
   settings: LintSettings,
-): { readonly main: string; readonly taken: readonly TakenOver[] } {
+): { readonly main: string; readonly taken: readonly TakenOverConnection[] } {
   const names = connectionNames(olds.map(({ name }) => name));
   const node = sharedNode(olds);
   const main = mainText(node);
@@ -174,7 +174,7 @@ export function unfit({ config, values }: OldDeployment, isLocal: (driver: strin
 /** Problems of the classes' parameters with their connections, in words. */
 export function classWords(
   main: string,
-  taken: readonly TakenOver[],
+  taken: readonly TakenOverConnection[],
   classes: readonly { readonly connection: string; readonly manifest: Mapping }[],
   settings: LintSettings,
 ): readonly { readonly connection: string; readonly line: string }[] {

@@ -1,4 +1,4 @@
-import { at } from "../lint/world.ts";
+import { at } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 
 /** Values that are carried over and need no message. */

@@ -1,12 +1,12 @@
 import { parseAllDocuments, stringify } from "yaml";
-import { at, listAt, mappingAt, textAt } from "../lint/world.ts";
+import { at, listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { Manifest } from "./classes.ts";
-import type { TakenOver } from "./connections.ts";
+import type { TakenOverConnection } from "./connections.ts";
 import { isOff } from "./old.ts";
 
 /** The texts of the manifests in examples/kubernetes. */
-export interface Examples {
+export interface ManifestTexts {
   readonly namespace: string;
   readonly csiDriver: string;
   readonly controller: string;
@@ -20,7 +20,7 @@ export interface Examples {
 }
 
 /** The names of the new deployment. */
-export interface Names {
+export interface DeploymentNames {
   /** The driver's name. */
   readonly driver: string;
   readonly namespace: string;
@@ -33,7 +33,7 @@ const exampleImage = "registry.example.org/csimux";
 const exampleKubelet = "/var/lib/kubelet";
 
 /** The manifests of a text, with the names of this deployment. */
-function objectsOf(text: string, { driver, namespace, image }: Names): Manifest[] {
+function objectsOf(text: string, { driver, namespace, image }: DeploymentNames): Manifest[] {
   const named = text.replaceAll(exampleDriver, driver).replaceAll(exampleImage, image ?? exampleImage);
   return parseAllDocuments(named)
     .map(document => document.toJS() as unknown)
@@ -60,7 +60,7 @@ export const manifestText = (objects: readonly Manifest[]): string =>
   objects.map(object => stringify(object, { lineWidth: 0 })).join("---\n");
 
 /** The Namespace with the requested name. */
-export function namespaceObject({ namespace: text }: Examples, names: Names): Manifest[] {
+export function namespaceObject({ namespace: text }: ManifestTexts, names: DeploymentNames): Manifest[] {
   return objectsOf(text, names).map(object => ({
     ...object,
     metadata: { ...mappingAt(object, "metadata"), name: names.namespace },
@@ -68,7 +68,11 @@ export function namespaceObject({ namespace: text }: Examples, names: Names): Ma
 }
 
 /** The CSIDriver of the new name, and those of the old names as created by the chart (templates/driver.yaml). */
-export const csiDrivers = ({ csiDriver }: Examples, names: Names, taken: readonly TakenOver[]): Manifest[] => [
+export const csiDrivers = (
+  { csiDriver }: ManifestTexts,
+  names: DeploymentNames,
+  taken: readonly TakenOverConnection[],
+): Manifest[] => [
   ...objectsOf(csiDriver, names),
   ...taken.filter(({ old }) => !isOff(old.values, "csiDriver", "enabled")).map(oldDriver),
 ];
@@ -82,7 +86,7 @@ const driverKeys = [
   "seLinuxMount",
 ] as const;
 
-function oldDriver({ old: { name, values }, attaches }: TakenOver): Manifest {
+function oldDriver({ old: { name, values }, attaches }: TakenOverConnection): Manifest {
   const given = mappingAt(values, "csiDriver");
   const kept = driverKeys.filter(key => given[key] !== undefined && given[key] !== null && given[key] !== "");
   return {
@@ -111,17 +115,18 @@ function withContainers(object: Manifest, containers: readonly Mapping[], more: 
   };
 }
 
-const aliasArgs = (taken: readonly TakenOver[]): readonly string[] =>
+const aliasArgs = (taken: readonly TakenOverConnection[]): readonly string[] =>
   taken.map(({ old, connection }) => `--alias=${old.name}=${connection}`);
 
 /** The NetworkPolicy of the controller. */
-export const networkPolicy = ({ networkPolicy: text }: Examples, names: Names): Manifest[] => objectsOf(text, names);
+export const networkPolicy = ({ networkPolicy: text }: ManifestTexts, names: DeploymentNames): Manifest[] =>
+  objectsOf(text, names);
 
 /** The Deployment of the examples, with sidecars for each old name: a sidecar serves one name. */
 export function controller(
-  { controller: text, attacher }: Examples,
-  names: Names,
-  taken: readonly TakenOver[],
+  { controller: text, attacher }: ManifestTexts,
+  names: DeploymentNames,
+  taken: readonly TakenOverConnection[],
 ): Manifest[] {
   const attachers = objectsOf(attacher, names).flatMap(containersOf);
   return objectsOf(text, names).map(object => {
@@ -134,7 +139,10 @@ export function controller(
 }
 
 /** The sidecars of an old name: those of its chart, and the attacher if its volumes are attached. */
-function sidecarsFor({ old, connection, attaches }: TakenOver, containers: readonly Container[]): readonly Container[] {
+function sidecarsFor(
+  { old, connection, attaches }: TakenOverConnection,
+  containers: readonly Container[],
+): readonly Container[] {
   const { values } = old;
   if (isOff(values, "controller", "enabled")) return [];
   const on = (key: string) => !isOff(values, "controller", key, "enabled");
@@ -169,9 +177,9 @@ const aliased = (arg: string, name: string): string =>
 
 /** The DaemonSet of the examples, in which csimux registers all names with kubelet itself. */
 export const node = (
-  { node: text }: Examples,
-  names: Names,
-  taken: readonly TakenOver[],
+  { node: text }: ManifestTexts,
+  names: DeploymentNames,
+  taken: readonly TakenOverConnection[],
   kubelet: string,
 ): Manifest[] =>
   objectsOf(text.replaceAll(exampleKubelet, kubelet), names).map(object => {
@@ -184,8 +192,8 @@ export const node = (
 
 /** Rights of controller, attachers and nodes, and read access to the Secrets of the classes. */
 export const rights = (
-  { controllerRights, attacherRights, nodeRights }: Examples,
-  names: Names,
+  { controllerRights, attacherRights, nodeRights }: ManifestTexts,
+  names: DeploymentNames,
   secrets: readonly Manifest[],
 ): Manifest[] => [
   ...[controllerRights, attacherRights, nodeRights].flatMap(text => objectsOf(text, names)),
@@ -195,7 +203,7 @@ export const rights = (
 const controllerName = "csimux-controller";
 
 /** A Role per namespace with Secrets of classes, which allows to read only these. */
-function secretRights({ namespace }: Names, secrets: readonly Manifest[]): readonly Manifest[] {
+function secretRights({ namespace }: DeploymentNames, secrets: readonly Manifest[]): readonly Manifest[] {
   const spaces = [...new Set(secrets.map(each => textAt(each, "metadata", "namespace") ?? ""))];
   const rbac = "rbac.authorization.k8s.io";
   return spaces.flatMap(space => {
@@ -222,7 +230,11 @@ function secretRights({ namespace }: Names, secrets: readonly Manifest[]): reado
 }
 
 /** The Secret of the connection files, and the Secrets of the classes. */
-export const secretText = (names: Names, taken: readonly TakenOver[], ofClasses: readonly Manifest[]): string =>
+export const secretText = (
+  names: DeploymentNames,
+  taken: readonly TakenOverConnection[],
+  ofClasses: readonly Manifest[],
+): string =>
   manifestText([
     {
       apiVersion: "v1",
@@ -238,7 +250,7 @@ export const secretText = (names: Names, taken: readonly TakenOver[], ofClasses:
  * The kustomization for `kubectl apply -k`. A changed main file changes the name of the ConfigMap, and so restarts the
  * pods.
  */
-export const kustomization = ({ namespace }: Names, resources: readonly string[]): string =>
+export const kustomization = ({ namespace }: DeploymentNames, resources: readonly string[]): string =>
   stringify({
     apiVersion: "kustomize.config.k8s.io/v1beta1",
     kind: "Kustomization",

@@ -1,5 +1,5 @@
 import { encodeHandle, idBytes } from "../core/handle.ts";
-import { listAt, mappingAt, textAt } from "../lint/world.ts";
+import { listAt, mappingAt, textAt } from "../lint/lint-input.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import { manifestBudget } from "../yaml/budget.ts";
 import { parseYaml } from "../yaml/parse.ts";

@@ -1,7 +1,7 @@
 import type { CsiError } from "../core/errors.ts";
 import { groupBy } from "../core/group-by.ts";
 import type { Segments } from "../core/topology.ts";
-import type { Demand, Place } from "./place.ts";
+import type { AccessibilityRequirements, AccessibleTopology } from "./accessible-topology.ts";
 import {
   type AllowedTerm,
   type ClusterNode,
@@ -15,7 +15,11 @@ import {
  * Whether pods on a node can use volumes of a connection: the node must carry every label of one of its places, because
  * each becomes an expression of the PersistentVolume's node affinity. Labels beside the segments count where they are known.
  */
-export function canUse(places: readonly Place[], segments: Segments, labels: Segments | undefined): boolean {
+export function canUse(
+  places: readonly AccessibleTopology[],
+  segments: Segments,
+  labels: Segments | undefined,
+): boolean {
   return (
     places.length === 0 ||
     places.some(
@@ -32,29 +36,29 @@ export interface ClassTopology {
 }
 
 /** A connection that would take a volume, and the places that the volume would report. */
-export interface Candidate {
+export interface TopologyCandidate {
   readonly connection: string;
-  readonly places: readonly Segments[];
+  readonly accessibleTopology: readonly Segments[];
 }
 
 /** What csimux answers to a CreateVolume call. Of several candidates (members of a group) the first preferred ones come first. */
-export type Answer = { readonly candidates: readonly Candidate[] } | { readonly error: CsiError };
+export type PlacementAnswer = { readonly candidates: readonly TopologyCandidate[] } | { readonly error: CsiError };
 
 /** One possible course of a claim. */
-export interface Course {
+export interface Scenario {
   /** Nodes that the scheduler may have chosen and that lead to the same request; empty under Immediate binding. */
   readonly nodes: readonly string[];
   readonly request: SidecarRequest;
   /** Undefined when external-provisioner does not call. */
-  readonly answer: Answer | undefined;
+  readonly answer: PlacementAnswer | undefined;
   /** The volume can be made, but not be used on the chosen nodes: the pod moves to another node or stays pending. */
   readonly elsewhere: boolean;
 }
 
 /** One setting of external-provisioner's flags under one binding mode. */
-export interface Mode extends SidecarFlags {
+export interface FlagSetting extends SidecarFlags {
   readonly binding: ClassTopology["binding"];
-  readonly courses: readonly Course[];
+  readonly scenarios: readonly Scenario[];
 }
 
 /** Of a cluster with more different places only so many are followed: each course names all of them. */
@@ -75,17 +79,17 @@ const flags: readonly SidecarFlags[] = [true, false].flatMap(strict => [
 export function modes(
   nodes: readonly ClusterNode[],
   { binding, allowed }: ClassTopology,
-  answer: (demand: Demand | undefined, selected: ClusterNode | undefined) => Answer,
-): readonly Mode[] {
-  const course = (setting: SidecarFlags, group: readonly ClusterNode[]): Course => {
+  answer: (demand: AccessibilityRequirements | undefined, selected: ClusterNode | undefined) => PlacementAnswer,
+): readonly FlagSetting[] {
+  const course = (setting: SidecarFlags, group: readonly ClusterNode[]): Scenario => {
     const [selected] = group;
     const request = sidecarRequest(nodes, setting, { name: claimName, allowed, selected });
     const answered = "refusal" in request ? undefined : answer(request.demand, selected);
     const elsewhere = selected !== undefined && answered !== undefined && !isUsable(answered, selected);
     return { nodes: group.map(({ name }) => name), request, answer: answered, elsewhere };
   };
-  const groups = binding === "Immediate" ? [[]] : alike(nodes).slice(0, mostCourses);
-  return flags.map(setting => ({ ...setting, binding, courses: groups.map(group => course(setting, group)) }));
+  const groups = binding === "Immediate" ? [[]] : groupByTopology(nodes).slice(0, mostCourses);
+  return flags.map(setting => ({ ...setting, binding, scenarios: groups.map(group => course(setting, group)) }));
 }
 
 /** On which nodes a class's volumes can be used, and why not on the others. */
@@ -105,11 +109,11 @@ const strictest: SidecarFlags = { strict: true, immediate: true };
 export function usability(
   nodes: readonly ClusterNode[],
   { binding, allowed }: ClassTopology,
-  answer: (demand: Demand | undefined, selected: ClusterNode | undefined) => Answer,
+  answer: (demand: AccessibilityRequirements | undefined, selected: ClusterNode | undefined) => PlacementAnswer,
 ): Usability {
   const reasons = new Set<string>();
   const usable: string[] = [];
-  for (const group of binding === "Immediate" ? [nodes] : alike(nodes)) {
+  for (const group of binding === "Immediate" ? [nodes] : groupByTopology(nodes)) {
     const selected = binding === "Immediate" ? undefined : group[0];
     const request = sidecarRequest(nodes, strictest, { name: claimName, allowed, selected });
     const answered = "refusal" in request ? undefined : answer(request.demand, selected);
@@ -126,9 +130,9 @@ export function usability(
  * Whether the volume that is made first of all can be used on a node; true where none is made. Labels beside the
  * registered ones may not be known, so only keys with the registered prefix count as missing.
  */
-function isUsable(answer: Answer, { keys, labels }: ClusterNode): boolean {
+function isUsable(answer: PlacementAnswer, { keys, labels }: ClusterNode): boolean {
   const own = keys[0]?.replace(/[^/]*$/, "");
-  const places = "candidates" in answer ? (answer.candidates[0]?.places ?? []) : [];
+  const places = "candidates" in answer ? (answer.candidates[0]?.accessibleTopology ?? []) : [];
   const known = (place: Segments): Segments =>
     Object.fromEntries(
       Object.entries(place).filter(([key]) => Object.hasOwn(labels, key) || (own !== undefined && key.startsWith(own))),
@@ -137,7 +141,7 @@ function isUsable(answer: Answer, { keys, labels }: ClusterNode): boolean {
 }
 
 /** Nodes with the same topology, together, in the order of their first. */
-export function alike(nodes: readonly ClusterNode[]): readonly (readonly ClusterNode[])[] {
+export function groupByTopology(nodes: readonly ClusterNode[]): readonly (readonly ClusterNode[])[] {
   const places = groupBy(nodes, ({ keys, labels }) => JSON.stringify([...keys].sort().map(key => [key, labels[key]])));
   return [...places.values()];
 }

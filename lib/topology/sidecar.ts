@@ -1,5 +1,5 @@
 import type { Segments } from "../core/topology.ts";
-import type { Demand } from "./place.ts";
+import type { AccessibilityRequirements } from "./accessible-topology.ts";
 
 /** A node as external-provisioner knows it. */
 export interface ClusterNode {
@@ -35,7 +35,7 @@ export interface Claim {
 }
 
 /** The accessibility requirements of a CreateVolume call; undefined: none; a text: why there is no call. */
-export type SidecarRequest = { readonly demand: Demand | undefined } | { readonly refusal: string };
+export type SidecarRequest = { readonly demand: AccessibilityRequirements | undefined } | { readonly refusal: string };
 
 /**
  * What external-provisioner (its topology code as of release 6) sends for a claim, when the driver announces
@@ -51,16 +51,16 @@ export function sidecarRequest(nodes: readonly ClusterNode[], flags: SidecarFlag
   if (!Array.isArray(terms)) return terms;
   const requisite = sorted(terms);
   if (requisite.length === 0) return { demand: undefined };
-  if (!own) return demand(requisite, rotation(claim.name, requisite.length));
+  if (!own) return requirementsOf(requisite, rotation(claim.name, requisite.length));
   const first = requisite.findIndex(term => isSubset(term, own));
   if (first < 0) return { refusal: `the topology of node ${selected?.name} is not among the requisite ones` };
-  return demand(requisite, first);
+  return requirementsOf(requisite, first);
 }
 
 function strictRequest(own: Segments, allowed: readonly AllowedTerm[]): SidecarRequest {
   if (allowed.length > 0 && !flatten(allowed).some(term => isSubset(term, own)))
     return { refusal: "the selected node is not in allowedTopologies" };
-  return demand([own], 0);
+  return requirementsOf([own], 0);
 }
 
 /** One term for each combination of values. An expression without values leaves what follows to begin anew. */
@@ -117,7 +117,7 @@ function compareTerms(a: readonly (readonly [string, string])[], b: readonly (re
 
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
-const demand = (requisite: readonly Segments[], first: number): SidecarRequest => ({
+const requirementsOf = (requisite: readonly Segments[], first: number): SidecarRequest => ({
   demand: { requisite, preferred: [...requisite.slice(first), ...requisite.slice(0, first)] },
 });
 

@@ -1,5 +1,5 @@
 import { type Document, isAlias, isMap, isScalar, isSeq, Lexer, type Node, type Pair } from "yaml";
-import { type Finding, failure } from "../schema/finding.ts";
+import { failure, type SchemaFinding } from "../schema/finding.ts";
 import { eachNode, mostLevels } from "./nodes.ts";
 
 /** Limits of a text before it is parsed; both apply to the whole file. */
@@ -25,10 +25,10 @@ const mostAliases = 200;
 /** The most keys, items and values of a document with aliases and merges expanded, repeated work counted each time. */
 const mostWork = 60_000;
 
-const refused = (rule: string, what: string, fix: string): Finding => failure(rule, [], what, fix);
+const refused = (rule: string, what: string, fix: string): SchemaFinding => failure(rule, [], what, fix);
 
 /** Why this text is refused unparsed, or undefined. The time depends on the allowed length only, not on the content. */
-export function textOverBudget(text: string, { bytes, parts }: Budget): Finding | undefined {
+export function textOverBudget(text: string, { bytes, parts }: Budget): SchemaFinding | undefined {
   const noConfiguration = "this is not a configuration file; check the path";
   if (text.length > bytes)
     return refused("yaml-too-large", `the file is larger than ${bytes >> 10} KiB`, noConfiguration);
@@ -49,7 +49,7 @@ export function textOverBudget(text: string, { bytes, parts }: Budget): Finding 
 /** What exceeds the budget in a document, and the node at fault. */
 export interface Excess {
   readonly node: Node | undefined;
-  readonly finding: Finding;
+  readonly finding: SchemaFinding;
 }
 
 /**

@@ -1,20 +1,20 @@
 import { type Document, isAlias, isMap, isNode, isScalar, isSeq, type Node, visit, type YAMLParseError } from "yaml";
-import { type Finding, failure, type Path, warning } from "../schema/finding.ts";
+import { failure, type Path, type SchemaFinding, warning } from "../schema/finding.ts";
 import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./errors.ts";
 import { eachNode } from "./nodes.ts";
-import { keyText, start } from "./places.ts";
+import { keyText, start } from "./positions.ts";
 
 /** A YAML error of a document, and its offset in the text. */
-export interface Fault {
+export interface YamlFault {
   readonly offset: number;
-  readonly finding: Finding;
+  readonly finding: SchemaFinding;
 }
 
 const mostSyntaxErrors = 5;
 
 /** The first error of each kind and line, at most five: further ones are usually consequences. */
-export function syntaxFaults(document: Document, lineOf: (offset: number) => number): readonly Fault[] {
-  const byLine = new Map<number, Fault>();
+export function syntaxFaults(document: Document, lineOf: (offset: number) => number): readonly YamlFault[] {
+  const byLine = new Map<number, YamlFault>();
   const codes = new Set<string>();
   for (const error of document.errors) {
     if (codes.has(error.code)) continue;
@@ -47,7 +47,7 @@ function openQuote(document: Document, offset: number): number | undefined {
 }
 
 /** Tags unknown to the parser. */
-export const tagFaults = (document: Document): readonly Fault[] =>
+export const tagFaults = (document: Document): readonly YamlFault[] =>
   document.warnings.map(({ pos }) => ({
     offset: pos[0],
     finding: warning("yaml-tag", [], "this tag is unknown and has no effect", "remove the !tag"),
@@ -57,7 +57,7 @@ export const tagFaults = (document: Document): readonly Fault[] =>
  * Why a document has no value: a dangling alias, a merge of something other than a mapping, or multiplying or circular
  * aliases.
  */
-export function aliasFault(document: Document): Fault {
+export function aliasFault(document: Document): YamlFault {
   const { first, dangling } = aliasesOf(document);
   const merge = dangling ? undefined : mergeOfNoMapping(document);
   const words = dangling ? syntaxErrors.BAD_ALIAS : merge ? badMerge : multipliedAliases;
@@ -95,13 +95,13 @@ function mergeOfNoMapping(document: Document): Node | undefined {
 }
 
 /** Mistakes that the parser allows: a key twice in a mapping, an anchor without a value. */
-export function oversights(document: Document): readonly Finding[] {
-  const found: Finding[] = [];
+export function oversights(document: Document): readonly SchemaFinding[] {
+  const found: SchemaFinding[] = [];
   findOversights(document.contents, [], found);
   return found;
 }
 
-function findOversights(node: unknown, path: Path, found: Finding[]): void {
+function findOversights(node: unknown, path: Path, found: SchemaFinding[]): void {
   if (isScalar(node) && node.anchor !== undefined && node.value === null && node.source === "")
     found.push(failure("yaml-syntax", path, ...emptyAnchor));
   if (isSeq(node)) for (const [index, item] of node.items.entries()) findOversights(item, [...path, index], found);

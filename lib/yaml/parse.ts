@@ -1,16 +1,16 @@
 import { type Document, LineCounter, parseAllDocuments, parseDocument } from "yaml";
 import {
   type Diagnostic,
-  type Finding,
   failure,
   located,
   type Path,
   type Position,
+  type SchemaFinding,
   shownKey,
 } from "../schema/finding.ts";
 import { type Budget, documentOverBudget, fileBudget, textOverBudget } from "./budget.ts";
-import { aliasFault, type Fault, oversights, syntaxFaults, tagFaults } from "./faults.ts";
-import { offsetOf, start } from "./places.ts";
+import { aliasFault, oversights, syntaxFaults, tagFaults, type YamlFault } from "./faults.ts";
+import { offsetOf, start } from "./positions.ts";
 import { customTags } from "./scalars.ts";
 
 /** One YAML document: its plain value, its YAML errors, and the positions of its nodes. */
@@ -22,11 +22,11 @@ export interface Source {
   /** YAML errors, with their positions. */
   readonly diagnostics: readonly Diagnostic[];
   /** The position of the key or value at `path`; if it does not exist, of the nearest existing node around it. */
-  position(path: Path, at: Finding["at"]): Position;
+  position(path: Path, at: SchemaFinding["at"]): Position;
 }
 
 /** A finding with its position in the file. */
-export function placed(source: Pick<Source, "file" | "position">, finding: Finding): Diagnostic {
+export function withPosition(source: Pick<Source, "file" | "position">, finding: SchemaFinding): Diagnostic {
   const { rule, path, at } = finding;
   const shown = rule === "unknown-key" ? path.map(each => (typeof each === "string" ? shownKey(each) : each)) : path;
   return located(source.file, source.position(path, at), { ...finding, path: shown });
@@ -64,14 +64,14 @@ export function parseYamlDocuments(file: string, text: string, budget: Budget): 
 
 const withoutMark = (text: string): string => (text.startsWith("\uFEFF") ? text.slice(1) : text);
 
-const nesting = (cause: unknown): Finding =>
+const nesting = (cause: unknown): SchemaFinding =>
   cause instanceof RangeError
     ? failure("yaml-too-deep", [], "the file is nested too deeply", "check the brackets and the indentation")
     : failure("yaml-syntax", [], "this is not valid YAML", "check the quotes and the indentation");
 
 const top: Position = { line: 1, column: 1 };
 
-const unreadable = (file: string, finding: Finding): Source => ({
+const unreadable = (file: string, finding: SchemaFinding): Source => ({
   file,
   value: null,
   document: parseDocument(""),
@@ -84,7 +84,7 @@ function source(file: string, document: Document, lines: LineCounter): Source {
     const { line, col } = lines.linePos(offset);
     return line > 0 ? { line, column: Math.max(col, 1) } : top;
   };
-  const told = ({ offset, finding }: Fault) => located(file, at(offset), finding);
+  const told = ({ offset, finding }: YamlFault) => located(file, at(offset), finding);
   const position: Source["position"] = (path, what) => at(offsetOf(document, path, what));
   const without = (...diagnostics: readonly Diagnostic[]) => ({ file, document, position, value: null, diagnostics });
   const broken = syntaxFaults(document, offset => at(offset).line);
@@ -92,7 +92,10 @@ function source(file: string, document: Document, lines: LineCounter): Source {
   const excess = documentOverBudget(document);
   if (excess) return without(told({ offset: start(excess.node) ?? 0, finding: excess.finding }));
   const found = oversights(document);
-  const diagnostics = [...found.map(finding => placed({ file, position }, finding)), ...tagFaults(document).map(told)];
+  const diagnostics = [
+    ...found.map(finding => withPosition({ file, position }, finding)),
+    ...tagFaults(document).map(told),
+  ];
   if (found.length > 0) return without(...diagnostics);
   try {
     return { ...without(...diagnostics), value: document.toJS({ maxAliasCount: -1 }) };

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { MainFile } from "../../cmd/main-file.ts";
-import { outsideOf } from "../../cmd/outside.ts";
+import { valueResolver } from "../../cmd/value-resolver.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
@@ -22,7 +22,7 @@ const text = (more = "", comment = "") =>
 async function world(first: string) {
   const path = join(folder, "proxy.yaml");
   await writeFile(path, first);
-  const main = await MainFile.load(path, outsideOf({}), log);
+  const main = await MainFile.load(path, valueResolver({}), log);
   const logins: string[] = [];
   const memories: MemoryDriver[] = [];
   const open = (name: string): Connection => {
@@ -31,7 +31,7 @@ async function world(first: string) {
     memories.push(memory);
     const driver = memory.driver();
     const plain = { name, driverName: "memory", family: "memory", driver, access: driver.access };
-    return { ...plain, places: [], labels: {}, suspended: false, retain: false };
+    return { ...plain, accessibleTopology: [], labels: {}, suspended: false, retain: false };
   };
   const names = Array.from({ length: 20 }, (_, index) => `c${index}`);
   const connections = new Connections(

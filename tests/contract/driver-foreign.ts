@@ -55,7 +55,7 @@ function attemptsOn(name: string, id: string, readable: boolean): readonly Attem
     ["snapshot", missing, driver => driver.snapshots?.create("snap", id, {}, call)],
     ["group snapshot", missing, driver => driver.groupSnapshots?.create("group", [id], {}, call)],
     ["clone from it", missing, driver => driver.clones && driver.create(volumeOf("copy", gib, source), call)],
-    ["restore the way to it", harmless, driver => driver.health?.mend?.(id, call)],
+    ["restore the way to it", harmless, driver => driver.health?.restore?.(id, call)],
     ["delete", harmless, driver => driver.delete(id, call)],
   ];
 }

@@ -1,5 +1,5 @@
 import { expect } from "bun:test";
-import type { Context, Driver, GroupSnapshotting, Modifying } from "../../lib/drivers/driver.ts";
+import type { Context, Driver, GroupSnapshotAbility, ModifyAbility } from "../../lib/drivers/driver.ts";
 import { codeOf } from "./driver-volumes.ts";
 import { type Cases, needing } from "./needs.ts";
 import { callWith, type DriverRig, getVolume, gib, snapshotsOf, volumeOf } from "./rig.ts";
@@ -7,12 +7,12 @@ import { atEachStep } from "./steps.ts";
 
 const call = callWith();
 
-function groupsOf(driver: Driver): GroupSnapshotting {
+function groupsOf(driver: Driver): GroupSnapshotAbility {
   if (!driver.groupSnapshots) throw new Error("this driver has no group snapshots; skip the case");
   return driver.groupSnapshots;
 }
 
-function modifyOf(driver: Driver): Modifying {
+function modifyOf(driver: Driver): ModifyAbility {
   if (!driver.modify) throw new Error("this driver cannot modify; skip the case");
   return driver.modify;
 }

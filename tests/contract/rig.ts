@@ -1,5 +1,5 @@
 import type { Call } from "../../lib/core/call.ts";
-import type { Context, Driver, Found, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
+import type { Context, Driver, FoundVolume, Source, Volume, VolumeSpec } from "../../lib/drivers/driver.ts";
 import type { DriverFacts } from "../../lib/drivers/facts.ts";
 
 /** A driver that ends like a killed process: at one of its steps, and from then on every step fails. */
@@ -98,7 +98,7 @@ export function getVolume(driver: Driver, id: string): Promise<Volume> {
 }
 
 /** What stands under a name of a driver that must be able to look it up. */
-async function lookUp(driver: Driver, name: string): Promise<Found | undefined> {
+async function lookUp(driver: Driver, name: string): Promise<FoundVolume | undefined> {
   if (!driver.names) throw new Error("this driver cannot look up a name; skip the case");
   return driver.names.find(name, callWith());
 }

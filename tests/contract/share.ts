@@ -1,27 +1,27 @@
 import { describe, expect, test } from "bun:test";
-import type { Asset, Notes, Share, VolumeStore } from "../../lib/drivers/store.ts";
+import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "../../lib/drivers/store.ts";
 import { callWith, volumeOf } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
 
 const call = callWith();
 
 /** A store and a share on one storage, empty at first. */
-export interface ShareRig<A extends Asset> {
-  open(): { readonly store: VolumeStore<A>; readonly share: Share<A> };
+export interface ShareRig<A extends StoredVolume> {
+  open(): { readonly store: VolumeStore<A>; readonly share: ShareProtocol<A> };
   /** A share whose process ends at its n-th step; the steps of the store count too. */
   dying(
     step: number,
     when: "before" | "after",
-  ): { readonly store: VolumeStore<A>; readonly share: Share<A>; dead(): boolean };
+  ): { readonly store: VolumeStore<A>; readonly share: ShareProtocol<A>; dead(): boolean };
   /** Everything that is there, in words. */
   remains(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
-type Parts<A extends Asset> = ReturnType<ShareRig<A>["open"]>;
+type Parts<A extends StoredVolume> = ReturnType<ShareRig<A>["open"]>;
 
 /** Publishes what stands under the id, as a driver does, and finishes it. */
-async function publish<A extends Asset>({ store, share }: Parts<A>, id: string): Promise<A> {
+async function publish<A extends StoredVolume>({ store, share }: Parts<A>, id: string): Promise<A> {
   let asset = await known(store, id);
   const keep = async (notes: Notes) => {
     asset = (await store.note?.(asset, notes, call)) ?? asset;
@@ -32,13 +32,13 @@ async function publish<A extends Asset>({ store, share }: Parts<A>, id: string):
   return asset.finished && kept ? asset : store.finish(asset, notes, call);
 }
 
-async function known<A extends Asset>(store: VolumeStore<A>, id: string): Promise<A> {
+async function known<A extends StoredVolume>(store: VolumeStore<A>, id: string): Promise<A> {
   const asset = await store.find(id, call);
   if (!asset) throw new Error(`nothing stands under ${id}`);
   return asset;
 }
 
-type Run = <A extends Asset>(rig: ShareRig<A>) => Promise<void>;
+type Run = <A extends StoredVolume>(rig: ShareRig<A>) => Promise<void>;
 
 /** What every share owes the driver that is made of it. */
 const cases: Readonly<Record<string, Run>> = {
@@ -78,14 +78,14 @@ const cases: Readonly<Record<string, Run>> = {
     async rig => {
       const { id } = await rig.open().store.create(volumeOf("pvc-1"), call);
       const before = await rig.remains();
-      const withdraw = async ({ store, share }: Parts<Asset>) => share.withdraw?.(await known(store, id), call);
-      const open = () => rig.open() as unknown as Parts<Asset>;
+      const withdraw = async ({ store, share }: Parts<StoredVolume>) => share.withdraw?.(await known(store, id), call);
+      const open = () => rig.open() as unknown as Parts<StoredVolume>;
       await withdraw(open());
       await publish(rig.open(), id);
       await atEachStep(
         (step, when) => {
           const parts = rig.dying(step, when);
-          return { work: () => withdraw(parts as unknown as Parts<Asset>), dead: parts.dead };
+          return { work: () => withdraw(parts as unknown as Parts<StoredVolume>), dead: parts.dead };
         },
         async step => {
           await withdraw(open());
@@ -99,7 +99,7 @@ const cases: Readonly<Record<string, Run>> = {
 };
 
 /** Checks a share on a store that keeps its notes. */
-export function shareContract<A extends Asset>(name: string, open: () => Promise<ShareRig<A>>): void {
+export function shareContract<A extends StoredVolume>(name: string, open: () => Promise<ShareRig<A>>): void {
   describe(`share contract: ${name}`, () => {
     for (const [title, run] of Object.entries(cases))
       test(title, async () => {

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import type { Asset, VolumeStore } from "../../lib/drivers/store.ts";
+import type { StoredVolume, VolumeStore } from "../../lib/drivers/store.ts";
 import { callWith, gib, hostileIds, volumeOf } from "./rig.ts";
 import { atEachStep } from "./steps.ts";
 
 const call = callWith();
 
 /** One storage, empty at first, and stores on it. */
-export interface StoreRig<A extends Asset> {
+export interface StoreRig<A extends StoredVolume> {
   open(): VolumeStore<A>;
   /** A store whose process ends at its n-th step. */
   dying(step: number, when: "before" | "after"): { readonly store: VolumeStore<A>; dead(): boolean };
@@ -16,7 +16,7 @@ export interface StoreRig<A extends Asset> {
   close(): Promise<void>;
 }
 
-type Run = <A extends Asset>(rig: StoreRig<A>) => Promise<void>;
+type Run = <A extends StoredVolume>(rig: StoreRig<A>) => Promise<void>;
 
 /** A removal that nothing has to be done before. */
 const unseen = async (): Promise<void> => {};
@@ -93,8 +93,8 @@ const cases: Readonly<Record<string, Run>> = {
       };
       expect(await store.remove(asset.id, refusing, call).catch((error: Error) => error.message)).toBe("it stays");
       expect(await rig.open().find(asset.id, call)).toEqual(asset);
-      const seen: Asset[] = [];
-      const noting = async (each: Asset) => void seen.push(each);
+      const seen: StoredVolume[] = [];
+      const noting = async (each: StoredVolume) => void seen.push(each);
       for (const id of [asset.id, asset.id, store.idOf("pvc-2")]) await store.remove(id, noting, call);
       expect(seen.map(({ id, finished }) => [id, finished])).toEqual([[asset.id, true]]);
       expect(await rig.remains()).toEqual([]);
@@ -130,7 +130,7 @@ const cases: Readonly<Record<string, Run>> = {
 };
 
 /** Checks a store apart from shares. */
-export function storeContract<A extends Asset>(name: string, open: () => Promise<StoreRig<A>>): void {
+export function storeContract<A extends StoredVolume>(name: string, open: () => Promise<StoreRig<A>>): void {
   describe(`store contract: ${name}`, () => {
     for (const [title, run] of Object.entries(cases))
       test(title, async () => {

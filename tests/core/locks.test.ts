@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { Locks } from "../../lib/core/locks.ts";
+import { TryLocks } from "../../lib/core/locks.ts";
 
 const open = () => Promise.withResolvers<void>();
 
 test("a key that is being written refuses writers and readers at once", async () => {
-  const locks = new Locks();
+  const locks = new TryLocks();
   const gate = open();
   const first = locks.hold(["a"], () => gate.promise);
   await expect(locks.hold(["a"], async () => {})).rejects.toMatchObject({ code: "aborted" });
@@ -15,7 +15,7 @@ test("a key that is being written refuses writers and readers at once", async ()
 });
 
 test("a key may be read by several at once, and written when the last reader has gone", async () => {
-  const locks = new Locks();
+  const locks = new TryLocks();
   const [one, two] = [open(), open()];
   const readers = [locks.hold([], () => one.promise, ["s"]), locks.hold([], () => two.promise, ["s"])];
   await expect(locks.hold(["s"], async () => {})).rejects.toMatchObject({ code: "aborted" });
@@ -28,7 +28,7 @@ test("a key may be read by several at once, and written when the last reader has
 });
 
 test("a refused call holds nothing, and a failed one lets go", async () => {
-  const locks = new Locks();
+  const locks = new TryLocks();
   const gate = open();
   const first = locks.hold(["a"], () => gate.promise);
   await expect(locks.hold(["b", "a"], async () => {})).rejects.toThrow();

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
-import { Slots } from "../../lib/core/slots.ts";
+import { Semaphore } from "../../lib/core/semaphore.ts";
 
 test("what waits for a slot leaves with its call, takes none, and never begins", async () => {
-  const slots = new Slots(1);
+  const slots = new Semaphore(1);
   const busy = Promise.withResolvers<void>();
   const first = slots.run(() => busy.promise);
   const call = new AbortController();
@@ -25,6 +25,6 @@ test("what waits for a slot leaves with its call, takes none, and never begins",
 
 test("a reason that a call was ended for is told", async () => {
   const reason = new CsiError("unavailable", "csimux is stopping");
-  const refused = new Slots(1).run(async () => {}, AbortSignal.abort(reason));
+  const refused = new Semaphore(1).run(async () => {}, AbortSignal.abort(reason));
   expect(await refused.catch((error: unknown) => error)).toBe(reason);
 });

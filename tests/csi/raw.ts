@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { firstFrame, flag, frameType, makeFrame } from "../../lib/csi/http2-frames.ts";
+import { firstFrame, flag, frameType, makeFrame } from "../../lib/csi/http2/http2-frames.ts";
 
 /** A literal header field with a name of the static table (RFC 7541, section 6.2.1), value not Huffman-coded. */
 const literal = (index: number, value: string): Buffer =>

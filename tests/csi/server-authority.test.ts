@@ -2,9 +2,9 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { create } from "@bufbuild/protobuf";
 import { Metadata, status } from "@grpc/grpc-js";
 import * as fc from "fast-check";
-import { hasOddAuthority, replaceAuthority } from "../../lib/csi/authority.ts";
 import { Identity, ProbeRequestSchema, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2-frames.ts";
+import { hasOddAuthority, replaceAuthority } from "../../lib/csi/http2/authority.ts";
+import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2/http2-frames.ts";
 import { authorityFilter } from "../../lib/csi/tolerant.ts";
 import {
   acknowledge,

@@ -5,7 +5,7 @@ import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { Metadata, status } from "@grpc/grpc-js";
 import { CsiError } from "../../lib/core/errors.ts";
 import { Identity } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2-frames.ts";
+import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2/http2-frames.ts";
 import { acknowledge, answered, block, body, named, raw, settings } from "./raw.ts";
 import { call, gate, type Rig, startRig, until } from "./rig.ts";
 

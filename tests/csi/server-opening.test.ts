@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { admit } from "../../lib/csi/doorway.ts";
 import { Identity } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2-frames.ts";
+import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2/http2-frames.ts";
+import { admit } from "../../lib/csi/http2/http2-listener.ts";
 import { acknowledge, answered, block, body, headers, kubelet, ping, raw, settings } from "./raw.ts";
 import { call, gate, type Rig, startRig, until } from "./rig.ts";
 

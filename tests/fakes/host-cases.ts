@@ -129,7 +129,7 @@ export const zfsCases: Readonly<Record<string, HostCase>> = {
   },
 };
 
-/** targetcli and the kernel's target, as lib/drivers/zfs/lio.ts uses them. */
+/** targetcli and the kernel's target, as lib/drivers/zfs/targets/lio.ts uses them. */
 export const lioCases: Readonly<Record<string, HostCase>> = {
   "a zvol that a backstore has opened is busy until the backstore is gone; a backstore takes its LUNs along":
     async host => {
@@ -167,7 +167,7 @@ export const lioCases: Readonly<Record<string, HostCase>> = {
     },
 };
 
-/** nvmetcli and the kernel's NVMe target, as lib/drivers/zfs/nvmet.ts uses them. */
+/** nvmetcli and the kernel's NVMe target, as lib/drivers/zfs/targets/nvmet.ts uses them. */
 export const nvmetCases: Readonly<Record<string, HostCase>> = {
   "a zvol that an enabled namespace has opened is busy until its subsystem is gone": async host => {
     const { zfs, at, device, told, waitFor } = toolsOn(host);

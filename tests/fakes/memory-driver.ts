@@ -1,6 +1,6 @@
 import type { Call } from "../../lib/core/call.ts";
 import type { CsiError } from "../../lib/core/errors.ts";
-import type { Driver, Findings, Listing, Measuring, Naming } from "../../lib/drivers/driver.ts";
+import type { CapacityAbility, Driver, ListAbility, LookupAbility, StorageFindings } from "../../lib/drivers/driver.ts";
 import { toyDriver } from "../toy/module.ts";
 import { ToyStorage } from "../toy/storage.ts";
 
@@ -26,7 +26,7 @@ export class MemoryDriver {
   /** Whether volumes can be looked up by name. */
   named = true;
   /** What a look at its health finds. */
-  findings: Findings = { storage: [], volumes: new Map(), example: undefined };
+  findings: StorageFindings = { storage: [], volumes: new Map(), example: undefined };
   /** How often its health was looked at. */
   lookedAt = 0;
   /** Volumes whose way was to be made anew. */
@@ -67,7 +67,7 @@ export class MemoryDriver {
           if (this.fail.health) throw this.fail.health;
           return this.findings;
         },
-        mend: async id => {
+        restore: async id => {
           this.mended.push(id);
           if (this.fail.mend) throw this.fail.mend;
         },
@@ -77,7 +77,7 @@ export class MemoryDriver {
     };
   }
 
-  #names(toy: Naming): Naming {
+  #names(toy: LookupAbility): LookupAbility {
     return {
       idOf: name => toy.idOf(name),
       find: async (name, call) => {
@@ -88,7 +88,7 @@ export class MemoryDriver {
     };
   }
 
-  #capacity(): Measuring {
+  #capacity(): CapacityAbility {
     return {
       available: async () => {
         await this.look;
@@ -100,7 +100,7 @@ export class MemoryDriver {
     };
   }
 
-  #inventory(toy: Listing | undefined): Listing {
+  #inventory(toy: ListAbility | undefined): ListAbility {
     return {
       list: async (page, call) => {
         this.asked++;

@@ -1,16 +1,16 @@
 import { expect, test } from "bun:test";
-import { allReasons, meaningOf, type Reason } from "../../lib/health/reasons.ts";
-import { Steady } from "../../lib/health/steady.ts";
+import { ConditionTracker } from "../../lib/health/condition-tracker.ts";
+import { allReasons, type Reason, reasonText } from "../../lib/health/reasons.ts";
 
 const hold = 100;
 
 /** A model and its clock. */
 function world() {
   let now = 0;
-  const steady = new Steady(hold, () => now);
+  const steady = new ConditionTracker(hold, () => now);
   const see = (...reasons: readonly Reason[]) =>
     steady
-      .see(
+      .record(
         "a",
         reasons.map(reason => ({ reason, message: `${reason} at ${now}` })),
       )
@@ -33,7 +33,7 @@ test("a cause counts once a look has found it again after a while, and is gone i
   expect(see()).toEqual([]);
   wait(hold);
   expect(see()).toEqual(["-StaleHandle"]);
-  expect(steady.watched()).toEqual([]);
+  expect(steady.tracked()).toEqual([]);
 });
 
 test("what comes and goes from look to look never counts, and what is there but for moments never goes", () => {
@@ -57,7 +57,7 @@ test("what comes and goes from look to look never counts, and what is there but 
 test("the first look of a process counts at once, but for a loss", () => {
   const { steady } = world();
   const found = (["PoolDegraded", "VolumeMissing"] as const).map(reason => ({ reason, message: "" }));
-  expect(steady.see("a", found, true).map(({ reason }) => reason)).toEqual(["PoolDegraded"]);
+  expect(steady.record("a", found, true).map(({ reason }) => reason)).toEqual(["PoolDegraded"]);
 });
 
 /** A generator of numbers that gives the same for the same seed (mulberry32). */
@@ -88,7 +88,7 @@ function lasted(looks: readonly Look[], seen: boolean): boolean {
 function checkSequence(seed: number): number {
   const next = random(seed);
   let now = 0;
-  const steady = new Steady(hold, () => now);
+  const steady = new ConditionTracker(hold, () => now);
   const reasons = [...allReasons].sort(() => next() - 0.5).slice(0, 3);
   const looks = new Map<Reason, Look[]>(reasons.map(reason => [reason, []]));
   const holding = new Map<Reason, number>();
@@ -106,7 +106,7 @@ function checkSequence(seed: number): number {
     }
     const found = [...causes];
     for (const [reason, all] of looks) all.push({ at: now, seen: found.includes(reason) });
-    const changes = steady.see(
+    const changes = steady.record(
       "a",
       found.map(reason => ({ reason, message: `seen at ${now}` })),
     );
@@ -148,7 +148,7 @@ test("in 10,000 random sequences of causes nothing flaps, comes or goes too soon
 
 test("every reason is CamelCase and says what has happened and what to do", () => {
   for (const reason of allReasons) {
-    const { cause, remedy } = meaningOf(reason);
+    const { cause, remedy } = reasonText(reason);
     expect(reason).toMatch(/^[A-Z][a-z]+(?:[A-Z][a-z]+)*$/);
     expect(cause.length > 10 && remedy.length > 5).toBe(true);
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { Sharing } from "../../lib/io/lease.ts";
-import { Turns } from "../../lib/io/turns.ts";
+import { KeyedMutex } from "../../lib/io/keyed-mutex.ts";
+import { SharedInstances } from "../../lib/io/lease.ts";
 
 const calm = new AbortController().signal;
 
@@ -24,7 +24,7 @@ async function until(holds: () => boolean): Promise<void> {
 
 test("a shared object is created once and closed some time after its last user has released it", async () => {
   const { make, closed, made } = counted();
-  const sharing = new Sharing<{ name: string; close(): Promise<void> }>(5);
+  const sharing = new SharedInstances<{ name: string; close(): Promise<void> }>(5);
   const [one, two] = [sharing.lease("a", make("a")), sharing.lease("a", make("other"))];
   expect(two.value).toBe(one.value);
   await one.release();
@@ -40,7 +40,7 @@ test("a shared object is created once and closed some time after its last user h
 
 test("a user who comes during the pause gets the same object, which stays open", async () => {
   const { make, closed } = counted();
-  const sharing = new Sharing<{ name: string; close(): Promise<void> }>(20);
+  const sharing = new SharedInstances<{ name: string; close(): Promise<void> }>(20);
   const first = sharing.lease("a", make("a"));
   await first.release();
   const again = sharing.lease("a", make("new"));
@@ -52,7 +52,7 @@ test("a user who comes during the pause gets the same object, which stays open",
 });
 
 test("turns are taken in order, one at a time for each name, and a cancelled one delays no other", async () => {
-  const turns = new Turns();
+  const turns = new KeyedMutex();
   const order: string[] = [];
   const gate = Promise.withResolvers<void>();
   const first = turns.take("a", calm, async () => {
@@ -73,7 +73,7 @@ test("turns are taken in order, one at a time for each name, and a cancelled one
 });
 
 test("work that fails ends its turn", async () => {
-  const turns = new Turns();
+  const turns = new KeyedMutex();
   const failing = turns.take("a", calm, () => Promise.reject(new Error("no")));
   expect(await failing.catch(String)).toBe("Error: no");
   expect(await turns.take("a", calm, async () => "next")).toBe("next");

@@ -13,7 +13,7 @@ export function check(files: Example, atHome = false): readonly Problem[] {
   const inputs = Object.entries(files).map(([file, text]): Input => {
     return { file, text, role: file === "proxy.yaml" ? "main" : "given" };
   });
-  return lint(inputs, { modules, outside, atHome, compile }).problems;
+  return lint(inputs, { modules, outside, checkEnvironment: atHome, compile }).problems;
 }
 
 /** What a user sees, without colours. */

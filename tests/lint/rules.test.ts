@@ -14,7 +14,7 @@ const run = (example: Example, { id }: Rule) => {
   const inputs = Object.entries(example).map(
     ([file, text]): Input => ({ file, text, role: file === "proxy.yaml" ? "main" : "given" }),
   );
-  return lint(inputs, { modules, outside: world, atHome: environmental.has(id), compile }).problems;
+  return lint(inputs, { modules, outside: world, checkEnvironment: environmental.has(id), compile }).problems;
 };
 
 const words = (problems: ReturnType<typeof run>) =>

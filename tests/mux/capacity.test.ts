@@ -52,7 +52,7 @@ test("of a group it is that of the members that answer; UNAVAILABLE with the nam
 
 test("where it is nothing, the log says once why, and what Kubernetes makes of it", async () => {
   const world = muxWorld(["a"]);
-  world.traits.set("a", { places: [{ requirements: { "t.example/zone": "z1" }, extra: {} }] });
+  world.traits.set("a", { accessibleTopology: [{ requirements: { "t.example/zone": "z1" }, extra: {} }] });
   const lines: string[] = [];
   const log = { ...call.log, info: (line: string, fields?: object) => void lines.push(line + JSON.stringify(fields)) };
   const segment = { "t.example/zone": "z2" };

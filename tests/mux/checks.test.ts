@@ -3,7 +3,7 @@ import { isHealthy } from "../../cmd/status/connection-state.ts";
 import { statusText } from "../../cmd/status/text.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { Ledger } from "../../lib/observe/ledger.ts";
+import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 import { testCall } from "../fakes/memory-driver.ts";
@@ -24,7 +24,7 @@ function world() {
     asked++;
     await answer();
   };
-  const status = () => statusOf(facts, { mux: mux.overview(new Map()) }, new Ledger());
+  const status = () => statusOf(facts, { mux: mux.overview(new Map()) }, new CallTracker());
   return {
     ...mux,
     asked: () => asked,

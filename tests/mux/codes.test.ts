@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { CsiError } from "../../lib/core/errors.ts";
 import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
-import { zfsMeaning } from "../../lib/drivers/zfs/meanings.ts";
+import { zfsErrorMapping } from "../../lib/drivers/zfs/error-mapping.ts";
 import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";
@@ -37,7 +37,7 @@ const range = { required: 2n << 20n, limit: undefined };
 const create = (world: World, connection = "a", more: object = {}, name = "new", own = call) =>
   world.volumes.create(request(name, connection, more), own);
 const snapshot = (world: World, volume: string, parameters = {}, name = "s") =>
-  world.snapshots.create({ name, volume, parameters, demand: { requisite: [], preferred: [] } }, call);
+  world.snapshots.create({ name, volume, parameters, accessibility: { requisite: [], preferred: [] } }, call);
 const expand = (world: World, id = "v:a/v") => world.volumes.expand(id, range, undefined, call);
 
 /** A driver of "a" whose expansion fails so; without a code it cannot expand at all. */
@@ -102,8 +102,8 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     "the source is on another connection": world => create(world, "b", { source: { kind: "volume", id: "v:a/v" } }),
     "the source is not one of csimux": world => create(world, "a", { source: { kind: "volume", id: "foreign" } }),
     "the storage is out of reach of the place": async world => {
-      world.traits.set("a", { places: [{ requirements: zone("z1"), extra: {} }] });
-      await create(world, "a", { demand: { requisite: [zone("z2")], preferred: [] } });
+      world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
+      await create(world, "a", { accessibility: { requisite: [zone("z2")], preferred: [] } });
     },
     "the connection is suspended": async world => {
       world.traits.set("a", { suspended: true });
@@ -122,7 +122,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       await create(world);
     },
     "the pool does not exist or is not imported": async world => {
-      const subject = { connection: "a", explain: zfsMeaning };
+      const subject = { connection: "a", explain: zfsErrorMapping };
       const absent = new ZfsError("pool-absent", 'the pool "nopool" is not there or not imported');
       world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
       await create(world);
@@ -173,7 +173,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       await world.capacity.available(grouped, call);
     },
     "the storage is out of reach of the place": async world => {
-      world.traits.set("a", { places: [{ requirements: zone("z1"), extra: {} }] });
+      world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
       expect(await world.capacity.available({ ...anywhere, segment: zone("z2") }, call)).toBe(0n);
     },
   },

@@ -25,7 +25,7 @@ function world(timeout: CacheTimeout = { kind: "forever" }) {
       family,
       driver,
       access: driver.access,
-      places: [],
+      accessibleTopology: [],
       labels: {},
       suspended: false,
       retain: false,

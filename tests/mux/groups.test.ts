@@ -128,9 +128,9 @@ test("while no member answers, nothing is refused for good", async () => {
 
 test("a member that is out of reach of the place keeps no claim waiting; one that may have been given it before does", async () => {
   const world = grouped("ordered", ["a", "b"]);
-  world.traits.set("a", { places: [{ requirements: zone("z1"), extra: {} }] });
-  world.traits.set("b", { places: [{ requirements: zone("z2"), extra: {} }] });
-  const inZone = (name: string) => ({ demand: { requisite: [zone(name)], preferred: [] } });
+  world.traits.set("a", { accessibleTopology: [{ requirements: zone("z1"), extra: {} }] });
+  world.traits.set("b", { accessibleTopology: [{ requirements: zone("z2"), extra: {} }] });
+  const inZone = (name: string) => ({ accessibility: { requisite: [zone(name)], preferred: [] } });
   await world.volumes.create(request("u", "g", inZone("z1")), call);
   world.memory("a").fail.create = new CsiError("unavailable", "answer lost");
   await failure(world.volumes.create(request("w", "g", inZone("z1")), call));
@@ -216,14 +216,14 @@ test("members are filtered by topology and walked in the order of preference", a
     ["b", "z2"],
     ["c", "z3"],
   ] as const)
-    world.traits.set(name, { places: [at(place)] });
+    world.traits.set(name, { accessibleTopology: [at(place)] });
   const demand = { requisite: [zone("z2"), zone("z3")], preferred: [zone("z3"), zone("z2")] };
-  expect(await world.volumes.create(request("v", "g", { demand }), call)).toMatchObject({
+  expect(await world.volumes.create(request("v", "g", { accessibility: demand }), call)).toMatchObject({
     id: "v:c/v",
     places: [zone("z3")],
   });
   const nowhere = { requisite: [zone("z9")], preferred: [] };
-  expect((await failure(world.volumes.create(request("w", "g", { demand: nowhere }), call)))?.code).toBe(
+  expect((await failure(world.volumes.create(request("w", "g", { accessibility: nowhere }), call)))?.code).toBe(
     "resource-exhausted",
   );
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Findings } from "../../lib/drivers/driver.ts";
+import type { StorageFindings } from "../../lib/drivers/driver.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld } from "./world.ts";
 
@@ -10,9 +10,9 @@ const volume = (id: string) => ({ id, bytes: 1n, context: {}, source: undefined 
 
 /** What a look finds: reasons for the whole storage, and by volume. */
 const found = (
-  storage: readonly Findings["storage"][number]["reason"][],
-  volumes: Readonly<Record<string, Findings["storage"][number]["reason"]>> = {},
-): Findings => ({
+  storage: readonly StorageFindings["storage"][number]["reason"][],
+  volumes: Readonly<Record<string, StorageFindings["storage"][number]["reason"]>> = {},
+): StorageFindings => ({
   storage: storage.map(reason => ({ reason, message: `${reason} here` })),
   volumes: new Map(Object.entries(volumes).map(([id, reason]) => [id, [{ reason, message: `${reason} here` }]])),
   example: undefined,
@@ -114,7 +114,7 @@ test("each change is one line of the log, and so is a storage that cannot be loo
     info: (text, fields) => void lines.push(`${text} ${Object.values(fields ?? {}).join(" ")}`),
     warn: (text, fields) => void lines.push(`${text} ${Object.values(fields ?? {}).join(" ")}`),
   };
-  const looks = async (...all: readonly Findings[]) => {
+  const looks = async (...all: readonly StorageFindings[]) => {
     for (const each of all) {
       memory("a").findings = each;
       for (const _ of [1, 2]) await lookAtHealth({ ...call, log });
@@ -166,7 +166,7 @@ test("a volume that was deleted is forgotten at once", async () => {
 
 test("nodes are led to the storages of those connections that they reach", async () => {
   const { memory, traits, lookAtHealth, examples } = world(["a", "b"]);
-  traits.set("a", { places: [{ requirements: { "t.example/zone": "x" }, extra: {} }] });
+  traits.set("a", { accessibleTopology: [{ requirements: { "t.example/zone": "x" }, extra: {} }] });
   for (const name of ["a", "b"]) memory(name).findings = { ...found([]), example: { server: name } };
   await lookAtHealth(call);
   expect(examples({ "t.example/zone": "x" })).toEqual([{ server: "a" }, { server: "b" }]);
@@ -213,7 +213,7 @@ test("a volume whose handle is longer than CSI allows is shown like any other, i
 
 /** A driver whose look at its health goes on until it is let go, or its own call ends. */
 function slowLook(mux: ReturnType<typeof muxWorld>, name: string) {
-  const gate = Promise.withResolvers<Findings>();
+  const gate = Promise.withResolvers<StorageFindings>();
   const calls: Call[] = [];
   const look = (own: Call) => {
     calls.push(own);
@@ -243,7 +243,7 @@ test("a look that several wait for does not end with the caller that came first"
 
 test("a defect in a look at one storage is an error in the log, and all others are looked at", async () => {
   const mux = world(["a", "b", "c"]);
-  const look = async (): Promise<Findings> => {
+  const look = async (): Promise<StorageFindings> => {
     throw new TypeError("not a finding");
   };
   mux.traits.set("b", { driver: { ...mux.memory("b").driver(), health: { look } } });
@@ -258,7 +258,7 @@ test("storages that hang are waited for once in a round, wherever they stand amo
   const names = Array.from({ length: 200 }, (_, index) => `c${String(index).padStart(3, "0")}`);
   const limit = 300;
   const mux = muxWorld(names, { look: limit, capacity: limit });
-  const never = () => new Promise<Findings>(() => undefined);
+  const never = () => new Promise<StorageFindings>(() => undefined);
   for (const name of names.filter((_, index) => index % 50 === 0))
     mux.traits.set(name, { driver: { ...mux.memory(name).driver(), health: { look: never } } });
   const from = performance.now();

@@ -45,7 +45,10 @@ test("a listing counts once it was followed to its end, however it is cut into p
 
 test("a connection is degraded while its last good file is served, then gone, and tells since when", async () => {
   const world = muxWorld(["a", "b"]);
-  world.traits.set("a", { suspended: true, places: [{ requirements: { "t.example/zone": "z1" }, extra: {} }] });
+  world.traits.set("a", {
+    suspended: true,
+    accessibleTopology: [{ requirements: { "t.example/zone": "z1" }, extra: {} }],
+  });
   await list(world);
   const one = () => world.overview(none).connections[0];
   const good = one();

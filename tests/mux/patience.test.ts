@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { Patience } from "../../lib/mux/patience.ts";
+import { ResponseTimeout } from "../../lib/mux/response-timeout.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 import { failure } from "./world.ts";
 
 test("who has not answered a question is not asked another until it has, but by a new driver", async () => {
-  const patience = new Patience(20, () => {});
+  const patience = new ResponseTimeout(20, () => {});
   const connection = { name: "c", driver: new MemoryDriver().driver(), suspended: false };
   const { promise, resolve } = Promise.withResolvers<void>();
   let asked = 0;
@@ -29,7 +29,7 @@ test("who has not answered a question is not asked another until it has, but by 
 });
 
 test("a question that is late is aborted, and so is one whose caller has left; the next is asked once it has ended", async () => {
-  const patience = new Patience(20, () => {});
+  const patience = new ResponseTimeout(20, () => {});
   const connection = { name: "c", driver: new MemoryDriver().driver(), suspended: false };
   const obedient = (own: Call) =>
     new Promise<never>((_, reject) =>

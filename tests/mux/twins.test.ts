@@ -196,7 +196,8 @@ test("200 claims over three zones with a member that is dead are all made, and i
   const world = grouped(names);
   world.groups.set("g", { from: { kind: "members", members: names }, policy: "spread" });
   const places = [zone("a"), zone("b"), zone("c")].map(requirements => ({ requirements, extra: {} }));
-  for (const [index, name] of names.entries()) world.traits.set(name, { places: places.slice(index, index + 1) });
+  for (const [index, name] of names.entries())
+    world.traits.set(name, { accessibleTopology: places.slice(index, index + 1) });
   const claims = Array.from({ length: 200 }, (_, i) => `pvc-${i}`);
   const anywhere = { requisite: names.map(zone), preferred: [] };
   // The member dies under its first claims: some are made and their answer is lost, some are half made.
@@ -208,7 +209,7 @@ test("200 claims over three zones with a member that is dead are all made, and i
   const made = await Promise.all(
     claims.map((name, i) => {
       const demand = i < 40 ? anywhere : { requisite: [zone(i % 2 ? "b" : "c")], preferred: [] };
-      return create(world, name, { demand });
+      return create(world, name, { accessibility: demand });
     }),
   );
   expect(performance.now() - started).toBeLessThan(10_000);

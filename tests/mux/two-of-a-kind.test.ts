@@ -29,7 +29,10 @@ const id = ({ prefixed, connection, names }: Side, kind: "v" | "s", name: string
 const groupId = ({ connection, names }: Side, name: string): string => `g:${connection}/${names(name)}`;
 
 const snapshot = ({ parts, names }: Side, name: string, volume: string, own: Call) =>
-  parts.snapshots.create({ name: names(name), volume, parameters: {}, demand: { requisite: [], preferred: [] } }, own);
+  parts.snapshots.create(
+    { name: names(name), volume, parameters: {}, accessibility: { requisite: [], preferred: [] } },
+    own,
+  );
 
 const same = (name: string): string => name;
 const apart = (connection: string) => (name: string) => `${name}-${connection}`;
@@ -118,7 +121,7 @@ const operations: Readonly<
   ValidateVolumeCapabilities: {
     run: async side =>
       expect(
-        await side.parts.volumes.unconfirmed(id(side, "v", "v"), request("x", "").capabilities, {}, call),
+        await side.parts.volumes.validateCapabilities(id(side, "v", "v"), request("x", "").capabilities, {}, call),
       ).toBeUndefined(),
     seen: () => true,
   },

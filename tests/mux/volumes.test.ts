@@ -9,29 +9,31 @@ const at = (name: string) => ({ requirements: zone(name), extra: {} });
 
 test("topology is decided before anything is made", async () => {
   const world = muxWorld(["c"]);
-  world.traits.set("c", { places: [at("z1")] });
-  const elsewhere = request("v", "c", { demand: { requisite: [zone("z2")], preferred: [] } });
+  world.traits.set("c", { accessibleTopology: [at("z1")] });
+  const elsewhere = request("v", "c", { accessibility: { requisite: [zone("z2")], preferred: [] } });
   const refusal = await failure(world.volumes.create(elsewhere, call));
   expect(refusal?.code).toBe("resource-exhausted");
   expect(refusal?.message).toStartWith('connection "c": ');
   expect(world.memory("c").volumes.size).toBe(0);
-  const here = request("v", "c", { demand: { requisite: [zone("z2"), zone("z1")], preferred: [] } });
+  const here = request("v", "c", { accessibility: { requisite: [zone("z2"), zone("z1")], preferred: [] } });
   expect(await world.volumes.create(here, call)).toMatchObject({ id: "v:c/v", places: [zone("z1")] });
 });
 
 test("a volume that exists out of reach of the request is ALREADY_EXISTS, not a reason to look elsewhere", async () => {
   const world = muxWorld(["c"]);
-  world.traits.set("c", { places: [at("z1")] });
+  world.traits.set("c", { accessibleTopology: [at("z1")] });
   await world.volumes.create(request("v", "c"), call);
-  const elsewhere = request("v", "c", { demand: { requisite: [zone("z2")], preferred: [] } });
+  const elsewhere = request("v", "c", { accessibility: { requisite: [zone("z2")], preferred: [] } });
   expect((await failure(world.volumes.create(elsewhere, call)))?.code).toBe("already-exists");
 });
 
 test("a preference refuses new volumes only: one that exists and meets the requirements is the answer", async () => {
   const world = muxWorld(["c"]);
-  world.traits.set("c", { places: [at("z1")] });
+  world.traits.set("c", { accessibleTopology: [at("z1")] });
   world.settings.policy = { ...world.settings.policy, honourPreferred: "first" };
-  const preferring = (name: string) => ({ demand: { requisite: [zone("z1"), zone("z2")], preferred: [zone(name)] } });
+  const preferring = (name: string) => ({
+    accessibility: { requisite: [zone("z1"), zone("z2")], preferred: [zone(name)] },
+  });
   const create = (name: string) => world.volumes.create(request("v", "c", preferring(name)), call);
   expect((await failure(create("z2")))?.code).toBe("resource-exhausted");
   expect((await create("z1")).id).toBe("v:c/v");
@@ -166,16 +168,16 @@ test("a volume that was begun is not refused for good when the file of its conne
 test("a snapshot has the places of its connection, and one that would be needed elsewhere is refused before it is made", async () => {
   const world = muxWorld(["c"]);
   const zone = (value: string) => ({ "t.example/zone": value });
-  world.traits.set("c", { places: [{ requirements: zone("a"), extra: {} }] });
+  world.traits.set("c", { accessibleTopology: [{ requirements: zone("a"), extra: {} }] });
   await world.volumes.create(request("v", "c"), call);
   const elsewhere = snapshotOf("s", "v:c/v", { requisite: [zone("b")], preferred: [] });
   expect((await failure(world.snapshots.create(elsewhere, call)))?.code).toBe("resource-exhausted");
   expect(world.memory("c").snapshots.size).toBe(0);
   const here = snapshotOf("s", "v:c/v", { requisite: [zone("a"), zone("b")], preferred: [zone("b")] });
-  expect((await world.snapshots.create(here, call)).places).toEqual([zone("a")]);
-  expect((await world.snapshots.get("s:c/s", call)).places).toEqual([zone("a")]);
+  expect((await world.snapshots.create(here, call)).accessibleTopology).toEqual([zone("a")]);
+  expect((await world.snapshots.get("s:c/s", call)).accessibleTopology).toEqual([zone("a")]);
   const { items } = await world.listing.snapshots({ max: 0, token: "" }, { snapshot: "", volume: "" }, call);
-  expect(items.map(({ places }) => places)).toEqual([[zone("a")]]);
+  expect(items.map(({ accessibleTopology: places }) => places)).toEqual([[zone("a")]]);
 });
 
 test("a group snapshot is taken on one connection, and all its ids are handles", async () => {
@@ -216,7 +218,9 @@ test("a connection that refuses a volume has nothing of it left, suspended or ou
     world.traits.set("c", traits);
     world.memory("c").begun.add("v");
     const demand = { requisite: [zone("z2")], preferred: [] };
-    expect((await failure(world.volumes.create(request("v", "c", { demand }), call)))?.code).toBe("resource-exhausted");
+    expect((await failure(world.volumes.create(request("v", "c", { accessibility: demand }), call)))?.code).toBe(
+      "resource-exhausted",
+    );
     expect(world.memory("c").begun.size).toBe(0);
   }
 });

@@ -2,9 +2,9 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { Group } from "../../lib/core/group.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { openMux } from "../../lib/mux/open.ts";
-import type { CreateRequest, MuxSettings } from "../../lib/mux/placed.ts";
-import type { Demand } from "../../lib/topology/place.ts";
+import { openRouter } from "../../lib/mux/open.ts";
+import type { CreateRequest, RouterSettings } from "../../lib/mux/routed.ts";
+import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
 /** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
@@ -19,7 +19,7 @@ export function muxWorld(
   const broken = new Set<string>();
   const edits = new Map<string, number>();
   const groups = new Map<string, Group>();
-  const settings: { -readonly [K in keyof MuxSettings]: MuxSettings[K] } = {
+  const settings: { -readonly [K in keyof RouterSettings]: RouterSettings[K] } = {
     policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
     legacyConnection: undefined,
     single: undefined,
@@ -31,7 +31,7 @@ export function muxWorld(
     const driver = memory.driver();
     const single = name === settings.single;
     const plain = { name, single, driverName: "memory", family: "memory", driver, access: driver.access };
-    return { ...plain, places: [], labels: {}, suspended: false, retain: false, ...traits.get(name) };
+    return { ...plain, accessibleTopology: [], labels: {}, suspended: false, retain: false, ...traits.get(name) };
   };
   const files = {
     names: async () => [...up].sort(),
@@ -47,7 +47,7 @@ export function muxWorld(
     { kind: "none" },
     log,
   );
-  const mux = openMux(
+  const mux = openRouter(
     connections,
     async () => groups,
     () => settings,
@@ -79,7 +79,7 @@ export const request = (name: string, connection: string, more: Partial<CreateRe
   ],
   parameters: { connection },
   source: undefined,
-  demand: { requisite: [], preferred: [] },
+  accessibility: { requisite: [], preferred: [] },
   mutable: {},
   ...more,
 });
@@ -92,9 +92,13 @@ export const failure = (call: Promise<unknown>): Promise<{ code: string; message
   );
 
 /** A plain request for a snapshot of a volume. */
-export const snapshotOf = (name: string, volume: string, demand: Demand = { requisite: [], preferred: [] }) => ({
+export const snapshotOf = (
+  name: string,
+  volume: string,
+  demand: AccessibilityRequirements = { requisite: [], preferred: [] },
+) => ({
   name,
   volume,
   parameters: {},
-  demand,
+  accessibility: demand,
 });

@@ -1,13 +1,16 @@
 import { describe, expect, test } from "bun:test";
-import { Ledger } from "../../lib/observe/ledger.ts";
-import { both, named } from "../../lib/observe/names.ts";
+import { CallTracker } from "../../lib/observe/call-tracker.ts";
+import { onlyKnownNames, toBoth } from "../../lib/observe/names.ts";
 
 const ok = (connection: string | undefined) => ({ connection, code: "ok" as const, message: undefined, seconds: 1 });
 
 /** What an observer is told when calls about these connections come, with an object unless it is a bare word. */
-function told(names: Parameters<typeof named>[1], ...calls: readonly (readonly [string | undefined, string?])[]) {
+function told(
+  names: Parameters<typeof onlyKnownNames>[1],
+  ...calls: readonly (readonly [string | undefined, string?])[]
+) {
   const seen: (string | undefined)[] = [];
-  const observe = named(() => end => void seen.push(end.connection), names);
+  const observe = onlyKnownNames(() => end => void seen.push(end.connection), names);
   for (const [connection, object] of calls)
     observe({ method: "CreateVolume", connection, object })({ ...ok(connection) });
   return seen;
@@ -37,7 +40,7 @@ describe("the names that are remembered", () => {
 });
 
 test("the ledger knows what runs, and the last success and failure of each connection", () => {
-  const ledger = new Ledger();
+  const ledger = new CallTracker();
   const end = ledger.observe({ method: "CreateVolume", connection: "pool", object: "pvc-1" });
   expect(ledger.running()).toMatchObject([{ method: "CreateVolume", connection: "pool", object: "pvc-1" }]);
   // A group has chosen meanwhile.
@@ -68,7 +71,7 @@ test.each([
   ["permission-denied", true],
   ["internal", true],
 ] as const)("a failure with the code %s says something about the storage: %p", (code, says) => {
-  const ledger = new Ledger();
+  const ledger = new CallTracker();
   const ended = (end: typeof code) =>
     ledger.observe({ method: "CreateVolume", connection: "nas", object: "v" })({
       ...ok("nas"),
@@ -89,6 +92,6 @@ test("two observers are told of the beginning and of the end", () => {
     seen.push(`${name} begins`);
     return () => void seen.push(`${name} ends`);
   };
-  both(observer("a"), observer("b"))({ method: "Probe", connection: undefined, object: undefined })(ok(undefined));
+  toBoth(observer("a"), observer("b"))({ method: "Probe", connection: undefined, object: undefined })(ok(undefined));
   expect(seen).toEqual(["a begins", "b begins", "a ends", "b ends"]);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Ledger } from "../../lib/observe/ledger.ts";
+import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
 import { statusOf } from "../../lib/observe/status.ts";
@@ -21,7 +21,7 @@ const connection = {
   problem: "nas.yaml:1:1: no",
   driver: "nfs-client",
   suspended: false,
-  places: [],
+  accessibleTopology: [],
   inUse: 2,
   free: { value: 1n << 40n, at: 9_000 },
   volumes: undefined,
@@ -36,7 +36,7 @@ const connection = {
   },
 } as const;
 const status = (connections: readonly (typeof connection)[]) =>
-  statusOf(facts, { mux: { connections, groups: [], jobs: [{ what: "create nas/a", since: 1 }] } }, new Ledger());
+  statusOf(facts, { mux: { connections, groups: [], jobs: [{ what: "create nas/a", since: 1 }] } }, new CallTracker());
 
 /** Samples of the page by name and labels. */
 const samples = (page: string): ReadonlyMap<string, number> =>

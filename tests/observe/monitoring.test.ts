@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
-import { Ledger } from "../../lib/observe/ledger.ts";
+import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { openMetrics } from "../../lib/observe/metrics.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 
@@ -11,7 +11,7 @@ const read = (name: string) => readFileSync(new URL(`../../examples/monitoring/$
 async function served(): Promise<ReadonlySet<string>> {
   const metrics = openMetrics(() => 0);
   const facts = { name: "c", version: "1", commit: "1", modes: [], node: undefined, started: 0 };
-  const page = await metrics.text(statusOf(facts, {}, new Ledger()));
+  const page = await metrics.text(statusOf(facts, {}, new CallTracker()));
   const names = [...page.matchAll(/^# TYPE (\S+) (\S+)$/gm)].flatMap(([, name = "", type]) => {
     if (type === "histogram") return ["_bucket", "_sum", "_count"].map(end => `${name}${end}`);
     return [type === "counter" ? `${name}_total` : name];

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Log } from "../../lib/core/call.ts";
-import { Ledger } from "../../lib/observe/ledger.ts";
+import { CallTracker } from "../../lib/observe/call-tracker.ts";
 import { servePages } from "../../lib/observe/page-server.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 import { askStatus, serveStatus } from "../../lib/observe/status-socket.ts";
@@ -32,7 +32,7 @@ test("a status that cannot be made is an error in the log; whoever asks is told 
   let broken = true;
   const status = () => {
     if (broken) throw new TypeError("a defect");
-    return { ...statusOf(facts, {}, new Ledger()), details };
+    return { ...statusOf(facts, {}, new CallTracker()), details };
   };
   const { close } = await serveStatus(path, status, log);
   try {

@@ -5,7 +5,7 @@ import { existsSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Controller, Identity, Node } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
-import { preface } from "../../lib/csi/http2-frames.ts";
+import { preface } from "../../lib/csi/http2/http2-frames.ts";
 import { build } from "../../scripts/build.ts";
 import { csiClient, mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";

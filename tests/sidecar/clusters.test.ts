@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
-import type { Demand } from "../../lib/topology/place.ts";
+import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { sidecarRequest } from "../../lib/topology/sidecar.ts";
 import { World } from "../serve/world.ts";
 import { type Came, wrong } from "./judge.ts";
@@ -59,7 +59,12 @@ async function lived(
   return reason && `${reason}\n${JSON.stringify({ seed, each, demand: request.demand, came })}`;
 }
 
-async function create(world: World, name: string, target: string, demand: Demand | undefined): Promise<Came> {
+async function create(
+  world: World,
+  name: string,
+  target: string,
+  demand: AccessibilityRequirements | undefined,
+): Promise<Came> {
   const requirements = demand && {
     requisite: demand.requisite.map(wire),
     preferred: demand.preferred.map(wire),

@@ -1,5 +1,5 @@
 import type { Segments } from "../../lib/core/topology.ts";
-import type { Demand } from "../../lib/topology/place.ts";
+import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { prefix, type Scenario, type Universe } from "./universe.ts";
 
 /** What came back: the connection in the handle and where the volume is, or a gRPC status. */
@@ -34,7 +34,7 @@ function permitted(term: Segments, { nodes }: Scenario): readonly Segments[] {
 type Member = ReturnType<typeof membersOf>[number];
 
 /** Which of the preferred terms is the first that one of the places can serve. */
-function rankOf(places: readonly Segments[], { preferred }: Demand, strict: boolean): number {
+function rankOf(places: readonly Segments[], { preferred }: AccessibilityRequirements, strict: boolean): number {
   const serves = (place: Segments, term: Segments) =>
     Object.entries(place).every(([key, value]) => (key in term ? term[key] === value : !strict));
   const first = preferred.findIndex(term => places.length === 0 || places.some(place => serves(place, term)));
@@ -48,7 +48,7 @@ function rankOf(places: readonly Segments[], { preferred }: Demand, strict: bool
  */
 export function wrong(
   scenario: Scenario,
-  demand: Demand | undefined,
+  demand: AccessibilityRequirements | undefined,
   came: Came,
   universe: Universe,
   strict: boolean,

@@ -2,7 +2,13 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Segments } from "../../lib/core/topology.ts";
-import { type Place, type PlacementPolicy, place, reaches, segmentsOf } from "../../lib/topology/place.ts";
+import {
+  type AccessibleTopology,
+  accessibleTopologyFor,
+  isReachableFrom,
+  type PlacementPolicy,
+  segmentsOf,
+} from "../../lib/topology/accessible-topology.ts";
 
 const prefix = "t.example";
 const lenient: PlacementPolicy = { prefix, match: "lenient", report: "all", honourPreferred: "off" };
@@ -23,19 +29,19 @@ const policies = fc.record({
 }) satisfies fc.Arbitrary<PlacementPolicy>;
 
 /** The rule in its plainest form: a known key that both name must agree, and strict wants every required key named. */
-function agrees(term: Segments, { requirements, extra }: Place, match: PlacementPolicy["match"]): boolean {
+function agrees(term: Segments, { requirements, extra }: AccessibleTopology, match: PlacementPolicy["match"]): boolean {
   const labels = new Map([...Object.entries(requirements), ...Object.entries(extra)]);
   const clash = [...labels].some(([key, value]) => term[key] !== undefined && term[key] !== value);
   const gap = match === "strict" && Object.keys(requirements).some(key => term[key] === undefined);
   return !clash && !gap;
 }
 
-const speaks = (term: Segments, all: readonly Place[]): boolean =>
+const speaks = (term: Segments, all: readonly AccessibleTopology[]): boolean =>
   Object.keys(term).some(key => key.startsWith("t.example/") || all.some(({ extra }) => key in extra));
 
-const outcome = (all: readonly Place[], requisite: readonly Segments[], policy: PlacementPolicy) => {
+const outcome = (all: readonly AccessibleTopology[], requisite: readonly Segments[], policy: PlacementPolicy) => {
   try {
-    return place(all, { requisite, preferred: [] }, policy);
+    return accessibleTopologyFor(all, { requisite, preferred: [] }, policy);
   } catch (error) {
     if (error instanceof CsiError) return error.code;
     throw error;
@@ -73,24 +79,24 @@ describe("placement of volumes", () => {
     );
   });
 
-  const z1: Place = { requirements: { "t.example/zone": "z1" }, extra: { "x.example/tier": "gold" } };
+  const z1: AccessibleTopology = { requirements: { "t.example/zone": "z1" }, extra: { "x.example/tier": "gold" } };
 
   test("the most preferred place decides only when asked to", () => {
     const demand = { requisite: [], preferred: [{ "t.example/zone": "z2" }, { "t.example/zone": "z1" }] };
-    expect(place([z1], demand, lenient)).toHaveLength(1);
-    const first = () => place([z1], demand, { ...lenient, honourPreferred: "first" });
+    expect(accessibleTopologyFor([z1], demand, lenient)).toHaveLength(1);
+    const first = () => accessibleTopologyFor([z1], demand, { ...lenient, honourPreferred: "first" });
     expect(first).toThrow("the preferred place is t.example/zone=z2");
   });
 
   test("a refusal names both what there is and what was asked for", () => {
-    const ask = () => place([z1], { requisite: [{ "t.example/zone": "z2" }], preferred: [] }, lenient);
+    const ask = () => accessibleTopologyFor([z1], { requisite: [{ "t.example/zone": "z2" }], preferred: [] }, lenient);
     expect(ask).toThrow(/reachable from t\.example\/zone=z1,x\.example\/tier=gold.*only t\.example\/zone=z2/);
   });
 
   test("a label that JavaScript objects inherit is no label", () => {
-    const odd: Place = { requirements: { "t.example/zone": "z1" }, extra: {} };
+    const odd: AccessibleTopology = { requirements: { "t.example/zone": "z1" }, extra: {} };
     expect(outcome([odd], [{ constructor: "x" }], lenient)).toBe("invalid-argument");
-    expect(reaches([odd], { "t.example/zone": "z1", toString: "x" }, lenient)).toBe(true);
+    expect(isReachableFrom([odd], { "t.example/zone": "z1", toString: "x" }, lenient)).toBe(true);
   });
 
   test.each([
@@ -99,7 +105,7 @@ describe("placement of volumes", () => {
     [{ "t.example/zone": "z1", "x.example/tier": "silver" }, false],
     [{}, true],
   ])("capacity in %j counts: %p", (segment, want) => {
-    expect(reaches([z1], segment, lenient)).toBe(want);
-    expect(reaches([], segment, lenient)).toBe(true);
+    expect(isReachableFrom([z1], segment, lenient)).toBe(want);
+    expect(isReachableFrom([], segment, lenient)).toBe(true);
   });
 });

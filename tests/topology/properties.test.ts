@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { Segments } from "../../lib/core/topology.ts";
 import {
-  type Demand,
+  type AccessibilityRequirements,
+  type AccessibleTopology,
+  accessibleTopologyFor,
   fitsTerm,
-  type Place,
+  isReachableFrom,
   type PlacementPolicy,
-  place,
-  reaches,
   segmentsOf,
-} from "../../lib/topology/place.ts";
+} from "../../lib/topology/accessible-topology.ts";
 import { filled } from "../../lib/topology/template.ts";
 
 const prefix = "t.example";
@@ -27,8 +27,10 @@ const foreign = fc.dictionary(fc.constantFrom("x.example/tier", `${prefix}.org/z
 });
 const term = fc.oneof({ weight: 4, arbitrary: ours }, foreign);
 const extra = fc.dictionary(fc.constantFrom("x.example/tier"), value, { maxKeys: 1 });
-const places: fc.Arbitrary<readonly Place[]> = fc.array(fc.record({ requirements: ours, extra }), { maxLength: 3 });
-const demand: fc.Arbitrary<Demand> = fc.record({
+const places: fc.Arbitrary<readonly AccessibleTopology[]> = fc.array(fc.record({ requirements: ours, extra }), {
+  maxLength: 3,
+});
+const demand: fc.Arbitrary<AccessibilityRequirements> = fc.record({
   requisite: fc.array(term, { maxLength: 4 }),
   preferred: fc.array(term, { maxLength: 4 }),
 });
@@ -41,9 +43,9 @@ const policy: fc.Arbitrary<PlacementPolicy> = fc.record({
 
 type Outcome = readonly Segments[] | "resource-exhausted" | "invalid-argument";
 
-function outcome(of: readonly Place[], wanted: Demand, by: PlacementPolicy): Outcome {
+function outcome(of: readonly AccessibleTopology[], wanted: AccessibilityRequirements, by: PlacementPolicy): Outcome {
   try {
-    return place(of, wanted, by);
+    return accessibleTopologyFor(of, wanted, by);
   } catch (error) {
     if (error instanceof CsiError && (error.code === "resource-exhausted" || error.code === "invalid-argument"))
       return error.code;
@@ -114,7 +116,7 @@ describe("placement, whatever is configured and asked for,", () => {
     fc.assert(
       fc.property(places, ours, policy, (of, segment, by) => {
         const result = outcome(of, { requisite: [segment], preferred: [segment] }, by);
-        expect(reaches(of, segment, by)).toBe(accepted(result));
+        expect(isReachableFrom(of, segment, by)).toBe(accepted(result));
       }),
     );
   });

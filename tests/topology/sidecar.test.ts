@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { place } from "../../lib/topology/place.ts";
+import { accessibleTopologyFor } from "../../lib/topology/accessible-topology.ts";
 import { type Claim, type SidecarRequest, sidecarRequest } from "../../lib/topology/sidecar.ts";
 import { type SidecarVector, vectors } from "../vectors/vectors.ts";
 
@@ -26,7 +26,7 @@ describe("the request of external-provisioner", () => {
     if (!request || "refusal" in request) throw new Error(`${id} calls nothing`);
     const z1 = { requirements: { "t.example/zone": "z1" }, extra: {} };
     const policy = { prefix: "t.example", match: "lenient", report: "all", honourPreferred: "off" } as const;
-    const answer = () => place([z1], request.demand ?? { requisite: [], preferred: [] }, policy);
+    const answer = () => accessibleTopologyFor([z1], request.demand ?? { requisite: [], preferred: [] }, policy);
     if (want === "accept") expect(answer()).toEqual([{ "t.example/zone": "z1" }]);
     else expect(answer).toThrow("reachable from t.example/zone=z1");
   });

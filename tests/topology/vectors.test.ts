@@ -6,9 +6,9 @@ import { insideRange, wantedBytes } from "../../lib/core/bytes.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { encodeHandle, isConnectionName, maxHandleBytes, parseHandle } from "../../lib/core/handle.ts";
 import { modules } from "../../lib/drivers/index.ts";
+import { type AccessibleTopology, accessibleTopologyFor } from "../../lib/topology/accessible-topology.ts";
 import { evaluate } from "../../lib/topology/evaluate.ts";
 import { decodeNodeId, encodeNodeId } from "../../lib/topology/node-id.ts";
-import { type Place, place } from "../../lib/topology/place.ts";
 import { compileTopology } from "../../lib/topology/rules.ts";
 import { statusName, vectors } from "../vectors/vectors.ts";
 
@@ -60,7 +60,7 @@ describe("what nodes report", () => {
   );
 });
 
-function placesOf(topology: unknown, prefix: string): readonly Place[] | undefined {
+function placesOf(topology: unknown, prefix: string): readonly AccessibleTopology[] | undefined {
   const perDriver = topology === null ? {} : { topology };
   const text = stringify({
     driver: "local-hostpath",
@@ -88,7 +88,7 @@ describe("where volumes are placed", () => {
     const demand = { requisite: requisite ?? [], preferred: preferred ?? [] };
     const got = places
       ? await resultOf(() => {
-          const reported = place(places, demand, policy);
+          const reported = accessibleTopologyFor(places, demand, policy);
           return { accept: true, accessible_topology: reported.length === 0 ? null : reported };
         })
       : refusedConfig;
@@ -97,9 +97,9 @@ describe("where volumes are placed", () => {
 
   test.each(titled(published.local_driver_topology))("%s", (_, { prefix, expect: want }) => {
     const [segments = {}] = want;
-    const own: Place = { requirements: segments, extra: {} };
+    const own: AccessibleTopology = { requirements: segments, extra: {} };
     const policy = { prefix, match: "strict", report: "all", honourPreferred: "off" } as const;
-    expect(place([own], { requisite: [segments], preferred: [segments] }, policy)).toEqual(want);
+    expect(accessibleTopologyFor([own], { requisite: [segments], preferred: [segments] }, policy)).toEqual(want);
   });
 });
 

@@ -1,11 +1,11 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import { backendName } from "../../lib/core/name.ts";
-import type { Context, GroupSnapshot, GroupSnapshotting } from "../../lib/drivers/driver.ts";
+import type { Context, GroupSnapshot, GroupSnapshotAbility } from "../../lib/drivers/driver.ts";
 import type { ToySnapshots } from "./snapshots.ts";
 import type { Step, ToySnapshot, ToyStorage } from "./storage.ts";
 
 /** Snapshots of several volumes, in one step. */
-export class ToyGroups implements GroupSnapshotting {
+export class ToyGroups implements GroupSnapshotAbility {
   readonly #storage: ToyStorage;
   readonly #step: Step;
   readonly #snapshots: ToySnapshots;

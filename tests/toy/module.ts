@@ -1,6 +1,6 @@
 import { type DriverFacts, factsOf } from "../../lib/drivers/facts.ts";
-import { driverModule, type Identity } from "../../lib/drivers/module.ts";
-import type { Asset, Share } from "../../lib/drivers/store.ts";
+import { type ConnectionIdentity, driverModule } from "../../lib/drivers/module.ts";
+import type { ShareProtocol, StoredVolume } from "../../lib/drivers/store.ts";
 import { StoreDriver } from "../../lib/drivers/store-driver.ts";
 import { record } from "../../lib/schema/parts.ts";
 import { ToyFolderShare, ToyTargetShare } from "./shares.ts";
@@ -16,9 +16,10 @@ export function toyDriver(
   storage: ToyStorage,
   step: Step = alive,
   maxIdBytes = 100,
-): StoreDriver<Asset> {
-  const identity: Identity = { connection: "toy", driver: kind, instanceId: undefined, maxIdBytes };
-  const share: Share<Asset> = kind === "toy-folder" ? new ToyFolderShare() : new ToyTargetShare(storage, step);
+): StoreDriver<StoredVolume> {
+  const identity: ConnectionIdentity = { connection: "toy", driver: kind, instanceId: undefined, maxIdBytes };
+  const share: ShareProtocol<StoredVolume> =
+    kind === "toy-folder" ? new ToyFolderShare() : new ToyTargetShare(storage, step);
   return new StoreDriver(identity, new ToyStore(storage, step, maxIdBytes), share);
 }
 

@@ -1,22 +1,22 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import { protocols } from "../../lib/core/protocols.ts";
 import type { Context, VolumeSpec } from "../../lib/drivers/driver.ts";
-import type { Asset, Notes, Share } from "../../lib/drivers/store.ts";
+import type { Notes, ShareProtocol, StoredVolume } from "../../lib/drivers/store.ts";
 import type { Step, ToyStorage } from "./storage.ts";
 
 /** A volume that is reachable as soon as it is there. */
-export class ToyFolderShare implements Share<Asset> {
+export class ToyFolderShare implements ShareProtocol<StoredVolume> {
   readonly protocol = "hostpath";
   readonly access = protocols.hostpath;
   readonly growsOnNode = false;
 
-  context({ id }: Asset): Context {
+  context({ id }: StoredVolume): Context {
     return { path: `/toy/${id}` };
   }
 }
 
 /** A target and an extent in two steps; their ids are kept with the volume, because the server gives ids away again. */
-export class ToyTargetShare implements Share<Asset> {
+export class ToyTargetShare implements ShareProtocol<StoredVolume> {
   readonly protocol = "iscsi";
   readonly access = protocols.iscsi;
   readonly growsOnNode = true;
@@ -28,7 +28,7 @@ export class ToyTargetShare implements Share<Asset> {
     this.#step = step;
   }
 
-  async publish(asset: Asset, _spec: VolumeSpec, keep: (notes: Notes) => Promise<Asset>): Promise<Notes> {
+  async publish(asset: StoredVolume, _spec: VolumeSpec, keep: (notes: Notes) => Promise<StoredVolume>): Promise<Notes> {
     const target = asset.notes["target"] ?? `iqn.toy:${asset.id}`;
     this.#refuseForeign(target, asset.id);
     await keep({ target });
@@ -37,11 +37,11 @@ export class ToyTargetShare implements Share<Asset> {
     return { target, lun: "0" };
   }
 
-  context({ notes }: Asset): Context {
+  context({ notes }: StoredVolume): Context {
     return { iqn: notes["target"] ?? "", lun: notes["lun"] ?? "" };
   }
 
-  async withdraw({ id, notes }: Asset): Promise<void> {
+  async withdraw({ id, notes }: StoredVolume): Promise<void> {
     const target = notes["target"];
     if (target === undefined) return;
     // An id that the server has given to somebody else since is not ours.

@@ -1,6 +1,6 @@
 import { CsiError } from "../../lib/core/errors.ts";
 import { backendName } from "../../lib/core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../../lib/drivers/driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../../lib/drivers/driver.ts";
 import { pageOf } from "../../lib/drivers/pages.ts";
 import type { Step, ToySnapshot, ToyStorage } from "./storage.ts";
 
@@ -14,7 +14,7 @@ const told = ({ id, volumeId, bytes, createdAt, group }: ToySnapshot): Snapshot 
 });
 
 /** Snapshots in a Map; each belongs to its volume, which cannot go before it. */
-export class ToySnapshots implements Snapshotting {
+export class ToySnapshots implements SnapshotAbility {
   readonly #storage: ToyStorage;
   readonly #step: Step;
   readonly #maxIdBytes: number;

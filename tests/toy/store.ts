@@ -1,10 +1,10 @@
 import { CsiError, isFinal } from "../../lib/core/errors.ts";
 import { backendName } from "../../lib/core/name.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../../lib/drivers/driver.ts";
-import type { Meaning } from "../../lib/drivers/failure.ts";
+import type { ErrorMapping } from "../../lib/drivers/failure.ts";
 import { pageOf } from "../../lib/drivers/pages.ts";
 import { sizeFrom } from "../../lib/drivers/sizes.ts";
-import type { Asset, Notes, VolumeStore } from "../../lib/drivers/store.ts";
+import type { Notes, StoredVolume, VolumeStore } from "../../lib/drivers/store.ts";
 import { ToyGroups } from "./groups.ts";
 import { ToySnapshots } from "./snapshots.ts";
 import type { Step, ToyStorage, ToyVolume } from "./storage.ts";
@@ -12,7 +12,7 @@ import type { Step, ToyStorage, ToyVolume } from "./storage.ts";
 const isId = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9_-]*$/.test(text);
 
 /** Volumes in a Map. */
-export class ToyStore implements VolumeStore<Asset> {
+export class ToyStore implements VolumeStore<StoredVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: ToySnapshots;
   readonly groupSnapshots: ToyGroups;
@@ -32,7 +32,7 @@ export class ToyStore implements VolumeStore<Asset> {
     return backendName(name, this.#maxIdBytes);
   }
 
-  async create(spec: VolumeSpec): Promise<Asset> {
+  async create(spec: VolumeSpec): Promise<StoredVolume> {
     const id = this.idOf(spec.name);
     if (this.#isForeign(id))
       throw new CsiError("already-exists", `a volume "${id}" was made by hand; it is not taken over`);
@@ -61,27 +61,27 @@ export class ToyStore implements VolumeStore<Asset> {
     return this.#known(id);
   }
 
-  async find(id: string): Promise<Asset | undefined> {
+  async find(id: string): Promise<StoredVolume | undefined> {
     return this.#asset(id);
   }
 
-  async note({ id }: Asset, notes: Notes): Promise<Asset> {
+  async note({ id }: StoredVolume, notes: Notes): Promise<StoredVolume> {
     await this.#step(() => this.#change(id, old => ({ ...old, notes: { ...old.notes, ...notes } })));
     return this.#known(id);
   }
 
-  async finish(asset: Asset, notes: Notes): Promise<Asset> {
+  async finish(asset: StoredVolume, notes: Notes): Promise<StoredVolume> {
     await this.note(asset, notes);
     await this.#step(() => this.#storage.begun.delete(asset.id));
     return this.#known(asset.id);
   }
 
-  #refuseRemoval({ id }: Asset): void {
+  #refuseRemoval({ id }: StoredVolume): void {
     if (![...this.#storage.snapshots.values()].some(({ volumeId }) => volumeId === id)) return;
     throw new CsiError("failed-precondition", `volume "${id}" has snapshots; delete them first`);
   }
 
-  async remove(id: string, before: (asset: Asset) => Promise<void>): Promise<void> {
+  async remove(id: string, before: (asset: StoredVolume) => Promise<void>): Promise<void> {
     if (this.#isForeign(id)) throw new CsiError("failed-precondition", `volume "${id}" was made by hand; it stays`);
     const asset = this.#asset(id);
     if (!asset) return;
@@ -92,16 +92,16 @@ export class ToyStore implements VolumeStore<Asset> {
     await this.#step(() => this.#storage.begun.delete(id));
   }
 
-  explain(): Meaning | undefined {
+  explain(): ErrorMapping | undefined {
     return undefined;
   }
 
-  async resize({ id }: Asset, bytes: bigint): Promise<Asset> {
+  async resize({ id }: StoredVolume, bytes: bigint): Promise<StoredVolume> {
     await this.#step(() => this.#change(id, old => ({ ...old, bytes })));
     return this.#known(id);
   }
 
-  async modify({ id }: Asset, properties: Context): Promise<void> {
+  async modify({ id }: StoredVolume, properties: Context): Promise<void> {
     const { speed } = checked(properties);
     await this.#step(() => this.#change(id, old => ({ ...old, speed })));
   }
@@ -110,7 +110,7 @@ export class ToyStore implements VolumeStore<Asset> {
     return this.#storage.free;
   }
 
-  list(page: PageRequest): Promise<Page<Asset>> {
+  list(page: PageRequest): Promise<Page<StoredVolume>> {
     return pageOf([...this.#storage.volumes.keys()], isId, page, async id => {
       const asset = this.#asset(id);
       return asset?.finished ? asset : undefined;
@@ -128,7 +128,7 @@ export class ToyStore implements VolumeStore<Asset> {
     throw new CsiError("not-found", `${kind} "${id}" does not exist`);
   }
 
-  #known(id: string): Asset {
+  #known(id: string): StoredVolume {
     const asset = this.#asset(id);
     if (asset) return asset;
     throw new CsiError("aborted", `volume "${id}" was removed meanwhile; repeat the call`);
@@ -138,7 +138,7 @@ export class ToyStore implements VolumeStore<Asset> {
     return this.#storage.volumes.get(id)?.foreign === true;
   }
 
-  #asset(id: string): Asset | undefined {
+  #asset(id: string): StoredVolume | undefined {
     const { volumes, begun } = this.#storage;
     const volume = volumes.get(id);
     if ((!volume && !begun.has(id)) || this.#isForeign(id)) return undefined;

@@ -1,15 +1,15 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Space } from "./space.ts";
+import type { OperationContext } from "./operation-context.ts";
 
 /** How often a base folder is looked at while a tool works on it, and after what silence the tool is given up, in milliseconds. */
-export interface Attention {
+export interface WatchSettings {
   readonly everyMs: number;
   readonly silentMs: number;
 }
 
 /** A server that starts again answers within a few minutes, and the copy then goes on where it was. */
-const usual: Attention = { everyMs: 30_000, silentMs: 300_000 };
+const usual: WatchSettings = { everyMs: 30_000, silentMs: 300_000 };
 
 /**
  * Runs a tool in one of the connection's places for tools, for as long as the base folder answers, however long that is. On a hard mount
@@ -17,17 +17,17 @@ const usual: Attention = { everyMs: 30_000, silentMs: 300_000 };
  * repeats the call waits for the same work. Throws "unavailable" when the tool is given up.
  */
 export const inPlace = <T>(
-  space: Space,
+  space: OperationContext,
   call: Call,
   work: (call: Call) => Promise<T>,
-  attention: Attention = usual,
+  attention: WatchSettings = usual,
 ): Promise<T> => space.slots.run(() => attended(space, call, work, attention), call.signal);
 
 async function attended<T>(
-  { connection, files, layout }: Space,
+  { connection, files, layout }: OperationContext,
   call: Call,
   work: (call: Call) => Promise<T>,
-  { everyMs, silentMs }: Attention,
+  { everyMs, silentMs }: WatchSettings,
 ): Promise<T> {
   const silence = new AbortController();
   let askedAt: number | undefined;

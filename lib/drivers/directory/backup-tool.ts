@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
-import type { Space } from "./space.ts";
+import type { OperationContext } from "./operation-context.ts";
 
 /** The programs that keep snapshots in a repository of their own; values of `snapshots.default_driver`. */
 export type BackupMethod = "restic" | "kopia";
@@ -32,7 +32,7 @@ export interface MakerTags {
 
 /** As Backup.foreign. A democratic-csi without `instance_id` tags nothing that tells it from another one. */
 export function foreignMaker(
-  { connection, instanceId }: Pick<Space, "connection" | "instanceId">,
+  { connection, instanceId }: Pick<OperationContext, "connection" | "instanceId">,
   tags: MakerTags,
 ): string | undefined {
   if (tags.source === "csimux")
@@ -43,7 +43,7 @@ export function foreignMaker(
 }
 
 /** What a new backup is to say of itself. */
-export interface BackupWanted {
+export interface BackupRequest {
   readonly key: string;
   readonly volumeId: string;
   readonly bytes: bigint;
@@ -57,9 +57,9 @@ export interface BackupTool {
   /** Also one that somebody else made. `id` may be the beginning of an id; throws "failed-precondition" when several begin so. */
   get(id: string, call: Call): Promise<Backup | undefined>;
   /** Reads the folder of a volume on the base folder of `at`, which a pod may change meanwhile, into a new backup that is complete. */
-  take(at: Space, folder: string, wanted: BackupWanted, call: Call): Promise<void>;
+  take(at: OperationContext, folder: string, wanted: BackupRequest, call: Call): Promise<void>;
   /** Writes a backup into an empty folder. Answers the path at which the volume's folder is then: that folder, or one in it. */
-  restore(at: Space, id: string, folder: string, call: Call): Promise<string>;
+  restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string>;
   /** Removes the backup with this whole id. Success when there is none; throws "unavailable" unless the repository shows that it is gone. */
   forget(id: string, call: Call): Promise<void>;
   /** Gives up what the program needed on this machine. */
@@ -85,7 +85,7 @@ const secretsOf = (env: Readonly<Record<string, string>>): readonly string[] =>
 
 /** Runs a tool with its environment, which no command line shows. Throws "failed-precondition" where it is not installed. */
 export async function runTool(
-  space: Space,
+  space: OperationContext,
   env: Readonly<Record<string, string>>,
   argv: Argv,
   call: Call,
@@ -122,7 +122,7 @@ const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
 
 /** The error for a tool that ended badly. */
 export function backupFailure(
-  space: Space,
+  space: OperationContext,
   tool: string,
   doing: string,
   { exitCode, stderr, stdout }: Output,
@@ -139,20 +139,25 @@ export const ownOnes = <B extends Backup>(all: readonly B[], key: string | undef
   all.filter(backup => backup.foreign === undefined && backup.key !== "" && (key ?? backup.key) === backup.key);
 
 /** The backup whose id begins with `id`, if any. Throws "failed-precondition" when several do: any of them may be meant. */
-export function onlyMatch<B extends Backup>(space: Space, tool: string, all: readonly B[], id: string): B | undefined {
+export function onlyMatch<B extends Backup>(
+  space: OperationContext,
+  tool: string,
+  all: readonly B[],
+  id: string,
+): B | undefined {
   const [first, ...more] = all.filter(backup => backup.id.startsWith(id));
   if (more.length > 0) throw ambiguous(space, tool, id);
   return first;
 }
 
 /** The error for the beginning of an id that fits several backups. */
-export function ambiguous({ connection }: Space, tool: string, id: string): CsiError {
+export function ambiguous({ connection }: OperationContext, tool: string, id: string): CsiError {
   const text = `several snapshots of ${tool} have ids that begin with "${id}"; use the whole id`;
   return new CsiError("failed-precondition", `connection "${connection}": ${text}`);
 }
 
 /** The mappings in a list that a tool printed as JSON; restic before 0.10 prints an empty one as `null`. Throws "unavailable" for anything else. */
-export function rowsOf(space: Space, tool: string, text: string): readonly Fields[] {
+export function rowsOf(space: OperationContext, tool: string, text: string): readonly JsonObject[] {
   const value = parsedOutput(space, tool, text) ?? [];
   const rows = fieldsIn(value);
   if (Array.isArray(value) && rows.length === value.length && rows.every(({ id }) => isBackupId(id))) return rows;
@@ -160,7 +165,7 @@ export function rowsOf(space: Space, tool: string, text: string): readonly Field
 }
 
 /** JSON of a tool. Throws "unavailable" for anything else, nothing at all included: an empty list is written as one. */
-export function parsedOutput(space: Space, tool: string, text: string): unknown {
+export function parsedOutput(space: OperationContext, tool: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
@@ -168,16 +173,16 @@ export function parsedOutput(space: Space, tool: string, text: string): unknown 
   }
 }
 
-const unreadable = ({ connection }: Space, tool: string, cause?: unknown): CsiError =>
+const unreadable = ({ connection }: OperationContext, tool: string, cause?: unknown): CsiError =>
   new CsiError("unavailable", `connection "${connection}": the answer of ${tool} is unreadable`, { cause });
 
-export type Fields = Readonly<Record<string, unknown>>;
+export type JsonObject = Readonly<Record<string, unknown>>;
 
 const isBackupId = (id: unknown): boolean => typeof id === "string" && /^[0-9a-f]{32,64}$/.test(id);
 
 /** The mappings in a list; none when it is no list. */
-export const fieldsIn = (value: unknown): readonly Fields[] =>
-  Array.isArray(value) ? value.filter((each): each is Fields => typeof each === "object" && each !== null) : [];
+export const fieldsIn = (value: unknown): readonly JsonObject[] =>
+  Array.isArray(value) ? value.filter((each): each is JsonObject => typeof each === "object" && each !== null) : [];
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 

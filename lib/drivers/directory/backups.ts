@@ -1,11 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Snapshot } from "../driver.ts";
-import { afterFailure, stillWanted, unfinished } from "../failure.ts";
-import type { Backup, BackupTool, BackupWanted } from "./backup-tool.ts";
-import type { Content, Origin } from "./making.ts";
+import { afterFailure, throwIfCancelled, unfinished } from "../failure.ts";
+import type { Backup, BackupRequest, BackupTool } from "./backup-tool.ts";
+import type { SourceTree, VolumeContent } from "./creation.ts";
+import type { OperationContext } from "./operation-context.ts";
 import { backupId, snapshotKey } from "./snapshot-ids.ts";
-import type { Space } from "./space.ts";
 import { copied, removeTree } from "./tools.ts";
 
 /** What backups are made with. */
@@ -13,7 +13,7 @@ export interface BackupParts {
   readonly tool: BackupTool;
   readonly maxIdBytes: number;
   /** The tree of an existing volume. Throws "not-found". */
-  volume(id: string): Promise<Origin>;
+  volume(id: string): Promise<SourceTree>;
 }
 
 /**
@@ -21,10 +21,10 @@ export interface BackupParts {
  * counts from the moment that the repository says it is complete; what an interrupted call left is forgotten by the next one.
  */
 export class Backups {
-  readonly #space: Space;
+  readonly #space: OperationContext;
   readonly #parts: BackupParts;
 
-  constructor(space: Space, parts: BackupParts) {
+  constructor(space: OperationContext, parts: BackupParts) {
     this.#space = space;
     this.#parts = parts;
   }
@@ -90,7 +90,7 @@ export class Backups {
   }
 
   /** What a new volume gets of a snapshot. Throws "not-found". */
-  async content(id: string, call: Call): Promise<Content> {
+  async content(id: string, call: Call): Promise<VolumeContent> {
     const backup = await this.#known(id, call);
     return { bytes: backup.bytes, fill: target => this.#restore(backup.id, target, call) };
   }
@@ -107,10 +107,10 @@ export class Backups {
       await removeTree(this.#space, aside, call);
     }
     await copied(this.#space, target, call);
-    stillWanted(this.#space, call);
+    throwIfCancelled(this.#space, call);
   }
 
-  async #take(path: string, wanted: BackupWanted, call: Call): Promise<void> {
+  async #take(path: string, wanted: BackupRequest, call: Call): Promise<void> {
     const { tool } = this.#parts;
     try {
       await tool.take(this.#space, path, wanted, call);

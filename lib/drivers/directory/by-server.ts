@@ -1,4 +1,4 @@
-import type { Slots } from "../../core/slots.ts";
+import type { Semaphore } from "../../core/semaphore.ts";
 import { fileThreads } from "../../io/file-threads.ts";
 import { type Files, pooledFiles } from "./files.ts";
 import { withSharedSync } from "./shared-sync.ts";
@@ -6,7 +6,7 @@ import { withSharedSync } from "./shared-sync.ts";
 type Verb<A extends readonly unknown[], T> = (path: string, ...more: A) => Promise<T>;
 
 /** The same files; what is beyond the free slots of a path waits. */
-export function withSlots(files: Files, slotsOf: (path: string) => Slots): Files {
+export function withSlots(files: Files, slotsOf: (path: string) => Semaphore): Files {
   const bounded =
     <A extends readonly unknown[], T>(verb: Verb<A, T>): Verb<A, T> =>
     (path, ...more) =>

@@ -1,13 +1,13 @@
 import { errnoOf } from "../../core/errno.ts";
 import type { Finding, VolumeFindings } from "../../health/finding.ts";
 import { unless } from "./files.ts";
-import { isVolumeId, type Sort } from "./layout.ts";
+import { isVolumeId, type TreeKind } from "./layout.ts";
+import { type OperationContext, present } from "./operation-context.ts";
 import { snapshotRecords } from "./records.ts";
 import { placeOfKey } from "./snapshot-ids.ts";
-import { present, type Space } from "./space.ts";
 
 /** The names in the folders of a base folder at one moment, and what is wrong with it. */
-export interface BaseLook {
+export interface BaseInspection {
   readonly storage: readonly Finding[];
   /** Names in the folder of volumes, unchecked. */
   readonly volumes: readonly string[];
@@ -15,7 +15,7 @@ export interface BaseLook {
 }
 
 /** Looks at a base folder by its listings alone: a few steps however many volumes there are. Rejects as `present` and Files do. */
-export async function lookAtBase(space: Space): Promise<BaseLook> {
+export async function lookAtBase(space: OperationContext): Promise<BaseInspection> {
   await present(space, "first");
   const { files, layout } = space;
   const namesOf = async (folder: string) => (await unless(files.names(folder), "ENOENT")) ?? [];
@@ -24,7 +24,7 @@ export async function lookAtBase(space: Space): Promise<BaseLook> {
   const records = await namesOf(layout.own);
   const work = await namesOf(layout.work);
   const [volumes, snapshots] = [await namesOf(layout.root("v")), await namesOf(layout.root("s"))];
-  const isBegun = (sort: Sort, tree: string) => work.some(name => name.startsWith(layout.workPrefix(sort, tree)));
+  const isBegun = (sort: TreeKind, tree: string) => work.some(name => name.startsWith(layout.workPrefix(sort, tree)));
   const findings = new Map<string, readonly Finding[]>();
   const there = new Set(volumes);
   for (const id of keysOf(records, "v")) {
@@ -41,7 +41,7 @@ export async function lookAtBase(space: Space): Promise<BaseLook> {
   return { storage, volumes, findings };
 }
 
-async function storageFindings({ files, layout: { base } }: Space): Promise<readonly Finding[]> {
+async function storageFindings({ files, layout: { base } }: OperationContext): Promise<readonly Finding[]> {
   try {
     await files.usable(base);
   } catch (error) {
@@ -55,7 +55,7 @@ async function storageFindings({ files, layout: { base } }: Space): Promise<read
 }
 
 /** The keys of the records of one sort. */
-function keysOf(names: readonly string[], sort: Sort): readonly string[] {
+function keysOf(names: readonly string[], sort: TreeKind): readonly string[] {
   const ending = ".json";
   const ours = names.filter(name => name.startsWith(`${sort}.`) && name.endsWith(ending));
   return ours.map(name => name.slice(sort.length + 1, -ending.length)).filter(isVolumeId);

@@ -1,15 +1,15 @@
 import * as fs from "node:fs";
 import { umask } from "node:process";
 import { promisify } from "node:util";
-import type { Slots } from "../../core/slots.ts";
+import type { Semaphore } from "../../core/semaphore.ts";
 import { withSlots } from "./by-server.ts";
-import { type Entry, type Files, pooledFiles, unless } from "./files.ts";
+import { type FileKind, type Files, pooledFiles, unless } from "./files.ts";
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 
 const fsync = promisify(fs.fsync);
 
-async function entry(path: string): Promise<Entry | undefined> {
+async function entry(path: string): Promise<FileKind | undefined> {
   const stats = fs.lstatSync(path, { throwIfNoEntry: false });
   return stats && (stats.isDirectory() ? "folder" : "other");
 }
@@ -39,7 +39,7 @@ function changeMode(path: string, mode: number): void {
 }
 
 /** Puts a folder on stable storage; opening and closing it is done at once. */
-async function sync(folder: string, slots: Slots): Promise<void> {
+async function sync(folder: string, slots: Semaphore): Promise<void> {
   const fd = fs.openSync(folder, "r");
   try {
     await slots.run(() => fsync(fd));
@@ -54,7 +54,7 @@ async function sync(folder: string, slots: Slots): Promise<void> {
  * the one folder whose mode must be exact, as nothing else may run while the umask is off. A disk that is frozen (fsfreeze(8)) or does
  * not answer would hold up the whole process there if it became so between two steps of one operation. Never for a network file system.
  */
-export function directFiles(slotsOf: (path: string) => Slots): Files {
+export function directFiles(slotsOf: (path: string) => Semaphore): Files {
   const pooled = withSlots(pooledFiles, slotsOf);
   return {
     ...pooled,

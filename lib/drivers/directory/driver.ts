@@ -1,7 +1,7 @@
-import { Locks } from "../../core/locks.ts";
-import { Slots } from "../../core/slots.ts";
+import { TryLocks } from "../../core/locks.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import type { Driver } from "../driver.ts";
-import type { Identity, Ports } from "../module.ts";
+import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
@@ -10,45 +10,45 @@ import { filesOn } from "./by-server.ts";
 import { eachBegun } from "./each-begun.ts";
 import { explain } from "./failures.ts";
 import type { Files } from "./files.ts";
-import { type Kind, kinds } from "./kinds.ts";
+import { type DirectoryDriver, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
+import type { OperationContext } from "./operation-context.ts";
 import { carefulFiles, ownFiles } from "./own-files.ts";
-import { Dress } from "./owner.ts";
+import { OwnershipAndMode } from "./owner.ts";
 import { Restic } from "./restic.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
 import { BaseShare } from "./share.ts";
 import { SnapshotMethods } from "./snapshot-methods.ts";
-import { Snapshots } from "./snapshots.ts";
-import type { Space } from "./space.ts";
-import { FolderStore } from "./store.ts";
+import { TreeSnapshots } from "./snapshots.ts";
+import { DirectoryStore } from "./store.ts";
 import { Trees } from "./trees.ts";
 
 /** Copies and removals of one connection that run at the same time: more of them only make a disk seek. */
 const toolsAtOnce = 4;
 
-const toolsOn = (space: Space, { restic, kopia }: DirectorySettings): readonly BackupTool[] => [
+const toolsOn = (space: OperationContext, { restic, kopia }: DirectorySettings): readonly BackupTool[] => [
   ...(restic ? [new Restic(space, restic)] : []),
   ...(kopia ? [new Kopia(space, kopia)] : []),
 ];
 
 /** Volumes and snapshots of one operation, each of which can be the source of the other's copies. */
 function storeOn(
-  space: Space,
+  space: OperationContext,
   tools: readonly BackupTool[],
   maxIdBytes: number,
   settings: DirectorySettings,
-): FolderStore {
+): DirectoryStore {
   const trees = new Trees(space, "v");
   const volume = (id: string) => store.origin(id);
   const snapshots = new SnapshotMethods(space, {
-    copies: new Snapshots(space, { trees: new Trees(space, "s"), volumeTrees: trees, maxIdBytes, volume }),
+    copies: new TreeSnapshots(space, { trees: new Trees(space, "s"), volumeTrees: trees, maxIdBytes, volume }),
     backups: new Map(tools.map(tool => [tool.method, new Backups(space, { tool, maxIdBytes, volume })])),
     method: settings.snapshotDriver,
   });
-  const store: FolderStore = new FolderStore(space, {
+  const store: DirectoryStore = new DirectoryStore(space, {
     trees,
-    dress: new Dress(space, settings),
+    dress: new OwnershipAndMode(space, settings),
     maxIdBytes,
     snapshots,
   });
@@ -57,12 +57,12 @@ function storeOn(
 
 /** The base folder of a share that must be mounted, where this process can mount it. */
 function shareBase(
-  kind: Kind,
-  identity: Identity,
+  kind: DirectoryDriver,
+  identity: ConnectionIdentity,
   settings: DirectorySettings,
   layout: Layout,
   files: Files,
-  { share }: Ports,
+  { share }: DriverPorts,
 ): ShareBase | undefined {
   if (!share || !settings.requireMount || !kind.mountTypes) return undefined;
   const context = kind.context(settings.shareHost ?? "", settings.shareBasePath.replace(/(.)\/+$/, "$1"));
@@ -76,24 +76,24 @@ function shareBase(
  */
 export function directoryDriver(
   kindName: DirectoryKind,
-  identity: Identity,
+  identity: ConnectionIdentity,
   settings: DirectorySettings,
-  ports: Ports,
+  ports: DriverPorts,
   files?: Files,
 ): Driver {
   const kind = kinds[kindName];
   const serverFiles = files ?? (kind.local ? carefulFiles : filesOn(settings.shareHost ?? ""));
   const layout = new Layout(settings.controllerBasePath);
   const base = shareBase(kind, identity, settings, layout, serverFiles, ports);
-  const space: Space = {
+  const space: OperationContext = {
     connection: identity.connection,
     instanceId: identity.instanceId,
     explain,
     files: serverFiles,
     layout,
     runner: ports.local.runner,
-    slots: new Slots(toolsAtOnce),
-    locks: new Locks(),
+    slots: new Semaphore(toolsAtOnce),
+    locks: new TryLocks(),
     local: kind.local,
     mountTypes: settings.requireMount ? kind.mountTypes : undefined,
   };

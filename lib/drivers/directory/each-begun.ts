@@ -1,12 +1,12 @@
 import type { VolumeStore } from "../store.ts";
-import { type Beginning, begun, type Space } from "./space.ts";
-import type { Folder, FolderStore } from "./store.ts";
+import { type BaseLocator, type OperationContext, operationContext } from "./operation-context.ts";
+import type { DirectoryStore, VolumeFolder } from "./store.ts";
 
 /** What the stores of a driver's operations are made of. */
-export interface Begins extends Beginning {
+export interface OperationParts extends BaseLocator {
   /** The base folder as the connection's file names it. */
-  readonly space: Space;
-  readonly storeOn: (space: Space) => FolderStore;
+  readonly space: OperationContext;
+  readonly storeOn: (space: OperationContext) => DirectoryStore;
   /** Gives up what the base folder and the tools needed. */
   readonly close: () => Promise<void>;
 }
@@ -15,11 +15,11 @@ export interface Begins extends Beginning {
  * A store whose operations each find the base folder once, at their beginning, and keep to it: a share may be mounted elsewhere while
  * another operation is under way, and half of that must not land below another path.
  */
-export function eachBegun({ space, storeOn, close, ...beginning }: Begins): VolumeStore<Folder> {
+export function eachBegun({ space, storeOn, close, ...beginning }: OperationParts): VolumeStore<VolumeFolder> {
   const given = storeOn(space);
   let hidden = given.hidden();
-  const at = async (): Promise<FolderStore> => {
-    const found = await begun(space, beginning);
+  const at = async (): Promise<DirectoryStore> => {
+    const found = await operationContext(space, beginning);
     const store = found === space ? given : storeOn(found);
     hidden = store.hidden();
     return store;

@@ -1,34 +1,37 @@
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Output } from "../../io/runner.ts";
-import type { Meaning } from "../failure.ts";
+import type { ErrorMapping } from "../failure.ts";
 
-const full: Meaning = { code: "resource-exhausted", text: "no space is left; free some or add some" };
-const quota: Meaning = { code: "resource-exhausted", text: "the disk quota is used up; raise it or free some" };
-const denied: Meaning = { code: "failed-precondition", text: "permission denied; let csimux write to the base folder" };
-const readOnly: Meaning = { code: "failed-precondition", text: "the file system is read-only; mount it writable" };
-const gone: Meaning = {
+const full: ErrorMapping = { code: "resource-exhausted", text: "no space is left; free some or add some" };
+const quota: ErrorMapping = { code: "resource-exhausted", text: "the disk quota is used up; raise it or free some" };
+const denied: ErrorMapping = {
+  code: "failed-precondition",
+  text: "permission denied; let csimux write to the base folder",
+};
+const readOnly: ErrorMapping = { code: "failed-precondition", text: "the file system is read-only; mount it writable" };
+const gone: ErrorMapping = {
   code: "unavailable",
   text: "a folder disappeared during the work; check that the base folder is mounted",
 };
-const mounted: Meaning = { code: "failed-precondition", text: "it is in use as a mount point; unmount it" };
-const tooLong: Meaning = {
+const mounted: ErrorMapping = { code: "failed-precondition", text: "it is in use as a mount point; unmount it" };
+const tooLong: ErrorMapping = {
   code: "failed-precondition",
   text: "a path in it is longer than the system can take below the base folder; shorten it",
 };
-const foreign: Meaning = {
+const foreign: ErrorMapping = {
   code: "failed-precondition",
   text: "it holds another file system or a btrfs subvolume; unmount or delete that",
 };
-const appeared: Meaning = { code: "aborted", text: "something appeared in its place meanwhile; repeat the call" };
-const broken: Meaning = {
+const appeared: ErrorMapping = { code: "aborted", text: "something appeared in its place meanwhile; repeat the call" };
+const broken: ErrorMapping = {
   code: "unavailable",
   text: "the file system does not answer properly; check disk, server and mount",
 };
 
-const strange: Meaning = { code: "internal", text: "a tool failed for an unknown reason; see the log" };
+const strange: ErrorMapping = { code: "internal", text: "a tool failed for an unknown reason; see the log" };
 
-const meanings: Readonly<Record<string, Meaning>> = {
+const meanings: Readonly<Record<string, ErrorMapping>> = {
   ENOSPC: full,
   EDQUOT: quota,
   EMLINK: { code: "resource-exhausted", text: "the folder holds as many entries as the file system allows" },
@@ -57,14 +60,14 @@ const meanings: Readonly<Record<string, Meaning>> = {
   ETIMEDOUT: broken,
 };
 
-const changed: Meaning = { code: "aborted", text: "something in it changed meanwhile; repeat the call" };
+const changed: ErrorMapping = { code: "aborted", text: "something in it changed meanwhile; repeat the call" };
 
 /**
  * How a line of a tool ends, and what it means here: the system's own words (strerror(3), locale C). What never heals by itself comes
  * first, and what a change of the tree may have brought about comes last. Names of files stand in the middle of a line, where
  * nothing is looked for, because a pod has chosen them.
  */
-const words: readonly (readonly [RegExp, Meaning])[] = [
+const words: readonly (readonly [RegExp, ErrorMapping])[] = [
   [/: No space left on device$/, full],
   [/: Disk quota exceeded$/, quota],
   [/: Read-only file system$/, readOnly],
@@ -83,14 +86,14 @@ const words: readonly (readonly [RegExp, Meaning])[] = [
   [/: File name too long$/, tooLong],
 ];
 
-function meaningOf(stderr: string): Meaning | undefined {
+function meaningOf(stderr: string): ErrorMapping | undefined {
   // rsync puts the number of the error behind its words.
   const lines = stderr.split("\n").map(line => line.replace(/ \(\d+\)$/, ""));
   return words.find(([shape]) => lines.some(line => shape.test(line)))?.[1];
 }
 
 /** What an errno error of the base folder's file system means. */
-export function explain(error: unknown): Meaning | undefined {
+export function explain(error: unknown): ErrorMapping | undefined {
   const errno = errnoOf(error);
   if (errno === undefined) return undefined;
   const known = meanings[errno];

@@ -2,7 +2,7 @@ import * as fs from "node:fs/promises";
 import { errnoOf } from "../../core/errno.ts";
 
 /** What stands at a path; a symbolic link is "other", whatever it points to. */
-export type Entry = "folder" | "other";
+export type FileKind = "folder" | "other";
 
 /** Identity and age of a folder: equal `mark`s mean the same folder, not a later one of the same name. */
 export interface FolderFacts {
@@ -25,7 +25,7 @@ export type Step = "first" | "next";
  */
 export interface Files {
   /** Follows no link at the last component. Undefined when nothing is there. */
-  entry(path: string, step: Step): Promise<Entry | undefined>;
+  entry(path: string, step: Step): Promise<FileKind | undefined>;
   /** Facts of an existing folder. */
   facts(path: string): Promise<FolderFacts>;
   /** The permissions are `mode` less the umask. */

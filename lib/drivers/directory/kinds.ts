@@ -4,7 +4,7 @@ import type { Context } from "../driver.ts";
 import type { DirectoryKind } from "./settings.ts";
 
 /** What tells the drivers of this family apart. */
-export interface Kind {
+export interface DirectoryDriver {
   readonly protocol: Protocol;
   readonly access: Access;
   /** Magic numbers of the file system that the base folder must be on (statfs(2), linux/magic.h); undefined: any. */
@@ -19,7 +19,7 @@ const nfsMagic = 0x6969;
 const smbMagics = [0x517b, 0xff534d42, 0xfe534d42];
 const lustreMagic = 0x0bd00bd0;
 
-const served = (protocol: Protocol, mountTypes: readonly number[]): Kind => ({
+const served = (protocol: Protocol, mountTypes: readonly number[]): DirectoryDriver => ({
   protocol,
   access: protocols[protocol],
   mountTypes,
@@ -27,7 +27,7 @@ const served = (protocol: Protocol, mountTypes: readonly number[]): Kind => ({
   local: false,
 });
 
-export const kinds: Readonly<Record<DirectoryKind, Kind>> = {
+export const kinds: Readonly<Record<DirectoryKind, DirectoryDriver>> = {
   "local-hostpath": {
     protocol: "hostpath",
     access: protocols.hostpath,

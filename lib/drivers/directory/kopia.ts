@@ -7,13 +7,13 @@ import type { CommandRunner, Output } from "../../io/runner.ts";
 import { inPlace } from "./attended.ts";
 import {
   type Backup,
+  type BackupRequest,
   type BackupTool,
-  type BackupWanted,
   backupFailure,
   bytesIn,
-  type Fields,
   fieldsIn,
   foreignMaker,
+  type JsonObject,
   momentOf,
   onlyMatch,
   ownOnes,
@@ -23,8 +23,8 @@ import {
   textOf,
   unlimitedMs,
 } from "./backup-tool.ts";
+import type { OperationContext } from "./operation-context.ts";
 import { sealed } from "./sealed.ts";
-import type { Space } from "./space.ts";
 
 /** `snapshots.kopia`. */
 export interface KopiaSettings extends ToolSettings {
@@ -40,11 +40,11 @@ const absent = /no snapshots matched|invalid content hash|not found/i;
 /** Snapshots with kopia(1). Its configuration lies in a folder of this process and goes with it. */
 export class Kopia implements BackupTool {
   readonly method = "kopia";
-  readonly #space: Space;
+  readonly #space: OperationContext;
   readonly #settings: KopiaSettings;
   #folder: Promise<string> | undefined;
 
-  constructor(space: Space, settings: KopiaSettings) {
+  constructor(space: OperationContext, settings: KopiaSettings) {
     this.#space = space;
     this.#settings = settings;
   }
@@ -58,7 +58,7 @@ export class Kopia implements BackupTool {
     return onlyMatch(this.#space, "kopia", await this.#list([], call), id);
   }
 
-  async take(at: Space, folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
+  async take(at: OperationContext, folder: string, { key, volumeId, bytes }: BackupRequest, call: Call): Promise<void> {
     const about = [`csi_volume_id:${volumeId}`, `csi_snapshot_name:${key}`, `csi_bytes:${bytes}`];
     const tags = [...this.#ownTags(), ...about, ...this.#settings.tags.map(asTag)].flatMap(tag => ["--tags", tag]);
     const output = await inPlace(at, call, attended =>
@@ -71,7 +71,7 @@ export class Kopia implements BackupTool {
     if (!backup?.complete) throw this.#failure("read all of a volume", output);
   }
 
-  async restore(at: Space, id: string, folder: string, call: Call): Promise<string> {
+  async restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string> {
     const words = ["--write-sparse-files", id, folder];
     const output = await inPlace(at, call, attended =>
       this.#run(["snapshot", "restore"], words, attended, { timeoutMs: unlimitedMs }),
@@ -158,8 +158,8 @@ export class Kopia implements BackupTool {
 /** Tags of kopia have a name and a value. */
 const asTag = (tag: string): string => (tag.includes(":") ? tag : `${tag}:true`);
 
-function readBackup(space: Space, fields: Fields): Backup {
-  const mapping = (value: unknown): Fields => fieldsIn([value])[0] ?? {};
+function readBackup(space: OperationContext, fields: JsonObject): Backup {
+  const mapping = (value: unknown): JsonObject => fieldsIn([value])[0] ?? {};
   const tags = mapping(fields["tags"]);
   const valued = (name: string) => textOf(tags[`tag:${name}`] ?? tags[name]);
   const source = valued("source");

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { CsiError } from "../../core/errors.ts";
 
 /** The two sorts of trees: volumes below `v`, snapshots below `s`, as democratic-csi lays them out. */
-export type Sort = "v" | "s";
+export type TreeKind = "v" | "s";
 
 /** Where things stand below the base folder. Nobody else joins paths. */
 export class Layout {
@@ -16,12 +16,12 @@ export class Layout {
   }
 
   /** The folder of all trees of one sort. */
-  root(sort: Sort): string {
+  root(sort: TreeKind): string {
     return `${this.base}/${sort}`;
   }
 
   /** The finished tree. Its existence is the one sign that it is complete. */
-  tree(sort: Sort, name: string): string {
+  tree(sort: TreeKind, name: string): string {
     return `${this.base}/${sort}/${name}`;
   }
 
@@ -31,7 +31,7 @@ export class Layout {
   }
 
   /** The file that tells of a tree; no list is ever made of these, so one folder holds them all. */
-  record(sort: Sort, key: string): string {
+  record(sort: TreeKind, key: string): string {
     return `${this.own}/${sort}.${key}.json`;
   }
 
@@ -41,12 +41,12 @@ export class Layout {
   }
 
   /** What the names of all work trees of one tree begin with; "~" occurs in no tree name, so none is taken for another's. */
-  workPrefix(sort: Sort, name: string): string {
+  workPrefix(sort: TreeKind, name: string): string {
     return `${sort}~${name}~`;
   }
 
   /** A new place to build or remove a tree. */
-  workTree(sort: Sort, name: string): string {
+  workTree(sort: TreeKind, name: string): string {
     return `${this.work}/${this.workPrefix(sort, name)}${randomBytes(6).toString("hex")}`;
   }
 }

@@ -1,7 +1,7 @@
 import type { InferOutput } from "valibot";
 import type { Driver } from "../driver.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
-import { driverModule, type Identity, type Ports } from "../module.ts";
+import { type ConnectionIdentity, type DriverPorts, driverModule } from "../module.ts";
 import { directoryDriver } from "./driver.ts";
 import { localHostpathSchema, lustreClientSchema, nfsClientSchema, smbClientSchema } from "./schema.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
@@ -37,8 +37,12 @@ const settingsOf = (section: LocalSection | SharedSection): DirectorySettings =>
   ...toolsOf(section.snapshots ?? {}),
 });
 
-const open = (kind: DirectoryKind, identity: Identity, section: LocalSection | SharedSection, ports: Ports): Driver =>
-  directoryDriver(kind, identity, settingsOf(section), ports);
+const open = (
+  kind: DirectoryKind,
+  identity: ConnectionIdentity,
+  section: LocalSection | SharedSection,
+  ports: DriverPorts,
+): Driver => directoryDriver(kind, identity, settingsOf(section), ports);
 
 const parameters: DriverFacts["parameters"] = { volume: [], snapshot: ["driver"] };
 

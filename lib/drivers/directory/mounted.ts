@@ -1,7 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo, unescaped } from "../../core/mountinfo.ts";
 import { unless } from "./files.ts";
-import type { Space } from "./space.ts";
+import type { OperationContext } from "./operation-context.ts";
 
 /** The mount points at or below `folder` in a mountinfo text. `folder` holds no links. */
 export const mountsIn = (mountinfo: string, folder: string): readonly string[] =>
@@ -27,7 +27,7 @@ export function mountsOf(mounts: readonly Mount[], folder: string): readonly str
   return same.filter(({ root }) => `${root}/`.startsWith(`${path}/`)).map(({ at }) => at);
 }
 
-const inUse = ({ connection }: Space, doing: string, folder: string, point: string): CsiError =>
+const inUse = ({ connection }: OperationContext, doing: string, folder: string, point: string): CsiError =>
   new CsiError(
     "failed-precondition",
     `connection "${connection}": cannot ${doing} ${folder}, because something is mounted in it at ${JSON.stringify(point.slice(0, 300))}; unmount that`,
@@ -37,7 +37,7 @@ const inUse = ({ connection }: Space, doing: string, folder: string, point: stri
  * Throws "failed-precondition" when something is mounted in the folder, whose name must not be a link. A removal would empty
  * what is mounted: `rm --one-file-system` stops at another file system, but not at a bind mount of the same one.
  */
-export async function refuseMounts(space: Space, folder: string): Promise<void> {
+export async function refuseMounts(space: OperationContext, folder: string): Promise<void> {
   const mountinfo = await space.files.readText("/proc/self/mountinfo");
   if (mountinfo === undefined) return;
   const [first] = mountsIn(mountinfo, await space.files.realPath(folder));
@@ -48,7 +48,7 @@ export async function refuseMounts(space: Space, folder: string): Promise<void> 
  * Throws "failed-precondition" when something is mounted below the folder, which may itself be a mount point: a copy would leave it
  * out. The folder's path holds no links.
  */
-export function refuseMountsBelow(space: Space, folder: string, mountinfo: string): void {
+export function refuseMountsBelow(space: OperationContext, folder: string, mountinfo: string): void {
   const [first] = mountsIn(mountinfo, folder).filter(point => point !== folder);
   if (first !== undefined) throw inUse(space, "copy", folder, first);
 }
@@ -57,7 +57,11 @@ export function refuseMountsBelow(space: Space, folder: string, mountinfo: strin
  * Throws "failed-precondition" when the folder `name` in `parent` is mounted anywhere that this process sees: somebody on this machine
  * still uses it. One read of the mount table, and no more unless the name is in it.
  */
-export async function refuseMounted({ connection, files }: Space, parent: string, name: string): Promise<void> {
+export async function refuseMounted(
+  { connection, files }: OperationContext,
+  parent: string,
+  name: string,
+): Promise<void> {
   const mountinfo = await files.readText("/proc/self/mountinfo");
   if (mountinfo === undefined || !unescaped(mountinfo).includes(`/${name}`)) return;
   const real = await unless(files.realPath(parent), "ENOENT");

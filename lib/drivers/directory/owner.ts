@@ -1,16 +1,16 @@
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Files } from "./files.ts";
+import type { OperationContext } from "./operation-context.ts";
 import type { DirectorySettings } from "./settings.ts";
-import type { Space } from "./space.ts";
 
-type Wish = number | string | undefined;
+type ModeOption = number | string | undefined;
 
 /** Further bits (set-group-ID and the like) are not mkdir(2)'s to give. */
 const plainBits = 0o777;
 
 /** The number behind a name in /etc/passwd or /etc/group (passwd(5), group(5): the third field). */
-async function lookUp(files: Files, file: string, wish: Wish): Promise<number | undefined> {
+async function lookUp(files: Files, file: string, wish: ModeOption): Promise<number | undefined> {
   if (wish === undefined || typeof wish === "number") return wish;
   if (/^\d{1,10}$/.test(wish)) return Number(wish);
   const lines = ((await files.readText(file)) ?? "").split("\n").map(line => line.split(":"));
@@ -32,13 +32,13 @@ function refused(cause: unknown): never {
 type Wishes = Pick<DirectorySettings, "mode" | "user" | "group">;
 
 /** Mode and owner of the root of a new tree, as the settings ask for. */
-export class Dress {
-  readonly #space: Pick<Space, "files">;
+export class OwnershipAndMode {
+  readonly #space: Pick<OperationContext, "files">;
   readonly #wishes: Wishes;
   /** Names are looked up once, at the first use. */
   #numbers: readonly [number | undefined, number | undefined] | undefined;
 
-  constructor(space: Pick<Space, "files">, wishes: Wishes) {
+  constructor(space: Pick<OperationContext, "files">, wishes: Wishes) {
     this.#space = space;
     this.#wishes = wishes;
   }

@@ -1,7 +1,7 @@
 import { errnoOf } from "../../core/errno.ts";
 import type { Source } from "../driver.ts";
-import type { Sort } from "./layout.ts";
-import { type Space, withFolders } from "./space.ts";
+import type { TreeKind } from "./layout.ts";
+import { type OperationContext, withFolders } from "./operation-context.ts";
 
 /** What csimux knows of a volume beyond its tree. */
 export interface VolumeRecord {
@@ -23,10 +23,10 @@ export interface SnapshotRecord {
   readonly connection: string;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
-const isFields = (value: unknown): value is Fields => typeof value === "object" && value !== null;
+const isFields = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
 
 function size(value: unknown): bigint | undefined {
   return typeof value === "string" && /^\d{1,19}$/.test(value) ? BigInt(value) : undefined;
@@ -44,7 +44,7 @@ function source(value: unknown): Source | undefined {
   return id !== undefined && (kind === "volume" || kind === "snapshot") ? { kind, id } : undefined;
 }
 
-function volumeRecord(fields: Fields): VolumeRecord | undefined {
+function volumeRecord(fields: JsonObject): VolumeRecord | undefined {
   const bytes = size(fields["bytes"]);
   const created = date(fields["created"]);
   const connection = text(fields["connection"]);
@@ -52,7 +52,7 @@ function volumeRecord(fields: Fields): VolumeRecord | undefined {
   return { name: text(fields["name"]), bytes, source: source(fields["source"]), created, connection };
 }
 
-function snapshotRecord(fields: Fields): SnapshotRecord | undefined {
+function snapshotRecord(fields: JsonObject): SnapshotRecord | undefined {
   const name = text(fields["name"]);
   const volumeId = text(fields["volumeId"]);
   const bytes = size(fields["bytes"]);
@@ -62,7 +62,7 @@ function snapshotRecord(fields: Fields): SnapshotRecord | undefined {
   return created && connection !== undefined ? { name, volumeId, bytes, created, connection } : undefined;
 }
 
-function lastOf<R>(content: string, read: (fields: Fields) => R | undefined): R | undefined {
+function lastOf<R>(content: string, read: (fields: JsonObject) => R | undefined): R | undefined {
   for (const line of content.split("\n").reverse()) {
     try {
       const fields: unknown = JSON.parse(line);
@@ -78,15 +78,15 @@ function lastOf<R>(content: string, read: (fields: Fields) => R | undefined): R 
 const line = (record: VolumeRecord | SnapshotRecord): string =>
   `${JSON.stringify({ ...record, bytes: record.bytes.toString() })}\n`;
 
-type Read<R> = (fields: Fields) => R | undefined;
+type Read<R> = (fields: JsonObject) => R | undefined;
 
 /** One sort of record, read and written. */
-export class Records<R extends VolumeRecord | SnapshotRecord> {
-  readonly #space: Space;
-  readonly #sort: Sort;
+export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
+  readonly #space: OperationContext;
+  readonly #sort: TreeKind;
   readonly #read: Read<R>;
 
-  constructor(space: Space, sort: Sort, read: Read<R>) {
+  constructor(space: OperationContext, sort: TreeKind, read: Read<R>) {
     this.#space = space;
     this.#sort = sort;
     this.#read = read;
@@ -132,6 +132,8 @@ export class Records<R extends VolumeRecord | SnapshotRecord> {
   }
 }
 
-export const volumeRecords = (space: Space): Records<VolumeRecord> => new Records(space, "v", volumeRecord);
+export const volumeRecords = (space: OperationContext): TreeRecords<VolumeRecord> =>
+  new TreeRecords(space, "v", volumeRecord);
 
-export const snapshotRecords = (space: Space): Records<SnapshotRecord> => new Records(space, "s", snapshotRecord);
+export const snapshotRecords = (space: OperationContext): TreeRecords<SnapshotRecord> =>
+  new TreeRecords(space, "s", snapshotRecord);

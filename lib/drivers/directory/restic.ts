@@ -2,18 +2,18 @@ import { basename, dirname, join, normalize } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/pause.ts";
+import { KeyedMutex } from "../../io/keyed-mutex.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
-import { Turns } from "../../io/turns.ts";
 import { inPlace } from "./attended.ts";
 import {
   ambiguous,
   type Backup,
+  type BackupRequest,
   type BackupTool,
-  type BackupWanted,
   backupFailure,
   bytesIn,
-  type Fields,
   foreignMaker,
+  type JsonObject,
   momentOf,
   onlyMatch,
   ownOnes,
@@ -23,8 +23,8 @@ import {
   textOf,
   unlimitedMs,
 } from "./backup-tool.ts";
+import type { OperationContext } from "./operation-context.ts";
 import { sealed } from "./sealed.ts";
-import type { Space } from "./space.ts";
 
 /** `snapshots.restic`. */
 export interface ResticSettings extends ToolSettings {
@@ -52,7 +52,7 @@ const noRepository = /Is there a repository at the following location|repository
  * Making a repository, one at a time for all connections of this process. Two `restic init` at once both find nothing, write a key each and
  * one configuration after the other: the repository then has a key that does not open it, and may be unusable for good.
  */
-const makings = new Turns();
+const makings = new KeyedMutex();
 
 interface Read extends Backup {
   readonly paths: readonly string[];
@@ -62,13 +62,13 @@ interface Read extends Backup {
 /** Snapshots with restic(1), 0.14 and newer. */
 export class Restic implements BackupTool {
   readonly method = "restic";
-  readonly #space: Space;
+  readonly #space: OperationContext;
   readonly #settings: ResticSettings;
   /** What changes the repository is done one after the other: marking and forgetting lock out everything else. */
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedMutex();
   #ready: Promise<void> | undefined;
 
-  constructor(space: Space, settings: ResticSettings) {
+  constructor(space: OperationContext, settings: ResticSettings) {
     this.#space = space;
     this.#settings = settings;
   }
@@ -83,7 +83,7 @@ export class Restic implements BackupTool {
     return await this.#read(id, call);
   }
 
-  async take(at: Space, folder: string, { key, volumeId, bytes }: BackupWanted, call: Call): Promise<void> {
+  async take(at: OperationContext, folder: string, { key, volumeId, bytes }: BackupRequest, call: Call): Promise<void> {
     await this.#repository(call);
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
@@ -96,7 +96,7 @@ export class Restic implements BackupTool {
     });
   }
 
-  async restore(at: Space, id: string, folder: string, call: Call): Promise<string> {
+  async restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string> {
     const backup = await this.#read(id, call);
     const path = normalize(backup?.paths[0] ?? "");
     if (!backup || !path.startsWith("/") || path === "/") throw this.#gone(id);
@@ -227,7 +227,7 @@ export function onlyVanished(stderr: string): boolean {
 const instanceIn = (tags: readonly string[]): string | undefined =>
   tags.map(tag => /csi_instance_id=(.*)$/.exec(tag)?.[1]).find(name => name !== undefined);
 
-function readBackup(space: Space, fields: Fields): Read {
+function readBackup(space: OperationContext, fields: JsonObject): Read {
   const tags = Array.isArray(fields["tags"]) ? fields["tags"].map(textOf) : [];
   const valued = (name: string) => tags.find(tag => tag.startsWith(`${name}=`))?.slice(name.length + 1);
   const source = valued("source");

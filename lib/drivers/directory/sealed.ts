@@ -1,9 +1,9 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
-import { CommandError, type CommandRunner, type Held } from "../../io/runner.ts";
+import { type BackgroundProcess, CommandError, type CommandRunner } from "../../io/runner.ts";
 import { refuseMountsBelow } from "./mounted.ts";
-import type { Space } from "./space.ts";
+import type { OperationContext } from "./operation-context.ts";
 
 /**
  * What a mount must have so that nothing in it leads out of it: the kernel follows no symbolic link on the way to a file, and opens
@@ -35,7 +35,7 @@ export function isSealed(mounts: readonly Mount[], point: string): boolean {
   return top.length === 1 && top.every(({ options }) => seals.every(seal => options.includes(seal)));
 }
 
-const cannot = ({ connection }: Space, why: string, cause?: unknown): CsiError =>
+const cannot = ({ connection }: OperationContext, why: string, cause?: unknown): CsiError =>
   new CsiError(
     "failed-precondition",
     `connection "${connection}": csimux does not copy a tree unless it can keep what a pod does meanwhile from leading the copy elsewhere: ${why}`,
@@ -45,7 +45,7 @@ const cannot = ({ connection }: Space, why: string, cause?: unknown): CsiError =
 const rights = "let csimux mount (CAP_SYS_ADMIN; in Kubernetes a privileged container)";
 
 /** Runs programs that see the mounts of a process. nsenter(1) hands its environment on, so secrets in it stand in no command line. */
-function entered(local: CommandRunner, { pid }: Held): CommandRunner {
+function entered(local: CommandRunner, { pid }: BackgroundProcess): CommandRunner {
   return {
     where: local.where,
     async run(command, signal) {
@@ -58,7 +58,7 @@ function entered(local: CommandRunner, { pid }: Held): CommandRunner {
   };
 }
 
-async function newMounts(space: Space, call: Call): Promise<Held> {
+async function newMounts(space: OperationContext, call: Call): Promise<BackgroundProcess> {
   if (!space.runner.hold) throw cannot(space, "it cannot make mounts where its tools run");
   try {
     // The mounts are gone with the last process that sees them: none is left behind, whatever ends when.
@@ -72,11 +72,11 @@ async function newMounts(space: Space, call: Call): Promise<Held> {
   }
 }
 
-const mountsSeenBy = async ({ files }: Space, pid: number | "self") =>
+const mountsSeenBy = async ({ files }: OperationContext, pid: number | "self") =>
   parseMountinfo((await files.readText(`/proc/${pid}/mountinfo`)) ?? "");
 
 /** Throws unless `held` has mounts of its own: each copy of a mount has a new number. What is mounted for it would be there for all. */
-async function refuseSharedMounts(space: Space, held: Held): Promise<void> {
+async function refuseSharedMounts(space: OperationContext, held: BackgroundProcess): Promise<void> {
   const [own, shared] = [await mountsSeenBy(space, held.pid), await mountsSeenBy(space, "self")];
   const numbers = new Set(shared.map(({ id }) => id));
   if (own.length > 0 && !own.some(({ id }) => numbers.has(id))) return;
@@ -84,7 +84,13 @@ async function refuseSharedMounts(space: Space, held: Held): Promise<void> {
 }
 
 /** Mounts `point` onto itself, sealed, for the processes that see the mounts of `held`; proves it. */
-async function seal(space: Space, runner: CommandRunner, held: Held, point: string, call: Call): Promise<void> {
+async function seal(
+  space: OperationContext,
+  runner: CommandRunner,
+  held: BackgroundProcess,
+  point: string,
+  call: Call,
+): Promise<void> {
   const argv = ["mount", "--bind", "-o", seals.join(","), "--", point, point] as const;
   const { exitCode, stderr } = await runner.run({ argv }, call.signal);
   if (exitCode !== 0) throw cannot(space, `mount ended with ${exitCode}; ${rights}`, new Error(stderr));
@@ -98,7 +104,7 @@ async function seal(space: Space, runner: CommandRunner, held: Held, point: stri
 
 /** Runs `work` with programs that see `point` sealed. Its path holds no links. */
 async function withSeal<T>(
-  space: Space,
+  space: OperationContext,
   point: string,
   call: Call,
   work: (runner: CommandRunner) => Promise<T>,
@@ -120,7 +126,7 @@ async function withSeal<T>(
  * not to be had, and when something is mounted in the tree, because it would be left out.
  */
 export async function sealed<T>(
-  space: Space,
+  space: OperationContext,
   folder: string,
   call: Call,
   work: (tree: SealedTree) => Promise<T>,
@@ -134,6 +140,6 @@ export async function sealed<T>(
 }
 
 /** Throws "failed-precondition" where `sealed` would. */
-export async function checkSeal(space: Space, call: Call): Promise<void> {
+export async function checkSeal(space: OperationContext, call: Call): Promise<void> {
   await withSeal(space, await space.files.realPath(space.layout.base), call, async () => undefined);
 }

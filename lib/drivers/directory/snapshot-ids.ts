@@ -3,7 +3,7 @@ import type { BackupMethod } from "./backup-tool.ts";
 import { isVolumeId } from "./layout.ts";
 
 /** A snapshot as an id names it. */
-export interface SnapshotPlace {
+export interface SnapshotId {
   /** The folder below `s`. */
   readonly tree: string;
   /** The key of its record; undefined for a snapshot that democratic-csi made. */
@@ -24,13 +24,13 @@ const isOldTree = (name: string) => oldShape.test(name) && name.includes("-");
 export const snapshotKey = (name: string, maxIdBytes: number): string =>
   backendName(name, maxIdBytes - keyPrefix.length);
 
-export const placeOfKey = (key: string): SnapshotPlace => ({ tree: `_${key}`, key });
+export const placeOfKey = (key: string): SnapshotId => ({ tree: `_${key}`, key });
 
 /** The id under which a snapshot is listed. */
-export const snapshotId = ({ tree, key }: SnapshotPlace): string => (key === undefined ? tree : keyPrefix + key);
+export const snapshotId = ({ tree, key }: SnapshotId): string => (key === undefined ? tree : keyPrefix + key);
 
 /** The snapshot that a folder below `s` holds; undefined for anything foreign. */
-export function placeOfTree(tree: string): SnapshotPlace | undefined {
+export function placeOfTree(tree: string): SnapshotId | undefined {
   if (tree.startsWith("_")) return isVolumeId(tree.slice(1)) ? placeOfKey(tree.slice(1)) : undefined;
   return isOldTree(tree) ? { tree, key: undefined } : undefined;
 }
@@ -39,7 +39,7 @@ export function placeOfTree(tree: string): SnapshotPlace | undefined {
  * Reads `f/<key>`, democratic-csi's `snapshot_driver=filecopy&snapshot_id=<folder>`, and its older bare `<folder>`.
  * Undefined for an id that no copy can have.
  */
-export function parseSnapshotId(id: string): SnapshotPlace | undefined {
+export function parseSnapshotId(id: string): SnapshotId | undefined {
   if (id.startsWith(keyPrefix)) {
     const key = id.slice(keyPrefix.length);
     return isVolumeId(key) ? placeOfKey(key) : undefined;
@@ -52,7 +52,7 @@ export function parseSnapshotId(id: string): SnapshotPlace | undefined {
 }
 
 /** A snapshot in a repository as an id names it. */
-export interface BackupPlace {
+export interface BackupId {
   readonly method: BackupMethod;
   /** Its id there, or the beginning of it: 32 digits or more. */
   readonly id: string;
@@ -64,11 +64,11 @@ const letters: Readonly<Record<string, BackupMethod>> = { r: "restic", k: "kopia
 const digits = 32;
 
 /** The id under which a backup is listed. */
-export const backupId = ({ method, id }: BackupPlace, maxIdBytes: number): string =>
+export const backupId = ({ method, id }: BackupId, maxIdBytes: number): string =>
   `${method.charAt(0)}/${id.slice(0, Math.min(digits, maxIdBytes - 2))}`;
 
 /** Reads `r/<id>`, `k/<id>`, and democratic-csi's `snapshot_driver=restic&snapshot_id=<id>`. Undefined for anything else. */
-export function parseBackupId(text: string): BackupPlace | undefined {
+export function parseBackupId(text: string): BackupId | undefined {
   const query = text.includes("=") ? new URLSearchParams(text) : undefined;
   const [letter = "", own = ""] = query ? [] : text.split("/");
   const method = letters[query ? (query.get("snapshot_driver") ?? "").charAt(0) : letter];

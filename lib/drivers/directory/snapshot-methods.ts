@@ -1,17 +1,17 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
 import { pageOf } from "../pages.ts";
 import type { BackupMethod } from "./backup-tool.ts";
 import type { Backups } from "./backups.ts";
-import { type Content, copyOf } from "./making.ts";
-import { type BackupPlace, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
-import type { Snapshots } from "./snapshots.ts";
-import type { Space } from "./space.ts";
+import { copyOf, type VolumeContent } from "./creation.ts";
+import type { OperationContext } from "./operation-context.ts";
+import { type BackupId, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
+import type { TreeSnapshots } from "./snapshots.ts";
 
 /** The ways in which the snapshots of a connection are kept. */
 export interface MethodParts {
-  readonly copies: Snapshots;
+  readonly copies: TreeSnapshots;
   /** Those that the connection's file has settings for. */
   readonly backups: ReadonlyMap<BackupMethod, Backups>;
   /** `snapshots.default_driver`. */
@@ -24,11 +24,11 @@ const firstBackup = ">k/";
 const isBackupName = (name: string): boolean => /^[kr]\//.test(name);
 
 /** The snapshots of a connection: copies of folders and backups in repositories, side by side. The id of one tells how it is kept. */
-export class SnapshotMethods implements Snapshotting {
-  readonly #space: Space;
+export class SnapshotMethods implements SnapshotAbility {
+  readonly #space: OperationContext;
   readonly #parts: MethodParts;
 
-  constructor(space: Space, parts: MethodParts) {
+  constructor(space: OperationContext, parts: MethodParts) {
     this.#space = space;
     this.#parts = parts;
   }
@@ -69,7 +69,7 @@ export class SnapshotMethods implements Snapshotting {
   }
 
   /** What a new volume gets of a snapshot. Throws "not-found". */
-  async content(id: string, call: Call): Promise<Content> {
+  async content(id: string, call: Call): Promise<VolumeContent> {
     const place = parseBackupId(id);
     if (place) return await this.#of(place).content(place.id, call);
     return copyOf(this.#space, await this.#parts.copies.origin(id), call);
@@ -82,7 +82,7 @@ export class SnapshotMethods implements Snapshotting {
     return await pageOf([...all.keys()], isBackupName, page, async id => all.get(id));
   }
 
-  #of({ method, id }: BackupPlace): Backups {
+  #of({ method, id }: BackupId): Backups {
     const backups = this.#parts.backups.get(method);
     if (backups) return backups;
     const text = `snapshot "${id.slice(0, 64)}" was made with ${method}; the connection's file needs snapshots.${method}`;

@@ -1,23 +1,23 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Page, PageRequest, Snapshot } from "../driver.ts";
-import { stillWanted, unfinished } from "../failure.ts";
+import { throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
+import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { unless } from "./files.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyFrom, make, type Origin, type Plan } from "./making.ts";
-import { type Records, type SnapshotRecord, snapshotRecords } from "./records.ts";
+import { type OperationContext, present } from "./operation-context.ts";
+import { type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";
 import {
   oldSource,
   parseSnapshotId,
   placeOfKey,
   placeOfTree,
-  type SnapshotPlace,
+  type SnapshotId,
   snapshotId,
   snapshotKey,
   usualSource,
 } from "./snapshot-ids.ts";
-import { present, type Space } from "./space.ts";
 import type { Trees } from "./trees.ts";
 
 /** What the snapshots of a connection are made with. */
@@ -26,7 +26,7 @@ export interface SnapshotParts {
   readonly volumeTrees: Trees;
   readonly maxIdBytes: number;
   /** The tree of an existing volume. Throws "not-found". */
-  volume(id: string): Promise<Origin>;
+  volume(id: string): Promise<SourceTree>;
 }
 
 /** Finds the ids of the volumes that exist. */
@@ -41,12 +41,12 @@ const told = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapsho
 });
 
 /** Snapshots as copies of a volume's folder ("filecopy"). Not atomic: a volume in use changes while it is copied. */
-export class Snapshots {
-  readonly #space: Space;
+export class TreeSnapshots {
+  readonly #space: OperationContext;
   readonly #parts: SnapshotParts;
-  readonly #records: Records<SnapshotRecord>;
+  readonly #records: TreeRecords<SnapshotRecord>;
 
-  constructor(space: Space, parts: SnapshotParts) {
+  constructor(space: OperationContext, parts: SnapshotParts) {
     this.#space = space;
     this.#parts = parts;
     this.#records = snapshotRecords(space);
@@ -99,7 +99,7 @@ export class Snapshots {
     };
     const isTree = (name: string) => placeOfTree(name) !== undefined;
     return pageOf(await trees.names(), isTree, page, async name => {
-      stillWanted(this.#space, call);
+      throwIfCancelled(this.#space, call);
       const place = placeOfTree(name);
       if (place === undefined || !(await trees.isTree(name))) return undefined;
       const snapshot = await this.#load(snapshotId(place), place, idsOnce);
@@ -109,7 +109,7 @@ export class Snapshots {
   }
 
   /** The tree of a snapshot. Throws "not-found". */
-  async origin(id: string): Promise<Origin> {
+  async origin(id: string): Promise<SourceTree> {
     const { tree, key } = await this.#known(id);
     const record = key === undefined ? undefined : await this.#records.read(key);
     return { path: this.#space.layout.tree("s", tree), bytes: record?.bytes ?? 0n };
@@ -124,7 +124,7 @@ export class Snapshots {
   }
 
   /** The place of a snapshot that must exist. */
-  async #known(id: string): Promise<SnapshotPlace> {
+  async #known(id: string): Promise<SnapshotId> {
     const place = parseSnapshotId(id);
     if (place && (await this.#parts.trees.has(place.tree))) return place;
     await present(this.#space, "first");
@@ -132,7 +132,7 @@ export class Snapshots {
   }
 
   /** Undefined when its record cannot be read. The tree exists. */
-  async #load(id: string, { tree, key }: SnapshotPlace, volumeIds: VolumeIds): Promise<Snapshot | undefined> {
+  async #load(id: string, { tree, key }: SnapshotId, volumeIds: VolumeIds): Promise<Snapshot | undefined> {
     if (key === undefined) return this.#loadOld(id, tree, volumeIds);
     const record = await this.#records.read(key);
     return record && told(id, record);
@@ -162,11 +162,11 @@ export class Snapshots {
     return told(snapshotId(placeOfKey(key)), record);
   }
 
-  async #plan(name: string, volumeId: string, call: Call): Promise<Plan<SnapshotRecord>> {
+  async #plan(name: string, volumeId: string, call: Call): Promise<TreePlan<SnapshotRecord>> {
     const { path, bytes } = await this.#parts.volume(volumeId);
     const fill = async (folder: string) => {
       await copyFrom(this.#space, path, folder, call);
-      stillWanted(this.#space, call);
+      throwIfCancelled(this.#space, call);
     };
     return { record: { name, volumeId, bytes, created: new Date(), connection: this.#space.connection }, fill };
   }

@@ -3,27 +3,27 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { type Meaning, stillWanted, unfinished } from "../failure.ts";
+import { type ErrorMapping, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { refuseUnequal, sizeFrom } from "../sizes.ts";
-import type { Asset, Looked, VolumeStore } from "../store.ts";
+import type { HealthInspection, StoredVolume, VolumeStore } from "../store.ts";
 import { lookAtBase } from "./condition.ts";
+import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
-import { copyOf, make, type Origin, type Plan } from "./making.ts";
-import type { Dress } from "./owner.ts";
-import { type Records, type VolumeRecord, volumeRecords } from "./records.ts";
+import { type OperationContext, present } from "./operation-context.ts";
+import type { OwnershipAndMode } from "./owner.ts";
+import { type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
 import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
-import { present, type Space } from "./space.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
 
 /** A folder that is a volume, or a record that tells of an interrupted creation of one. */
-export type Folder = Asset;
+export type VolumeFolder = StoredVolume;
 
 /** What the volumes of a connection are made with. */
-export interface FolderParts {
+export interface StoreParts {
   readonly trees: Trees;
-  readonly dress: Dress;
+  readonly dress: OwnershipAndMode;
   readonly maxIdBytes: number;
   readonly snapshots: SnapshotMethods;
 }
@@ -31,14 +31,14 @@ export interface FolderParts {
 const copyable = ["volume", "snapshot"] as const;
 
 /** Volumes as folders below `v`, with a record of each below `.csimux`. */
-export class FolderStore implements VolumeStore<Folder> {
+export class DirectoryStore implements VolumeStore<VolumeFolder> {
   readonly snapshots: SnapshotMethods;
   readonly clonesFrom = copyable;
-  readonly #space: Space;
-  readonly #parts: FolderParts;
-  readonly #records: Records<VolumeRecord>;
+  readonly #space: OperationContext;
+  readonly #parts: StoreParts;
+  readonly #records: TreeRecords<VolumeRecord>;
 
-  constructor(space: Space, parts: FolderParts) {
+  constructor(space: OperationContext, parts: StoreParts) {
     this.snapshots = parts.snapshots;
     this.#space = space;
     this.#parts = parts;
@@ -49,7 +49,7 @@ export class FolderStore implements VolumeStore<Folder> {
     return backendName(name, this.#parts.maxIdBytes);
   }
 
-  async create(spec: VolumeSpec, call: Call): Promise<Folder> {
+  async create(spec: VolumeSpec, call: Call): Promise<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
     if (await trees.has(id)) return this.#existing(id, spec);
@@ -59,7 +59,7 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   /** A record without a tree tells of an interrupted creation, because it is written before anything else. */
-  async find(id: string): Promise<Folder | undefined> {
+  async find(id: string): Promise<VolumeFolder | undefined> {
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) return folder(id, await this.#records.read(id));
     await present(this.#space, "next");
     if (!isVolumeId(id) || (await this.#space.files.entry(this.#file(id), "next")) === undefined) return undefined;
@@ -67,11 +67,11 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   /** A folder is complete from the moment it appears. */
-  async finish(asset: Folder): Promise<Folder> {
+  async finish(asset: VolumeFolder): Promise<VolumeFolder> {
     return asset;
   }
 
-  async remove(id: string, before: (asset: Folder) => Promise<void>, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: VolumeFolder) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     if (await this.#parts.trees.has(id)) await before(folder(id, undefined));
     // A volume of democratic-csi gets a record, so that a removal that is interrupted leaves a trace.
@@ -79,7 +79,7 @@ export class FolderStore implements VolumeStore<Folder> {
     await this.#parts.trees.remove(id, this.#file(id), mark, call);
   }
 
-  explain(error: unknown): Meaning | undefined {
+  explain(error: unknown): ErrorMapping | undefined {
     return this.#space.explain(error);
   }
 
@@ -92,7 +92,7 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   /** There is no quota, so only the record grows. */
-  async resize(asset: Folder, bytes: bigint): Promise<Folder> {
+  async resize(asset: VolumeFolder, bytes: bigint): Promise<VolumeFolder> {
     const record = (await this.#records.read(asset.id)) ?? this.#record(undefined, 0n, undefined);
     await this.#records.amend(asset.id, { ...record, bytes });
     return { ...asset, bytes };
@@ -104,15 +104,15 @@ export class FolderStore implements VolumeStore<Folder> {
     return (await this.#space.files.statfs(this.#space.layout.base)).availableBytes;
   }
 
-  async list(page: PageRequest, call: Call): Promise<Page<Folder>> {
+  async list(page: PageRequest, call: Call): Promise<Page<VolumeFolder>> {
     const { trees } = this.#parts;
     return pageOf(await trees.names(), isVolumeId, page, async id => {
-      stillWanted(this.#space, call);
+      throwIfCancelled(this.#space, call);
       return (await trees.isTree(id)) ? folder(id, await this.#records.read(id)) : undefined;
     });
   }
 
-  async look(): Promise<Looked<Folder>> {
+  async look(): Promise<HealthInspection<VolumeFolder>> {
     const { storage, volumes, findings } = await lookAtBase(this.#space);
     return { storage, volumes: findings, assets: volumes.filter(isVolumeId).map(id => folder(id, undefined)) };
   }
@@ -124,7 +124,7 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   /** The tree of an existing volume. Throws "not-found". */
-  async origin(id: string): Promise<Origin> {
+  async origin(id: string): Promise<SourceTree> {
     if (!isVolumeId(id) || !(await this.#parts.trees.has(id))) {
       await present(this.#space, "first");
       const text = `connection "${this.#space.connection}": volume "${id.slice(0, 128)}" does not exist`;
@@ -142,7 +142,7 @@ export class FolderStore implements VolumeStore<Folder> {
   }
 
   /** Answers a create whose tree is there already. A tree of unknown name or size takes those that are asked for. */
-  async #existing(id: string, spec: VolumeSpec): Promise<Folder> {
+  async #existing(id: string, spec: VolumeSpec): Promise<VolumeFolder> {
     const record = await this.#records.read(id);
     refuseUnequal(this.#space.connection, this, spec, folder(id, record));
     try {
@@ -164,7 +164,7 @@ export class FolderStore implements VolumeStore<Folder> {
     return adopted;
   }
 
-  async #plan(spec: VolumeSpec, call: Call): Promise<Plan<VolumeRecord>> {
+  async #plan(spec: VolumeSpec, call: Call): Promise<TreePlan<VolumeRecord>> {
     const { dress, snapshots } = this.#parts;
     const { source } = spec;
     const from =
@@ -175,14 +175,14 @@ export class FolderStore implements VolumeStore<Folder> {
     const fill = async (target: string) => {
       await from?.fill(target);
       await dress.apply(target);
-      stillWanted(this.#space, call);
+      throwIfCancelled(this.#space, call);
     };
     const record = this.#record(spec.name, sizeFrom(spec.range, from?.bytes ?? 0n), source);
     return { record, fill: (from === undefined ? dress.plain : undefined) ?? fill };
   }
 }
 
-const folder = (id: string, record: VolumeRecord | undefined): Folder => ({
+const folder = (id: string, record: VolumeRecord | undefined): VolumeFolder => ({
   id,
   name: record?.name,
   bytes: record?.bytes ?? 0n,

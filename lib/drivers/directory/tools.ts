@@ -3,8 +3,8 @@ import { CsiError } from "../../core/errors.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
 import { inPlace } from "./attended.ts";
 import { toolFailure } from "./failures.ts";
+import type { OperationContext } from "./operation-context.ts";
 import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
-import type { Space } from "./space.ts";
 
 /** How long a tool may work on one tree, in milliseconds. On a server that is gone it ends before, see inPlace(). */
 const treeMs = 24 * 60 * 60_000;
@@ -22,7 +22,7 @@ async function run(runner: CommandRunner, argv: Argv, call: Call): Promise<Outpu
 /** How cp, rm and sync of other makers refuse the options of GNU. */
 const unknownOption = /^[a-z]+: (unrecognized|unrecognised|invalid|illegal|unknown) option/m;
 
-const missing = (space: Space, what: string): CsiError =>
+const missing = (space: OperationContext, what: string): CsiError =>
   new CsiError("failed-precondition", `connection "${space.connection}": ${what}; install it where csimux runs`);
 
 const noCopyTool = "neither GNU cp nor rsync is installed";
@@ -58,7 +58,7 @@ const wordsIn = (stderr: string): string => stderr.replace(/end of words\n$/, ""
  * Throws "failed-precondition" without GNU cp and rsync or without the right to mount, "aborted" when the source changed in a way that
  * tools take for an error, "resource-exhausted" on a full disk, "deadline-exceeded" at the end of the call.
  */
-export async function copyTree(space: Space, source: string, target: string, call: Call): Promise<void> {
+export async function copyTree(space: OperationContext, source: string, target: string, call: Call): Promise<void> {
   await inPlace(space, call, attended =>
     sealed(space, source, attended, tree => copySealed(space, tree, target, attended)),
   );
@@ -66,13 +66,18 @@ export async function copyTree(space: Space, source: string, target: string, cal
 }
 
 /** Puts a new tree on stable storage. Throws as copyTree does. */
-export async function copied(space: Space, target: string, call: Call): Promise<void> {
+export async function copied(space: OperationContext, target: string, call: Call): Promise<void> {
   const flushed = await inPlace(space, call, attended => run(space.runner, ["sync", "-f", "--", target], attended));
   if (flushed === undefined) throw missing(space, absent("sync"));
   if (flushed.exitCode !== 0) throw toolFailure(space.connection, "put the copy on disk", "sync", flushed);
 }
 
-async function copySealed(space: Space, { source, runner }: SealedTree, target: string, call: Call): Promise<void> {
+async function copySealed(
+  space: OperationContext,
+  { source, runner }: SealedTree,
+  target: string,
+  call: Call,
+): Promise<void> {
   // -a alone drops an attribute that does not fit on a full disk, and exits with 0 (cp(1), "--preserve"). A server may refuse some for good.
   const attributes = space.local ? ["--preserve=xattr"] : [];
   const cp: Argv = ["cp", "-a", ...attributes, "--reflink=auto", "--sparse=auto", "-T", "--", source, target];
@@ -83,7 +88,12 @@ async function copySealed(space: Space, { source, runner }: SealedTree, target: 
     throw toolFailure(space.connection, "copy", "cp", { ...output, stderr: wordsIn(output.stderr) });
 }
 
-async function copyWithRsync(space: Space, { source, runner }: SealedTree, target: string, call: Call): Promise<void> {
+async function copyWithRsync(
+  space: OperationContext,
+  { source, runner }: SealedTree,
+  target: string,
+  call: Call,
+): Promise<void> {
   const argv: Argv = ["rsync", "-aHAX", "--sparse", "--numeric-ids", "--", `${source}/`, `${target}/`];
   const output = await run(runner, argv, call);
   if (output === undefined) throw missing(space, noCopyTool);
@@ -99,7 +109,7 @@ const removals = 4;
  * is exchanged meanwhile (fts(3), openat(2) with O_NOFOLLOW). Tried a few times, because a pod may still use it, and a copy whose
  * csimux was killed may still be writing into it. Throws "aborted" when it keeps coming back.
  */
-export async function removeTree(space: Space, path: string, call: Call): Promise<void> {
+export async function removeTree(space: OperationContext, path: string, call: Call): Promise<void> {
   for (let attempt = 1; attempt <= removals; attempt++) {
     const argv: Argv = ["rm", "-rf", "--one-file-system", "--", path];
     const output = await inPlace(space, call, attended => run(space.runner, argv, attended));
@@ -115,7 +125,7 @@ export async function removeTree(space: Space, path: string, call: Call): Promis
  * Throws "failed-precondition" when a tool that copies, flushes or removes trees is not installed or not GNU's, or when csimux may not
  * make the mounts that keep a copy inside of its source.
  */
-export async function checkTools(space: Space, call: Call): Promise<void> {
+export async function checkTools(space: OperationContext, call: Call): Promise<void> {
   const found = async (name: string): Promise<boolean> => {
     try {
       return (await space.runner.run({ argv: [name, "--version"] }, call.signal)).exitCode === 0;

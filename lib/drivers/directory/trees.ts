@@ -1,11 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
-import { stillWanted } from "../failure.ts";
-import { type Entry, unless } from "./files.ts";
-import type { Sort } from "./layout.ts";
+import { throwIfCancelled } from "../failure.ts";
+import { type FileKind, unless } from "./files.ts";
+import type { TreeKind } from "./layout.ts";
 import { refuseMounted, refuseMounts } from "./mounted.ts";
-import { present, type Space, withFolders } from "./space.ts";
+import { type OperationContext, present, withFolders } from "./operation-context.ts";
 import { removeTree } from "./tools.ts";
 
 /**
@@ -16,14 +16,14 @@ const immovable = ["ENOSPC", "EDQUOT", "EXDEV"];
 const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
 /** What a new tree begins with: nothing but permissions, so that one step makes it, or what a function puts into a work folder. */
-export type Filling = { readonly mode: number; readonly exact: boolean } | ((folder: string) => Promise<void>);
+export type InitialContent = { readonly mode: number; readonly exact: boolean } | ((folder: string) => Promise<void>);
 
 /** The finished, half-built and half-removed trees of one sort. */
 export class Trees {
-  readonly #space: Space;
-  readonly #sort: Sort;
+  readonly #space: OperationContext;
+  readonly #sort: TreeKind;
 
-  constructor(space: Space, sort: Sort) {
+  constructor(space: OperationContext, sort: TreeKind) {
     this.#space = space;
     this.#sort = sort;
   }
@@ -61,7 +61,7 @@ export class Trees {
    * Makes the tree appear complete or not at all: empty and at once, or filled by `fill` in a work folder and then renamed.
    * The caller knows that the tree is absent, and has just put its record on disk.
    */
-  async place(name: string, fill: Filling): Promise<void> {
+  async place(name: string, fill: InitialContent): Promise<void> {
     const { files, layout } = this.#space;
     const tree = this.#path(name);
     if (typeof fill !== "function") {
@@ -92,7 +92,7 @@ export class Trees {
       await this.sweep(name, call);
     }
     if (outcome === "full") {
-      stillWanted(this.#space, call);
+      throwIfCancelled(this.#space, call);
       await refuseMounts(this.#space, this.#path(name));
       await this.#discard(await this.#moveAway(name, mark), call);
       // Another csimux on this base may have begun to build the tree as well.
@@ -111,7 +111,7 @@ export class Trees {
     const prefix = layout.workPrefix(this.#sort, name);
     const left = (await unless(files.names(layout.work), "ENOENT")) ?? [];
     for (const entry of left.filter(other => other.startsWith(prefix))) {
-      stillWanted(this.#space, call);
+      throwIfCancelled(this.#space, call);
       // Taken over first: whoever is still building it under the old name can no longer rename it into place.
       const taken = layout.workTree(this.#sort, name);
       await unless(files.rename(`${layout.work}/${entry}`, taken), "ENOENT");
@@ -143,7 +143,7 @@ export class Trees {
     return this.#space.layout.tree(this.#sort, name);
   }
 
-  #entry(name: string): Promise<Entry | undefined> {
+  #entry(name: string): Promise<FileKind | undefined> {
     return this.#space.files.entry(this.#path(name), "first");
   }
 

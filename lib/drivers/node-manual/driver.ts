@@ -1,7 +1,7 @@
 import type { Access } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Driver, Volume } from "../driver.ts";
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 
 /** Each volume names its protocol itself, so anything may be asked of it. */
 export const access: Access = { kinds: ["mount", "block"], filesystems: "any", sharedWriters: true };
@@ -12,7 +12,7 @@ export class ManualDriver implements Driver {
   readonly access = access;
   readonly #connection: string;
 
-  constructor({ connection }: Pick<Identity, "connection">) {
+  constructor({ connection }: Pick<ConnectionIdentity, "connection">) {
     this.#connection = connection;
   }
 

@@ -1,14 +1,14 @@
 import { factsOf } from "../facts.ts";
-import { type DriverModule, driverModule, type Identity } from "../module.ts";
+import { type ConnectionIdentity, type DriverModule, driverModule } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
-import { FsNames } from "./names.ts";
+import { FilesystemNames } from "./names.ts";
 import { OfsCli } from "./ofs-cli.ts";
 import { objectivefsSchema } from "./schema.ts";
-import { FsShare } from "./share.ts";
-import { FsStore } from "./store.ts";
+import { ObjectiveFsShare } from "./share.ts";
+import { ObjectiveFsStore } from "./store.ts";
 
 /** A connection that gets an `instance_id` later keeps the volumes that bear its name. */
-const ownersOf = ({ instanceId, connection }: Identity): readonly string[] =>
+const ownersOf = ({ instanceId, connection }: ConnectionIdentity): readonly string[] =>
   instanceId === undefined ? [connection] : [instanceId, connection];
 
 /** File systems in an object store. */
@@ -34,9 +34,9 @@ export const objectivefs: readonly DriverModule[] = [
     schema: objectivefsSchema,
     open(identity, { objectivefs: { pool, cli, env } }, { local }) {
       const settings = { pool, sudo: cli?.sudoEnabled === true, env };
-      const names = new FsNames(ownersOf(identity), identity.maxIdBytes);
-      const store = new FsStore(identity.connection, names, new OfsCli(local.runner, settings));
-      return new StoreDriver(identity, store, new FsShare(pool, env["OBJECTSTORE"] ?? ""));
+      const names = new FilesystemNames(ownersOf(identity), identity.maxIdBytes);
+      const store = new ObjectiveFsStore(identity.connection, names, new OfsCli(local.runner, settings));
+      return new StoreDriver(identity, store, new ObjectiveFsShare(pool, env["OBJECTSTORE"] ?? ""));
     },
   }),
 ];

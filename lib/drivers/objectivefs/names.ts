@@ -44,7 +44,7 @@ export const isOfClaim = (id: string): boolean => ofClaim.test(id);
  * that a listing tells, so the name says everything: `<id>-<size in bytes, base 36>-<mark>`. The mark is a digest of the other
  * two and of whose volume it is.
  */
-export class FsNames {
+export class FilesystemNames {
   readonly #owners: readonly string[];
   readonly #longestId: number;
 

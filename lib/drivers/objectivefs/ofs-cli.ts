@@ -1,4 +1,4 @@
-import { Slots } from "../../core/slots.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import { isSecretVariable } from "../../core/variables.ts";
 import type { Argv, Command, CommandRunner, Output } from "../../io/runner.ts";
 import { OfsError } from "./ofs-error.ts";
@@ -29,8 +29,8 @@ const scheme = /^[a-z0-9-]+:\/\//i;
 export class OfsCli {
   readonly #runner: CommandRunner;
   readonly #settings: OfsSettings;
-  readonly #short = new Slots(atOnce);
-  readonly #long = new Slots(atOnce);
+  readonly #short = new Semaphore(atOnce);
+  readonly #long = new Semaphore(atOnce);
 
   constructor(runner: CommandRunner, settings: OfsSettings) {
     this.#runner = runner;

@@ -1,5 +1,5 @@
 import type { Code } from "../../core/errors.ts";
-import type { Meaning } from "../failure.ts";
+import type { ErrorMapping } from "../failure.ts";
 
 /** Something that mount.objectivefs refused; the message is its own last line, or nothing. */
 export class OfsError extends Error {
@@ -12,7 +12,7 @@ export class OfsError extends Error {
 }
 
 /** It ends with these codes of sysexits(3), sometimes without a word. */
-const codes: Readonly<Record<number, Meaning>> = {
+const codes: Readonly<Record<number, ErrorMapping>> = {
   64: {
     code: "failed-precondition",
     text: "it refuses this with the licence it got; OBJECTIVEFS_LICENSE needs the admin key behind it",
@@ -34,7 +34,7 @@ const words: readonly (readonly [RegExp, Code])[] = [
 ];
 
 /** What a refusal means to a caller; undefined for what is none. */
-export function explainOfs(error: unknown): Meaning | undefined {
+export function explainOfs(error: unknown): ErrorMapping | undefined {
   if (!(error instanceof OfsError)) return undefined;
   const { exitCode, message } = error;
   const known = codes[exitCode];

@@ -1,10 +1,10 @@
 import { protocols } from "../../core/protocols.ts";
 import type { Context } from "../driver.ts";
-import type { Share } from "../store.ts";
-import type { FsAsset } from "./store.ts";
+import type { ShareProtocol } from "../store.ts";
+import type { ObjectiveFsVolume } from "./store.ts";
 
 /** A file system is reachable as soon as it is there, by everybody who has the keys: those are in the node-stage secret. */
-export class FsShare implements Share<FsAsset> {
+export class ObjectiveFsShare implements ShareProtocol<ObjectiveFsVolume> {
   readonly protocol = "objectivefs";
   readonly access = protocols.objectivefs;
   readonly growsOnNode = false;
@@ -17,7 +17,7 @@ export class FsShare implements Share<FsAsset> {
     this.#store = store;
   }
 
-  context({ filesystem, notes }: FsAsset): Context {
+  context({ filesystem, notes }: ObjectiveFsVolume): Context {
     return { filesystem: `${this.#pool}/${filesystem}`, ...notes, "env.OBJECTSTORE": this.#store };
   }
 }

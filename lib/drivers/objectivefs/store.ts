@@ -3,35 +3,35 @@ import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.ts";
 import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
-import { afterFailure, type Meaning, type Subject } from "../failure.ts";
+import { afterFailure, type ErrorMapping, type FailureContext } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import type { Asset, Notes, VolumeStore } from "../store.ts";
-import { type FsNames, isOfClaim, isVolumeId } from "./names.ts";
+import type { Notes, StoredVolume, VolumeStore } from "../store.ts";
+import { type FilesystemNames, isOfClaim, isVolumeId } from "./names.ts";
 import type { OfsCli } from "./ofs-cli.ts";
 import { explainOfs } from "./ofs-error.ts";
 
 /** A file system that is a volume. Its notes are the variables of the class, which travel to the node and are kept nowhere else. */
-export interface FsAsset extends Asset {
+export interface ObjectiveFsVolume extends StoredVolume {
   /** Its name in the pool. */
   readonly filesystem: string;
 }
 
 /** What stands under an id: a file system that bears this connection's mark, or one of this very name without any. */
-interface Standing {
-  readonly marked: FsAsset | undefined;
-  readonly bare: FsAsset | undefined;
+interface ExistingFilesystems {
+  readonly marked: ObjectiveFsVolume | undefined;
+  readonly bare: ObjectiveFsVolume | undefined;
 }
 
 /**
  * Volumes as file systems in a pool. One is made by a single command under a name that says what it is, so it is whole as soon as
  * it is there, see FsNames.
  */
-export class FsStore implements VolumeStore<FsAsset>, Subject {
+export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, FailureContext {
   readonly connection: string;
-  readonly #names: FsNames;
+  readonly #names: FilesystemNames;
   readonly #cli: OfsCli;
 
-  constructor(connection: string, names: FsNames, cli: OfsCli) {
+  constructor(connection: string, names: FilesystemNames, cli: OfsCli) {
     this.connection = connection;
     this.#names = names;
     this.#cli = cli;
@@ -41,11 +41,11 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
     return this.#names.idOf(name);
   }
 
-  explain(error: unknown): Meaning | undefined {
+  explain(error: unknown): ErrorMapping | undefined {
     return explainOfs(error);
   }
 
-  async create(spec: VolumeSpec, call: Call): Promise<FsAsset> {
+  async create(spec: VolumeSpec, call: Call): Promise<ObjectiveFsVolume> {
     const id = this.idOf(spec.name);
     const notes = this.#variables(spec.parameters);
     const { marked, bare } = await this.#standing(id, call);
@@ -60,18 +60,18 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
     return asset;
   }
 
-  async find(id: string, call: Call): Promise<FsAsset | undefined> {
+  async find(id: string, call: Call): Promise<ObjectiveFsVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
     const { marked, bare } = await this.#standing(id, call);
     return marked ?? bare;
   }
 
   /** Nothing is left to do for a file system that is there. */
-  async finish(asset: FsAsset, notes: Notes): Promise<FsAsset> {
+  async finish(asset: ObjectiveFsVolume, notes: Notes): Promise<ObjectiveFsVolume> {
     return { ...asset, notes: { ...asset.notes, ...notes } };
   }
 
-  async remove(id: string, before: (asset: FsAsset) => Promise<void>, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: ObjectiveFsVolume) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     const { marked, bare } = await this.#standing(id, call);
     if (!marked && bare && !isOfClaim(id))
@@ -85,8 +85,8 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
     await this.#cli.destroy(asset.filesystem, call.signal);
   }
 
-  async list(page: PageRequest, call: Call): Promise<Page<FsAsset>> {
-    const byId = new Map<string, FsAsset>();
+  async list(page: PageRequest, call: Call): Promise<Page<ObjectiveFsVolume>> {
+    const byId = new Map<string, ObjectiveFsVolume>();
     for (const filesystem of [...(await this.#cli.all(call.signal))].sort().reverse()) {
       const id = this.#names.parse(filesystem)?.id ?? (isOfClaim(filesystem) ? filesystem : undefined);
       if (id !== undefined) byId.set(id, this.#asset(id, filesystem));
@@ -99,7 +99,7 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
   }
 
   /** Of several marked ones, which only two processes at once can make, the first by name counts. */
-  async #standing(id: string, call: Call): Promise<Standing> {
+  async #standing(id: string, call: Call): Promise<ExistingFilesystems> {
     const isMarked = (each: string): boolean => this.#names.parse(each)?.id === id;
     const listed = await this.#cli.list(call.signal);
     // That there is none, or none with the mark, is believed of two listings alone.
@@ -113,7 +113,7 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
   }
 
   /** A failure is only final when the file system is provably not there. */
-  async #make({ filesystem }: FsAsset, name: string, call: Call): Promise<void> {
+  async #make({ filesystem }: ObjectiveFsVolume, name: string, call: Call): Promise<void> {
     try {
       await this.#cli.create(filesystem, call.signal);
     } catch (error) {
@@ -122,7 +122,7 @@ export class FsStore implements VolumeStore<FsAsset>, Subject {
     }
   }
 
-  #asset(id: string, filesystem: string): FsAsset {
+  #asset(id: string, filesystem: string): ObjectiveFsVolume {
     const bytes = this.#names.parse(filesystem)?.bytes ?? 0n;
     return { id, filesystem, name: undefined, bytes, source: undefined, notes: {}, finished: true };
   }

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { keepSecret } from "../../core/known-secrets.ts";
-import { HttpError, type HttpSettings, placeOf } from "../../io/dial.ts";
-import type { FairTurns } from "../../io/fair-turns.ts";
+import { HttpError, type HttpSettings, originOf } from "../../io/dial.ts";
+import type { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { type Http, httpClient } from "../../io/http.ts";
-import { Turns } from "../../io/turns.ts";
+import { KeyedMutex } from "../../io/keyed-mutex.ts";
 import { DsmError, endsSession, NotDsm, refusesLogin } from "./dsm-error.ts";
 
 /** A DSM and who csimux is there. */
@@ -52,8 +52,8 @@ export class DsmClient {
   readonly where: string;
   readonly #server: DsmServer;
   readonly #http: Http;
-  readonly #turns: FairTurns;
-  readonly #one = new Turns();
+  readonly #turns: FairSemaphore;
+  readonly #one = new KeyedMutex();
   readonly #now: () => number;
   readonly #shown: () => void;
   #session: Session | undefined;
@@ -61,8 +61,8 @@ export class DsmClient {
   #refused: { readonly error: unknown; readonly until: number } | undefined;
 
   /** `turns`: those of the system, shared by all of its clients. */
-  constructor(server: DsmServer, turns: FairTurns, now: () => number = () => performance.now()) {
-    this.where = placeOf(server.http);
+  constructor(server: DsmServer, turns: FairSemaphore, now: () => number = () => performance.now()) {
+    this.where = originOf(server.http);
     this.#server = server;
     this.#http = httpClient(server.http);
     this.#turns = turns;

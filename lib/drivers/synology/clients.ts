@@ -1,5 +1,5 @@
-import { placeOf } from "../../io/dial.ts";
-import { FairTurns } from "../../io/fair-turns.ts";
+import { originOf } from "../../io/dial.ts";
+import { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { type DsmCall, DsmClient, type DsmServer, serverKey } from "./client.ts";
 
 /** Calls of all connections together that one system answers at once; its web server is small. */
@@ -11,7 +11,7 @@ interface Shared<T> {
 }
 
 /** What is used by somebody, by key; `last` is what the last user leaves behind. */
-class Used<T> {
+class SharedByKey<T> {
   readonly #held = new Map<string, Shared<T>>();
 
   take(key: string, make: () => T): T {
@@ -30,8 +30,8 @@ class Used<T> {
   }
 }
 
-const turns = new Used<FairTurns>();
-const clients = new Used<DsmClient>();
+const turns = new SharedByKey<FairSemaphore>();
+const clients = new SharedByKey<DsmClient>();
 
 /** One connection's use of a DSM. */
 export interface Dsm {
@@ -44,14 +44,14 @@ export interface Dsm {
 
 /** A connection's use of a system, whose session and turns it shares with others. Does no I/O. */
 export function leasedDsm(server: DsmServer, connection: string): Dsm {
-  const place = placeOf(server.http);
+  const place = originOf(server.http);
   const key = serverKey(server);
   const client = clients.take(
     key,
     () =>
       new DsmClient(
         server,
-        turns.take(place, () => new FairTurns(callsAtOnce)),
+        turns.take(place, () => new FairSemaphore(callsAtOnce)),
       ),
   );
   let held = true;

@@ -1,6 +1,6 @@
 import type { Code } from "../../core/errors.ts";
 import { HttpError, type HttpFailure } from "../../io/dial.ts";
-import type { Meaning } from "../failure.ts";
+import type { ErrorMapping } from "../failure.ts";
 
 /** DSM refused a call. Its numbers mean different things in different APIs, so both stand here. */
 export class DsmError extends Error {
@@ -128,7 +128,7 @@ const codes: Readonly<Record<HttpFailure, Code>> = {
 };
 
 /** What any failure of DSM's API means to a caller; undefined for one that is not of the API. */
-export function explainDsm(error: unknown): Meaning | undefined {
+export function explainDsm(error: unknown): ErrorMapping | undefined {
   if (error instanceof HttpError) return { code: codes[error.failure], text: error.message };
   if (error instanceof NotDsm) return { code: "failed-precondition", text: error.message };
   if (!(error instanceof DsmError)) return undefined;

@@ -6,11 +6,11 @@ import type { Source } from "../driver.ts";
 export const longestShare = 32;
 
 /** How far a folder has come. */
-export type State = "new" | "ok" | "del";
+export type FolderState = "new" | "ok" | "del";
 
 /** What the description of a folder says: DSM keeps 64 characters of it. */
-export interface Mark {
-  readonly state: State;
+export interface FolderMark {
+  readonly state: FolderState;
   readonly owner: string;
   /** A digest of what it was made from. */
   readonly source: string | undefined;
@@ -61,14 +61,14 @@ export class FolderNames {
   }
 
   /** The description of a folder of this connection. */
-  mark(state: State, source: string | undefined): string {
+  mark(state: FolderState, source: string | undefined): string {
     return `csimux ${state} ${this.#owners[0]}${source === undefined ? "" : ` ${source}`}`;
   }
 
   /** What a description says; undefined for one that this connection has not written. */
-  parse(description: string): Mark | undefined {
+  parse(description: string): FolderMark | undefined {
     const [, state, owner, source] = markShape.exec(description) ?? [];
     if (owner === undefined || !this.#owners.includes(owner)) return undefined;
-    return { state: state as State, owner, source };
+    return { state: state as FolderState, owner, source };
   }
 }

@@ -1,11 +1,11 @@
 import type { Call } from "../../core/call.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
-import type { Notes, Share } from "../store.ts";
-import type { FolderAsset, FolderSpace } from "./folder-space.ts";
+import type { Notes, ShareProtocol } from "../store.ts";
+import type { FolderContext, FolderVolume } from "./folder-context.ts";
 import type { NfsRule } from "./folders.ts";
 
-type Keep = (notes: Notes) => Promise<FolderAsset>;
+type Keep = (notes: Notes) => Promise<FolderVolume>;
 
 /** Who may mount the volumes over NFS. */
 export interface NfsSettings {
@@ -16,19 +16,19 @@ export interface NfsSettings {
 }
 
 /** Shared folders over NFS: a rule for each host that may mount one. */
-export class NfsFolders implements Share<FolderAsset> {
+export class NfsFolders implements ShareProtocol<FolderVolume> {
   readonly protocol = "nfs";
   readonly access = protocols.nfs;
   readonly growsOnNode = false;
-  readonly #space: FolderSpace;
+  readonly #space: FolderContext;
   readonly #settings: NfsSettings;
 
-  constructor(space: FolderSpace, settings: NfsSettings) {
+  constructor(space: FolderContext, settings: NfsSettings) {
     this.#space = space;
     this.#settings = settings;
   }
 
-  async publish({ folder }: FolderAsset, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
+  async publish({ folder }: FolderVolume, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
     const wanted = this.#settings.hosts.map(host => ruleFor(host, this.#settings.squash));
     const standing = await this.#space.folders.nfsRules(folder.name, call.signal);
     const same =
@@ -40,11 +40,11 @@ export class NfsFolders implements Share<FolderAsset> {
     return {};
   }
 
-  context({ folder: { location, name } }: FolderAsset): Context {
+  context({ folder: { location, name } }: FolderVolume): Context {
     return { server: this.#settings.server, share: `${location}/${name}` };
   }
 
-  async withdraw({ folder }: FolderAsset, call: Call): Promise<void> {
+  async withdraw({ folder }: FolderVolume, call: Call): Promise<void> {
     const standing = await this.#space.folders.nfsRules(folder.name, call.signal);
     if (standing.length > 0) await this.#space.folders.setNfsRules(folder.name, [], call.signal);
   }
@@ -68,26 +68,26 @@ export interface SmbSettings {
 }
 
 /** Shared folders over SMB: accounts of DSM that may write. They go with the folder. */
-export class SmbFolders implements Share<FolderAsset> {
+export class SmbFolders implements ShareProtocol<FolderVolume> {
   readonly protocol = "smb";
   readonly access = protocols.smb;
   readonly growsOnNode = false;
-  readonly #space: FolderSpace;
+  readonly #space: FolderContext;
   readonly #settings: SmbSettings;
 
-  constructor(space: FolderSpace, settings: SmbSettings) {
+  constructor(space: FolderContext, settings: SmbSettings) {
     this.#space = space;
     this.#settings = settings;
   }
 
-  async publish({ folder }: FolderAsset, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
+  async publish({ folder }: FolderVolume, _spec: VolumeSpec, _keep: Keep, call: Call): Promise<Notes> {
     const { users, groups } = this.#settings;
     if (users.length > 0) await this.#space.folders.permit(folder.name, "local_user", users, call.signal);
     if (groups.length > 0) await this.#space.folders.permit(folder.name, "local_group", groups, call.signal);
     return {};
   }
 
-  context({ folder: { name } }: FolderAsset): Context {
+  context({ folder: { name } }: FolderVolume): Context {
     return { server: this.#settings.server, share: name };
   }
 }

@@ -1,10 +1,10 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { DsmError } from "./dsm-error.ts";
-import type { FolderAsset, FolderSpace } from "./folder-space.ts";
+import type { FolderContext, FolderVolume } from "./folder-context.ts";
 import { type FolderSnapshot, mebibyte } from "./folders.ts";
 
 const timeShape = /^GMT([+-])(\d\d):?(\d\d)?-(\d{4})\.(\d\d)\.(\d\d)-(\d\d)\.(\d\d)\.(\d\d)$/;
@@ -13,8 +13,8 @@ const markShape = /^csimux (\d+) ([A-Za-z0-9][A-Za-z0-9_-]*)$/;
 const longestKey = 44;
 
 /** A snapshot that CSI took. */
-export interface Taken {
-  readonly volume: FolderAsset;
+export interface OwnSnapshot {
+  readonly volume: FolderVolume;
   readonly time: string;
   /** What its name became. */
   readonly key: string;
@@ -30,7 +30,7 @@ export function momentOf(time: string): Date {
   return new Date(Date.UTC(year, month - 1, day, hour, minute - offset, second));
 }
 
-const idOf = ({ volume, time }: Taken): string => `${volume.id}@${time}`;
+const idOf = ({ volume, time }: OwnSnapshot): string => `${volume.id}@${time}`;
 
 /** The parts of a snapshot's id; undefined for a text that is none. */
 export function parseFolderSnapshot(id: string): { readonly volume: string; readonly time: string } | undefined {
@@ -39,22 +39,26 @@ export function parseFolderSnapshot(id: string): { readonly volume: string; read
   return at > 0 && timeShape.test(time) ? { volume: id.slice(0, at), time } : undefined;
 }
 
-function takenOf(volume: FolderAsset, { time, description }: FolderSnapshot): readonly Taken[] {
+function takenOf(volume: FolderVolume, { time, description }: FolderSnapshot): readonly OwnSnapshot[] {
   const [, size, key] = markShape.exec(description) ?? [];
   return size === undefined || key === undefined ? [] : [{ volume, time, key, bytes: BigInt(size) * mebibyte }];
 }
 
 /** The snapshots of a volume that CSI took; DSM's schedule takes others. */
-export async function snapshotsOf(space: FolderSpace, volume: FolderAsset, call: Call): Promise<readonly Taken[]> {
+export async function snapshotsOf(
+  space: FolderContext,
+  volume: FolderVolume,
+  call: Call,
+): Promise<readonly OwnSnapshot[]> {
   const all = await space.folders.snapshots(volume.folder.name, call.signal);
   return all.flatMap(each => takenOf(volume, each));
 }
 
 /** Snapshots of shared folders, which are parts of them. */
-export class FolderSnapshots implements Snapshotting {
-  readonly #space: FolderSpace;
+export class FolderSnapshots implements SnapshotAbility {
+  readonly #space: FolderContext;
 
-  constructor(space: FolderSpace) {
+  constructor(space: FolderContext) {
     this.#space = space;
   }
 
@@ -113,7 +117,7 @@ export class FolderSnapshots implements Snapshotting {
   }
 
   /** The snapshot of an id; undefined when it does not exist. */
-  async find(id: string, call: Call): Promise<Taken | undefined> {
+  async find(id: string, call: Call): Promise<OwnSnapshot | undefined> {
     const parts = parseFolderSnapshot(id);
     if (!parts) return undefined;
     const volume = this.#space.asset(await this.#space.folder(parts.volume, call));
@@ -121,7 +125,7 @@ export class FolderSnapshots implements Snapshotting {
     return (await snapshotsOf(this.#space, volume, call)).find(({ time }) => time === parts.time);
   }
 
-  async #take(volume: FolderAsset, key: string, call: Call): Promise<Taken> {
+  async #take(volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
     const { folders } = this.#space;
     const description = `csimux ${volume.bytes / mebibyte} ${key}`;
     const refusal = await folders.takeSnapshot(volume.folder.name, description, call.signal).catch((error: unknown) => {
@@ -138,7 +142,7 @@ export class FolderSnapshots implements Snapshotting {
   }
 }
 
-const told = (taken: Taken): Snapshot => ({
+const told = (taken: OwnSnapshot): Snapshot => ({
   id: idOf(taken),
   volumeId: taken.volume.id,
   bytes: taken.bytes,

@@ -1,33 +1,33 @@
 import type { Call } from "../../core/call.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { afterFailure, type Meaning } from "../failure.ts";
+import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
-import type { Looked, Notes, VolumeStore } from "../store.ts";
+import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { dsmFindings } from "./condition.ts";
 import { errors, isAnswer, isNoShare } from "./dsm-error.ts";
+import type { FolderContext, FolderVolume } from "./folder-context.ts";
 import { FolderSnapshots, snapshotsOf } from "./folder-snapshots.ts";
-import type { FolderAsset, FolderSpace } from "./folder-space.ts";
-import { type Folder, mebibyte } from "./folders.ts";
-import { another } from "./space.ts";
+import { mebibyte, type SharedFolder } from "./folders.ts";
+import { unknownSource } from "./lun-context.ts";
 import { until } from "./until.ts";
 
 /** How long a call waits for DSM, in milliseconds; sidecars wait 15 s, and repeat. */
 const patienceMs = 8000;
 
-interface Origin {
+interface FolderSource {
   readonly share: string;
   readonly snapshot: string | undefined;
   readonly bytes: bigint;
 }
 
 /** Volumes as shared folders with a quota. The description of a folder says whose it is and how far it has come. */
-export class FolderStore implements VolumeStore<FolderAsset> {
+export class FolderStore implements VolumeStore<FolderVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: FolderSnapshots;
-  readonly #space: FolderSpace;
+  readonly #space: FolderContext;
 
-  constructor(space: FolderSpace) {
+  constructor(space: FolderContext) {
     this.#space = space;
     this.snapshots = new FolderSnapshots(space);
   }
@@ -36,15 +36,15 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return this.#space.names.idOf(name);
   }
 
-  explain(error: unknown): Meaning | undefined {
+  explain(error: unknown): ErrorMapping | undefined {
     return this.#space.explain(error);
   }
 
-  async create(spec: VolumeSpec, call: Call): Promise<FolderAsset> {
+  async create(spec: VolumeSpec, call: Call): Promise<FolderVolume> {
     const id = this.idOf(spec.name);
     const folder = await this.#space.folder(id, call);
     const standing = this.#space.asset(folder);
-    if (standing && (standing.finished || this.#withSource(standing, spec.source).source === another))
+    if (standing && (standing.finished || this.#withSource(standing, spec.source).source === unknownSource))
       return this.#withSource(standing, spec.source);
     if (folder && !this.#space.names.parse(folder.description))
       throw this.#space.error("already-exists", `the shared folder "${folder.name}" is not one of this connection`);
@@ -71,11 +71,11 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return make().catch(async error => Promise.reject(await afterFailure(error, undo, this.#space, doing, call)));
   }
 
-  async find(id: string, call: Call): Promise<FolderAsset | undefined> {
+  async find(id: string, call: Call): Promise<FolderVolume | undefined> {
     return this.#space.asset(await this.#space.folder(id, call));
   }
 
-  async finish(asset: FolderAsset, _notes: Notes, call: Call): Promise<FolderAsset> {
+  async finish(asset: FolderVolume, _notes: Notes, call: Call): Promise<FolderVolume> {
     const description = this.#space.names.mark("ok", asset.mark.source);
     if (!asset.finished)
       await this.#space.folders.set(asset.folder, { description }, call.signal).catch((error: unknown) => {
@@ -85,7 +85,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return { ...(await this.#known(asset.id, call)), source: asset.source };
   }
 
-  async #refuseRemoval(asset: FolderAsset, call: Call): Promise<void> {
+  async #refuseRemoval(asset: FolderVolume, call: Call): Promise<void> {
     const held = await snapshotsOf(this.#space, asset, call);
     if (held.length === 0) return;
     throw this.#space.error(
@@ -94,7 +94,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     );
   }
 
-  async remove(id: string, before: (asset: FolderAsset) => Promise<void>, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: FolderVolume) => Promise<void>, call: Call): Promise<void> {
     const folder = await this.#space.folder(id, call);
     if (!folder) return;
     const { names, folders } = this.#space;
@@ -115,7 +115,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     throw this.#space.error("aborted", `DSM is still removing the shared folder of volume "${id}"; repeat the call`);
   }
 
-  async resize(asset: FolderAsset, bytes: bigint, limit: bigint | undefined, call: Call): Promise<FolderAsset> {
+  async resize(asset: FolderVolume, bytes: bigint, limit: bigint | undefined, call: Call): Promise<FolderVolume> {
     const whole = wholeUnits(bytes, mebibyte, limit);
     await this.#space.folders.set(asset.folder, { bytes: whole }, call.signal);
     return this.#known(asset.id, call);
@@ -125,7 +125,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return this.#space.folders.free(this.#space.location, call.signal);
   }
 
-  async list(page: PageRequest, call: Call): Promise<Page<FolderAsset>> {
+  async list(page: PageRequest, call: Call): Promise<Page<FolderVolume>> {
     const byId = new Map((await this.#space.volumes(call)).map(each => [each.id, each]));
     return pageOf(
       [...byId.keys()],
@@ -136,7 +136,7 @@ export class FolderStore implements VolumeStore<FolderAsset> {
   }
 
   /** Asks for the volume of DSM, and once for all folders. */
-  async look(call: Call): Promise<Looked<FolderAsset>> {
+  async look(call: Call): Promise<HealthInspection<FolderVolume>> {
     const { folders, location } = this.#space;
     const [volume, assets] = await Promise.all([folders.volume(location, call.signal), this.#space.volumes(call)]);
     return { storage: dsmFindings(location, volume), volumes: new Map(), assets };
@@ -151,10 +151,16 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return this.#space.folders.close();
   }
 
-  async #make(id: string, spec: VolumeSpec, bytes: bigint, origin: Origin | undefined, call: Call): Promise<void> {
+  async #make(
+    id: string,
+    spec: VolumeSpec,
+    bytes: bigint,
+    origin: FolderSource | undefined,
+    call: Call,
+  ): Promise<void> {
     const { names, folders, location } = this.#space;
     const tag = spec.source && names.sourceTag(spec.source);
-    const folder: Folder = { name: names.share(id), location, description: names.mark("new", tag), bytes };
+    const folder: SharedFolder = { name: names.share(id), location, description: names.mark("new", tag), bytes };
     try {
       if (origin) await folders.clone(folder, origin.share, origin.snapshot, call.signal);
       else await folders.create(folder, call.signal);
@@ -168,12 +174,12 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     }
   }
 
-  #refuseFinished({ id, finished }: FolderAsset): void {
+  #refuseFinished({ id, finished }: FolderVolume): void {
     if (finished)
       throw this.#space.error("aborted", `volume "${id}" was completed by somebody else meanwhile; it stays`);
   }
 
-  async #origin({ kind, id }: Source, call: Call): Promise<Origin> {
+  async #origin({ kind, id }: Source, call: Call): Promise<FolderSource> {
     const missing = this.#space.error("not-found", `the source ${kind} "${id.slice(0, 128)}" does not exist`);
     if (kind === "snapshot") {
       const taken = await this.snapshots.find(id, call);
@@ -185,22 +191,22 @@ export class FolderStore implements VolumeStore<FolderAsset> {
     return { share: volume.folder.name, snapshot: undefined, bytes: volume.bytes };
   }
 
-  async #ready(id: string, call: Call): Promise<FolderAsset> {
+  async #ready(id: string, call: Call): Promise<FolderVolume> {
     const found = await until(this.#space, () => this.find(id, call), patienceMs, call);
     if (found) return found;
     throw this.#space.error("aborted", `DSM is still making the shared folder of volume "${id}"; repeat the call`);
   }
 
-  async #known(id: string, call: Call): Promise<FolderAsset> {
+  async #known(id: string, call: Call): Promise<FolderVolume> {
     const asset = await this.find(id, call);
     if (asset) return asset;
     throw this.#space.error("aborted", `the shared folder of volume "${id}" is not there; repeat the call`);
   }
 
   /** The mark holds a digest of the source only; it tells whether it is this one. */
-  #withSource(asset: FolderAsset, wanted: Source | undefined): FolderAsset {
+  #withSource(asset: FolderVolume, wanted: Source | undefined): FolderVolume {
     const { source: tag } = asset.mark;
     if (tag === undefined) return asset;
-    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : another };
+    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : unknownSource };
   }
 }

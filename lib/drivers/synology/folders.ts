@@ -4,7 +4,7 @@ import { isNoShare } from "./dsm-error.ts";
 import { listed, type Row, textOf, volumeIn } from "./rows.ts";
 
 /** A shared folder as DSM tells it. */
-export interface Folder {
+export interface SharedFolder {
   readonly name: string;
   /** The volume of DSM that it is on, such as /volume1. */
   readonly location: string;
@@ -46,7 +46,7 @@ export class Folders {
     this.#dsm = dsm;
   }
 
-  async list(signal: AbortSignal): Promise<readonly Folder[]> {
+  async list(signal: AbortSignal): Promise<readonly SharedFolder[]> {
     const additional = ["share_quota", "support_snapshot"];
     return (await listed(() => this.#call(shareApi, "list", { additional }, signal), "shares")).map(row => ({
       name: textOf(row["name"]),
@@ -56,7 +56,7 @@ export class Folders {
     }));
   }
 
-  async create({ name, location, description, bytes }: Folder, signal: AbortSignal): Promise<void> {
+  async create({ name, location, description, bytes }: SharedFolder, signal: AbortSignal): Promise<void> {
     const shareinfo = {
       ...{ name, vol_path: location, desc: description, share_quota: Number(bytes / mebibyte) },
       ...{ enable_share_cow: true, enable_recycle_bin: false, recycle_bin_admin_only: true, encryption: 0 },
@@ -66,7 +66,7 @@ export class Folders {
 
   /** From the folder `origin`, or from a snapshot of it. */
   async clone(
-    { name, location, description }: Omit<Folder, "bytes">,
+    { name, location, description }: Omit<SharedFolder, "bytes">,
     origin: string,
     snapshot: string | undefined,
     signal: AbortSignal,
@@ -77,7 +77,7 @@ export class Folders {
 
   /** Changes description or quota. */
   async set(
-    { name, location }: Folder,
+    { name, location }: SharedFolder,
     to: { readonly description?: string; readonly bytes?: bigint },
     signal: AbortSignal,
   ): Promise<void> {

@@ -4,24 +4,24 @@ import type { Source, VolumeSpec } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { sizeFrom } from "../sizes.ts";
 import { DsmError, errors, isAnswer } from "./dsm-error.ts";
+import type { LunContext, NamedLun } from "./lun-context.ts";
 import { markOf } from "./names.ts";
 import { removeLuns } from "./removal.ts";
 import type { Lun, LunSnapshot } from "./san.ts";
 import { snapshotOfId } from "./snapshots.ts";
-import type { LunSpace, Named } from "./space.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
 import { until } from "./until.ts";
 
 /** How long a call waits for a LUN to appear and to be free, in milliseconds; sidecars wait 15 s. */
 const readyMs = 8000;
 
-type Origin =
+type LunSource =
   | { readonly kind: "volume"; readonly lun: Lun }
   | { readonly kind: "snapshot"; readonly snapshot: LunSnapshot };
 
 /** Asks DSM for the LUN of a new volume, under the name of one that is being made. Nothing is left when it fails for good. */
 export async function makeLun(
-  space: LunSpace,
+  space: LunContext,
   templates: TemplateSources,
   id: string,
   spec: VolumeSpec,
@@ -43,7 +43,7 @@ export async function makeLun(
 
 /** The failure of a creation: final only when nothing of the LUN is left. `accepted`: DSM has not refused to make it. */
 function lunFailure(
-  space: LunSpace,
+  space: LunContext,
   id: string,
   spec: VolumeSpec,
   failed: { readonly error: unknown; readonly accepted: boolean },
@@ -52,7 +52,7 @@ function lunFailure(
   const { error, accepted } = failed;
   const undo = async () => {
     // Another controller may have completed the volume meanwhile.
-    const isVolume = ({ id: other, state }: Named): boolean => other === id.toLowerCase() && state === "whole";
+    const isVolume = ({ id: other, state }: NamedLun): boolean => other === id.toLowerCase() && state === "whole";
     const standing = space.named(await space.san.luns(call.signal)).filter(each => each.id === id.toLowerCase());
     // DSM shows a LUN some time after it was asked for: one that is not there may still come.
     if (standing.some(isVolume) || (accepted && standing.length === 0)) return false;
@@ -62,14 +62,14 @@ function lunFailure(
   return afterFailure(error, undo, space, `create volume "${spec.name.slice(0, 160)}"`, call);
 }
 
-function empty(space: LunSpace, templates: TemplateSources, id: string, spec: VolumeSpec, call: Call) {
+function empty(space: LunContext, templates: TemplateSources, id: string, spec: VolumeSpec, call: Call) {
   const { description, ...fields } = lunFields(templates, spec.name, spec.parameters, call);
   const marked = { ...fields, description: markOf(space.owner, undefined, String(description)) };
   const name = space.names.building(id, undefined);
   return () => space.san.createLun(marked, name, space.location, wantedBytes(spec.range), call.signal);
 }
 
-async function fromSource(space: LunSpace, id: string, spec: VolumeSpec, source: Source, call: Call) {
+async function fromSource(space: LunContext, id: string, spec: VolumeSpec, source: Source, call: Call) {
   const origin = await originOf(space, source, call);
   sizeFrom(spec.range, origin.kind === "volume" ? origin.lun.bytes : origin.snapshot.bytes);
   const name = space.names.building(id, source);
@@ -81,7 +81,7 @@ async function fromSource(space: LunSpace, id: string, spec: VolumeSpec, source:
 }
 
 /** What a volume is to be made from. Throws "not-found". */
-async function originOf(space: LunSpace, source: Source, call: Call): Promise<Origin> {
+async function originOf(space: LunContext, source: Source, call: Call): Promise<LunSource> {
   const { luns, targets } = await space.look(call);
   const missing = () =>
     space.error("not-found", `the source ${source.kind} "${source.id.slice(0, 128)}" does not exist`);
@@ -104,12 +104,12 @@ async function originOf(space: LunSpace, source: Source, call: Call): Promise<Or
  * The LUN that is being made, once it is there and free; one that was made from something smaller is grown. Throws "aborted" when
  * that takes too long. Nothing is left when it fails for good.
  */
-export const readyLun = (space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> =>
+export const readyLun = (space: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> =>
   awaited(space, id, spec, call).catch(async error =>
     Promise.reject(await lunFailure(space, id, spec, { error, accepted: true }, call)),
   );
 
-async function awaited(space: LunSpace, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
+async function awaited(space: LunContext, id: string, spec: VolumeSpec, call: Call): Promise<Lun> {
   const name = space.names.building(id, spec.source);
   const find = async () => (await space.san.luns(call.signal)).find(each => each.name === name && !each.locked);
   const lun = await until(space, find, readyMs, call);

@@ -3,7 +3,7 @@ import { backendName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
 
 /** What targets and LUNs are named with. */
-export interface Naming {
+export interface LunNaming {
   readonly baseiqn: string;
   readonly prefix: string;
   readonly suffix: string;
@@ -43,13 +43,13 @@ export const isVolumeId = (text: string): boolean => idShape.test(text);
  * behind its name, which tells who made it from what: a clone's description is not kept by every DSM.
  */
 export class LunNames {
-  readonly #naming: Naming;
+  readonly #naming: LunNaming;
   readonly #owners: readonly string[];
   readonly #maxIdBytes: number;
   readonly #form: RegExp;
 
   /** `owners`: whose volumes are this connection's; the first one is written on new ones. */
-  constructor(naming: Naming, owners: readonly string[], maxIdBytes: number) {
+  constructor(naming: LunNaming, owners: readonly string[], maxIdBytes: number) {
     const prefix = naming.prefix.toLowerCase();
     const suffix = naming.suffix.toLowerCase();
     this.#naming = { ...naming, prefix, suffix };

@@ -1,14 +1,14 @@
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import { leasedDsm } from "./clients.ts";
-import { FolderSpace } from "./folder-space.ts";
+import { FolderContext } from "./folder-context.ts";
 import { FolderStore } from "./folder-store.ts";
 import { Folders } from "./folders.ts";
+import { LunContext, ownersOf } from "./lun-context.ts";
 import { LunNames } from "./names.ts";
 import { San } from "./san.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
-import { LunSpace, ownersOf } from "./space.ts";
 import { LunStore } from "./store.ts";
-import { type Portals, TargetShare } from "./target-share.ts";
+import { LunTargets, type Portals } from "./target-share.ts";
 import type { TemplateName } from "./templates.ts";
 
 /** The sections of a connection file, as they are after their check. */
@@ -32,26 +32,26 @@ const locationOf = (synology: { readonly volume: string } | undefined): string =
   `/${(synology?.volume ?? usualVolume).replace(/^\//, "")}`;
 
 /** The LUNs and targets of a connection. Does no I/O. */
-export function openIscsi(identity: Identity, { httpConnection, synology, iscsi }: IscsiConfig) {
+export function openIscsi(identity: ConnectionIdentity, { httpConnection, synology, iscsi }: IscsiConfig) {
   const naming = { baseiqn: iscsi.baseiqn, prefix: iscsi.namePrefix, suffix: iscsi.nameSuffix };
   const names = new LunNames(naming, ownersOf(identity), identity.maxIdBytes);
   const san = new San(leasedDsm(serverOf(httpConnection), identity.connection));
-  const space = new LunSpace(identity, san, names, locationOf(synology));
+  const space = new LunContext(identity, san, names, locationOf(synology));
   const templates = { identity, fixed: iscsi };
   const portals: Portals = {
     portal: iscsi.targetPortal,
     portals: iscsi.targetPortals.filter(each => each !== ""),
     interface: iscsi.interface,
   };
-  return { store: new LunStore(space, templates), share: new TargetShare(space, templates, portals) };
+  return { store: new LunStore(space, templates), share: new LunTargets(space, templates, portals) };
 }
 
 /** The sections of shared folders, whatever protocol they are shared by. */
 export type FolderConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
 
 /** The shared folders of a connection. Does no I/O. */
-export function openFolders(identity: Identity, { httpConnection, synology }: FolderConfig, prefix: string) {
+export function openFolders(identity: ConnectionIdentity, { httpConnection, synology }: FolderConfig, prefix: string) {
   const folders = new Folders(leasedDsm(serverOf(httpConnection), identity.connection));
-  const space = new FolderSpace(identity, folders, prefix, locationOf(synology));
+  const space = new FolderContext(identity, folders, prefix, locationOf(synology));
   return { space, store: new FolderStore(space) };
 }

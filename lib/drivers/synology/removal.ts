@@ -1,7 +1,7 @@
 import type { Call } from "../../core/call.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
-import type { Target } from "./san.ts";
-import type { LunSpace, Named } from "./space.ts";
+import type { LunContext, NamedLun } from "./lun-context.ts";
+import type { SanTarget } from "./san.ts";
 import { until } from "./until.ts";
 
 /** How long a call waits for DSM to end what it does, in milliseconds; sidecars wait 15 s, and repeat. */
@@ -12,7 +12,7 @@ const goneMs = 5000;
  * nowhere. A LUN loses its name first, because DSM shows it for a while after it was told to delete it. Throws
  * "failed-precondition" for a LUN that somebody else made, and "aborted" while one is there still.
  */
-export async function removeLuns(space: LunSpace, id: string, call: Call): Promise<void> {
+export async function removeLuns(space: LunContext, id: string, call: Call): Promise<void> {
   for (const named of (await standing(space, id, call)).luns) await remove(space, named, call);
   const gone = async () => {
     const { luns, targets } = await standing(space, id, call);
@@ -28,13 +28,13 @@ export async function removeLuns(space: LunSpace, id: string, call: Call): Promi
  * Gives a LUN the name of one that is being removed. Another controller may have done so: the name holds the beginning of the LUN's own
  * UUID, so nothing else has it.
  */
-export async function setAside(space: LunSpace, { lun }: Pick<Named, "lun">, call: Call): Promise<void> {
+export async function setAside(space: LunContext, { lun }: Pick<NamedLun, "lun">, call: Call): Promise<void> {
   await space.san.renameLun(lun.uuid, space.names.removed(lun.name, lun.uuid), call.signal).catch((error: unknown) => {
     if (!isAnswer(error, errors.lunExists) && !isAnswer(error, errors.noLun)) throw error;
   });
 }
 
-async function remove(space: LunSpace, named: Named, call: Call): Promise<void> {
+async function remove(space: LunContext, named: NamedLun, call: Call): Promise<void> {
   const { lun, state } = named;
   if (state === "being removed" && lun.locked) return;
   if (state !== "being removed") await setAside(space, named, call);
@@ -42,13 +42,13 @@ async function remove(space: LunSpace, named: Named, call: Call): Promise<void> 
 }
 
 /** The LUNs of a volume, which may be removed, and the system's targets. */
-async function standing(space: LunSpace, id: string, call: Call) {
+async function standing(space: LunContext, id: string, call: Call) {
   const { luns, targets } = await space.look(call);
   const all = space.named(luns).filter(each => each.id === id.toLowerCase());
   return { luns: all.filter(each => mayGo(space, each, id, targets)), targets };
 }
 
-function mayGo(space: LunSpace, named: Named, id: string, targets: readonly Target[]): boolean {
+function mayGo(space: LunContext, named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
   const { lun, state } = named;
   // Nothing but a csimux that set it aside has put the beginning of its own UUID behind its name.
   if (state === "being removed")

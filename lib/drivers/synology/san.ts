@@ -31,7 +31,7 @@ export interface LunSnapshot {
 }
 
 /** A target of the system. */
-export interface Target {
+export interface SanTarget {
   readonly id: string;
   readonly iqn: string;
   readonly mapped: readonly { readonly lun: string; readonly index: string }[];
@@ -56,7 +56,7 @@ export class San {
     return (await listed(() => this.#call(lunApi, "list", { additional }, signal), "luns")).map(lunOf);
   }
 
-  async targets(signal: AbortSignal): Promise<readonly Target[]> {
+  async targets(signal: AbortSignal): Promise<readonly SanTarget[]> {
     const additional = ["mapped_lun", "status", "acls", "connected_sessions"];
     return (await listed(() => this.#call(targetApi, "list", { additional }, signal), "targets")).map(targetOf);
   }
@@ -187,7 +187,7 @@ function snapshotOf(lun: string, row: Row): LunSnapshot {
   };
 }
 
-const targetOf = (row: Row): Target => ({
+const targetOf = (row: Row): SanTarget => ({
   id: textOf(row["target_id"]),
   iqn: textOf(row["iqn"]),
   mapped: rows(row, "mapped_luns").map(each => ({

@@ -1,12 +1,12 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { DsmError } from "./dsm-error.ts";
+import type { LunContext, NamedLun } from "./lun-context.ts";
 import { isVolumeId } from "./names.ts";
-import type { Lun, LunSnapshot, Target } from "./san.ts";
-import type { LunSpace, Named } from "./space.ts";
+import type { Lun, LunSnapshot, SanTarget } from "./san.ts";
 import { type TemplateSources, template } from "./templates.ts";
 
 /** What democratic-csi gives: the LUN by its UUID, in old ones by its number, then the UUID of the snapshot. */
@@ -16,17 +16,22 @@ const idShape = /^\/lun\/([0-9]{1,9}|[0-9A-Fa-f-]{36})\/([0-9A-Fa-f-]{36})$/;
 const isSnapshotId = (text: string): boolean => idShape.test(text);
 
 /** The LUNs of this connection that are whole volumes. */
-function volumes(space: LunSpace, luns: readonly Lun[], targets: readonly Target[]): readonly Named[] {
+function volumes(space: LunContext, luns: readonly Lun[], targets: readonly SanTarget[]): readonly NamedLun[] {
   return space.named(luns).filter(each => each.state === "whole" && space.maker(each, targets) !== "somebody else");
 }
 
-interface Place {
-  readonly volume: Named;
+interface SnapshotOfLun {
+  readonly volume: NamedLun;
   readonly snapshot: string;
 }
 
 /** Where a snapshot of this id would be; undefined when there is no such LUN of this connection. */
-function placeOf(space: LunSpace, id: string, luns: readonly Lun[], targets: readonly Target[]): Place | undefined {
+function placeOf(
+  space: LunContext,
+  id: string,
+  luns: readonly Lun[],
+  targets: readonly SanTarget[],
+): SnapshotOfLun | undefined {
   const [, lun, snapshot] = idShape.exec(id) ?? [];
   if (lun === undefined || snapshot === undefined) return undefined;
   const volume = volumes(space, luns, targets).find(each => each.lun.uuid === lun || each.lun.number === lun);
@@ -35,10 +40,10 @@ function placeOf(space: LunSpace, id: string, luns: readonly Lun[], targets: rea
 
 /** The snapshot of an id on these LUNs; undefined when it does not exist. */
 export async function snapshotOfId(
-  space: LunSpace,
+  space: LunContext,
   id: string,
   luns: readonly Lun[],
-  targets: readonly Target[],
+  targets: readonly SanTarget[],
   call: Call,
 ): Promise<LunSnapshot | undefined> {
   const place = placeOf(space, id, luns, targets);
@@ -47,11 +52,11 @@ export async function snapshotOfId(
 }
 
 /** Snapshots of LUNs, which are parts of them. They are called by their description, as democratic-csi does. */
-export class LunSnapshots implements Snapshotting {
-  readonly #space: LunSpace;
+export class LunSnapshots implements SnapshotAbility {
+  readonly #space: LunContext;
   readonly #templates: TemplateSources;
 
-  constructor(space: LunSpace, templates: TemplateSources) {
+  constructor(space: LunContext, templates: TemplateSources) {
     this.#space = space;
     this.#templates = templates;
   }
@@ -103,7 +108,13 @@ export class LunSnapshots implements Snapshotting {
     return pageOf([...byId.keys()], isSnapshotId, page, async id => byId.get(id));
   }
 
-  async #take(volume: Named, name: string, volumeId: string, fields: Context | object, call: Call): Promise<Snapshot> {
+  async #take(
+    volume: NamedLun,
+    name: string,
+    volumeId: string,
+    fields: Context | object,
+    call: Call,
+  ): Promise<Snapshot> {
     const { san } = this.#space;
     const own = { snapshot_name: backendName(name, 64), description: name, taken_by: this.#taker };
     // What DSM refuses it may have done all the same, and what it did must not be reported as refused.
@@ -160,13 +171,13 @@ export class LunSnapshots implements Snapshotting {
     return `csimux:${this.#space.owner}`;
   }
 
-  #told({ lun }: Named, snapshot: LunSnapshot, volumeId: string): Snapshot {
+  #told({ lun }: NamedLun, snapshot: LunSnapshot, volumeId: string): Snapshot {
     const { bytes, createdAt, ready } = snapshot;
     const id = this.#space.snapshotId(lun, snapshot);
     return { id, volumeId, bytes: bytes > 0n ? bytes : lun.bytes, createdAt, ready };
   }
 
-  #error(code: Parameters<LunSpace["error"]>[0], text: string) {
+  #error(code: Parameters<LunContext["error"]>[0], text: string) {
     return this.#space.error(code, text);
   }
 }

@@ -1,27 +1,27 @@
 import type { Call } from "../../core/call.ts";
 import { type Finding, findingsOf } from "../../health/finding.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import type { Meaning } from "../failure.ts";
+import type { ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import type { Looked, Notes, VolumeStore } from "../store.ts";
+import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { dsmFindings } from "./condition.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
+import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./lun-context.ts";
 import { makeLun, readyLun } from "./making.ts";
 import { isVolumeId } from "./names.ts";
 import { removeLuns } from "./removal.ts";
-import type { Lun, Target } from "./san.ts";
+import type { Lun, SanTarget } from "./san.ts";
 import { LunSnapshots } from "./snapshots.ts";
-import { another, type LunAsset, type LunSpace, type Named } from "./space.ts";
 import type { TemplateSources } from "./templates.ts";
 
 /** Volumes as LUNs of a DSM. A LUN's name says whether it is whole, see LunNames. */
-export class LunStore implements VolumeStore<LunAsset> {
+export class LunStore implements VolumeStore<LunVolume> {
   readonly clonesFrom = ["volume", "snapshot"] as const;
   readonly snapshots: LunSnapshots;
-  readonly #space: LunSpace;
+  readonly #space: LunContext;
   readonly #templates: TemplateSources;
 
-  constructor(space: LunSpace, templates: TemplateSources) {
+  constructor(space: LunContext, templates: TemplateSources) {
     this.#space = space;
     this.#templates = templates;
     this.snapshots = new LunSnapshots(space, templates);
@@ -31,11 +31,11 @@ export class LunStore implements VolumeStore<LunAsset> {
     return this.#space.names.idOf(name);
   }
 
-  explain(error: unknown): Meaning | undefined {
+  explain(error: unknown): ErrorMapping | undefined {
     return this.#space.explain(error);
   }
 
-  async create(spec: VolumeSpec, call: Call): Promise<LunAsset> {
+  async create(spec: VolumeSpec, call: Call): Promise<LunVolume> {
     const id = this.idOf(spec.name);
     const { luns, targets } = await this.#space.look(call);
     const standing = this.#among(id, luns, targets);
@@ -44,18 +44,19 @@ export class LunStore implements VolumeStore<LunAsset> {
       throw this.#space.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
     if (standing?.finished) return this.#withSource(standing, spec.source);
     if (!standing) await makeLun(this.#space, this.#templates, id, spec, call);
-    else if (this.#withSource(standing, spec.source).source === another) return { ...standing, source: another };
+    else if (this.#withSource(standing, spec.source).source === unknownSource)
+      return { ...standing, source: unknownSource };
     const lun = await readyLun(this.#space, id, spec, call);
     return this.#withSource({ ...this.#begun(id, lun), notes: standing?.notes ?? {} }, spec.source);
   }
 
-  async find(id: string, call: Call): Promise<LunAsset | undefined> {
+  async find(id: string, call: Call): Promise<LunVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
     const { luns, targets } = await this.#space.look(call);
     return this.#among(id, luns, targets);
   }
 
-  #among(id: string, luns: readonly Lun[], targets: readonly Target[]): LunAsset | undefined {
+  #among(id: string, luns: readonly Lun[], targets: readonly SanTarget[]): LunVolume | undefined {
     const mine = this.#space
       .named(luns)
       .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
@@ -64,7 +65,7 @@ export class LunStore implements VolumeStore<LunAsset> {
     return found && this.#space.asset(found, id, targets);
   }
 
-  async finish(asset: LunAsset, notes: Notes, call: Call): Promise<LunAsset> {
+  async finish(asset: LunVolume, notes: Notes, call: Call): Promise<LunVolume> {
     const name = asset.lun.name.replace(/\.new$/, "");
     if (!asset.finished)
       await this.#space.san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
@@ -75,7 +76,7 @@ export class LunStore implements VolumeStore<LunAsset> {
     return { ...asset, lun, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
-  async #refuseRemoval(asset: LunAsset, call: Call): Promise<void> {
+  async #refuseRemoval(asset: LunVolume, call: Call): Promise<void> {
     const held = (await this.#space.snapshots(asset.lun, call)).filter(each => this.#space.isCsi(each));
     if (held.length === 0) return;
     const [first] = held;
@@ -85,7 +86,7 @@ export class LunStore implements VolumeStore<LunAsset> {
     );
   }
 
-  async remove(id: string, before: (asset: LunAsset) => Promise<void>, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: LunVolume) => Promise<void>, call: Call): Promise<void> {
     if (!isVolumeId(id)) return;
     const asset = await this.find(id, call);
     if (asset) await this.#refuseRemoval(asset, call);
@@ -97,7 +98,7 @@ export class LunStore implements VolumeStore<LunAsset> {
     return a.kind === b.kind && this.#space.names.sourceTag(a) === this.#space.names.sourceTag(b);
   }
 
-  async resize(asset: LunAsset, bytes: bigint, _limit: bigint | undefined, call: Call): Promise<LunAsset> {
+  async resize(asset: LunVolume, bytes: bigint, _limit: bigint | undefined, call: Call): Promise<LunVolume> {
     await this.#space.san.resizeLun(asset.lun.uuid, bytes, call.signal);
     return this.#known(asset.id, call);
   }
@@ -106,7 +107,7 @@ export class LunStore implements VolumeStore<LunAsset> {
     return this.#space.san.free(this.#space.location, call.signal);
   }
 
-  async list(page: PageRequest, call: Call): Promise<Page<LunAsset>> {
+  async list(page: PageRequest, call: Call): Promise<Page<LunVolume>> {
     const { luns, targets } = await this.#space.look(call);
     const whole = this.#space.named(luns).filter(each => each.state === "whole" && this.#leads(each, each.id, targets));
     const byId = new Map(whole.map(each => [each.id, each]));
@@ -117,7 +118,7 @@ export class LunStore implements VolumeStore<LunAsset> {
   }
 
   /** Asks for the volume of DSM, and once for all LUNs and targets. A LUN that no target shows leads no node to it. */
-  async look(call: Call): Promise<Looked<LunAsset>> {
+  async look(call: Call): Promise<HealthInspection<LunVolume>> {
     const { san, location } = this.#space;
     const [volume, assets] = await Promise.all([san.volume(location, call.signal), this.#whole(call)]);
     const unmapped = assets.map(
@@ -135,31 +136,31 @@ export class LunStore implements VolumeStore<LunAsset> {
     return this.#space.san.close();
   }
 
-  async #whole(call: Call): Promise<readonly LunAsset[]> {
+  async #whole(call: Call): Promise<readonly LunVolume[]> {
     const { luns, targets } = await this.#space.look(call);
     const whole = this.#space.named(luns).filter(each => each.state === "whole" && this.#leads(each, each.id, targets));
     return whole.map(each => this.#space.asset(each, each.id, targets));
   }
 
   /** Whether a LUN is the volume of this id. Ids with capital letters are those of democratic-csi only. */
-  #leads(named: Named, id: string, targets: readonly Target[]): boolean {
+  #leads(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
     const maker = this.#space.maker(named, targets);
     return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
   }
 
   /** What was just made: it leads nowhere yet. */
-  #begun(id: string, lun: Lun): LunAsset {
+  #begun(id: string, lun: Lun): LunVolume {
     return { id, lun, name: undefined, bytes: lun.bytes, source: undefined, notes: {}, finished: false };
   }
 
   /** DSM does not keep every source; the tag in the name tells whether it is this one. */
-  #withSource(asset: LunAsset, wanted: Source | undefined): LunAsset {
+  #withSource(asset: LunVolume, wanted: Source | undefined): LunVolume {
     const tag = this.#space.names.parse(asset.lun.name)?.tag?.source;
     if (tag === undefined) return asset;
-    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : another };
+    return { ...asset, source: wanted && this.#space.names.sourceTag(wanted) === tag ? wanted : unknownSource };
   }
 
-  async #known(id: string, call: Call): Promise<LunAsset> {
+  async #known(id: string, call: Call): Promise<LunVolume> {
     const asset = await this.find(id, call);
     if (asset) return asset;
     throw this.#space.error("aborted", `the LUN of volume "${id}" is not there; repeat the call`);

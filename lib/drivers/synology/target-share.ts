@@ -1,12 +1,12 @@
 import type { Call } from "../../core/call.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
-import type { Notes, Share } from "../store.ts";
+import type { Notes, ShareProtocol } from "../store.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
+import type { LunContext, LunVolume } from "./lun-context.ts";
 import { parseMark } from "./names.ts";
 import { setAside } from "./removal.ts";
-import type { Target } from "./san.ts";
-import type { LunAsset, LunSpace } from "./space.ts";
+import type { SanTarget } from "./san.ts";
 import { type TemplateSources, targetFields } from "./templates.ts";
 
 /** How nodes reach the targets: portals as they stand in the file. */
@@ -17,24 +17,24 @@ export interface Portals {
 }
 
 /** A target for each LUN, with its name. */
-export class TargetShare implements Share<LunAsset> {
+export class LunTargets implements ShareProtocol<LunVolume> {
   readonly protocol = "iscsi";
   readonly access = protocols.iscsi;
   readonly growsOnNode = true;
-  readonly #space: LunSpace;
+  readonly #space: LunContext;
   readonly #templates: TemplateSources;
   readonly #portals: Portals;
 
-  constructor(space: LunSpace, templates: TemplateSources, portals: Portals) {
+  constructor(space: LunContext, templates: TemplateSources, portals: Portals) {
     this.#space = space;
     this.#templates = templates;
     this.#portals = portals;
   }
 
   async publish(
-    { id, lun }: LunAsset,
+    { id, lun }: LunVolume,
     spec: VolumeSpec,
-    _keep: (notes: Notes) => Promise<LunAsset>,
+    _keep: (notes: Notes) => Promise<LunVolume>,
     call: Call,
   ): Promise<Notes> {
     const standing = await this.#target(id, lun.uuid, call);
@@ -52,13 +52,13 @@ export class TargetShare implements Share<LunAsset> {
     throw this.#space.error("aborted", `DSM does not show the LUN of volume "${id}" at its target; repeat the call`);
   }
 
-  context({ notes }: LunAsset): Context {
+  context({ notes }: LunVolume): Context {
     const { portal, portals, interface: iface } = this.#portals;
     return { portal, portals: portals.join(","), interface: iface, iqn: notes["iqn"] ?? "", lun: notes["lun"] ?? "" };
   }
 
   /** Nothing of a volume is taken away under a node that is logged in. */
-  async withdraw(asset: LunAsset, call: Call): Promise<void> {
+  async withdraw(asset: LunVolume, call: Call): Promise<void> {
     const { id, lun } = asset;
     const target = await this.#target(id, lun.uuid, call);
     if (!target) return;
@@ -74,7 +74,7 @@ export class TargetShare implements Share<LunAsset> {
     await this.#space.san.deleteTarget(target.id, call.signal);
   }
 
-  async #target(id: string, lun: string, call: Call): Promise<Target | undefined> {
+  async #target(id: string, lun: string, call: Call): Promise<SanTarget | undefined> {
     return this.#space.targetOf(id, lun, await this.#space.san.targets(call.signal));
   }
 
@@ -90,7 +90,7 @@ export class TargetShare implements Share<LunAsset> {
   }
 
   /** A target that leads to something else as well is not ours to change. */
-  #refuseOther(id: string, lun: string, target: Target | undefined): void {
+  #refuseOther(id: string, lun: string, target: SanTarget | undefined): void {
     const other = target?.mapped.find(each => each.lun !== lun);
     if (!other) return;
     const text = `the target "${target?.iqn}" of volume "${id}" leads to another LUN, too; somebody else uses it`;
@@ -98,5 +98,5 @@ export class TargetShare implements Share<LunAsset> {
   }
 }
 
-const indexOf = (target: Target, lun: string): string | undefined =>
+const indexOf = (target: SanTarget, lun: string): string | undefined =>
   target.mapped.find(each => each.lun === lun)?.index;

@@ -2,12 +2,12 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { parseYaml } from "../../yaml/parse.ts";
 import type { Context } from "../driver.ts";
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
 import { rendered } from "../template.ts";
 import { lunSnapshotTemplate, lunTemplate, targetTemplate, templateFault } from "./sections.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 const schemas = { lunTemplate, targetTemplate, lunSnapshotTemplate };
 
@@ -16,7 +16,7 @@ export type TemplateName = keyof typeof schemas;
 
 /** Where templates come from: the file, and the request with its secrets. */
 export interface TemplateSources {
-  readonly identity: Identity;
+  readonly identity: ConnectionIdentity;
   readonly fixed: Readonly<Partial<Record<TemplateName, unknown>>>;
 }
 
@@ -35,48 +35,48 @@ export function template(
   name: TemplateName,
   parameters: Context,
   { secrets }: Pick<Call, "secrets">,
-): Fields {
+): JsonObject {
   const texts = [parameter(parameters, identity, name), secrets[name]];
   const layers = texts.map(text => (text === undefined ? {} : parsed(identity, name, text)));
-  const merged = layers.reduce<Fields>(over, withSpelling((fixed[name] ?? {}) as Fields));
+  const merged = layers.reduce<JsonObject>(over, withSpelling((fixed[name] ?? {}) as JsonObject));
   const fault = templateFault(schemas[name], merged);
   if (fault === undefined) return merged;
   throw refused(identity, name, fault);
 }
 
-const refused = ({ connection }: Identity, name: TemplateName, why: string): CsiError =>
+const refused = ({ connection }: ConnectionIdentity, name: TemplateName, why: string): CsiError =>
   new CsiError("invalid-argument", `connection "${connection}": the class's ${name} cannot be used: ${why}`);
 
-function parsed(identity: Identity, name: TemplateName, text: string): Fields {
+function parsed(identity: ConnectionIdentity, name: TemplateName, text: string): JsonObject {
   const { value, diagnostics } = parseYaml(name, text);
   const [first] = diagnostics;
   if (value === null && first) throw refused(identity, name, `it is no YAML, line ${first.line}`);
   if (value === null || value === undefined) return {};
   if (typeof value !== "object" || Array.isArray(value)) throw refused(identity, name, "it must be a mapping");
-  return withSpelling(value as Fields);
+  return withSpelling(value as JsonObject);
 }
 
-const withSpelling = (fields: Fields): Fields =>
+const withSpelling = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).map(([key, value]) => [otherSpellings[key] ?? key, value]));
 
 /** One layer over another. What is null is taken away. */
-function over(below: Fields, above: Fields): Fields {
+function over(below: JsonObject, above: JsonObject): JsonObject {
   const attributes = mergedAttributes(below["dev_attribs"], above["dev_attribs"]);
   const all = { ...below, ...above, ...(attributes !== undefined && { dev_attribs: attributes }) };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null && value !== undefined));
 }
 
-const attributeName = (each: unknown): unknown => (each as Fields | null)?.["dev_attrib"];
+const attributeName = (each: unknown): unknown => (each as JsonObject | null)?.["dev_attrib"];
 
 function mergedAttributes(below: unknown, above: unknown): unknown {
   if (!Array.isArray(below) || !Array.isArray(above)) return above ?? below;
   const replaced = new Set(above.map(attributeName));
   const all = [...below.filter(each => !replaced.has(attributeName(each))), ...above];
-  return all.filter(each => (each as Fields | null)?.["enable"] !== null);
+  return all.filter(each => (each as JsonObject | null)?.["enable"] !== null);
 }
 
 /** What DSM is told when it makes a LUN. Throws "invalid-argument" without a type, because DSM's own choice cannot be relied on. */
-export function lunFields(sources: TemplateSources, name: string, parameters: Context, call: Call): Fields {
+export function lunFields(sources: TemplateSources, name: string, parameters: Context, call: Call): JsonObject {
   const { description, ...fields } = template(sources, "lunTemplate", parameters, call);
   if (fields["type"] === undefined)
     throw refused(sources.identity, "lunTemplate", "neither the class nor the file of the connection says the type");
@@ -84,7 +84,7 @@ export function lunFields(sources: TemplateSources, name: string, parameters: Co
 }
 
 /** What DSM is told when it makes a target. Credentials switch CHAP on: one pair for nodes, a second one for the target. */
-export function targetFields(sources: TemplateSources, parameters: Context, call: Call): Fields {
+export function targetFields(sources: TemplateSources, parameters: Context, call: Call): JsonObject {
   const fields = template(sources, "targetTemplate", parameters, call);
   const given = fields["mutual_user"] ? 2 : fields["user"] ? 1 : 0;
   const wanted = Number(fields["auth_type"] ?? given);

@@ -1,13 +1,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Call } from "../../core/call.ts";
-import { type Subject, stillWanted } from "../failure.ts";
+import { type FailureContext, throwIfCancelled } from "../failure.ts";
 
 /**
  * Asks `look` until it answers something, ever less often; undefined when `limitMs` have passed. Short, because callers wait:
  * what takes longer is "aborted", and the repeat goes on.
  */
 export async function until<T>(
-  subject: Subject,
+  subject: FailureContext,
   look: () => Promise<T | undefined>,
   limitMs: number,
   call: Call,
@@ -17,6 +17,6 @@ export async function until<T>(
     const found = await look();
     if (found !== undefined || performance.now() + wait > end) return found;
     await pause(wait);
-    stillWanted(subject, call);
+    throwIfCancelled(subject, call);
   }
 }

@@ -1,12 +1,12 @@
 import { keepSecret } from "../../core/known-secrets.ts";
 import { masked } from "../../core/mask.ts";
-import { HttpError, placeOf } from "../../io/dial.ts";
-import { FairTurns } from "../../io/fair-turns.ts";
+import { HttpError, originOf } from "../../io/dial.ts";
+import { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
 import { JobRunner } from "./job.ts";
+import { LoginRateLimiter } from "./login-rate-limiter.ts";
 import { changesNothing, type Limits, usualLimits } from "./methods.ts";
-import { Pace } from "./pace.ts";
 import { loginMs } from "./rpc-transport.ts";
 import { type Server, secretsOf } from "./server.ts";
 import type { Transport, Version } from "./transport.ts";
@@ -18,14 +18,14 @@ const callsAtOnce = 8;
 const mostLate = 24;
 
 /** A way to the system, and how many calls wait for an answer on it. */
-interface Line {
+interface ClientConnection {
   readonly transport: Transport;
   calls: number;
 }
 
 /** What a client can be given by a test. */
 export interface ClientParts {
-  readonly pace?: Pace;
+  readonly pace?: LoginRateLimiter;
   readonly limits?: Limits;
 }
 
@@ -39,20 +39,20 @@ export class Client {
   readonly where: string;
   readonly jobs: JobRunner;
   readonly #server: Server;
-  readonly #pace: Pace;
+  readonly #pace: LoginRateLimiter;
   readonly #limits: Limits;
-  readonly #turns = new FairTurns(callsAtOnce, mostLate);
+  readonly #turns = new FairSemaphore(callsAtOnce, mostLate);
   /** What new calls are sent on. */
-  #line: Line | undefined;
+  #line: ClientConnection | undefined;
   /** All that are not closed. */
-  readonly #lines = new Set<Line>();
-  #opening: Promise<Line> | undefined;
+  readonly #lines = new Set<ClientConnection>();
+  #opening: Promise<ClientConnection> | undefined;
   readonly #shown: () => void;
   #failure: unknown;
   #closed = false;
 
-  constructor(server: Server, { pace = new Pace(), limits = usualLimits }: ClientParts = {}) {
-    this.where = placeOf(server.http);
+  constructor(server: Server, { pace = new LoginRateLimiter(), limits = usualLimits }: ClientParts = {}) {
+    this.where = originOf(server.http);
     this.#server = server;
     this.#pace = pace;
     this.#limits = limits;
@@ -106,7 +106,7 @@ export class Client {
   }
 
   async #answered(
-    line: Line,
+    line: ClientConnection,
     method: string,
     params: readonly unknown[],
     signal: AbortSignal,
@@ -124,17 +124,17 @@ export class Client {
   }
 
   /** The next call looks again who is there. Calls that wait for answers on this line keep it. */
-  #retire(line: Line): void {
+  #retire(line: ClientConnection): void {
     if (this.#line === line) this.#line = undefined;
     if (line.calls === 0) this.#end(line);
   }
 
-  #end(line: Line): void {
+  #end(line: ClientConnection): void {
     this.#lines.delete(line);
     line.transport.close();
   }
 
-  async #connection(signal: AbortSignal): Promise<Line> {
+  async #connection(signal: AbortSignal): Promise<ClientConnection> {
     if (this.#closed) throw new HttpError(this.where, "refused", "this connection is closed");
     if (this.#line && !this.#line.transport.over) return this.#line;
     if (this.#line) this.#retire(this.#line);
@@ -149,11 +149,11 @@ export class Client {
   }
 
   /** Nobody's signal: others wait for the same connection. */
-  async #open(): Promise<Line> {
+  async #open(): Promise<ClientConnection> {
     this.#pace.begun();
     try {
       const transport = await connected(this.#server, this.#limits, AbortSignal.timeout(loginMs));
-      const line: Line = { transport, calls: 0 };
+      const line: ClientConnection = { transport, calls: 0 };
       this.#pace.succeeded();
       this.#failure = undefined;
       if (this.#closed) transport.close();

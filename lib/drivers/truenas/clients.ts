@@ -1,7 +1,7 @@
 import { CsiError } from "../../core/errors.ts";
 import { ApiError, errnos, isDenied } from "./api-error.ts";
 import { type Api, apiOf, Client } from "./client.ts";
-import { explainApi } from "./meaning.ts";
+import { apiErrorMapping } from "./meaning.ts";
 import { type Server, serverKey } from "./server.ts";
 
 /** The clients of this process, one for each system and account, with how many connections use each. */
@@ -34,7 +34,7 @@ export function leasedApi(server: Server, connection: string): { readonly api: A
 function naming(api: Api, connection: string): Api {
   const named = (error: unknown): unknown => {
     const refused = error instanceof ApiError && !isDenied(error) && error.errno !== errnos.noMethod;
-    const known = refused ? undefined : explainApi(error);
+    const known = refused ? undefined : apiErrorMapping(error);
     return known ? new CsiError(known.code, `connection "${connection}": ${known.text}`, { cause: error }) : error;
   };
   const told = <T>(work: Promise<T>): Promise<T> =>

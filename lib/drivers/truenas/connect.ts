@@ -1,4 +1,4 @@
-import { HttpError, type HttpSettings, placeOf } from "../../io/dial.ts";
+import { HttpError, type HttpSettings, originOf } from "../../io/dial.ts";
 import { type Http, httpClient } from "../../io/http.ts";
 import { ApiError, errnos } from "./api-error.ts";
 import type { Limits } from "./methods.ts";
@@ -96,7 +96,7 @@ async function followed(
   limits: Limits,
   signal: AbortSignal,
 ): Promise<Transport> {
-  const standby = `${placeOf(server.http)} is the standby node`;
+  const standby = `${originOf(server.http)} is the standby node`;
   let failed: unknown = new NotTrueNas(`${standby} and names no active one`);
   for (const url of urls) {
     const host = hostIn(url, server);
@@ -109,7 +109,7 @@ async function followed(
     try {
       return await activeNode(server, target, limits, signal);
     } catch (error) {
-      failed = error instanceof Redirect ? new NotTrueNas(`${placeOf(target)} is a standby node, too`) : error;
+      failed = error instanceof Redirect ? new NotTrueNas(`${originOf(target)} is a standby node, too`) : error;
     }
   }
   throw failed;

@@ -1,12 +1,17 @@
 import { pause } from "../../core/pause.ts";
 import { HttpError } from "../../io/dial.ts";
-import { FairTurns } from "../../io/fair-turns.ts";
+import { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { ApiError, errnos, LostJob } from "./api-error.ts";
 import { jobMs, type Limits } from "./methods.ts";
 import { problemsIn } from "./rpc-transport.ts";
 
 /** Asks the system for `owner`; as Client.call. */
-export type Ask = (owner: string, method: string, params: readonly unknown[], signal: AbortSignal) => Promise<unknown>;
+export type AskSystem = (
+  owner: string,
+  method: string,
+  params: readonly unknown[],
+  signal: AbortSignal,
+) => Promise<unknown>;
 
 type Row = Readonly<Record<string, unknown>>;
 /** What the system says of the job with this number; undefined when it knows none. */
@@ -31,11 +36,11 @@ const abortMs = 5000;
 /** Runs jobs of one system to their ends. */
 export class JobRunner {
   readonly #where: string;
-  readonly #ask: Ask;
+  readonly #ask: AskSystem;
   readonly #limits: Limits;
-  readonly #oneLock = new FairTurns(oneLockAtOnce);
+  readonly #oneLock = new FairSemaphore(oneLockAtOnce);
 
-  constructor(where: string, ask: Ask, limits: Limits) {
+  constructor(where: string, ask: AskSystem, limits: Limits) {
     this.#where = where;
     this.#ask = ask;
     this.#limits = limits;
@@ -51,7 +56,7 @@ export class JobRunner {
     const limitMs = jobMs(method, this.#limits);
     const limit = AbortSignal.timeout(limitMs);
     const both = AbortSignal.any([signal, limit]);
-    const job = new Following((id, until) => this.#row(owner, id, until), method, params);
+    const job = new JobProgress((id, until) => this.#row(owner, id, until), method, params);
     try {
       for (let wait = firstLookMs; ; wait = Math.min(wait * 2, lastLookMs)) {
         const id = await this.#ask(owner, method, params, both);
@@ -76,7 +81,7 @@ export class JobRunner {
   }
 
   /** Another's job is never aborted, so it is looked at once more. */
-  async #abort(owner: string, job: Following): Promise<void> {
+  async #abort(owner: string, job: JobProgress): Promise<void> {
     const signal = AbortSignal.timeout(abortMs);
     try {
       const id = await job.current(signal);
@@ -88,7 +93,7 @@ export class JobRunner {
 }
 
 /** One job from its number to its end. */
-class Following {
+class JobProgress {
   readonly #row: RowOf;
   readonly #method: string;
   readonly #params: readonly unknown[];

@@ -1,6 +1,6 @@
 import type { Code } from "../../core/errors.ts";
 import { HttpError, type HttpFailure } from "../../io/dial.ts";
-import type { Meaning } from "../failure.ts";
+import type { ErrorMapping } from "../failure.ts";
 import { ApiError, errnos, isBusy, isDenied, isFull, LostJob } from "./api-error.ts";
 import { NotTrueNas } from "./connect.ts";
 import { LoginRefused } from "./rpc-transport.ts";
@@ -46,7 +46,7 @@ const roles: readonly (readonly [RegExp, string])[] = [
 const roleFor = (method: string): string => roles.find(([pattern]) => pattern.test(method))?.[1] ?? "FULL_ADMIN";
 
 /** What any failure of the API means to a caller; undefined for one that is not of the API. */
-export function explainApi(error: unknown): Meaning | undefined {
+export function apiErrorMapping(error: unknown): ErrorMapping | undefined {
   if (error instanceof HttpError) return { code: codes[error.failure], text: error.message };
   if (error instanceof NotTrueNas) return { code: "failed-precondition", text: error.message };
   if (error instanceof LostJob) return { code: "unavailable", text: error.message };
@@ -57,7 +57,7 @@ export function explainApi(error: unknown): Meaning | undefined {
   return error instanceof ApiError ? explainRefusal(error) : undefined;
 }
 
-function explainRefusal(error: ApiError): Meaning {
+function explainRefusal(error: ApiError): ErrorMapping {
   if (isDenied(error)) {
     const text = `the account lacks the role ${roleFor(error.method)} that ${error.method} needs`;
     return { code: "permission-denied", text };

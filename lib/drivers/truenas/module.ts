@@ -3,7 +3,7 @@ import { type DriverFacts, factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 import { zfsParameters, zfsTerritory } from "../zfs/facts.ts";
 import { devices, filesystems } from "../zfs/open.ts";
-import { openTrueNas, type Way } from "./open.ts";
+import { openTrueNas, type ShareKind } from "./open.ts";
 import {
   freenasApiIscsiSchema,
   freenasApiNfsSchema,
@@ -40,25 +40,25 @@ const apiFilesystems = (section: Omit<Parameters<typeof filesystems>[0], "datase
 });
 
 /** The four ways to share, each with its part of the file. */
-const nfs = (volumes: Way["volumes"], section: ConstructorParameters<typeof NfsShare>[1]): Way => ({
+const nfs = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof NfsShare>[1]): ShareKind => ({
   protocol: "nfs",
   volumes,
   share: site => new NfsShare(site, section),
 });
 
-const smb = (volumes: Way["volumes"], section: ConstructorParameters<typeof SmbShare>[1]): Way => ({
+const smb = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof SmbShare>[1]): ShareKind => ({
   protocol: "smb",
   volumes,
   share: site => new SmbShare(site, section),
 });
 
-const iscsi = (volumes: Way["volumes"], section: ConstructorParameters<typeof IscsiShare>[1]): Way => ({
+const iscsi = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof IscsiShare>[1]): ShareKind => ({
   protocol: "iscsi",
   volumes,
   share: site => new IscsiShare(site, section),
 });
 
-const nvmeof = (volumes: Way["volumes"], section: ConstructorParameters<typeof NvmeofShare>[1]): Way => ({
+const nvmeof = (volumes: ShareKind["volumes"], section: ConstructorParameters<typeof NvmeofShare>[1]): ShareKind => ({
   protocol: "nvmeof",
   volumes,
   share: site => new NvmeofShare(site, section),

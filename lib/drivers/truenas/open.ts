@@ -1,15 +1,15 @@
 import type { Protocol } from "../../core/protocols.ts";
 import type { Driver } from "../driver.ts";
-import type { Identity, Ports } from "../module.ts";
-import type { Share } from "../store.ts";
+import type { ConnectionIdentity, DriverPorts } from "../module.ts";
+import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, VolumeSettings } from "../zfs/settings.ts";
 import { leasedApi } from "./clients.ts";
 import { scaleOnly } from "./scale-only.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
-import { noteKeys, type Shareable, type Site } from "./shares/share.ts";
-import { grownByServer } from "./zfs/grown-by-server.ts";
+import { noteKeys, type ShareContext, type SharedDataset } from "./shares/share.ts";
+import { withApiResize } from "./zfs/api-resize.ts";
 import { ZfsApi } from "./zfs/zfs-api.ts";
 
 type Ssh = Parameters<typeof cliOf>[1];
@@ -22,17 +22,22 @@ export interface TrueNasConfig {
 }
 
 /** What differs between the four ways to share. */
-export interface Way {
+export interface ShareKind {
   readonly protocol: Extract<Protocol, "nfs" | "smb" | "iscsi" | "nvmeof">;
   readonly volumes: FilesystemSettings | VolumeSettings;
-  share(site: Site): Share<Shareable>;
+  share(site: ShareContext): ShareProtocol<SharedDataset>;
 }
 
 /** A driver whose volumes TrueNAS shares: datasets through its API, or over ssh where the file names a way. Does no I/O. */
-export function openTrueNas(identity: Identity, config: TrueNasConfig, way: Way, ports: Ports): Driver {
+export function openTrueNas(
+  identity: ConnectionIdentity,
+  config: TrueNasConfig,
+  way: ShareKind,
+  ports: DriverPorts,
+): Driver {
   const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
   const served = config.sshConnection === undefined ? scaleOnly(lease.api, identity) : lease.api;
-  const site: Site = {
+  const site: ShareContext = {
     api: served,
     connection: identity.connection,
     driver: identity.driver,
@@ -44,7 +49,7 @@ export function openTrueNas(identity: Identity, config: TrueNasConfig, way: Way,
   };
   const api = new ZfsApi(served, way.protocol === "smb" ? "SMB" : "GENERIC");
   const overSsh = config.sshConnection === undefined ? undefined : cliOf(config.zfs, config.sshConnection, ports);
-  const zfs = overSsh ? grownByServer(overSsh.zfs, api) : api;
+  const zfs = overSsh ? withApiResize(overSsh.zfs, api) : api;
   const close = async () => {
     lease.release();
     await overSsh?.close();

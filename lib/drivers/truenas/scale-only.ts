@@ -1,5 +1,5 @@
 import { CsiError } from "../../core/errors.ts";
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import type { Api } from "./client.ts";
 
 /** The first version whose API makes datasets and clones with user properties (TrueNAS SCALE 21.08, plugins/pool.py and zfs.py). */
@@ -12,7 +12,7 @@ const overSsh = (driver: string): string => driver.replace("-api-", "-");
  * An API for datasets, which refuses an older system before anything is asked of it. Throws failed-precondition, naming the driver
  * that works there.
  */
-export function scaleOnly(api: Api, { connection, driver }: Identity): Api {
+export function scaleOnly(api: Api, { connection, driver }: ConnectionIdentity): Api {
   const proved = async (signal: AbortSignal): Promise<void> => {
     const { number, text } = await api.version(signal);
     if (number >= firstScale) return;

@@ -2,7 +2,17 @@ import * as v from "valibot";
 import { httpAddress, sshConnection } from "../../schema/connecting.ts";
 import { consistent, host, isPlaceholder, list, optional, record, text } from "../../schema/parts.ts";
 import { numericOwner } from "../../schema/storage.ts";
-import { acls, apart, cli, datasetSection, parents, permissions, quotas, zvolSection, zvols } from "../zfs/sections.ts";
+import {
+  acls,
+  apart,
+  cli,
+  datasetSection,
+  parents,
+  permissions,
+  quotas,
+  zvolSection,
+  zvols,
+} from "../zfs/config/sections.ts";
 import { iscsi, nfs, nvmeof, smb } from "./sections.ts";
 import { keyInTheOpen } from "./server.ts";
 import { aclFault } from "./zfs/acl.ts";

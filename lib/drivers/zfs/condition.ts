@@ -1,6 +1,6 @@
 import type { Finding } from "../../health/finding.ts";
-import { bytesOf, shownValue, type ZfsAsset } from "./asset.ts";
 import type { StoreSettings } from "./settings.ts";
+import { bytesOf, shownValue, type ZfsVolume } from "./volume.ts";
 import type { Entry } from "./zfs.ts";
 
 /** What has to be read of a dataset, beside what makes it a volume, to know how it is. */
@@ -37,7 +37,7 @@ export const parentFindings = (parent: Entry | undefined): readonly Finding[] =>
  * what the NFS server exports, undefined where nobody knows.
  */
 export function datasetFindings(
-  asset: ZfsAsset,
+  asset: ZfsVolume,
   entry: Entry,
   settings: StoreSettings,
   full: boolean,
@@ -63,7 +63,7 @@ export function datasetFindings(
 }
 
 /** Whether the NFS server has to export a file system. */
-const isShared = ({ mountpoint }: ZfsAsset, entry: Entry): boolean =>
+const isShared = ({ mountpoint }: ZfsVolume, entry: Entry): boolean =>
   mountpoint !== undefined && shownValue(entry, "mounted") === "yes" && shownValue(entry, "sharenfs") !== "off";
 
 const isFull = (entry: Entry | undefined): boolean => shownValue(entry, "available") === "0";

@@ -1,20 +1,20 @@
 import type { Call } from "../../core/call.ts";
-import type { Context, GroupSnapshot, GroupSnapshotting } from "../driver.ts";
-import { assetOf, assetProperties, ownValue, type ZfsAsset } from "./asset.ts";
-import { strangerOf } from "./marks.ts";
+import type { Context, GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
+import type { ConnectionContext } from "./connection-context.ts";
+import { otherOwner } from "./marks.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
 import { snapshotFailure, snapshotOf } from "./snapshots.ts";
 import { isSnapshot, snapshotProperties } from "./sources.ts";
-import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
+import { ownValue, volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";
 
 /** Snapshots of several volumes at one moment: `zfs snapshot a@x b@x` is done for all of them or for none. */
-export class DatasetGroupSnapshots implements GroupSnapshotting {
-  readonly #space: Space;
+export class DatasetGroupSnapshots implements GroupSnapshotAbility {
+  readonly #space: ConnectionContext;
 
-  constructor(space: Space) {
+  constructor(space: ConnectionContext) {
     this.#space = space;
   }
 
@@ -46,7 +46,7 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
     if (first && own.length === 0)
       throw this.#space.error(
         "failed-precondition",
-        `the group snapshot "${id}" is of ${strangerOf(first, settings.marks)}; it is left as it is`,
+        `the group snapshot "${id}" is of ${otherOwner(first, settings.marks)}; it is left as it is`,
       );
     for (const { name } of own) await zfs.destroy(name, { deferred: true }, call.signal);
   }
@@ -57,15 +57,15 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
     throw this.#space.error("not-found", `group snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
-  async #volumes(ids: readonly string[], call: Call): Promise<readonly ZfsAsset[]> {
+  async #volumes(ids: readonly string[], call: Call): Promise<readonly ZfsVolume[]> {
     const { names, zfs, settings } = this.#space;
     const look = {
       names: [names.pool, ...ids.filter(isVolumeId).map(id => names.dataset(id))],
-      properties: assetProperties(settings),
+      properties: volumePropertyNames(settings),
     };
     const entries = await zfs.read(look, call.signal);
     return ids.map(id => {
-      const asset = isVolumeId(id) ? assetOf(id, entries.get(names.dataset(id)), settings) : undefined;
+      const asset = isVolumeId(id) ? volumeIn(id, entries.get(names.dataset(id)), settings) : undefined;
       if (asset?.finished) return asset;
       throw this.#space.error("not-found", `volume "${id.slice(0, 128)}" does not exist`);
     });
@@ -73,7 +73,7 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
 
   /** Those that another connection with the same parent did not take. */
   #own(members: readonly Entry[]): readonly Entry[] {
-    return members.filter(each => strangerOf(each, this.#space.settings.marks) === undefined);
+    return members.filter(each => otherOwner(each, this.#space.settings.marks) === undefined);
   }
 
   /** The snapshots of a group: not one of the same name that was taken of a volume alone. */
@@ -91,7 +91,7 @@ export class DatasetGroupSnapshots implements GroupSnapshotting {
     return [...(await zfs.read(look, call.signal)).values()].filter(isSnapshot);
   }
 
-  #existing(name: string, own: string, volumes: readonly ZfsAsset[], members: readonly Entry[]): GroupSnapshot {
+  #existing(name: string, own: string, volumes: readonly ZfsVolume[], members: readonly Entry[]): GroupSnapshot {
     if (members.length === 0) throw untrue(`taken the snapshots @${own}`);
     const wanted = new Set(volumes.map(({ dataset }) => `${dataset}@${own}`));
     const equal = members.length === wanted.size && members.every(each => wanted.has(each.name));

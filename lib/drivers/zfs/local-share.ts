@@ -1,10 +1,10 @@
 import type { Access } from "../../core/access.ts";
 import type { Context } from "../driver.ts";
-import type { Share } from "../store.ts";
-import type { ZfsAsset } from "./asset.ts";
+import type { ShareProtocol } from "../store.ts";
+import type { ZfsVolume } from "./volume.ts";
 
 /** Datasets and zvols that the node uses itself: it is told which one. */
-export class LocalShare implements Share<ZfsAsset> {
+export class LocalShare implements ShareProtocol<ZfsVolume> {
   readonly protocol = "zfs-local";
   readonly access: Access;
   readonly growsOnNode: boolean;
@@ -15,7 +15,7 @@ export class LocalShare implements Share<ZfsAsset> {
     this.growsOnNode = growsOnNode;
   }
 
-  context({ dataset }: ZfsAsset): Context {
+  context({ dataset }: ZfsVolume): Context {
     return { zfs_asset_name: dataset };
   }
 }

@@ -1,4 +1,4 @@
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import { property } from "./user-properties.ts";
 import type { Entry, Property } from "./zfs.ts";
 
@@ -20,7 +20,7 @@ export const markProperties = [property.driver, property.instance] as const;
 export const markValues = ({
   driver,
   instanceId,
-}: Pick<Identity, "driver" | "instanceId">): Readonly<Record<string, string>> => ({
+}: Pick<ConnectionIdentity, "driver" | "instanceId">): Readonly<Record<string, string>> => ({
   [property.driver]: driver,
   ...(instanceId !== undefined && { [property.instance]: instanceId }),
 });
@@ -35,7 +35,7 @@ function markOf({ name, properties }: Entry, key: string): Property | undefined 
 }
 
 /** Whose a dataset or snapshot is, in words, when it is another connection's. */
-export function strangerOf(entry: Entry, { driver, instanceId }: Marks): string | undefined {
+export function otherOwner(entry: Entry, { driver, instanceId }: Marks): string | undefined {
   const [madeBy, instance] = markProperties.map(key => markOf(entry, key)?.value);
   if (madeBy !== undefined && familyOf(madeBy) !== familyOf(driver)) return `the driver ${madeBy}`;
   if (instance !== undefined && instance !== instanceId)
@@ -53,7 +53,7 @@ export function whyNotVolume(id: string, entry: Entry, marks: Marks): string | u
   const managed = properties.get(property.managed);
   if (!managed?.own || managed.value !== "true")
     return `bears no mark of csimux (${property.managed} is not "true" on it)`;
-  const stranger = strangerOf(entry, marks);
+  const stranger = otherOwner(entry, marks);
   if (stranger !== undefined) return `is of ${stranger}`;
   const name = properties.get(property.volumeName);
   return isCopy(name, id, marks.idOf) ? `is a received copy of the volume "${name?.value}"` : undefined;
@@ -63,5 +63,5 @@ export function whyNotVolume(id: string, entry: Entry, marks: Marks): string | u
 export function whoseSnapshot(id: string, entry: Entry, marks: Marks): string | undefined {
   const volume = entry.properties.get(property.snapshotVolume);
   const [own = ""] = id.split(/[@/]/);
-  return strangerOf(entry, marks) ?? (isCopy(volume, own, marks.idOf) ? `a copy of "${volume?.value}"` : undefined);
+  return otherOwner(entry, marks) ?? (isCopy(volume, own, marks.idOf) ? `a copy of "${volume?.value}"` : undefined);
 }

@@ -3,14 +3,8 @@ import type { Access } from "../../core/access.ts";
 import { disk, type Protocol } from "../../core/protocols.ts";
 import type { Driver } from "../driver.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
-import { type DriverModule, driverModule, type Identity, type Ports } from "../module.ts";
+import { type ConnectionIdentity, type DriverModule, type DriverPorts, driverModule } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
-import { zfsParameters, zfsTerritory } from "./facts.ts";
-import { LocalShare } from "./local-share.ts";
-import { cliOf, devices, filesystems, storeOn } from "./open.ts";
-import { openInline } from "./open-inline.ts";
-import { openIscsi, openNvmeof } from "./open-targets.ts";
-import { PropertyShare } from "./property-share.ts";
 import {
   zfsGenericIscsiSchema,
   zfsGenericNfsSchema,
@@ -19,7 +13,13 @@ import {
   zfsInlineSchema,
   zfsLocalDatasetSchema,
   zfsLocalZvolSchema,
-} from "./schema.ts";
+} from "./config/schema.ts";
+import { zfsParameters, zfsTerritory } from "./facts.ts";
+import { openInline } from "./inline/open-inline.ts";
+import { LocalShare } from "./local-share.ts";
+import { cliOf, devices, filesystems, storeOn } from "./open.ts";
+import { PropertyShare } from "./property-share.ts";
+import { openIscsi, openNvmeof } from "./targets/open-targets.ts";
 
 const generic = (protocol: Protocol): DriverFacts =>
   factsOf(protocol, `zfs-generic:${protocol}`, {
@@ -47,9 +47,9 @@ type SharedConfig = InferOutput<typeof zfsGenericNfsSchema> | InferOutput<typeof
 function openShared(
   protocol: "nfs" | "smb",
   sharing: { readonly shareHost: string; readonly values: Readonly<Record<string, string | undefined>> },
-  identity: Identity,
+  identity: ConnectionIdentity,
   { zfs: section, sshConnection }: SharedConfig,
-  ports: Ports,
+  ports: DriverPorts,
 ): Driver {
   const { zfs, close } = cliOf(section, sshConnection, ports);
   const values = Object.fromEntries(

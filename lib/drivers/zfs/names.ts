@@ -62,7 +62,7 @@ export function stagingOf(dataset: string): string {
 }
 
 /** Ids of a connection and the names of datasets that belong to them. */
-export class Names {
+export class DatasetNames {
   readonly #parent: string;
   readonly #detached: string;
   readonly #maxIdBytes: number;

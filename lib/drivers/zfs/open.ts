@@ -1,13 +1,13 @@
 import type { Protocol } from "../../core/protocols.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { StorageHost } from "../../io/script.ts";
-import type { Identity, Ports } from "../module.ts";
-import { ZfsCli } from "./cli.ts";
-import type { CliWords } from "./cli-steps.ts";
-import { Names } from "./names.ts";
-import type { DatasetSection, Ssh, ZvolSection } from "./schema.ts";
+import type { ConnectionIdentity, DriverPorts } from "../module.ts";
+import { ZfsCli } from "./cli/cli.ts";
+import type { CommandPrefixes } from "./cli/steps.ts";
+import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
+import { ConnectionContext } from "./connection-context.ts";
+import { DatasetNames } from "./names.ts";
 import type { FilesystemSettings, StoreSettings, VolumeSettings } from "./settings.ts";
-import { Space } from "./space.ts";
 import { DatasetStore } from "./store.ts";
 import type { Zfs } from "./zfs.ts";
 
@@ -41,7 +41,7 @@ type DeviceSection = Pick<ZvolSection, "zvolBlocksize" | "zvolCompression" | "zv
 type CliSection = { readonly cli?: DatasetSection["cli"] };
 
 /** What a share adds to the volumes of its store. */
-export interface Sharing {
+export interface ShareSettings {
   readonly protocol: Protocol;
   /** Properties of every new volume. */
   readonly values?: Readonly<Record<string, string>>;
@@ -50,18 +50,18 @@ export interface Sharing {
 }
 
 /** The host of a connection: behind ssh, or this one when its file names none. */
-export const hostOf = (ssh: Ssh | undefined, ports: Ports): Lease<StorageHost> =>
+export const hostOf = (ssh: Ssh | undefined, ports: DriverPorts): Lease<StorageHost> =>
   ssh ? ports.ssh(ssh) : { value: ports.local, release: async () => {} };
 
-type Paths = Readonly<Partial<Record<"zfs" | "zpool" | "sudo", string | undefined>>>;
+type ProgramPaths = Readonly<Partial<Record<"zfs" | "zpool" | "sudo", string | undefined>>>;
 
-const pathsOf = ({ cli }: CliSection): Paths => (cli && "paths" in cli ? (cli.paths ?? {}) : {});
+const pathsOf = ({ cli }: CliSection): ProgramPaths => (cli && "paths" in cli ? (cli.paths ?? {}) : {});
 
 /** How sudo is called for this section: it must not ask for a password. */
 export const sudoOf = (section: CliSection): readonly [string, "-n"] => [pathsOf(section).sudo ?? "sudo", "-n"];
 
 /** How zfs is called for this section; an account other than root needs sudo for the tools of files. */
-export function wordsOf(section: CliSection, ssh: Ssh | undefined): CliWords {
+export function wordsOf(section: CliSection, ssh: Ssh | undefined): CommandPrefixes {
   const sudo = sudoOf(section);
   const paths = pathsOf(section);
   const zfs = paths.zfs ?? "zfs";
@@ -98,13 +98,17 @@ export const devices = (section: DeviceSection): VolumeSettings => ({
 /** The store of a section on a host. Does no I/O; `close` is called when the store is not needed any more. */
 export function storeOn(
   zfs: Zfs,
-  identity: Identity,
+  identity: ConnectionIdentity,
   section: StoreSection,
   volumes: FilesystemSettings | VolumeSettings,
-  sharing: Sharing,
+  sharing: ShareSettings,
   close: () => Promise<void>,
 ): DatasetStore {
-  const names = new Names(section.datasetParentName, section.detachedSnapshotsDatasetParentName, identity.maxIdBytes);
+  const names = new DatasetNames(
+    section.datasetParentName,
+    section.detachedSnapshotsDatasetParentName,
+    identity.maxIdBytes,
+  );
   const { driver, instanceId } = identity;
   const settings: StoreSettings = {
     parent: section.datasetParentName,
@@ -120,11 +124,11 @@ export function storeOn(
     dependents: section.deleteWithDependents,
     foreignSnapshots: section.foreignSnapshots,
   };
-  return new DatasetStore(new Space(identity, settings, names, zfs), close);
+  return new DatasetStore(new ConnectionContext(identity, settings, names, zfs), close);
 }
 
 /** zfs(8) on the host of a connection, and how that is let go. */
-export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: Ports) {
+export function cliOf(section: CliSection, ssh: Ssh | undefined, ports: DriverPorts) {
   const { value: host, release } = hostOf(ssh, ports);
   const words = wordsOf(section, ssh);
   return { zfs: new ZfsCli(host, words), host, words, close: release };

@@ -1,12 +1,12 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Context } from "../driver.ts";
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import { parameter } from "../parameters.ts";
 
 export { parameter };
 
 /** A parameter that switches something on. Throws "invalid-argument" for what is neither "true" nor "false". */
-export function switched(parameters: Context, identity: Identity, key: string): boolean {
+export function switched(parameters: Context, identity: ConnectionIdentity, key: string): boolean {
   const value = parameter(parameters, identity, key);
   if (value === undefined || value === "" || value === "false") return false;
   if (value === "true") return true;

@@ -2,15 +2,15 @@ import type { Access } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Context } from "../driver.ts";
-import type { Notes, Share } from "../store.ts";
-import type { ZfsAsset } from "./asset.ts";
-import { usershareName } from "./usershare.ts";
+import type { Notes, ShareProtocol } from "../store.ts";
+import { usershareName } from "./cli/usershare.ts";
+import type { ZfsVolume } from "./volume.ts";
 
 /**
  * File systems that ZFS shares by a property of theirs, which a new volume has from its beginning; so there is nothing to do but to
  * say where it is.
  */
-export class PropertyShare implements Share<ZfsAsset> {
+export class PropertyShare implements ShareProtocol<ZfsVolume> {
   readonly protocol: "nfs" | "smb";
   readonly access: Access;
   readonly growsOnNode = false;
@@ -26,17 +26,17 @@ export class PropertyShare implements Share<ZfsAsset> {
   }
 
   /** A volume keeps its share for its whole life. */
-  async publish(asset: ZfsAsset): Promise<Notes> {
+  async publish(asset: ZfsVolume): Promise<Notes> {
     return asset.finished ? {} : this.#place(asset);
   }
 
-  context(asset: ZfsAsset): Context {
+  context(asset: ZfsVolume): Context {
     const { server, share } = asset.notes;
     return server !== undefined && share !== undefined ? { server, share } : this.#place(asset);
   }
 
   /** Throws "failed-precondition" for a file system that is not mounted anywhere. */
-  #place({ dataset, mountpoint }: ZfsAsset): { readonly server: string; readonly share: string } {
+  #place({ dataset, mountpoint }: ZfsVolume): { readonly server: string; readonly share: string } {
     if (this.protocol === "smb") return { server: this.#server, share: usershareName(dataset) };
     if (mountpoint !== undefined) return { server: this.#server, share: mountpoint };
     throw new CsiError(

@@ -1,19 +1,19 @@
 import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/pause.ts";
-import { assetLook, assetOf, assetProperties, ownValue, shownValue, type ZfsAsset } from "./asset.ts";
-import { strangerOf, whyNotVolume } from "./marks.ts";
+import type { ConnectionContext } from "./connection-context.ts";
+import { otherOwner, whyNotVolume } from "./marks.ts";
 import { isDiscarded, isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { isSnapshot } from "./sources.ts";
-import type { Space } from "./space.ts";
 import { dropSources, removeStaging } from "./staging.ts";
 import { property } from "./user-properties.ts";
-import { type Destruction, type Entries, type Entry, ZfsError } from "./zfs.ts";
+import { ownValue, shownValue, volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
+import { type DestroyOptions, type Entries, type Entry, ZfsError } from "./zfs.ts";
 
 /** How often a busy dataset is tried again, and after how many milliseconds. */
 const busyPausesMs = [300, 700, 1500];
 
 /** What is known of a dataset that is to be removed. */
-interface Doomed {
+interface RemovalPlan {
   readonly entry: Entry;
   readonly below: readonly Entry[];
 }
@@ -45,8 +45,8 @@ const listed = (names: readonly string[]): string =>
 
 /** What keeps a volume from being removed, in words; undefined when nothing does. */
 function obstacle(
-  { settings }: Space,
-  { entry, below }: Doomed,
+  { settings }: ConnectionContext,
+  { entry, below }: RemovalPlan,
 ): { readonly why: string; readonly passing: boolean } | undefined {
   const child = below.find(each => shownValue(each, "type") !== "snapshot");
   if (child) return { why: `the dataset ${child.name}, which csimux did not make, lies below it`, passing: false };
@@ -75,45 +75,55 @@ function obstacle(
  * cannot be removed, with nothing changed. `before` gets the volume right before the first change.
  */
 export async function removeVolume(
-  space: Space,
+  space: ConnectionContext,
   id: string,
-  before: (asset: ZfsAsset) => Promise<void>,
+  before: (asset: ZfsVolume) => Promise<void>,
   call: Call,
 ): Promise<void> {
   if (!isVolumeId(id)) return;
   const { zfs, names } = space;
   // Whether one was being made matters only when it goes; where that is a matter of `settle`, a name that is missing costs requests.
-  const seen = await look(space, id, zfs.settle ? [] : [names.staging(id)], call);
-  if (seen.doomed) {
-    refuse(space, id, seen.doomed);
-    const asset = assetOf(id, seen.doomed.entry, space.settings);
+  const seen = await inspect(space, id, zfs.finishRename ? [] : [names.staging(id)], call);
+  if (seen.plan) {
+    refuse(space, id, seen.plan);
+    const asset = volumeIn(id, seen.plan.entry, space.settings);
     if (asset) await before(asset);
   }
-  const alone = seen.doomed && isAlone(seen.doomed);
-  await removeLooked(space, id, alone || !zfs.settle ? seen : await look(space, id, [names.staging(id)], call), call);
-  await reap(space, call);
+  const alone = seen.plan && isAlone(seen.plan);
+  await removeInspected(
+    space,
+    id,
+    alone || !zfs.finishRename ? seen : await inspect(space, id, [names.staging(id)], call),
+    call,
+  );
+  await destroyTombstones(space, call);
 }
 
 /** Most volumes have nothing below them and were made of nothing. */
-const isAlone = ({ entry, below }: Doomed): boolean =>
+const isAlone = ({ entry, below }: RemovalPlan): boolean =>
   below.length === 0 && shownValue(entry, property.sourceKind) === undefined;
 
 /** Throws "failed-precondition" for what cannot be removed. */
-function refuse(space: Space, id: string, doomed: Doomed): void {
+function refuse(space: ConnectionContext, id: string, doomed: RemovalPlan): void {
   const found = obstacle(space, doomed);
   if (found && !(found.passing && space.settings.dependents === "tombstone"))
     throw space.error("failed-precondition", `volume "${id}" cannot be deleted: ${found.why}`);
 }
 
-async function removeLooked(space: Space, id: string, { doomed, beside }: Remains, call: Call): Promise<void> {
+async function removeInspected(
+  space: ConnectionContext,
+  id: string,
+  { plan: doomed, beside }: FoundDatasets,
+  call: Call,
+): Promise<void> {
   const { zfs, names } = space;
   const staging = names.staging(id);
-  if (doomed && beside.has(staging) && (await zfs.settle?.(staging, doomed.entry.name, call.signal)))
-    return removeLooked(space, id, await look(space, id, [staging], call), call);
+  if (doomed && beside.has(staging) && (await zfs.finishRename?.(staging, doomed.entry.name, call.signal)))
+    return removeInspected(space, id, await inspect(space, id, [staging], call), call);
   if (doomed) {
     refuse(space, id, doomed);
     if (obstacle(space, doomed)) await setAside(space, id, doomed.entry, call);
-    else await destroyed(space, id, doomed, call);
+    else await destroyWith(space, id, doomed, call);
   }
   if (beside.has(staging)) await removeStaging(space, staging, call);
   if (!doomed || isBegun(doomed.entry)) await dropSources(space, id, call);
@@ -124,26 +134,31 @@ const isBegun = (entry: Entry): boolean =>
   shownValue(entry, property.sourceKind) !== undefined && ownValue(entry, property.success) !== "true";
 
 /** What there is of a volume. */
-interface Remains {
-  readonly doomed: Doomed | undefined;
+interface FoundDatasets {
+  readonly plan: RemovalPlan | undefined;
   /** What else was found. */
   readonly beside: Entries;
 }
 
 /** Reads a volume with what lies below it, and others by their names. */
-async function look(space: Space, id: string, others: readonly string[], call: Call): Promise<Remains> {
+async function inspect(
+  space: ConnectionContext,
+  id: string,
+  others: readonly string[],
+  call: Call,
+): Promise<FoundDatasets> {
   const { names, zfs, settings } = space;
   const dataset = names.dataset(id);
-  const seen = assetLook(settings, names, id);
+  const seen = volumeQuery(settings, names, id);
   const properties = [...new Set([...seen.properties, ...belowProperties])];
   const all = await zfs.family(dataset, { names: [...seen.names, ...others], properties }, call.signal);
   const entry = all.get(dataset);
-  if (!entry) return { doomed: undefined, beside: all };
+  if (!entry) return { plan: undefined, beside: all };
   const strange =
     ownValue(entry, property.tombstone) === id
-      ? strangerOf(entry, settings.marks)
+      ? otherOwner(entry, settings.marks)
       : whyNotVolume(id, entry, settings.marks);
-  if (strange === undefined) return { doomed: { entry, below: belowOf(dataset, [...all.values()]) }, beside: all };
+  if (strange === undefined) return { plan: { entry, below: belowOf(dataset, [...all.values()]) }, beside: all };
   throw space.error(
     "failed-precondition",
     `the dataset ${dataset} is no volume of this connection: it ${strange}; it is left as it is`,
@@ -157,14 +172,19 @@ const belowOf = (dataset: string, all: readonly Entry[]): readonly Entry[] =>
  * Destroys a volume with its snapshots: exactly those that were looked at, and only with it. A snapshot that was made for this clone
  * goes with it, too: it is marked first, so that no interruption leaves it behind.
  */
-async function destroyed(space: Space, id: string, { entry, below }: Doomed, call: Call): Promise<void> {
+async function destroyWith(
+  space: ConnectionContext,
+  id: string,
+  { entry, below }: RemovalPlan,
+  call: Call,
+): Promise<void> {
   const { zfs, settings, names } = space;
   const { protocol } = settings;
   const mountpoint = shownValue(entry, "mountpoint");
   const mounted = shownValue(entry, "mounted") === "yes" && mountpoint !== undefined;
   if (mounted && protocol === "zfs-local" && mountpoint === "legacy")
     throw new ZfsError("used", `${entry.name} is mounted on its node`);
-  const how: Destruction = {
+  const how: DestroyOptions = {
     snapshots: below.map(nameOf),
     ...(mounted && protocol !== "zfs-local" && { served: { protocol, mountpoint } }),
   };
@@ -188,7 +208,7 @@ async function destroyed(space: Space, id: string, { entry, below }: Doomed, cal
 }
 
 /** Gives a volume another name, under which it stays until nothing needs it. What it was is written down before it is gone. */
-async function setAside(space: Space, id: string, entry: Entry, call: Call): Promise<void> {
+async function setAside(space: ConnectionContext, id: string, entry: Entry, call: Call): Promise<void> {
   const { zfs, names, settings } = space;
   const guid = shownValue(entry, "guid");
   if (guid === undefined)
@@ -205,18 +225,18 @@ async function setAside(space: Space, id: string, entry: Entry, call: Call): Pro
 }
 
 /** Destroys volumes that were set aside and that nothing needs any more, until there is none: one may be the origin of another. */
-export async function reap(space: Space, call: Call): Promise<void> {
+export async function destroyTombstones(space: ConnectionContext, call: Call): Promise<void> {
   const { names, zfs, settings } = space;
   if (settings.dependents !== "tombstone") return;
   for (let found = true; found; ) {
     found = false;
-    const all = await zfs.below(names.parent, [settings.volumes.type], assetProperties(settings), 1, call.signal);
-    const own = all.filter(each => names.isTombstone(each.name) && strangerOf(each, settings.marks) === undefined);
+    const all = await zfs.below(names.parent, [settings.volumes.type], volumePropertyNames(settings), 1, call.signal);
+    const own = all.filter(each => names.isTombstone(each.name) && otherOwner(each, settings.marks) === undefined);
     for (const entry of own) {
       const all = await zfs.family(entry.name, { names: [names.pool], properties: belowProperties }, call.signal);
       const below = belowOf(entry.name, [...all.values()]);
       if (obstacle(space, { entry, below })) continue;
-      await destroyed(space, ownValue(entry, property.tombstone) ?? "", { entry, below }, call);
+      await destroyWith(space, ownValue(entry, property.tombstone) ?? "", { entry, below }, call);
       found = true;
     }
   }

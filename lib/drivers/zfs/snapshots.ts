@@ -1,27 +1,27 @@
 import type { Call } from "../../core/call.ts";
-import type { Context, Page, PageRequest, Snapshot, Snapshotting } from "../driver.ts";
+import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import { assetLook, assetOf, ownValue, shownValue, type ZfsAsset } from "./asset.ts";
-import { markValues, strangerOf, whoseSnapshot } from "./marks.ts";
+import type { ConnectionContext } from "./connection-context.ts";
+import { markValues, otherOwner, whoseSnapshot } from "./marks.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
 import { switched } from "./parameters.ts";
-import { reap } from "./removal.ts";
+import { destroyTombstones } from "./removal.ts";
 import { anySnapshot, findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
-import type { Space } from "./space.ts";
 import { refuseOthers, removeCopy, removeStaging } from "./staging.ts";
 import { TakenNames } from "./taken-names.ts";
 import { property } from "./user-properties.ts";
 import { snapshotValues } from "./values.ts";
+import { ownValue, shownValue, volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entries, type Entry, untrue, ZfsError } from "./zfs.ts";
 
 /** Snapshots of datasets: in their volume, or as copies of their own. */
-export class DatasetSnapshots implements Snapshotting {
-  readonly #space: Space;
+export class DatasetSnapshots implements SnapshotAbility {
+  readonly #space: ConnectionContext;
   /** Undefined where the storage looks for a name by itself. */
   readonly #taken: TakenNames | undefined;
 
-  constructor(space: Space) {
+  constructor(space: ConnectionContext) {
     const { zfs, names } = space;
     this.#space = space;
     this.#taken =
@@ -52,11 +52,11 @@ export class DatasetSnapshots implements Snapshotting {
     if (whose !== undefined)
       throw this.#space.error("failed-precondition", `the snapshot ${entry?.name} is of ${whose}; it is left as it is`);
     if (entry && parts.detached)
-      await zfs.settle?.(names.snapshotStaging(parts.volume, parts.name), entry.name, call.signal);
+      await zfs.finishRename?.(names.snapshotStaging(parts.volume, parts.name), entry.name, call.signal);
     if (entry && parts.detached) await removeCopy(this.#space, entry.name, call);
     else if (entry) await zfs.destroy(entry.name, { deferred: true }, call.signal);
     if (parts.detached) await this.#tidy(parts.volume, parts.name, call);
-    else await reap(this.#space, call);
+    else await destroyTombstones(this.#space, call);
   }
 
   async get(id: string, call: Call): Promise<Snapshot> {
@@ -85,15 +85,15 @@ export class DatasetSnapshots implements Snapshotting {
    * The volume that a snapshot is to be taken of. Throws "not-found" when it does not exist, and "already-exists" when another
    * volume has a snapshot of this name (CSI CreateSnapshot).
    */
-  async #free(name: string, own: string, volumeId: string, call: Call): Promise<ZfsAsset> {
+  async #free(name: string, own: string, volumeId: string, call: Call): Promise<ZfsVolume> {
     const { names, settings, zfs } = this.#space;
     const missing = () => this.#space.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
     if (!isVolumeId(volumeId)) throw missing();
     const dataset = names.dataset(volumeId);
-    const seen = assetLook(settings, names, volumeId);
+    const seen = volumeQuery(settings, names, volumeId);
     const mayBeTaken = (await this.#taken?.take(own, call.signal)) ?? true;
     const entries = await (mayBeTaken ? this.#untaken(name, own, volumeId, call) : zfs.read(seen, call.signal));
-    const asset = assetOf(volumeId, entries.get(dataset), settings);
+    const asset = volumeIn(volumeId, entries.get(dataset), settings);
     if (asset?.finished) return asset;
     throw missing();
   }
@@ -103,7 +103,7 @@ export class DatasetSnapshots implements Snapshotting {
     const { names, settings, zfs } = this.#space;
     const dataset = names.dataset(volumeId);
     const wanted = { name: own, parent: names.parent, copies: names.detachedParent };
-    const look = assetLook(settings, names, volumeId);
+    const look = volumeQuery(settings, names, volumeId);
     const { holders, copies, entries } = await zfs.namesakes(wanted, look, call.signal);
     const others = [
       ...holders.filter(each => each !== dataset).map(each => `${each}@${own}`),
@@ -121,7 +121,7 @@ export class DatasetSnapshots implements Snapshotting {
       const copied = snapshotId(entry.name.slice(names.detachedParent.length + 1))?.volume;
       const volume =
         dataset === entry.name ? copied : (ownValue(entry, property.snapshotVolume) ?? names.volumeOf(dataset));
-      if (isSnapshot(entry) && volume !== volumeId && strangerOf(entry, settings.marks) === undefined)
+      if (isSnapshot(entry) && volume !== volumeId && otherOwner(entry, settings.marks) === undefined)
         throw this.#space.error(
           "already-exists",
           `snapshot "${name.slice(0, 128)}" exists, of volume "${volume ?? entry.name}"`,
@@ -148,7 +148,7 @@ export class DatasetSnapshots implements Snapshotting {
 
   /** A snapshot as a full copy beside the volumes: it needs nothing of its volume. */
   async #copied(
-    volume: ZfsAsset,
+    volume: ZfsVolume,
     own: string,
     values: Readonly<Record<string, string>>,
     call: Call,
@@ -175,7 +175,7 @@ export class DatasetSnapshots implements Snapshotting {
       await copy().catch(async error =>
         Promise.reject(await snapshotFailure(this.#space, error, [target], id, call, undo)),
       );
-    } else await zfs.settle?.(staging, target, signal);
+    } else await zfs.finishRename?.(staging, target, signal);
     await zfs.destroy(`${target}@${from.slice(from.indexOf("@") + 1)}`, {}, signal);
     await zfs.destroy(from, { deferred: true }, signal);
     const entry = (await zfs.read(look, signal)).get(target);
@@ -239,7 +239,7 @@ export class DatasetSnapshots implements Snapshotting {
  * would ever delete them (CSI CreateSnapshot, "Timeouts").
  */
 export function snapshotFailure(
-  space: Space,
+  space: ConnectionContext,
   error: unknown,
   names: readonly string[],
   name: string,

@@ -1,14 +1,14 @@
 import type { Call } from "../../core/call.ts";
 import type { Source } from "../driver.ts";
-import { assetOf, assetProperties, bytesOf, ownValue, shownValue } from "./asset.ts";
-import { markProperties, strangerOf, whoseSnapshot } from "./marks.ts";
+import type { ConnectionContext } from "./connection-context.ts";
+import { markProperties, otherOwner, whoseSnapshot } from "./marks.ts";
 import { isDiscarded, isVolumeId, snapshotId } from "./names.ts";
-import type { Space } from "./space.ts";
 import { property } from "./user-properties.ts";
-import type { Entries, Entry, Look } from "./zfs.ts";
+import { bytesOf, ownValue, shownValue, volumeIn, volumePropertyNames } from "./volume.ts";
+import type { Entries, Entry, PropertyQuery } from "./zfs.ts";
 
 /** Something that a volume can be made from. */
-export interface Origin {
+export interface CopySource {
   /** The dataset or snapshot in the pool. */
   readonly name: string;
   /** The smallest size in bytes of a volume made from it; 0 when nobody knows. */
@@ -41,12 +41,12 @@ export const isSnapshot = (entry: Entry | undefined): entry is Entry =>
   !isDiscarded(entry.name);
 
 /** Volumes that were deleted while something needs them still: the datasets by the ids that they had. */
-export async function tombstones(space: Space, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+export async function tombstones(space: ConnectionContext, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   const { names, settings, zfs } = space;
   if (settings.dependents !== "tombstone") return new Map();
   const kinds = [settings.volumes.type];
   const entries = await zfs.below(names.parent, kinds, [property.tombstone, ...markProperties], 1, signal);
-  const found = entries.filter(each => names.isTombstone(each.name) && strangerOf(each, settings.marks) === undefined);
+  const found = entries.filter(each => names.isTombstone(each.name) && otherOwner(each, settings.marks) === undefined);
   return new Map(
     found.flatMap(entry => {
       const id = ownValue(entry, property.tombstone);
@@ -56,19 +56,19 @@ export async function tombstones(space: Space, signal: AbortSignal): Promise<Rea
 }
 
 /** The snapshot of an id: as it is called, or in the volume that was set aside. Undefined when this connection has none. */
-export async function findSnapshot(space: Space, id: string, call: Call): Promise<Entry | undefined> {
+export async function findSnapshot(space: ConnectionContext, id: string, call: Call): Promise<Entry | undefined> {
   const found = await anySnapshot(space, id, call);
   return found && whoseSnapshot(id, found, space.settings.marks) === undefined ? found : undefined;
 }
 
 /** As findSnapshot(), whosever it is. */
-export async function anySnapshot(space: Space, id: string, call: Call): Promise<Entry | undefined> {
+export async function anySnapshot(space: ConnectionContext, id: string, call: Call): Promise<Entry | undefined> {
   const parts = snapshotId(id);
   if (!parts) return undefined;
   const { names, zfs } = space;
   const name = names.snapshot(parts);
   const pools = [...new Set([names.pool, names.detachedParent.split("/")[0] ?? ""])];
-  const look: Look = { names: [...pools, name], properties: snapshotProperties };
+  const look: PropertyQuery = { names: [...pools, name], properties: snapshotProperties };
   const found = (await zfs.read(look, call.signal)).get(name);
   if (isSnapshot(found) || parts.detached) return isSnapshot(found) ? found : undefined;
   const aside = (await tombstones(space, call.signal)).get(parts.volume);
@@ -81,7 +81,7 @@ export async function anySnapshot(space: Space, id: string, call: Call): Promise
 }
 
 /** What a source is in the pool. Throws "not-found", and "invalid-argument" for a file system where a device is wanted and the like. */
-export async function originOf(space: Space, source: Source, call: Call): Promise<Origin> {
+export async function originOf(space: ConnectionContext, source: Source, call: Call): Promise<CopySource> {
   const missing = () =>
     space.error("not-found", `the source ${source.kind} "${source.id.slice(0, 128)}" does not exist`);
   if (source.kind === "snapshot") {
@@ -92,9 +92,9 @@ export async function originOf(space: Space, source: Source, call: Call): Promis
   if (!isVolumeId(source.id)) throw missing();
   const { names, settings, zfs } = space;
   const name = names.dataset(source.id);
-  const look: Look = { names: [names.pool, name], properties: assetProperties(settings) };
+  const look: PropertyQuery = { names: [names.pool, name], properties: volumePropertyNames(settings) };
   const entries: Entries = await zfs.read(look, call.signal);
-  const asset = assetOf(source.id, entries.get(name), settings);
+  const asset = volumeIn(source.id, entries.get(name), settings);
   if (!asset?.finished) throw missing();
   return { name, bytes: asset.bytes };
 }

@@ -1,22 +1,22 @@
 import type { Call } from "../../core/call.ts";
 import { findingsOf } from "../../health/finding.ts";
 import type { Context, Page, PageRequest, VolumeSpec } from "../driver.ts";
-import { afterFailure, type Meaning } from "../failure.ts";
+import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
-import type { Looked, Notes, VolumeStore } from "../store.ts";
-import { assetLook, assetOf, assetProperties, bytesOf, shownValue, type ZfsAsset } from "./asset.ts";
+import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
 import { conditionProperties, datasetFindings, isSuspended, parentFindings, poolFindings } from "./condition.ts";
+import type { ConnectionContext } from "./connection-context.ts";
+import { makeEmpty, makeFrom } from "./creation.ts";
 import { DatasetGroupSnapshots } from "./group-snapshots.ts";
-import { makeEmpty, makeFrom } from "./making.ts";
 import { changes } from "./mutable.ts";
 import { isVolumeId } from "./names.ts";
 import { removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
-import type { Space } from "./space.ts";
 import { removeLeft } from "./staging.ts";
 import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
 import { sizeValues } from "./values.ts";
+import { bytesOf, shownValue, volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { ZfsError } from "./zfs.ts";
 
 /** Nothing for a pool that is suspended. Throws every other failure. */
@@ -27,17 +27,17 @@ function unlessSuspended(error: unknown): undefined {
 const clonable = ["volume", "snapshot"] as const;
 
 /** Volumes as datasets or zvols: direct children of one dataset, with what is known of them in their user properties. */
-export class DatasetStore implements VolumeStore<ZfsAsset> {
+export class DatasetStore implements VolumeStore<ZfsVolume> {
   readonly clonesFrom = clonable;
   readonly snapshots: DatasetSnapshots;
   readonly groupSnapshots: DatasetGroupSnapshots | undefined;
   /** ZFS shares by itself when it mounts; this is for what was lost since then. */
-  readonly restore: VolumeStore<ZfsAsset>["restore"];
-  readonly #space: Space;
+  readonly restore: VolumeStore<ZfsVolume>["restore"];
+  readonly #space: ConnectionContext;
   readonly #close: () => Promise<void>;
 
   /** `close` is called when nobody needs the store any more. */
-  constructor(space: Space, close: () => Promise<void>) {
+  constructor(space: ConnectionContext, close: () => Promise<void>) {
     this.#space = space;
     this.#close = close;
     this.snapshots = new DatasetSnapshots(space);
@@ -52,7 +52,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return this.#space.names.idOf(name);
   }
 
-  async create(spec: VolumeSpec, call: Call): Promise<ZfsAsset> {
+  async create(spec: VolumeSpec, call: Call): Promise<ZfsVolume> {
     const { source } = spec;
     await this.#space.zfs.ready?.(call.signal);
     try {
@@ -63,21 +63,21 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     }
   }
 
-  async find(id: string, call: Call): Promise<ZfsAsset | undefined> {
+  async find(id: string, call: Call): Promise<ZfsVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
     const { zfs, settings, names } = this.#space;
-    const entries = await zfs.read(assetLook(settings, names, id), call.signal);
-    return assetOf(id, entries.get(names.dataset(id)), settings);
+    const entries = await zfs.read(volumeQuery(settings, names, id), call.signal);
+    return volumeIn(id, entries.get(names.dataset(id)), settings);
   }
 
-  async note(asset: ZfsAsset, notes: Notes, call: Call): Promise<ZfsAsset> {
+  async note(asset: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
     const values = Object.fromEntries(Object.entries(notes).map(([key, value]) => [noteProperty(key), value]));
     for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
     await this.#space.zfs.set(asset.dataset, values, call.signal);
     return { ...asset, notes: { ...asset.notes, ...notes } };
   }
 
-  async finish(asset: ZfsAsset, notes: Notes, call: Call): Promise<ZfsAsset> {
+  async finish(asset: ZfsVolume, notes: Notes, call: Call): Promise<ZfsVolume> {
     const { settings, zfs } = this.#space;
     const isKey = ([key]: readonly [string, string]) => settings.noteKeys.includes(key);
     const all = Object.entries(notes);
@@ -93,15 +93,15 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return { ...asset, notes: { ...asset.notes, ...notes }, finished: true };
   }
 
-  async remove(id: string, before: (asset: ZfsAsset) => Promise<void>, call: Call): Promise<void> {
+  async remove(id: string, before: (asset: ZfsVolume) => Promise<void>, call: Call): Promise<void> {
     await removeVolume(this.#space, id, before, call);
   }
 
-  explain(error: unknown): Meaning | undefined {
+  explain(error: unknown): ErrorMapping | undefined {
     return this.#space.explain(error);
   }
 
-  async resize(asset: ZfsAsset, bytes: bigint, limit: bigint | undefined, call: Call): Promise<ZfsAsset> {
+  async resize(asset: ZfsVolume, bytes: bigint, limit: bigint | undefined, call: Call): Promise<ZfsVolume> {
     const { settings, zfs } = this.#space;
     if (settings.volumes.type === "filesystem") {
       await zfs.set(asset.dataset, sizeValues(settings, bytes), call.signal);
@@ -113,7 +113,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return { ...asset, bytes: whole };
   }
 
-  async modify(asset: ZfsAsset, properties: Context, call: Call): Promise<void> {
+  async modify(asset: ZfsVolume, properties: Context, call: Call): Promise<void> {
     const { settings, zfs } = this.#space;
     const values = changes(properties, settings);
     if (Object.keys(values).length > 0) await zfs.set(asset.dataset, values, call.signal);
@@ -129,13 +129,19 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     return bytesOf(shownValue(entries.get(nearest), "available"));
   }
 
-  async list(page: PageRequest, call: Call): Promise<Page<ZfsAsset>> {
+  async list(page: PageRequest, call: Call): Promise<Page<ZfsVolume>> {
     const { names, settings, zfs } = this.#space;
-    const entries = await zfs.below(names.parent, [settings.volumes.type], assetProperties(settings), 1, call.signal);
+    const entries = await zfs.below(
+      names.parent,
+      [settings.volumes.type],
+      volumePropertyNames(settings),
+      1,
+      call.signal,
+    );
     const assets = new Map(
       entries.flatMap(entry => {
         const id = names.volumeOf(entry.name);
-        const asset = id === undefined ? undefined : assetOf(id, entry, settings);
+        const asset = id === undefined ? undefined : volumeIn(id, entry, settings);
         return asset?.finished ? [[asset.id, asset] as const] : [];
       }),
     );
@@ -143,13 +149,13 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
   }
 
   /** Asks the pools, and lists all datasets once; those of a suspended pool would not answer. */
-  async look(call: Call): Promise<Looked<ZfsAsset>> {
+  async look(call: Call): Promise<HealthInspection<ZfsVolume>> {
     const { names, settings, zfs } = this.#space;
     const detached = names.detachedParent.split("/")[0] ?? "";
     const states = await zfs.pools([...new Set([names.pool, detached])], call.signal);
     const pools = poolFindings(states);
     if (isSuspended(states)) return { storage: pools, volumes: new Map(), assets: [] };
-    const properties = [...new Set([...assetProperties(settings), ...conditionProperties])];
+    const properties = [...new Set([...volumePropertyNames(settings), ...conditionProperties])];
     const kinds = [...new Set(["filesystem", settings.volumes.type] as const)];
     const entries = await zfs.below(names.parent, kinds, properties, 1, call.signal).catch(unlessSuspended);
     if (!entries) {
@@ -161,7 +167,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
     const above = parentFindings(entries.find(({ name }) => name === names.parent));
     const found = entries.flatMap(entry => {
       const id = names.volumeOf(entry.name);
-      const asset = id === undefined ? undefined : assetOf(id, entry, settings);
+      const asset = id === undefined ? undefined : volumeIn(id, entry, settings);
       if (!asset?.finished) return [];
       return [{ asset, findings: datasetFindings(asset, entry, settings, above.length > 0, exported) }];
     });
@@ -187,7 +193,7 @@ export class DatasetStore implements VolumeStore<ZfsAsset> {
   async #undo(spec: VolumeSpec, call: Call): Promise<boolean> {
     const id = this.idOf(spec.name);
     const others = new Error("what stands there is of another request");
-    const refuseOthers = async ({ finished, name }: ZfsAsset) => {
+    const refuseOthers = async ({ finished, name }: ZfsVolume) => {
       if (finished || name !== spec.name) throw others;
     };
     try {

@@ -1,6 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
-import type { Identity } from "../module.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import { rendered } from "../template.ts";
 import { markValues } from "./marks.ts";
 import { changes } from "./mutable.ts";
@@ -53,7 +53,12 @@ export function blockSizeOf(settings: StoreSettings, parameters: Context): strin
  * All properties of a new volume of `bytes` bytes: those of the connection, then of the class, then those that are csimux's own.
  * Throws "invalid-argument" for values that ZFS could not keep.
  */
-export function volumeValues(settings: StoreSettings, identity: Identity, spec: VolumeSpec, bytes: bigint): NewValues {
+export function volumeValues(
+  settings: StoreSettings,
+  identity: ConnectionIdentity,
+  spec: VolumeSpec,
+  bytes: bigint,
+): NewValues {
   const { volumes, sharing, datasetProperties } = settings;
   const block = blockSizeOf(settings, spec.parameters);
   const values: NewValues = {

@@ -1,7 +1,7 @@
 import type { Protocol } from "../../core/protocols.ts";
 
 /** What stands in a pool. */
-export type Kind = "filesystem" | "volume" | "snapshot";
+export type DatasetType = "filesystem" | "volume" | "snapshot";
 
 /** A property as ZFS has it: sizes in bytes, times in seconds. `own`: not inherited and no default (source local or received). */
 export interface Property {
@@ -21,7 +21,7 @@ export interface Entry {
 export type Entries = ReadonlyMap<string, Entry>;
 
 /** What is to be read along, after the change: names, and properties of each. */
-export interface Look {
+export interface PropertyQuery {
   readonly names: readonly string[];
   readonly properties: readonly string[];
 }
@@ -50,13 +50,13 @@ export interface NewDataset {
 }
 
 /** Whether this call made it, and what stands there now. When it did not, something was there before. */
-export interface Made {
+export interface Creation {
   readonly made: boolean;
   readonly entries: Entries;
 }
 
 /** A snapshot to clone. `temporary`: made for this clone, if it is not there, and gone with it. */
-export interface Origin {
+export interface CloneOrigin {
   readonly snapshot: string;
   readonly temporary: boolean;
 }
@@ -70,17 +70,17 @@ export interface Copy {
 }
 
 /** How something is destroyed. */
-export interface Destruction {
+export interface DestroyOptions {
   /** With exactly these snapshots of its, by their names behind the "@"; it stays when it has another one by then. */
   readonly snapshots?: readonly string[];
   /** A snapshot with clones or holds goes later, with the last of them. */
   readonly deferred?: boolean;
   /** A mounted file system that clients of a server may use: unmounted first, and mounted and shared again when it stays. */
-  readonly served?: Served;
+  readonly served?: ServedFilesystem;
 }
 
 /** A mounted file system, and the protocol by which its host may serve it. */
-export interface Served {
+export interface ServedFilesystem {
   readonly protocol: Protocol;
   readonly mountpoint: string;
 }
@@ -95,7 +95,7 @@ export interface SnapshotName {
 }
 
 /** What has the name of a snapshot. */
-export interface Namesakes {
+export interface SnapshotsOfName {
   /** Datasets with a snapshot of this name. */
   readonly holders: readonly string[];
   /** Datasets that are copies of this name. */
@@ -148,11 +148,11 @@ export interface Zfs {
   /** Properties of ZFS that cannot be set this way. */
   readonly fixed: ReadonlySet<string>;
   /** Throws "pool-absent" when a pool among the names is not there, for then nothing is known of what is in it. */
-  read(look: Look, signal: AbortSignal): Promise<Entries>;
+  read(look: PropertyQuery, signal: AbortSignal): Promise<Entries>;
   /** Makes a dataset unless something stands there. `parents`: those above it too. Throws "absent" when its parent is not there. */
-  create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made>;
+  create(dataset: NewDataset, parents: boolean, look: PropertyQuery, signal: AbortSignal): Promise<Creation>;
   /** As `create`, from a snapshot; throws "absent" when that is not there. */
-  clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made>;
+  clone(dataset: NewDataset, origin: CloneOrigin, look: PropertyQuery, signal: AbortSignal): Promise<Creation>;
   /** Sets values on a dataset or snapshot. All that are not undefined go in one step. */
   set(name: string, values: Values, signal: AbortSignal): Promise<void>;
   /** Applies permissions to a mounted file system. */
@@ -161,23 +161,23 @@ export interface Zfs {
   snapshot(
     names: readonly [string, ...string[]],
     values: Readonly<Record<string, string>>,
-    look: Look,
+    look: PropertyQuery,
     signal: AbortSignal,
-  ): Promise<Made>;
+  ): Promise<Creation>;
   /**
    * The names that snapshots of what lies directly below `parent` have, and copies two levels below `copies`, without where they are.
    * Throws as `read`. Absent where `namesakes` is quick however many snapshots there are.
    */
   snapshotNames?(parent: string, copies: string, signal: AbortSignal): Promise<readonly string[]>;
   /** What has the name of a snapshot, found by names alone, and other things that are read along. Throws as `read`. */
-  namesakes(wanted: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes>;
+  namesakes(wanted: SnapshotName, look: PropertyQuery, signal: AbortSignal): Promise<SnapshotsOfName>;
   /**
    * A dataset and what lies directly below it, of these kinds; with `depth` 2 one level more. Nothing when it is not there.
    * Throws as `read`.
    */
   below(
     parent: string,
-    kinds: readonly Kind[],
+    kinds: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
@@ -186,12 +186,12 @@ export interface Zfs {
    * A dataset with all that lies directly below it, and other things that are read along, by name; where it is there, without those
    * that it lies in. Throws as `read`.
    */
-  family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries>;
+  family(dataset: string, look: PropertyQuery, signal: AbortSignal): Promise<Entries>;
   /**
    * Destroys one thing; success when it is gone or never was. A file system that somebody uses stays as it was, mounted and shared
    * and with its snapshots: "used" where it is known who that is, "busy" where it is not.
    */
-  destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void>;
+  destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
   /** Gives a dataset another name, with its snapshots and what lies below. */
   rename(from: string, to: string, signal: AbortSignal): Promise<void>;
   /** Throws where volumes cannot be made at all, before anything of one is. Absent where nothing has to be asked for that. */
@@ -200,7 +200,7 @@ export interface Zfs {
    * Finishes the renaming of a copy that broke off on its way; answers whether there was anything to do. Absent where renaming is one
    * step.
    */
-  settle?(from: string, to: string, signal: AbortSignal): Promise<boolean>;
+  finishRename?(from: string, to: string, signal: AbortSignal): Promise<boolean>;
   /** Mounts a file system; success when it is mounted. */
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools in the words of zpool(8), "ONLINE" and others, by name; those that cannot be told are absent. */

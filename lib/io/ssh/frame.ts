@@ -6,7 +6,7 @@ import { quoted, type Script, type Step } from "../script.ts";
 export type Tag = string;
 
 /** The end of a part of the output: the exit code of a step, or one of the words below. */
-export type Mark = number | (typeof words)[number];
+export type StepEnd = number | (typeof words)[number];
 
 /** The step was skipped, the script's time limit had passed before it, or the script has ended. */
 const words = ["skipped", "late", "end"] as const;
@@ -70,16 +70,16 @@ const longestWord = 40;
 const longestStream = 96 << 20;
 
 /** What is wrong with a stream: a part exceeds the limit of its step, or the markers are out of order. */
-export type Fault = "overflow" | "disorder";
+export type StreamFault = "overflow" | "disorder";
 
-interface Part {
+interface StepOutput {
   readonly text: string;
-  readonly mark: Mark;
+  readonly mark: StepEnd;
 }
 
 /** Splits one stream of a running script at its markers, and keeps no more than its steps may write. */
-export class Parts {
-  readonly parts: Part[] = [];
+export class OutputParser {
+  readonly parts: StepOutput[] = [];
   readonly #tag: Buffer;
   readonly #most: number;
   readonly #collector: (index: number) => Data | Capture;
@@ -101,7 +101,7 @@ export class Parts {
   }
 
   /** Returns a fault of the stream, after which it must not be read any further. */
-  add(chunk: Uint8Array): Fault | undefined {
+  add(chunk: Uint8Array): StreamFault | undefined {
     this.#bytes += chunk.length;
     if (this.#bytes > longestStream) return "overflow";
     this.#rest = this.#rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
@@ -121,7 +121,7 @@ export class Parts {
   }
 
   /** Adds the first `bytes` of the buffered data to the current part. */
-  #keep(bytes: number): Fault | undefined {
+  #keep(bytes: number): StreamFault | undefined {
     const fits = this.#current.add(this.#rest.subarray(0, bytes)) ?? true;
     this.#rest = this.#rest.subarray(bytes);
     return fits ? undefined : "overflow";
@@ -129,9 +129,9 @@ export class Parts {
 }
 
 /** The reader of a script's stdout, which is data. */
-export const dataParts = (tag: Tag, script: Script): Parts =>
-  new Parts(tag, script.steps.length + 1, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
+export const dataParts = (tag: Tag, script: Script): OutputParser =>
+  new OutputParser(tag, script.steps.length + 1, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
 
 /** The reader of a script's stderr, which is messages. */
-export const messageParts = (tag: Tag, script: Script): Parts =>
-  new Parts(tag, script.steps.length + 1, () => new Capture());
+export const messageParts = (tag: Tag, script: Script): OutputParser =>
+  new OutputParser(tag, script.steps.length + 1, () => new Capture());

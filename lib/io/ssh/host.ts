@@ -2,9 +2,9 @@ import type { Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { keepSecret } from "../../core/known-secrets.ts";
 import type { Closable } from "../lease.ts";
+import { startProcess } from "../long-running-process.ts";
 import { CommandError, type CommandFailure } from "../runner.ts";
 import type { Outputs, Script } from "../script.ts";
-import { standing } from "../standing.ts";
 import { LoginFolder } from "./login-folder.ts";
 import { loginArgv, policyOf, trustsFirst } from "./options.ts";
 import { FairQueue } from "./queue.ts";
@@ -25,7 +25,7 @@ const backOffMs = { first: 500, most: 30_000 } as const;
 /** How long an idle shell is kept, in milliseconds. */
 const idleMs = 5 * 60_000;
 
-interface Job {
+interface QueuedScript {
   readonly script: Script;
   readonly signal: AbortSignal;
   readonly settle: (work: Promise<Outputs>) => void;
@@ -48,8 +48,8 @@ export class SshHost implements Closable {
   readonly #settings: SshSettings;
   readonly #parts: SshParts;
   readonly #shown: () => void;
-  readonly #changes = new FairQueue<object, Job>();
-  readonly #reads = new FairQueue<object, Job>();
+  readonly #changes = new FairQueue<object, QueuedScript>();
+  readonly #reads = new FairQueue<object, QueuedScript>();
   /** The number of running scripts that may change something. */
   #changing = 0;
   readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
@@ -84,7 +84,7 @@ export class SshHost implements Closable {
       signal.removeEventListener("abort", cancel);
       resolve(work);
     };
-    const job: Job = { script, signal, settle };
+    const job: QueuedScript = { script, signal, settle };
     signal.addEventListener("abort", cancel, { once: true });
     queue.add(member, job);
     this.#pump();
@@ -135,7 +135,7 @@ export class SshHost implements Closable {
     return (changes || this.#reads.size > 0) && count < mostChanges + (this.#reads.size > 0 ? mostBeside : 0);
   }
 
-  #start(worker: Worker, job: Job, changes: boolean): void {
+  #start(worker: Worker, job: QueuedScript, changes: boolean): void {
     clearTimeout(this.#workers.get(worker));
     this.#workers.set(worker, undefined);
     const work = worker.run(job.script, job.signal);
@@ -186,7 +186,7 @@ export class SshHost implements Closable {
     try {
       return await folder.withKey(files => {
         const argv = loginArgv(this.#settings, files);
-        return Worker.open(this.where, listener => standing(argv, env, listener), this.#settings.readyTimeout);
+        return Worker.open(this.where, listener => startProcess(argv, env, listener), this.#settings.readyTimeout);
       });
     } catch (error) {
       if (error instanceof CsiError) throw error;

@@ -1,24 +1,24 @@
 import { createHash } from "node:crypto";
-import { commons } from "../commons.ts";
-import { type Closable, type Lease, Sharing } from "../lease.ts";
+import { KeyedMutex } from "../keyed-mutex.ts";
+import { type Closable, type Lease, SharedInstances } from "../lease.ts";
+import { memoizeByKey } from "../memoize-by-key.ts";
 import type { StorageHost } from "../script.ts";
-import { Turns } from "../turns.ts";
 import { SshHost, type SshParts } from "./host.ts";
 import type { SshSettings } from "./settings.ts";
 
 /** How long the shells of a host are kept after the last connection has released them, in milliseconds. */
 const lingerMs = 60_000;
 
-interface Commons extends Closable {
+interface SharedHost extends Closable {
   readonly shared: StorageHost["shared"];
 }
 
 /** All storage hosts behind ssh. Connections with the same settings share the shells; each connects on first use. */
 export class SshHosts {
-  readonly #sharing = new Sharing<SshHost>(lingerMs);
-  readonly #turns = new Turns();
+  readonly #sharing = new SharedInstances<SshHost>(lingerMs);
+  readonly #turns = new KeyedMutex();
   /** By machine, regardless of the user; kept while the shells of any user exist. */
-  readonly #commons = new Sharing<Commons>(lingerMs);
+  readonly #commons = new SharedInstances<SharedHost>(lingerMs);
   readonly #parts: SshParts;
 
   constructor(parts: SshParts) {
@@ -30,7 +30,7 @@ export class SshHosts {
     const { value, release } = this.#sharing.lease(key, () => new SshHost(settings, this.#parts));
     const long = this.#sharing.lease(`${key} long`, () => new SshHost(settings, this.#parts));
     const machine = `${settings.host}:${settings.port}`;
-    const common = this.#commons.lease(machine, () => ({ shared: commons(), close: async () => {} }));
+    const common = this.#commons.lease(machine, () => ({ shared: memoizeByKey(), close: async () => {} }));
     return {
       value: this.#member(machine, value, long.value, common.value.shared),
       release: async () => {

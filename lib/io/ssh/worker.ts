@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import { masked } from "../../core/mask.ts";
+import type { LongRunningProcess, OutputListener } from "../long-running-process.ts";
 import { CommandError, type CommandFailure, defaultMaxBytes, type Output } from "../runner.ts";
 import { type Outputs, type Script, scriptTimeoutMs } from "../script.ts";
-import type { Listener, Standing } from "../standing.ts";
-import { clockText, dataParts, messageParts, type Parts, scriptText, type Tag } from "./frame.ts";
+import { clockText, dataParts, messageParts, type OutputParser, scriptText, type Tag } from "./frame.ts";
 
 /** Starts a login that sends its output to the listener. */
-export type Login = (listener: Listener) => Standing;
+export type Login = (listener: OutputListener) => LongRunningProcess;
 
 const newTag = (): Tag => `csimux-${randomBytes(16).toString("hex")}`;
 
@@ -23,13 +23,13 @@ const greeting = (tag: Tag): string =>
 
 interface Running {
   readonly script: Script;
-  readonly stdout: Parts;
-  readonly stderr: Parts;
+  readonly stdout: OutputParser;
+  readonly stderr: OutputParser;
   readonly settle: (result: Outputs | CommandError) => void;
 }
 
 /** Consumers of stdout and stderr. */
-interface Ears {
+interface OutputHandlers {
   out: (chunk: Uint8Array) => void;
   err: (chunk: Uint8Array) => void;
 }
@@ -37,14 +37,14 @@ interface Ears {
 /** A shell on a host that runs one script at a time. It is discarded if its state is in doubt. */
 export class Worker {
   readonly #where: string;
-  readonly #standing: Standing;
-  readonly #ears: Ears;
+  readonly #standing: LongRunningProcess;
+  readonly #ears: OutputHandlers;
   /** Seconds of the host's clock when performance.now() was 0. */
   readonly #clock: number;
   #running: Running | undefined;
   #dead = false;
 
-  private constructor(where: string, standing: Standing, ears: Ears, clock: number) {
+  private constructor(where: string, standing: LongRunningProcess, ears: OutputHandlers, clock: number) {
     this.#where = where;
     this.#standing = standing;
     this.#ears = ears;
@@ -68,11 +68,11 @@ export class Worker {
     const greeted = Promise.withResolvers<number>();
     const hello = { steps: [{ name: "noise", argv: ["true"] }] } as const;
     const [out, err] = [dataParts(tag, hello), messageParts(tag, hello)];
-    const heard = (parts: Parts, chunk: Uint8Array): void => {
+    const heard = (parts: OutputParser, chunk: Uint8Array): void => {
       if (parts.add(chunk)) greeted.reject(new Error("the login shell prints endlessly or out of order"));
       else if (out.ended && err.ended) greeted.resolve(Number(out.parts[0]?.mark));
     };
-    const ears: Ears = { out: chunk => heard(out, chunk), err: chunk => heard(err, chunk) };
+    const ears: OutputHandlers = { out: chunk => heard(out, chunk), err: chunk => heard(err, chunk) };
     const standing = login({ stdout: chunk => ears.out(chunk), stderr: chunk => ears.err(chunk) });
     const timer = setTimeout(() => greeted.reject(new Error(`no shell answered within ${limitMs} ms`)), limitMs);
     void standing.ended.then(how => greeted.reject(new Error(how)));
@@ -131,7 +131,7 @@ export class Worker {
     this.#fail("lost", "the connection was closed");
   }
 
-  #heard(running: Running, parts: Parts, chunk: Uint8Array): void {
+  #heard(running: Running, parts: OutputParser, chunk: Uint8Array): void {
     const fault = this.#dead ? undefined : parts.add(chunk);
     if (fault === "overflow") {
       const most = running.script.steps[parts.parts.length]?.maxBytes ?? defaultMaxBytes;

@@ -1,16 +1,16 @@
 import { type Protocol, protocols } from "../../core/protocols.ts";
-import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
+import { type Path, problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { factsOf, isDisk, isLocal } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
+import { at, type ConnectionFile, type LintInput, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { containersOf, isController, isPatch, isSidecar, servedNames } from "../workloads.ts";
-import { at, type ConnectionFile, textAt, type World } from "../world.ts";
 import { ownProvisioners } from "./class-target.ts";
 
 /**
  * Rules about attaching. kube-controller-manager keeps a ReadWriteOnce volume on one node only where the CSIDriver says
  * `attachRequired: true` (the API's default), and waits then for an attachment that external-attacher confirms.
  */
-export function* attach(world: World): Iterable<Reported> {
+export function* attach(world: LintInput): Iterable<DocumentFinding> {
   const names = namesIn(world);
   for (const { leaf, path, value } of world.drivers) {
     const name = textAt(value, "metadata", "name") ?? "";
@@ -32,7 +32,7 @@ export function* attach(world: World): Iterable<Reported> {
   }
 }
 
-const required = (path: Path, disks: string): Finding =>
+const required = (path: Path, disks: string): SchemaFinding =>
   problem(
     "attach-required",
     path,
@@ -40,7 +40,7 @@ const required = (path: Path, disks: string): Finding =>
     'write "attachRequired: true" and run csi-attacher beside the controller; Kubernetes takes this change only with a new object: delete the CSIDriver first',
   );
 
-const attacherMissing = (path: Path): Finding =>
+const attacherMissing = (path: Path): SchemaFinding =>
   warning(
     "attacher-missing",
     path,
@@ -52,11 +52,15 @@ const attacherMissing = (path: Path): Finding =>
 /** Names under which csimux answers, each with the one connection that it leads to, or with undefined for all of them. */
 type Names = ReadonlyMap<string, string | undefined>;
 
-const namesIn = (world: World): Names =>
+const namesIn = (world: LintInput): Names =>
   new Map([...[...ownProvisioners(world)].map(name => [name, undefined] as const), ...servedNames(world.workloads)]);
 
 /** The connections behind a CSIDriver; undefined for one of another driver. */
-function servedBy(name: string, names: Names, { connections, drivers }: World): readonly ConnectionFile[] | undefined {
+function servedBy(
+  name: string,
+  names: Names,
+  { connections, drivers }: LintInput,
+): readonly ConnectionFile[] | undefined {
   const others = drivers.map(({ value }) => textAt(value, "metadata", "name")).filter(other => other !== name);
   const isOurs = names.has(name) || isPatch(name) || (names.size === 0 && others.length === 0);
   if (!isOurs) return undefined;
@@ -65,7 +69,7 @@ function servedBy(name: string, names: Names, { connections, drivers }: World): 
 }
 
 /** What serves disks that several nodes can reach, for a message; undefined where nothing is known to do so. */
-function diskOf(name: string, connections: readonly ConnectionFile[], { volumes }: World): string | undefined {
+function diskOf(name: string, connections: readonly ConnectionFile[], { volumes }: LintInput): string | undefined {
   const connection = connections.find(each => factsOf(each)?.protocol !== undefined && isDisk(each) && !isLocal(each));
   if (connection) return `connection "${connection.name}" (${connection.driver})`;
   const volume = volumes.find(
@@ -82,7 +86,7 @@ const isSharedDisk = (protocol: string | undefined): boolean => {
 };
 
 /** Whether the controller of csimux is among the files and no csi-attacher is, for a driver that no file exempts from attaching. */
-function lacksAttacher(name: string, { drivers, workloads }: World): boolean {
+function lacksAttacher(name: string, { drivers, workloads }: LintInput): boolean {
   const exempt = drivers.some(({ value }) => {
     const other = textAt(value, "metadata", "name") ?? "";
     return (other === name || isPatch(other)) && at(value, "spec", "attachRequired") === false;

@@ -1,6 +1,6 @@
 import { problem } from "../../schema/finding.ts";
-import type { Reported } from "../leaf.ts";
-import { textAt, type World } from "../world.ts";
+import { type LintInput, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 
 const group = ["iscsi", "shareStrategyTargetCli", "tpg"] as const;
 
@@ -8,7 +8,7 @@ const group = ["iscsi", "shareStrategyTargetCli", "tpg"] as const;
  * Credentials that no login is asked for: without `authentication` LIO lets everybody in, and targetcli switches it off in
  * every group that it makes. The connection is served all the same, as democratic-csi serves it.
  */
-export function* chap({ connections }: World): Iterable<Reported> {
+export function* chap({ connections }: LintInput): Iterable<DocumentFinding> {
   for (const { leaf, read } of connections) {
     const user = textAt(read.tidied, ...group, "auth", "userid") ?? "";
     const attributes = [...group, "attributes", "authentication"] as const;

@@ -1,10 +1,10 @@
-import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
-import type { Reported } from "../leaf.ts";
+import { at, type ClassObject, type LintInput, textAt } from "../lint-input.ts";
 import { headFault } from "../object-kinds.ts";
 import { headFinding } from "../objects.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { isPatch, servedNames } from "../workloads.ts";
-import { at, type ClassObject, textAt, type World } from "../world.ts";
 
 const words = {
   storage: { volumeBindingMode: ["Immediate", "WaitForFirstConsumer"], reclaimPolicy: ["Delete", "Retain"] },
@@ -30,7 +30,7 @@ const fieldNames: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
 };
 
 /** Rules about the fields of one class, whatever its connection. */
-export function* fields(each: ClassObject): Iterable<Finding> {
+export function* fields(each: ClassObject): Iterable<SchemaFinding> {
   const fault = each.ours ? undefined : headFault(each.value);
   if (fault) yield headFinding(fault, each.path);
   yield* values(each);
@@ -39,7 +39,7 @@ export function* fields(each: ClassObject): Iterable<Finding> {
   yield* naming(each);
 }
 
-function* values(each: ClassObject): Iterable<Finding> {
+function* values(each: ClassObject): Iterable<SchemaFinding> {
   for (const [key, allowed] of Object.entries(words[each.kind])) {
     const value = textAt(each.value, key);
     if (value !== undefined && !allowed.some(word => word === value)) {
@@ -56,7 +56,7 @@ function* values(each: ClassObject): Iterable<Finding> {
   }
 }
 
-function* types(each: ClassObject): Iterable<Finding> {
+function* types(each: ClassObject): Iterable<SchemaFinding> {
   const expansion = at(each.value, "allowVolumeExpansion");
   if (expansion !== undefined && typeof expansion !== "boolean")
     yield problem(
@@ -70,7 +70,7 @@ function* types(each: ClassObject): Iterable<Finding> {
     yield problem("class-field", [...each.path, "mountOptions"], "must be a list", "write each option behind a dash");
 }
 
-function* misspelt(each: ClassObject): Iterable<Finding> {
+function* misspelt(each: ClassObject): Iterable<SchemaFinding> {
   for (const key of Object.keys(each.value)) {
     if (fieldNames[each.kind].includes(key)) continue;
     const near = nearest(key, fieldNames[each.kind]);
@@ -84,7 +84,7 @@ const objectName = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z
 
 const nameAt = (each: ClassObject): readonly string[] => (each.ours ? ["name"] : ["metadata", "name"]);
 
-function* naming(each: ClassObject): Iterable<Finding> {
+function* naming(each: ClassObject): Iterable<SchemaFinding> {
   const name = textAt(each.value, ...nameAt(each));
   const path = [...each.path, ...nameAt(each)];
   if (name === undefined) yield problem("class-name", path, "the class has no name", 'add "name" with one');
@@ -96,7 +96,7 @@ function* naming(each: ClassObject): Iterable<Finding> {
 }
 
 /** Rules about classes among each other, and about the driver that they name. */
-export function* namedDrivers(all: readonly ClassObject[], world: World): Iterable<Reported> {
+export function* namedDrivers(all: readonly ClassObject[], world: LintInput): Iterable<DocumentFinding> {
   const { helm, classes } = world;
   const ofChart = helm.flatMap(each => textAt(each.value, "csiDriver", "name") ?? []);
   const drivers = ofChart.length > 0 ? ofChart : namesOfManifests(world);
@@ -128,7 +128,7 @@ export function* namedDrivers(all: readonly ClassObject[], world: World): Iterab
  * The names of the driver that manifests give: csimux's arguments, or without a workload the only CSIDriver. None where kustomize has
  * still to put them in: parts and patches of a kustomization may say anything.
  */
-function namesOfManifests({ drivers, workloads, kustomizations }: World): readonly string[] {
+function namesOfManifests({ drivers, workloads, kustomizations }: LintInput): readonly string[] {
   const served = [...servedNames(workloads).keys()];
   if (kustomizations.length > 0 || served.some(name => name.includes("$("))) return [];
   if (served.length > 0) return served;
@@ -138,21 +138,21 @@ function namesOfManifests({ drivers, workloads, kustomizations }: World): readon
 
 const keyOf = ({ kind }: ClassObject): string => (kind === "storage" ? "provisioner" : "driver");
 
-function wrongDriver(each: ClassObject, drivers: readonly string[], key: string): Finding | undefined {
+function wrongDriver(each: ClassObject, drivers: readonly string[], key: string): SchemaFinding | undefined {
   if (each.provisioner === undefined) return missing(each, drivers);
   if (drivers.length === 0 || drivers.includes(each.provisioner)) return undefined;
   const message = `the class is for "${each.provisioner}", but the driver is called "${drivers.join('", "')}"${key}`;
   return problem("class-driver", [...each.path, keyOf(each)], message, `write "${keyOf(each)}: ${drivers[0]}"`);
 }
 
-function missing(each: ClassObject, drivers: readonly string[]): Finding {
+function missing(each: ClassObject, drivers: readonly string[]): SchemaFinding {
   const key = keyOf(each);
   const kind = each.kind === "storage" ? "StorageClass" : "VolumeSnapshotClass";
   const fix = `add "${key}: ${drivers[0] ?? "<name of the driver>"}"`;
   return problem("class-driver", [...each.path, key], `a ${kind} needs "${key}"`, fix);
 }
 
-const mistyped = (each: ClassObject, near: string): Finding =>
+const mistyped = (each: ClassObject, near: string): SchemaFinding =>
   warning(
     "class-driver",
     [...each.path, keyOf(each)],

@@ -1,7 +1,7 @@
-import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
+import { type Path, problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
-import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../world.ts";
+import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../lint-input.ts";
 
 const secretKinds = [
   "provisioner",
@@ -42,7 +42,7 @@ const unread: ReadonlySet<string> = new Set(["config", "load-config-from-pvc"]);
 const plainKey = (key: string): string => key.replace(/^democratic-csi\.org\/(?:[^/]+\/)?/, "");
 
 /** Rules about the parameters of one class. */
-export function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+export function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Iterable<SchemaFinding> {
   const all = mappingAt(each.value, "parameters");
   for (const [key, value] of Object.entries(all)) {
     const path = [...each.path, "parameters", key];
@@ -70,7 +70,7 @@ export function* parameters(each: ClassObject, members: readonly ConnectionFile[
 }
 
 /** external-provisioner and kubelet want name and namespace of a secret, or neither. */
-function* secretPairs(each: ClassObject): Iterable<Finding> {
+function* secretPairs(each: ClassObject): Iterable<SchemaFinding> {
   for (const kind of [...secretKinds, ""]) {
     const stem = `csi.storage.k8s.io/${kind}${kind === "" ? "" : "-"}secret-`;
     for (const [one, other] of [
@@ -95,7 +95,7 @@ const lacking: Readonly<Record<string, (connection: string) => readonly [message
   ],
 };
 
-function* login(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+function* login(each: ClassObject, members: readonly ConnectionFile[]): Iterable<SchemaFinding> {
   const share = members.find(member => (factsOf(member)?.protocol ?? "") in lacking);
   const [message, keys] = lacking[(share && factsOf(share)?.protocol) ?? ""]?.(share?.name ?? "") ?? [];
   const secret = textAt(each.value, "parameters", "csi.storage.k8s.io/node-stage-secret-name");
@@ -121,7 +121,7 @@ function* idle(
   key: string,
   path: Path,
   members: readonly ConnectionFile[],
-): Iterable<Finding> {
+): Iterable<SchemaFinding> {
   const of = kind === "storage" ? "volume" : "snapshot";
   if (!driverParameters(of).includes(key)) return;
   const other = members.find(member => factsOf(member)?.parameters[of].includes(key) === false);
@@ -130,7 +130,7 @@ function* idle(
   yield warning("parameter-without-effect", path, message, "remove it", "key");
 }
 
-const withoutReader = (key: string, path: Path): Finding =>
+const withoutReader = (key: string, path: Path): SchemaFinding =>
   warning(
     "parameter-without-effect",
     path,
@@ -139,7 +139,7 @@ const withoutReader = (key: string, path: Path): Finding =>
     "key",
   );
 
-function unknown(kind: ClassObject["kind"], key: string, plain: string, path: Path): Finding {
+function unknown(kind: ClassObject["kind"], key: string, plain: string, path: Path): SchemaFinding {
   const near = nearest(plain, known[kind]);
   const message = `unknown parameter "${key}"`;
   if (near) return problem("unknown-parameter", path, message, meant(near), "key");
@@ -156,7 +156,7 @@ function unknown(kind: ClassObject["kind"], key: string, plain: string, path: Pa
 const usedInTemplate = (key: string, members: readonly ConnectionFile[]): boolean =>
   members.some(({ leaf }) => leaf.text.includes("{{") && leaf.text.includes(key));
 
-function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterable<SchemaFinding> {
   const keys = ["fsType", "csi.storage.k8s.io/fstype"].filter(
     key => textAt(each.value, "parameters", key) !== undefined,
   );
@@ -189,7 +189,7 @@ function* fsType(each: ClassObject, members: readonly ConnectionFile[]): Iterabl
   }
 }
 
-function* snapshotDriver(each: ClassObject): Iterable<Finding> {
+function* snapshotDriver(each: ClassObject): Iterable<SchemaFinding> {
   const path = [...each.path, "parameters", "driver"];
   const value = textAt(each.value, "parameters", "driver");
   if (value === undefined) return;

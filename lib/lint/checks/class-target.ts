@@ -1,18 +1,18 @@
 import type { ProxyConfig } from "../../config/proxy.ts";
-import { type Finding, problem } from "../../schema/finding.ts";
+import { problem, type SchemaFinding } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { nameOf } from "../file-name.ts";
-import { type ClassObject, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
+import { type ClassObject, type ConnectionFile, type LintInput, mappingAt, textAt } from "../lint-input.ts";
 import { membersOf } from "./groups.ts";
 
 /** Which connections a class leads to, and what is wrong with its `connection`. */
-export interface Target {
+export interface ClassTarget {
   readonly members: readonly ConnectionFile[];
-  readonly finding: Finding | undefined;
+  readonly finding: SchemaFinding | undefined;
 }
 
 /** Provisioner names that surely are csimux: of classes that name a connection, and of Helm values. */
-export function ownProvisioners({ classes, helm }: World): ReadonlySet<string> {
+export function ownProvisioners({ classes, helm }: LintInput): ReadonlySet<string> {
   const byConnection = classes.filter(each => textAt(each.value, "parameters", "connection") !== undefined);
   const names = [
     ...byConnection.map(each => each.provisioner),
@@ -28,7 +28,7 @@ export const isOurs = (each: ClassObject, own: ReadonlySet<string>): boolean =>
   (each.provisioner !== undefined && own.has(each.provisioner));
 
 /** Looks up the connection or group that a class names. */
-export function targetOf(each: ClassObject, world: World): Target {
+export function targetOf(each: ClassObject, world: LintInput): ClassTarget {
   const path = [...each.path, "parameters", "connection"];
   const name = textAt(each.value, "parameters", "connection");
   if (name === undefined || name === "") {

@@ -1,16 +1,16 @@
 import { genericMountOptions } from "../../core/mount-options.ts";
-import { type Finding, problem, warning } from "../../schema/finding.ts";
-import { fitsTerm, type Place, type PlacementPolicy } from "../../topology/place.ts";
+import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
+import { type AccessibleTopology, fitsTerm, type PlacementPolicy } from "../../topology/accessible-topology.ts";
 import { factsOf, isLocal } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
-import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
+import { at, type ClassObject, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { fields, namedDrivers } from "./class-fields.ts";
 import { parameters } from "./class-parameters.ts";
 import { isOurs, ownProvisioners, targetOf } from "./class-target.ts";
 import { reportsOf } from "./topology.ts";
 
 /** Rules about StorageClasses and VolumeSnapshotClasses that lead to csimux. */
-export function* classes(world: World): Iterable<Reported> {
+export function* classes(world: LintInput): Iterable<DocumentFinding> {
   const own = ownProvisioners(world);
   const ours = world.classes.filter(each => isOurs(each, own));
   yield* namedDrivers(ours, world);
@@ -26,7 +26,11 @@ export function* classes(world: World): Iterable<Reported> {
   }
 }
 
-function* storageClass(each: ClassObject, members: readonly ConnectionFile[], world: World): Iterable<Finding> {
+function* storageClass(
+  each: ClassObject,
+  members: readonly ConnectionFile[],
+  world: LintInput,
+): Iterable<SchemaFinding> {
   const local = members.find(isLocal);
   if (local && textAt(each.value, "volumeBindingMode") !== "WaitForFirstConsumer") {
     const message = `${local.driver} volumes exist on one node, chosen before the pod is`;
@@ -56,7 +60,7 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], wo
 }
 
 /** A folder of the node is not mounted anew, so options of file systems reach nobody. */
-function* mounting(each: ClassObject, members: readonly ConnectionFile[]): Iterable<Finding> {
+function* mounting(each: ClassObject, members: readonly ConnectionFile[]): Iterable<SchemaFinding> {
   const folder = members.find(member => factsOf(member)?.protocol === "hostpath");
   if (!folder) return;
   for (const [index, option] of listAt(each.value, "mountOptions").entries()) {
@@ -86,7 +90,11 @@ function termsOf(entry: unknown): readonly Term[] {
   );
 }
 
-function* allowedTopologies(each: ClassObject, members: readonly ConnectionFile[], world: World): Iterable<Finding> {
+function* allowedTopologies(
+  each: ClassObject,
+  members: readonly ConnectionFile[],
+  world: LintInput,
+): Iterable<SchemaFinding> {
   const entries = listAt(each.value, "allowedTopologies");
   const config = world.main?.read.partial;
   if (entries.length === 0 || !config) return;
@@ -136,7 +144,7 @@ function* keysOf(
   path: readonly (string | number)[],
   reports: readonly string[],
   members: readonly ConnectionFile[],
-): Generator<Finding, boolean> {
+): Generator<SchemaFinding, boolean> {
   const extra = members.flatMap(member => placesOf(member, "").flatMap(place => Object.keys(place.extra)));
   let foreign = false;
   for (const [index, entry] of entries.entries()) {
@@ -157,7 +165,7 @@ function* keysOf(
 }
 
 /** The places of a connection, keys with their prefix. */
-function placesOf({ read }: ConnectionFile, prefix: string): readonly Place[] {
+function placesOf({ read }: ConnectionFile, prefix: string): readonly AccessibleTopology[] {
   const texts = (values: object): Term =>
     Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
   return listAt(read.tidied, "proxy", "perDriver", "topology").map(place => {

@@ -1,11 +1,11 @@
-import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { bothKinds, factsOf } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
-import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
+import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { snapshotMethod } from "./snapshot-methods.ts";
 
 /** Rules about names and common keys of connections. */
-export function* connections({ connections: all, main }: World): Iterable<Reported> {
+export function* connections({ connections: all, main }: LintInput): Iterable<DocumentFinding> {
   const single = main?.read.config?.single;
   for (const connection of all) {
     for (const finding of alone(connection, connection.name === single)) yield { leaf: connection.leaf, finding };
@@ -16,7 +16,7 @@ export function* connections({ connections: all, main }: World): Iterable<Report
 }
 
 /** `single`: it is the main file itself, which nodes read. */
-function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> {
+function* alone(connection: ConnectionFile, single: boolean): Iterable<SchemaFinding> {
   const { name, read } = connection;
   const raw = connection.leaf.source.value;
   if (factsOf(connection)?.snapshotsNameVolume && name.length > longestForSnapshots) {
@@ -44,7 +44,7 @@ function* alone(connection: ConnectionFile, single: boolean): Iterable<Finding> 
 }
 
 /** Of a connection file's `node:` block the mount flags alone are read (NodeSettings.mountFlags). */
-function* nodeBlock(raw: unknown): Iterable<Finding> {
+function* nodeBlock(raw: unknown): Iterable<SchemaFinding> {
   const inside = (key: string, path: readonly string[]): readonly (readonly string[])[] =>
     Object.keys(mappingAt(raw, ...path))
       .filter(each => each !== key)
@@ -62,7 +62,7 @@ function* nodeBlock(raw: unknown): Iterable<Finding> {
 /** `v:` or `s:`, the name, `/`, and 86 bytes of `pvc-<uuid>@snapshot-<uuid>` in 128. */
 const longestForSnapshots = 128 - 3 - 86;
 
-function* portals(tidied: unknown, section: string): Iterable<Finding> {
+function* portals(tidied: unknown, section: string): Iterable<SchemaFinding> {
   for (const key of ["targetPortals", "transports"]) {
     const seen = new Set<string>();
     for (const [index, portal] of listAt(tidied, section, key).entries()) {
@@ -81,7 +81,7 @@ function* portals(tidied: unknown, section: string): Iterable<Finding> {
   }
 }
 
-function* sameName(all: readonly ConnectionFile[]): Iterable<Reported> {
+function* sameName(all: readonly ConnectionFile[]): Iterable<DocumentFinding> {
   const byName = new Map<string, ConnectionFile>();
   for (const connection of all) {
     const { leaf, name } = connection;
@@ -93,7 +93,7 @@ function* sameName(all: readonly ConnectionFile[]): Iterable<Reported> {
   }
 }
 
-function* sameInstance(all: readonly ConnectionFile[]): Iterable<Reported> {
+function* sameInstance(all: readonly ConnectionFile[]): Iterable<DocumentFinding> {
   const byId = new Map<string, string>();
   for (const { leaf, name, read } of all) {
     const id = textAt(read.tidied, "instance_id");
@@ -110,7 +110,7 @@ function* sameInstance(all: readonly ConnectionFile[]): Iterable<Reported> {
 }
 
 /** Local drivers need a controller on every node, the others one for all. */
-function* mixedDeployments(all: readonly ConnectionFile[]): Iterable<Reported> {
+function* mixedDeployments(all: readonly ConnectionFile[]): Iterable<DocumentFinding> {
   const { local, remote } = bothKinds(all);
   if (!remote || !local) return;
   const message = `${local.driver} needs a controller on every node, ${remote.driver} (connection "${remote.name}") one for all`;

@@ -1,25 +1,25 @@
-import { type Finding, type Path, warning } from "../../schema/finding.ts";
-import type { Reported } from "../leaf.ts";
-import { listAt, mappingAt, textAt, type World } from "../world.ts";
+import { type Path, type SchemaFinding, warning } from "../../schema/finding.ts";
+import { type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 
 /**
  * Exports that any host may mount as root: with AUTH_SYS the server believes what a host says of its users (RFC 5531 section 14),
  * so every host and every pod that reaches the server is root on all volumes.
  */
-export function* exports({ connections }: World): Iterable<Reported> {
+export function* exports({ connections }: LintInput): Iterable<DocumentFinding> {
   for (const { leaf, read } of connections) {
     for (const finding of [...property(read.tidied), ...trueNas(read.tidied), ...synology(read.tidied)])
       yield { leaf, finding };
   }
 }
 
-const open = (path: Path, fix: string): Finding =>
+const open = (path: Path, fix: string): SchemaFinding =>
   warning("export-to-everybody", path, "any host that reaches the server is root on all volumes", fix);
 
 const sharenfs = ["nfs", "shareStrategySetDatasetProperties", "properties", "sharenfs"] as const;
 
 /** zfsprops(7), sharenfs: options of exports(5), with hosts as `rw=<host>:@<network>`; on FreeBSD those of its own exports(5). */
-function* property(tidied: unknown): Iterable<Finding> {
+function* property(tidied: unknown): Iterable<SchemaFinding> {
   const text = textAt(tidied, ...sharenfs) ?? "";
   const options = text.split(/[\s,]+/).filter(option => option !== "");
   const asRoot = options.some(option => /^no_root_squash$|^-?maproot=(?:root|0)(?::|$)/.test(option));
@@ -42,7 +42,7 @@ const everybody: ReadonlySet<string> = new Set(["*", "@0.0.0.0/0", "0.0.0.0/0", 
 const isEverybody = (hosts: readonly unknown[]): boolean => hosts.some(host => everybody.has(String(host)));
 
 /** Of TrueNAS empty lists of hosts and networks mean everybody. */
-function* trueNas(tidied: unknown): Iterable<Finding> {
+function* trueNas(tidied: unknown): Iterable<SchemaFinding> {
   const nfs = mappingAt(tidied, "nfs");
   if (textAt(tidied, ...sharenfs) !== undefined) return;
   const user = textAt(nfs, "shareMapallUser") || textAt(nfs, "shareMaprootUser");
@@ -55,7 +55,7 @@ function* trueNas(tidied: unknown): Iterable<Finding> {
 }
 
 /** DSM: users of nodes stay who they are ("no_map"), root becomes admin ("root_admin"), or everybody does ("all_admin"). */
-function* synology(tidied: unknown): Iterable<Finding> {
+function* synology(tidied: unknown): Iterable<SchemaFinding> {
   const hosts = listAt(tidied, "nfs", "allowedHosts");
   const squash = textAt(tidied, "nfs", "squash") ?? "no_map";
   if (!isEverybody(hosts) || !["no_map", "root_admin", "all_admin"].includes(squash)) return;

@@ -1,14 +1,14 @@
 import type { Group } from "../../core/group.ts";
 import { selects } from "../../core/selector.ts";
-import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { factsOf } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
-import type { ConnectionFile, World } from "../world.ts";
+import type { ConnectionFile, LintInput } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { labelsOf } from "./connections.ts";
 
 /** Rules about groups and other names of connections in the main file. Without any connection file nothing can be said. */
-export function* groups({ main, connections, sealed }: World): Iterable<Reported> {
+export function* groups({ main, connections, sealed }: LintInput): Iterable<DocumentFinding> {
   const config = main?.read.partial;
   if (!config || connections.length === 0) return;
   const names = [...connections.map(({ name }) => name), ...sealed];
@@ -24,7 +24,12 @@ export function* groups({ main, connections, sealed }: World): Iterable<Reported
   }
 }
 
-function absent(rule: string, path: readonly (string | number)[], name: string, names: readonly string[]): Finding {
+function absent(
+  rule: string,
+  path: readonly (string | number)[],
+  name: string,
+  names: readonly string[],
+): SchemaFinding {
   const near = nearest(name, names);
   const fix = near ? meant(near) : `add a file ${name}.yaml`;
   return problem(rule, path, `there is no connection "${name}"`, fix);
@@ -35,7 +40,7 @@ function* groupFindings(
   group: Group,
   connections: readonly ConnectionFile[],
   names: readonly string[],
-): Iterable<Finding> {
+): Iterable<SchemaFinding> {
   const path = ["proxy", "groups", name];
   if (names.includes(name))
     yield problem("group-name-taken", path, `a connection has the name "${name}" too`, "rename the group", "key");

@@ -1,13 +1,13 @@
-import { type Finding, type Path, problem } from "../../schema/finding.ts";
+import { type Path, problem, type SchemaFinding } from "../../schema/finding.ts";
 import { isMapping } from "../../schema/mapping.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { factsOf } from "../facts.ts";
-import { at, type ConnectionFile, listAt, mappingAt, textAt, type World } from "../world.ts";
+import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt } from "../lint-input.ts";
 
 const parts = ["controller", "node"] as const;
 
 /** Rules about values of the chart by themselves: images, volumes, where the main file is, names of keys. */
-export function* helmValues(value: unknown, { connections }: World): Iterable<Finding> {
+export function* helmValues(value: unknown, { connections }: LintInput): Iterable<SchemaFinding> {
   yield* misspelt(value, [], known);
   yield* mainFile(value);
   for (const part of parts) {
@@ -85,7 +85,7 @@ const known: Known = {
   node: { ...pod, kubeletHostPath: true, driverRegistrar: sidecar, cleanup: true },
 };
 
-function* misspelt(value: unknown, path: Path, here: Known): Iterable<Finding> {
+function* misspelt(value: unknown, path: Path, here: Known): Iterable<SchemaFinding> {
   if (!isMapping(value)) return;
   for (const [key, inner] of Object.entries(value)) {
     const next = Object.hasOwn(here, key) ? here[key] : undefined;
@@ -102,7 +102,7 @@ function* misspelt(value: unknown, path: Path, here: Known): Iterable<Finding> {
   }
 }
 
-function* mainFile(value: unknown): Iterable<Finding> {
+function* mainFile(value: unknown): Iterable<SchemaFinding> {
   const config = mappingAt(value, "driver", "config");
   if (
     textAt(value, "driver", "existingConfigSecret") !== undefined ||
@@ -118,7 +118,7 @@ function* mainFile(value: unknown): Iterable<Finding> {
   );
 }
 
-function* image(value: unknown, part: (typeof parts)[number]): Iterable<Finding> {
+function* image(value: unknown, part: (typeof parts)[number]): Iterable<SchemaFinding> {
   const path = [part, "driver", "image"];
   const given = at(value, ...path);
   const where = part === "node" ? "on the nodes" : "as controller";
@@ -133,7 +133,7 @@ function* image(value: unknown, part: (typeof parts)[number]): Iterable<Finding>
 }
 
 /** Every mount has its volume, and volumes from Secrets name one. */
-function* volumes(value: unknown, part: (typeof parts)[number]): Iterable<Finding> {
+function* volumes(value: unknown, part: (typeof parts)[number]): Iterable<SchemaFinding> {
   const there = listAt(value, part, "extraVolumes");
   const names = there.flatMap(each => textAt(each, "name") ?? []);
   for (const [index, mount] of listAt(value, part, "driver", "extraVolumeMounts").entries()) {
@@ -158,7 +158,7 @@ function* volumes(value: unknown, part: (typeof parts)[number]): Iterable<Findin
 }
 
 /** Folders of the node that volumes lie in must be the same in the container, mounts below them included. */
-function* folders(value: unknown, connections: readonly ConnectionFile[]): Iterable<Finding> {
+function* folders(value: unknown, connections: readonly ConnectionFile[]): Iterable<SchemaFinding> {
   const mounts = listAt(value, "node", "driver", "extraVolumeMounts");
   for (const connection of connections) {
     const facts = factsOf(connection);

@@ -1,12 +1,12 @@
 import { unknownFolder } from "../../config/proxy.ts";
-import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
+import { type Path, problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { isLocal } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
-import { at, type HelmValues, listAt, textAt, type World } from "../world.ts";
+import { at, type HelmValues, type LintInput, listAt, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { helmValues } from "./helm-values.ts";
 
 /** Rules about values of the Helm chart: the flags of the sidecars that the configuration needs. */
-export function* helm(world: World): Iterable<Reported> {
+export function* helm(world: LintInput): Iterable<DocumentFinding> {
   for (const values of world.helm) {
     for (const finding of findings(values, world)) yield { leaf: values.leaf, finding };
   }
@@ -16,7 +16,7 @@ const provisionerArgs: Path = ["controller", "externalProvisioner", "extraArgs"]
 
 const argsOf = ({ value }: HelmValues): readonly string[] => listAt(value, ...provisionerArgs).map(String);
 
-function* findings(values: HelmValues, world: World): Iterable<Finding> {
+function* findings(values: HelmValues, world: LintInput): Iterable<SchemaFinding> {
   const { value } = values;
   if (textAt(value, "csiDriver", "name") === undefined) {
     yield problem(
@@ -46,7 +46,7 @@ function* findings(values: HelmValues, world: World): Iterable<Finding> {
 }
 
 /** The controller must see the connection files where the main file says they are. */
-function* folder({ value }: HelmValues, { main }: World): Iterable<Finding> {
+function* folder({ value }: HelmValues, { main }: LintInput): Iterable<SchemaFinding> {
   if (main?.read.config?.single !== undefined) return;
   const configFolder = textAt(value, "driver", "config", "proxy", "configFolder") ?? main?.read.partial?.configFolder;
   if (configFolder === undefined || configFolder === unknownFolder) return;
@@ -63,7 +63,7 @@ function* folder({ value }: HelmValues, { main }: World): Iterable<Finding> {
   );
 }
 
-function* topologyFlags(values: HelmValues, { main, connections }: World): Iterable<Finding> {
+function* topologyFlags(values: HelmValues, { main, connections }: LintInput): Iterable<SchemaFinding> {
   const config = main?.read.partial;
   const wanted = config?.nodeTopology ?? connections.some(({ read }) => read.config?.topology);
   if (!wanted) return;
@@ -84,7 +84,7 @@ function majorOf({ value }: HelmValues): number {
 
 const localArgs = ["--node-deployment=true", "--strict-topology=true"];
 
-function* localFlags(values: HelmValues, { connections }: World): Iterable<Finding> {
+function* localFlags(values: HelmValues, { connections }: LintInput): Iterable<SchemaFinding> {
   const local = connections.find(isLocal);
   if (!local) return;
   if (textAt(values.value, "controller", "strategy") !== "node") {
@@ -107,7 +107,7 @@ function* localFlags(values: HelmValues, { connections }: World): Iterable<Findi
   }
 }
 
-function* capacity(values: HelmValues): Iterable<Finding> {
+function* capacity(values: HelmValues): Iterable<SchemaFinding> {
   const tracking = argsOf(values).includes("--enable-capacity=true");
   if (tracking !== (at(values.value, "csiDriver", "storageCapacity") === true)) {
     yield warning(

@@ -1,4 +1,4 @@
-import type { Check } from "../world.ts";
+import type { Check } from "../lint-input.ts";
 import { attach } from "./attach.ts";
 import { chap } from "./chap.ts";
 import { classes } from "./classes.ts";

@@ -1,16 +1,16 @@
 import { commonSchema } from "../../config/common.ts";
 import { ownKeys } from "../../config/proxy.ts";
-import { type Finding, failure, type Path, problem, warning } from "../../schema/finding.ts";
-import { strangers } from "../../schema/merge.ts";
+import { failure, type Path, problem, type SchemaFinding, warning } from "../../schema/finding.ts";
+import { unknownKeysIn } from "../../schema/merge.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import type { PatternCompiler } from "../../topology/pattern.ts";
 import { compileRules } from "../../topology/rules.ts";
-import type { Reported } from "../leaf.ts";
-import { listAt, type MainFile, mappingAt, textAt, type World } from "../world.ts";
+import { type LintInput, listAt, type MainFile, mappingAt, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 
 /** Rules about the main file alone. */
-export function* mainFile({ main, compile, modules }: World): Iterable<Reported> {
+export function* mainFile({ main, compile, modules }: LintInput): Iterable<DocumentFinding> {
   if (!main) return;
   const { leaf } = main;
   const findings = [
@@ -29,12 +29,12 @@ export function* mainFile({ main, compile, modules }: World): Iterable<Reported>
 }
 
 /** Keys outside `proxy:` are defaults for connections; one that no driver has is a mistake. */
-function* defaults(main: MainFile, modules: World["modules"]): Iterable<Finding> {
+function* defaults(main: MainFile, modules: LintInput["modules"]): Iterable<SchemaFinding> {
   const values = Object.entries(mappingAt(main.leaf.source.value)).filter(
     ([key]) => !ownKeys.has(key) && key !== "node",
   );
   const schemas = [commonSchema, ...modules.map(({ schema }) => schema)];
-  for (const { path, known } of strangers(schemas, Object.fromEntries(values))) {
+  for (const { path, known } of unknownKeysIn(schemas, Object.fromEntries(values))) {
     const key = String(path.at(-1));
     const near = nearest(key, known);
     const fix = near ? meant(near) : "remove it";
@@ -58,7 +58,7 @@ const rulesOf = (main: MainFile): readonly (readonly [Path, unknown])[] => {
 };
 
 /** Both spellings work; a file that mixes them was put together from two sources. */
-function* spellings(main: MainFile): Iterable<Finding> {
+function* spellings(main: MainFile): Iterable<SchemaFinding> {
   const rules = rulesOf(main);
   const uses = (key: string) => rules.find(([, rule]) => textAt(rule, key) !== undefined);
   const documented = pairs.map(([key]) => key).find(key => uses(key));
@@ -74,14 +74,14 @@ function* spellings(main: MainFile): Iterable<Finding> {
   );
 }
 
-function* idleRules(main: MainFile): Iterable<Finding> {
+function* idleRules(main: MainFile): Iterable<SchemaFinding> {
   const type = textAt(main.proxy, "nodeTopology", "type") ?? "cluster";
   if (rulesOf(main).length === 0 || type === "zone" || type === "custom") return;
   const path = ["proxy", "nodeTopology", listName(main)];
   yield warning("rules-without-effect", path, `rules have no effect with type "${type}"`, 'write "type: zone"', "key");
 }
 
-function* nodeIds(main: MainFile): Iterable<Finding> {
+function* nodeIds(main: MainFile): Iterable<SchemaFinding> {
   for (const [part, list] of [
     ["iqn", "iqnPrefix"],
     ["nqn", "nqnPrefix"],
@@ -103,7 +103,7 @@ function* nodeIds(main: MainFile): Iterable<Finding> {
 const clusterKeys: ReadonlySet<string> = new Set(["zone", "region"]);
 
 /** Kubernetes keeps the keys below its own names for itself. */
-function* reserved(main: MainFile): Iterable<Finding> {
+function* reserved(main: MainFile): Iterable<SchemaFinding> {
   const prefix = textAt(main.proxy, "nodeTopology", "prefix") ?? "";
   if (!/(?:^|\.)(?:kubernetes|k8s)\.io$/.test(prefix)) return;
   const path = ["proxy", "nodeTopology", "prefix"];
@@ -124,7 +124,7 @@ function* reserved(main: MainFile): Iterable<Finding> {
 }
 
 /** Two forms of the placeholder are understood; what else is in a template ends up in a label. */
-function* templates(main: MainFile): Iterable<Finding> {
+function* templates(main: MainFile): Iterable<SchemaFinding> {
   for (const [path, rule] of rulesOf(main)) {
     for (const key of ["template", "resultTemplate"]) {
       const rest = (textAt(rule, key) ?? "").replace(/\$?\{match:[0-9]+\}/g, "");
@@ -142,7 +142,7 @@ function* templates(main: MainFile): Iterable<Finding> {
 }
 
 /** A key that some nodes report and others do not breaks scheduling on those that do not. */
-function* gaps(main: MainFile, topology: TopologyConfig & { kind: "rules" }): Iterable<Finding> {
+function* gaps(main: MainFile, topology: TopologyConfig & { kind: "rules" }): Iterable<SchemaFinding> {
   const always = new Set(topology.rules.filter(appliesAlways).map(({ key }) => key));
   for (const [index, rule] of topology.rules.entries()) {
     if (always.has(rule.key) || topology.rules.findIndex(({ key }) => key === rule.key) !== index) continue;
@@ -163,7 +163,7 @@ const writtenRules = (main: MainFile): readonly RuleConfig[] =>
   }));
 
 /** What the topology code itself says about its rules. */
-function* patterns(main: MainFile, rules: readonly RuleConfig[], compile: PatternCompiler): Iterable<Finding> {
+function* patterns(main: MainFile, rules: readonly RuleConfig[], compile: PatternCompiler): Iterable<SchemaFinding> {
   const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
   for (const { rule, field, message } of compileRules(rules, compile).problems) {
     const path = ["proxy", "nodeTopology", listName(main), rule];

@@ -1,14 +1,14 @@
 import { posix } from "node:path";
 import { unknownFolder } from "../../config/proxy.ts";
-import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
-import type { Reported } from "../leaf.ts";
+import { at, type ConnectionFile, type LintInput, listAt, type ManifestObject, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { storesOf } from "../unseen.ts";
 import { argsOf, containersOf, isController, isPatch, isSidecar, mountedAt, servedNames } from "../workloads.ts";
-import { at, type ConnectionFile, listAt, type ManifestObject, textAt, type World } from "../world.ts";
 
 /** Rules about a Deployment, DaemonSet, CSIDriver and kustomization of csimux: what must agree between them. */
-export function* manifests(world: World): Iterable<Reported> {
+export function* manifests(world: LintInput): Iterable<DocumentFinding> {
   yield* capacity(world);
   yield* secrets(world);
   for (const kustomization of world.kustomizations)
@@ -16,7 +16,7 @@ export function* manifests(world: World): Iterable<Reported> {
 }
 
 /** kube-scheduler reads CSIStorageCapacity objects where the CSIDriver says so, and external-provisioner makes them when told. */
-function* capacity({ drivers, workloads }: World): Iterable<Reported> {
+function* capacity({ drivers, workloads }: LintInput): Iterable<DocumentFinding> {
   const provisioners = workloads
     .map(containersOf)
     .filter(each => each.some(isController))
@@ -40,7 +40,7 @@ function* capacity({ drivers, workloads }: World): Iterable<Reported> {
 }
 
 /** The Secret that the controller mounts as its connection folder is the one that holds the connections. */
-function* secrets({ main, connections, workloads, stores, kustomizations }: World): Iterable<Reported> {
+function* secrets({ main, connections, workloads, stores, kustomizations }: LintInput): Iterable<DocumentFinding> {
   const folder = main?.read.partial?.configFolder;
   const inObjects = connections.some(({ leaf }) => leaf.inside !== "");
   if (folder === undefined || folder === unknownFolder || !inObjects) return;
@@ -59,7 +59,7 @@ function* secrets({ main, connections, workloads, stores, kustomizations }: Worl
 }
 
 /** Connection files that lie beside those of a generated Secret and are not named there. */
-function* forgotten({ leaf, value }: ManifestObject, connections: readonly ConnectionFile[]): Iterable<Finding> {
+function* forgotten({ leaf, value }: ManifestObject, connections: readonly ConnectionFile[]): Iterable<SchemaFinding> {
   const home = posix.dirname(leaf.file);
   for (const [index, generator] of listAt(value, "secretGenerator").entries()) {
     const files = listAt(generator, "files").map(each => posix.join(home, String(each).replace(/^[^=]*=/, "")));

@@ -1,11 +1,11 @@
 import { groupBy } from "../../core/group-by.ts";
-import { type Finding, type Path, problem, warning } from "../../schema/finding.ts";
+import { type Path, problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { factsOf } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
-import { type ConnectionFile, textAt, type World } from "../world.ts";
+import { type ConnectionFile, type LintInput, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 
 /** A tree of datasets or folders that a connection regards as its own. */
-interface Territory {
+interface StorageTree {
   readonly connection: ConnectionFile;
   /** The system it is on; equal text means the same system. */
   readonly system: string;
@@ -13,19 +13,19 @@ interface Territory {
   readonly tree: readonly string[];
   readonly path: readonly string[];
   /** What tells the volumes of two connections in one tree apart; undefined where nothing does. */
-  readonly mark: Mark | undefined;
+  readonly mark: VolumeMarks | undefined;
   /** First parts below the tree under which volumes and what is being made of them are kept; any name where there are none. */
   readonly taken: readonly string[];
 }
 
-interface Mark {
+interface VolumeMarks {
   readonly volumes: "all" | "some";
   readonly family: string;
   readonly instance: string | undefined;
 }
 
 /** Two connections that regard the same storage as theirs list, adopt and clear away each other's volumes. */
-export function* storage({ connections }: World): Iterable<Reported> {
+export function* storage({ connections }: LintInput): Iterable<DocumentFinding> {
   const bySystem = groupBy(connections.flatMap(territories), ({ system }) => system);
   const told = new Set<string>();
   for (const all of bySystem.values()) {
@@ -42,7 +42,7 @@ export function* storage({ connections }: World): Iterable<Reported> {
 /** A host by name: case and the dot of the root zone mean nothing (RFC 4343, RFC 1034 section 3.1). */
 const hostName = (host: string): string => host.toLowerCase().replace(/\.$/, "");
 
-function territories(connection: ConnectionFile): readonly Territory[] {
+function territories(connection: ConnectionFile): readonly StorageTree[] {
   const { read } = connection;
   const facts = factsOf(connection);
   if (!facts?.territory) return [];
@@ -63,14 +63,14 @@ function territories(connection: ConnectionFile): readonly Territory[] {
 }
 
 interface Overlap {
-  readonly inner: Territory;
-  readonly outer: Territory;
+  readonly inner: StorageTree;
+  readonly outer: StorageTree;
 }
 
 /** For each territory that lies in another one, or is the same, the first such. */
-function* overlaps(all: readonly Territory[]): Iterable<Overlap> {
+function* overlaps(all: readonly StorageTree[]): Iterable<Overlap> {
   const sorted = [...all].sort((a, b) => a.tree.length - b.tree.length);
-  const taken = new Map<string, Territory>();
+  const taken = new Map<string, StorageTree>();
   for (const inner of sorted) {
     const key = inner.tree.join("/");
     const outer = inner.tree
@@ -82,21 +82,21 @@ function* overlaps(all: readonly Territory[]): Iterable<Overlap> {
 }
 
 /** Whether names can clash: a tree of its own beside the other's volumes is not touched by them. */
-function clashes(inner: Territory, outer: Territory): boolean {
+function clashes(inner: StorageTree, outer: StorageTree): boolean {
   const below = inner.tree[outer.tree.length];
   if (below === undefined) return !toldApart(inner.mark, outer.mark);
   return outer.taken.includes(below);
 }
 
 /** Where some volumes bear no instance_id, these are of every connection of their family, so both must have one. */
-function toldApart(a: Mark | undefined, b: Mark | undefined): boolean {
+function toldApart(a: VolumeMarks | undefined, b: VolumeMarks | undefined): boolean {
   if (a === undefined || b === undefined) return false;
   if (a.family !== b.family) return true;
   const both = a.instance !== undefined && b.instance !== undefined;
   return a.instance !== b.instance && (a.volumes === "all" || both);
 }
 
-function overlap(inner: Territory, outer: Territory): Finding {
+function overlap(inner: StorageTree, outer: StorageTree): SchemaFinding {
   const same = inner.tree.length === outer.tree.length;
   const key = outer.path.join(".");
   const other = `connection "${outer.connection.name}" (${whereabouts(outer)})`;
@@ -111,7 +111,7 @@ function overlap(inner: Territory, outer: Territory): Finding {
 }
 
 /** Where the other half of a pair stands. */
-function whereabouts({ connection: { leaf }, path }: Territory): string {
+function whereabouts({ connection: { leaf }, path }: StorageTree): string {
   const inner = leaf.source.position(path as Path, "value");
   const outward = leaf.outward(inner) ?? leaf.start;
   return `${leaf.file}:${outward.line}`;

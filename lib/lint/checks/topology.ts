@@ -1,9 +1,9 @@
-import { type Finding, problem, warning } from "../../schema/finding.ts";
+import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import type { TopologyConfig } from "../../topology/config.ts";
 import { isLocal, isMixed } from "../facts.ts";
-import type { Reported } from "../leaf.ts";
-import { at, type ConnectionFile, listAt, mappingAt, type World } from "../world.ts";
+import { at, type ConnectionFile, type LintInput, listAt, mappingAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 
 /** What nodes can report: key without prefix → the possible values, undefined where they cannot be known. */
 export type Reports = ReadonlyMap<string, ReadonlySet<string> | undefined>;
@@ -24,7 +24,7 @@ export function reportsOf(topology: TopologyConfig): Reports {
 }
 
 /** Rules about the places of connections and what nodes report. */
-export function* topology(world: World): Iterable<Reported> {
+export function* topology(world: LintInput): Iterable<DocumentFinding> {
   const { main, connections } = world;
   const config = main?.read.partial;
   // Of a topology that is wrong itself nothing can be said.
@@ -41,7 +41,7 @@ export function* topology(world: World): Iterable<Reported> {
   }
 }
 
-const needsNode = ({ driver }: ConnectionFile): Finding =>
+const needsNode = ({ driver }: ConnectionFile): SchemaFinding =>
   problem(
     "local-needs-node-topology",
     ["driver"],
@@ -51,7 +51,7 @@ const needsNode = ({ driver }: ConnectionFile): Finding =>
 
 const where = ["proxy", "perDriver", "topology"] as const;
 
-function* repeated({ read }: ConnectionFile): Iterable<Finding> {
+function* repeated({ read }: ConnectionFile): Iterable<SchemaFinding> {
   const seen = new Map<string, number>();
   for (const [index, place] of listAt(read.tidied, ...where).entries()) {
     const text = JSON.stringify(
@@ -70,7 +70,7 @@ function* repeated({ read }: ConnectionFile): Iterable<Finding> {
   }
 }
 
-function* unreachable({ read }: ConnectionFile, reports: Reports | undefined): Iterable<Finding> {
+function* unreachable({ read }: ConnectionFile, reports: Reports | undefined): Iterable<SchemaFinding> {
   const places = listAt(read.tidied, ...where);
   if (places.length > 0 && !reports) {
     yield problem(

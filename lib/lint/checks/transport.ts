@@ -1,15 +1,15 @@
-import { type Finding, warning } from "../../schema/finding.ts";
-import type { Reported } from "../leaf.ts";
-import { at, type ConnectionFile, mappingAt, textAt, type World } from "../world.ts";
+import { type SchemaFinding, warning } from "../../schema/finding.ts";
+import { at, type ConnectionFile, type LintInput, mappingAt, textAt } from "../lint-input.ts";
+import type { DocumentFinding } from "../source-document.ts";
 
 /** Rules about how connections reach their systems. */
-export function* transport({ connections }: World): Iterable<Reported> {
+export function* transport({ connections }: LintInput): Iterable<DocumentFinding> {
   for (const { leaf, read } of connections) {
     for (const finding of [...http(read), ...ssh(read)]) yield { leaf, finding };
   }
 }
 
-function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
+function* http({ tidied }: ConnectionFile["read"]): Iterable<SchemaFinding> {
   const section = mappingAt(tidied, "httpConnection");
   if (textAt(section, "host") === undefined) return;
   yield* otherPort(textAt(section, "protocol"), String(at(section, "port") ?? ""));
@@ -43,7 +43,7 @@ function* http({ tidied }: ConnectionFile["read"]): Iterable<Finding> {
 /** Where TrueNAS and DSM listen by default. */
 const usualPorts: Readonly<Record<string, readonly string[]>> = { http: ["80", "5000"], https: ["443", "5001"] };
 
-function* otherPort(protocol: string | undefined, port: string): Iterable<Finding> {
+function* otherPort(protocol: string | undefined, port: string): Iterable<SchemaFinding> {
   const other = protocol === "http" ? "https" : "http";
   if (protocol === undefined || !usualPorts[other]?.includes(port)) return;
   const message = `port ${port} is usually that of ${other}, but "protocol" is ${protocol}`;
@@ -55,7 +55,7 @@ function* otherPort(protocol: string | undefined, port: string): Iterable<Findin
 const isPlain = (protocol: string | undefined, port: string): boolean =>
   protocol ? protocol === "http" : port.includes("80") || !port.includes("443");
 
-function* ssh({ tidied, module }: ConnectionFile["read"]): Iterable<Finding> {
+function* ssh({ tidied, module }: ConnectionFile["read"]): Iterable<SchemaFinding> {
   const section = mappingAt(tidied, "sshConnection");
   if (textAt(section, "host") === undefined || !module) return;
   const fix = 'add "hostKey" with a line of `ssh-keyscan <host>` that you have checked';

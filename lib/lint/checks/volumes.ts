@@ -1,14 +1,14 @@
 import { parseHandle } from "../../core/handle.ts";
-import { type Finding, problem } from "../../schema/finding.ts";
+import { problem, type SchemaFinding } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
-import type { Reported } from "../leaf.ts";
+import { type LintInput, mappingAt, textAt, type VolumeObject } from "../lint-input.ts";
 import { headFault } from "../object-kinds.ts";
 import { headFinding } from "../objects.ts";
-import { mappingAt, textAt, type VolumeObject, type World } from "../world.ts";
+import type { DocumentFinding } from "../source-document.ts";
 import { ownProvisioners } from "./class-target.ts";
 
 /** Rules about PersistentVolumes that lead to csimux: those that people write by hand. */
-export function* volumes(world: World): Iterable<Reported> {
+export function* volumes(world: LintInput): Iterable<DocumentFinding> {
   const own = ownProvisioners(world);
   for (const each of world.volumes) {
     const driver = textAt(each.value, "spec", "csi", "driver");
@@ -18,7 +18,7 @@ export function* volumes(world: World): Iterable<Reported> {
   }
 }
 
-function* findings(each: VolumeObject, provisioner: string | undefined, world: World): Iterable<Finding> {
+function* findings(each: VolumeObject, provisioner: string | undefined, world: LintInput): Iterable<SchemaFinding> {
   const fault = headFault(each.value);
   if (fault) yield headFinding(fault, each.path);
   if (textAt(each.value, "spec", "csi", "driver") === undefined)
@@ -47,7 +47,7 @@ function* findings(each: VolumeObject, provisioner: string | undefined, world: W
 }
 
 /** Volumes that only nodes know need to say how they are attached. */
-function* protocol(each: VolumeObject): Iterable<Finding> {
+function* protocol(each: VolumeObject): Iterable<SchemaFinding> {
   if (textAt(each.value, "spec", "csi", "volumeAttributes", "node_attach_driver") !== undefined) return;
   yield problem(
     "volume-attributes",
@@ -58,7 +58,7 @@ function* protocol(each: VolumeObject): Iterable<Finding> {
   );
 }
 
-function* handle(each: VolumeObject, { main, connections, sealed }: World): Iterable<Finding> {
+function* handle(each: VolumeObject, { main, connections, sealed }: LintInput): Iterable<SchemaFinding> {
   const path = [...each.path, "spec", "csi", "volumeHandle"];
   const text = textAt(each.value, "spec", "csi", "volumeHandle");
   const names = [...connections.map(({ name }) => name), ...sealed];

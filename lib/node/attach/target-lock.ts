@@ -1,11 +1,11 @@
 import type { Call } from "../../core/call.ts";
-import type { Turns } from "../../io/turns.ts";
+import type { KeyedMutex } from "../../io/keyed-mutex.ts";
 import type { Context } from "../requests.ts";
 import type { Attacher } from "./attacher.ts";
 
 /** Runs `work` under the lock that the volume shares with others, if any. */
 export function withTargetLock<T>(
-  turns: Turns,
+  turns: KeyedMutex,
   attacher: Attacher,
   context: Context,
   call: Call,

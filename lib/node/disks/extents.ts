@@ -1,5 +1,5 @@
 import type { FileHandle } from "node:fs/promises";
-import { callsAtOnce } from "../../core/slots.ts";
+import { callsAtOnce } from "../../core/semaphore.ts";
 import { fileThreads } from "../../io/file-threads.ts";
 import { bounded } from "../mount/files.ts";
 import type { BlockDevice } from "./block-device.ts";

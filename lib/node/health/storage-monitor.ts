@@ -1,6 +1,6 @@
 import { CsiError } from "../../core/errors.ts";
+import { type Condition, ConditionTracker } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
-import { type Condition, Steady } from "../../health/steady.ts";
 import { storageFindings } from "../../health/storage.ts";
 import type { Answers } from "../../io/answers.ts";
 import type { StorageAddresses } from "../attach/attacher.ts";
@@ -26,12 +26,12 @@ export interface StorageHealth {
 export class StorageHealthMonitor {
   readonly #attachers: Attachers;
   readonly #answers: Answers;
-  readonly #conditions: Steady;
+  readonly #conditions: ConditionTracker;
 
   constructor(attachers: Attachers, answers: Answers, holdMs: number) {
     this.#attachers = attachers;
     this.#answers = answers;
-    this.#conditions = new Steady(holdMs);
+    this.#conditions = new ConditionTracker(holdMs);
   }
 
   /**
@@ -59,9 +59,9 @@ export class StorageHealthMonitor {
       ...[...volumes].map(([name, findings]) => ({ name, volumes: findings, answers: undefined })),
       ...[...others.keys()].map((name, index) => ({ name, volumes: [], answers: asked[index] })),
     ];
-    for (const view of all) this.#conditions.see(view.name, storageFindings(view), isFirst);
+    for (const view of all) this.#conditions.record(view.name, storageFindings(view), isFirst);
     const names = new Set(all.map(({ name }) => name));
-    for (const name of this.#conditions.watched()) if (!names.has(name)) this.#conditions.forget(name);
+    for (const name of this.#conditions.tracked()) if (!names.has(name)) this.#conditions.forget(name);
   }
 
   /** The known problems of storage systems. */

@@ -1,8 +1,8 @@
 import type { Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { type Change, type Condition, ConditionTracker } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
-import { meaningOf, severityWords } from "../../health/reasons.ts";
-import { type Change, type Condition, Steady } from "../../health/steady.ts";
+import { reasonText, severityWords } from "../../health/reasons.ts";
 import type { Attachers } from "../attach/attachers.ts";
 import type { Disks } from "../disks/disks.ts";
 import type { Mounts } from "../mount/mounts.ts";
@@ -43,7 +43,7 @@ export class VolumeHealthMonitor implements PeriodicTask {
   readonly #disks: Pick<Disks, "isGone">;
   readonly #storages: StorageHealthMonitor;
   readonly #elsewhere: () => Promise<readonly Context[]>;
-  readonly #conditions: Steady;
+  readonly #conditions: ConditionTracker;
   /** Volumes that this process has seen mounted: after a reboot, records describe mounts that no longer exist. */
   readonly #seenMounted = new Set<string>();
   #hasRun = false;
@@ -62,7 +62,7 @@ export class VolumeHealthMonitor implements PeriodicTask {
     this.#disks = parts.disks;
     this.#storages = storages;
     this.#elsewhere = elsewhere;
-    this.#conditions = new Steady(holdMs);
+    this.#conditions = new ConditionTracker(holdMs);
   }
 
   /** Checks all volumes and storage systems once. Never throws. */
@@ -85,7 +85,7 @@ export class VolumeHealthMonitor implements PeriodicTask {
 
   /** Records the findings of a check of a staged volume, and returns its current conditions. */
   see(volumeId: string, findings: readonly Finding[], log: Log): readonly Condition[] {
-    this.#log(this.#conditions.see(volumeId, findings, !this.#hasRun), log);
+    this.#log(this.#conditions.record(volumeId, findings, !this.#hasRun), log);
     return this.#conditions.of(volumeId);
   }
 
@@ -134,12 +134,12 @@ export class VolumeHealthMonitor implements PeriodicTask {
   #forgetOthers(records: readonly StageRecord[]): void {
     const here = new Set(records.map(({ volumeId }) => volumeId));
     for (const volumeId of this.#seenMounted) if (!here.has(volumeId)) this.#seenMounted.delete(volumeId);
-    for (const volumeId of this.#conditions.watched()) if (!here.has(volumeId)) this.#conditions.forget(volumeId);
+    for (const volumeId of this.#conditions.tracked()) if (!here.has(volumeId)) this.#conditions.forget(volumeId);
   }
 
   #log(changes: readonly Change[], log: Log): void {
     for (const { subject: volumeId, reason, message, came } of changes) {
-      const word = severityWords[meaningOf(reason).severity];
+      const word = severityWords[reasonText(reason).severity];
       if (came) log.warn(`a volume on this node is ${word}`, { volumeId, reason, detail: message });
       else log.info(`a volume on this node is no longer ${word}`, { volumeId, reason });
     }

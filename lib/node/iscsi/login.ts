@@ -3,8 +3,8 @@ import { isIP } from "node:net";
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
+import { KeyedMutex } from "../../io/keyed-mutex.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
-import { Turns } from "../../io/turns.ts";
 import { pollUntil } from "../attach/poll-until.ts";
 import type { Sysfs } from "../disks/sysfs.ts";
 import { bounded } from "../mount/files.ts";
@@ -49,7 +49,7 @@ export class Login {
   readonly #root: string;
   readonly #sysfs: Sysfs;
   readonly #opened: OpenedSessions;
-  readonly #turns = new Turns();
+  readonly #turns = new KeyedMutex();
 
   constructor({ host, hostRoot, sysfs, opened }: LoginPorts) {
     this.#host = host;

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Log } from "../../core/call.ts";
-import { type Lease, Sharing } from "../../io/lease.ts";
+import { type Lease, SharedInstances } from "../../io/lease.ts";
 import type { SharePoint, ShareSettings } from "../../io/share-point.ts";
 import type { AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import { type Attachers, attacherOf } from "../attach/attachers.ts";
@@ -30,7 +30,7 @@ export interface SharePointParts {
 /** The shares that the controller mounts for itself. Connections with the same share and flags use one mount. */
 export class SharePoints {
   readonly #parts: SharePointParts;
-  readonly #sharing = new Sharing<MountedShare>(idleMs);
+  readonly #sharing = new SharedInstances<MountedShare>(idleMs);
 
   constructor(parts: SharePointParts) {
     this.#parts = parts;

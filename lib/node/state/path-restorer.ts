@@ -1,6 +1,6 @@
 import type { Call, Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Turns } from "../../io/turns.ts";
+import type { KeyedMutex } from "../../io/keyed-mutex.ts";
 import type { Attacher } from "../attach/attacher.ts";
 import type { Attachers } from "../attach/attachers.ts";
 import { withTargetLock } from "../attach/target-lock.ts";
@@ -14,12 +14,12 @@ import type { StageRecord, StageRecords } from "./stage-records.ts";
 export class PathRestorer implements PeriodicTask {
   readonly #attachers: Attachers;
   readonly #records: StageRecords;
-  readonly #turns: Turns;
+  readonly #turns: KeyedMutex;
   /** The last error logged per volume, to avoid repeats. */
   readonly #failed = new Map<string, string>();
 
   /** `turns` are the locks of attaching and detaching. */
-  constructor(attachers: Attachers, records: StageRecords, turns: Turns) {
+  constructor(attachers: Attachers, records: StageRecords, turns: KeyedMutex) {
     this.#attachers = attachers;
     this.#records = records;
     this.#turns = turns;

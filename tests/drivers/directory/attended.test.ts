@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { Slots } from "../../../lib/core/slots.ts";
+import { Semaphore } from "../../../lib/core/semaphore.ts";
 import { inPlace } from "../../../lib/drivers/directory/attended.ts";
 import { Layout } from "../../../lib/drivers/directory/layout.ts";
+import type { OperationContext } from "../../../lib/drivers/directory/operation-context.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
-import type { Space } from "../../../lib/drivers/directory/space.ts";
 import { callWith } from "../../contract/rig.ts";
 
 const call = callWith();
@@ -12,13 +12,13 @@ const attention = { everyMs: 5, silentMs: 30 };
 const never = new Promise<never>(() => {});
 
 /** A connection whose base folder answers as `entry` does; what its parts do not need is not there. */
-const spaceOn = (entry: () => Promise<"folder">): Space =>
+const spaceOn = (entry: () => Promise<"folder">): OperationContext =>
   ({
     connection: "c1",
-    slots: new Slots(4),
+    slots: new Semaphore(4),
     layout: new Layout("/base"),
     files: { ...localFiles, entry },
-  }) as unknown as Space;
+  }) as unknown as OperationContext;
 
 /** A tool that a dead mount holds until its signal ends it. */
 const stuck = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>

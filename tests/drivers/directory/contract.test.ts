@@ -24,4 +24,4 @@ driverContract(
   lacks,
 );
 
-storeContract("FolderStore", async () => storeRig(await directoryRig()));
+storeContract("DirectoryStore", async () => storeRig(await directoryRig()));

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { Slots } from "../../../lib/core/slots.ts";
+import { Semaphore } from "../../../lib/core/semaphore.ts";
 import { filesOn } from "../../../lib/drivers/directory/by-server.ts";
 import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { withSharedSync } from "../../../lib/drivers/directory/shared-sync.ts";
@@ -50,7 +50,7 @@ test("folders do not wait for each other, and a failed sync fails only those who
 });
 
 test("slots let so many work at once, in order, and a failure gives its slot back", async () => {
-  const inTurn = new Slots(2);
+  const inTurn = new Semaphore(2);
   const ends: (() => void)[] = [];
   const started: number[] = [];
   const work = (n: number) =>

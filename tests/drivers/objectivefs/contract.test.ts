@@ -1,6 +1,6 @@
-import { FsNames } from "../../../lib/drivers/objectivefs/names.ts";
+import { FilesystemNames } from "../../../lib/drivers/objectivefs/names.ts";
 import { OfsCli } from "../../../lib/drivers/objectivefs/ofs-cli.ts";
-import { FsStore } from "../../../lib/drivers/objectivefs/store.ts";
+import { ObjectiveFsStore } from "../../../lib/drivers/objectivefs/store.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { driverContract } from "../../contract/driver.ts";
@@ -20,10 +20,14 @@ const lacks = {
 
 driverContract("objectivefs", () => ofsRig(), lacks);
 
-storeContract("FsStore", async () => {
+storeContract("ObjectiveFsStore", async () => {
   const rig = await ofsRig();
   const store = (runner: CommandRunner) =>
-    new FsStore("c1", new FsNames(["c1"], 120), new OfsCli(runner, { pool, sudo: false, env: environment }));
+    new ObjectiveFsStore(
+      "c1",
+      new FilesystemNames(["c1"], 120),
+      new OfsCli(runner, { pool, sudo: false, env: environment }),
+    );
   return {
     open: () => store(rig.runner),
     dying(step, when) {

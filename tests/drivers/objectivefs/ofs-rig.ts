@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "valibot";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
-import type { Identity } from "../../../lib/drivers/module.ts";
+import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
 import { objectivefs } from "../../../lib/drivers/objectivefs/module.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
@@ -23,7 +23,7 @@ export interface OfsRig extends DriverRig {
 
 /** What a connection of a test says. */
 export interface OfsOptions {
-  readonly identity?: Partial<Identity>;
+  readonly identity?: Partial<ConnectionIdentity>;
   readonly section?: object;
   readonly runner?: CommandRunner;
 }

@@ -3,7 +3,7 @@ import { chmod, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import { FsNames } from "../../../lib/drivers/objectivefs/names.ts";
+import { FilesystemNames } from "../../../lib/drivers/objectivefs/names.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { callWith, findVolume, getVolume, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { accessKey, adminLicence, environment, passphrase, secretKey } from "../../fakes/mount-objectivefs.ts";
@@ -23,7 +23,7 @@ afterEach(() => rig.close());
 const withParameters = (parameters: Readonly<Record<string, string>>) => ({ ...volumeOf("a"), parameters });
 
 describe("the name of a file system", () => {
-  const names = new FsNames(["c1"], 123);
+  const names = new FilesystemNames(["c1"], 123);
 
   test("is taken from the volume's name where that is plain, and tells size and owner", () => {
     expect(names.idOf(claim)).toBe(claim);

@@ -41,4 +41,4 @@ storeContract("LunStore", async () => {
   return { ...rig, open: () => rig.open().store };
 });
 
-shareContract("TargetShare", () => partsRig());
+shareContract("LunTargets", () => partsRig());

@@ -1,6 +1,6 @@
 import { safeParse } from "valibot";
 import type { Driver } from "../../../lib/drivers/driver.ts";
-import type { Identity } from "../../../lib/drivers/module.ts";
+import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
 import { synology } from "../../../lib/drivers/synology/module.ts";
 import { type IscsiConfig, openIscsi } from "../../../lib/drivers/synology/open.ts";
 import { synologyIscsiSchema } from "../../../lib/drivers/synology/schema.ts";
@@ -16,7 +16,7 @@ export interface DsmOptions {
   readonly http?: object;
   readonly iscsi?: object;
   readonly synology?: object;
-  readonly identity?: Partial<Identity>;
+  readonly identity?: Partial<ConnectionIdentity>;
 }
 
 /** Both halves of every LUN and target of the tests. */
@@ -50,7 +50,7 @@ export function configOf(dsm: Dsm, { http, iscsi, synology: block }: DsmOptions 
 }
 
 /** What a driver of a test knows of its connection. */
-export const identityOf = ({ identity }: DsmOptions = {}): Identity => ({
+export const identityOf = ({ identity }: DsmOptions = {}): ConnectionIdentity => ({
   connection: "c1",
   driver: "synology-iscsi",
   instanceId: undefined,

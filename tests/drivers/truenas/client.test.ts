@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { ApiError, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
 import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
-import { explainApi } from "../../../lib/drivers/truenas/meaning.ts";
+import { apiErrorMapping } from "../../../lib/drivers/truenas/meaning.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { HttpError } from "../../../lib/io/dial.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
@@ -63,7 +63,7 @@ describe("one client for every version", () => {
         const wrong = await errorOf(api.call("pool.dataset.create", [{ name: "tank/c", colour: "red" }], never));
         expect(wrong).toBeInstanceOf(ApiError);
         expect((wrong as ApiError).problems[0]?.attribute).toEndWith("colour");
-        expect(explainApi(wrong)?.code).toBe("failed-precondition");
+        expect(apiErrorMapping(wrong)?.code).toBe("failed-precondition");
         await api.call("pool.dataset.delete", ["tank/a b", { recursive: false, force: true }], never);
         expect(Object.keys(double.state.datasets)).toEqual(["tank"]);
       });
@@ -101,7 +101,7 @@ describe("one client for every version", () => {
         await errorOf(api.call("system.version", [], never));
         double.restart(version);
         double.away = false;
-        while (explainApi(await errorOf(api.call("system.version", [], never)))) await pause(20);
+        while (apiErrorMapping(await errorOf(api.call("system.version", [], never)))) await pause(20);
         const rows = (await api.call("pool.dataset.query", [[], { extra: { retrieve_children: false } }], never)) as {
           id: string;
         }[];
@@ -119,12 +119,12 @@ test("what an upgrade has made of a request is never taken for the answer to it"
     double.version = "25.10";
     const error = await errorOf(api.call("zfs.snapshot.delete", ["tank/a@s", { defer: true }], never));
     expect(isMissing(error)).toBe(false);
-    expect(explainApi(error)?.code).toBe("unavailable");
+    expect(apiErrorMapping(error)?.code).toBe("unavailable");
     expect((await api.version(never)).text).toContain("25.10");
     double.faults.loseOnce(/pool\.snapshot\.query/, "before");
     const cut = errorOf(api.call("pool.snapshot.query", [[["id", "=", "tank/a@s"]], {}], never));
     double.version = "26.0";
-    expect(explainApi(await cut)?.code).toBe("unavailable");
+    expect(apiErrorMapping(await cut)?.code).toBe("unavailable");
   });
 });
 
@@ -186,7 +186,7 @@ describe("the standing connection", () => {
       const value = "x".repeat(1000);
       const many = Array.from({ length: 70 }, (_, n) => ({ key: `a:${n}`, value }));
       const error = await errorOf(api.call("pool.dataset.update", ["tank", { user_properties_update: many }], never));
-      expect(explainApi(error)).toMatchObject({ code: "failed-precondition" });
+      expect(apiErrorMapping(error)).toMatchObject({ code: "failed-precondition" });
       expect(double.open).toBe(1);
     });
   });
@@ -212,7 +212,7 @@ describe("the login", () => {
           async (api, double) => {
             before?.(double);
             const error = await errorOf(api.call("pool.dataset.query", [[], {}], never));
-            said = `${explainApi(error)?.code}: ${explainApi(error)?.text} ${error}`;
+            said = `${apiErrorMapping(error)?.code}: ${apiErrorMapping(error)?.text} ${error}`;
           },
           more,
         );
@@ -282,7 +282,7 @@ describe("the login", () => {
           try {
             standby.redirect = [urlOf(standby.port)];
             const error = await errorOf(api.call("system.version", [], never));
-            expect(explainApi(error)).toMatchObject({
+            expect(apiErrorMapping(error)).toMatchObject({
               code: "failed-precondition",
               text: expect.stringContaining("failoverHosts"),
             });
@@ -303,7 +303,7 @@ describe("the login", () => {
         try {
           standby.redirect = [`http://127.0.0.2:${standby.port}`];
           const error = await errorOf(api.call("system.version", [], never));
-          expect(explainApi(error)?.text).toContain("does not answer as TrueNAS does");
+          expect(apiErrorMapping(error)?.text).toContain("does not answer as TrueNAS does");
           expect(old.accounts.restLogins).toBe(0);
         } finally {
           await old.close();
@@ -320,7 +320,7 @@ describe("the login", () => {
       const api = apiOf(client, "c");
       expect(await api.call("pool.dataset.query", [[], {}], never)).toHaveLength(1);
       const error = await errorOf(make(api, "tank/a"));
-      expect(explainApi(error)).toMatchObject({
+      expect(apiErrorMapping(error)).toMatchObject({
         code: "permission-denied",
         text: expect.stringContaining("DATASET_WRITE"),
       });
@@ -342,7 +342,10 @@ describe("the login", () => {
     await withApi("25.10", async (api, double) => {
       double.closedToAll = true;
       const error = await errorOf(api.call("system.version", [], never));
-      expect(explainApi(error)).toMatchObject({ code: "unavailable", text: expect.stringContaining("not allowed") });
+      expect(apiErrorMapping(error)).toMatchObject({
+        code: "unavailable",
+        text: expect.stringContaining("not allowed"),
+      });
     });
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Api } from "../../../lib/drivers/truenas/client.ts";
-import { explainApi } from "../../../lib/drivers/truenas/meaning.ts";
+import { apiErrorMapping } from "../../../lib/drivers/truenas/meaning.ts";
 import { tableOf } from "../../../lib/drivers/truenas/shares/share.ts";
 import { ZfsApi } from "../../../lib/drivers/truenas/zfs/zfs-api.ts";
 import { callWith } from "../../contract/rig.ts";
@@ -39,5 +39,5 @@ test.each(
     () => "it was believed",
     (reason: unknown) => reason,
   );
-  expect(explainApi(error)?.code).toBe("failed-precondition");
+  expect(apiErrorMapping(error)?.code).toBe("failed-precondition");
 });

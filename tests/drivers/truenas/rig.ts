@@ -3,7 +3,7 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
 import type { DriverModule } from "../../../lib/drivers/module.ts";
-import { tidy } from "../../../lib/schema/tidy.ts";
+import { normalize } from "../../../lib/schema/normalize.ts";
 import type { DriverRig } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
 import { type Double, type DoubleOptions, startDouble } from "../../fakes/truenas/double.ts";
@@ -62,7 +62,7 @@ export function openOn(
     ...more,
   };
   const identity = { connection, driver: name, instanceId: undefined, maxIdBytes: 100 };
-  const { value } = tidy(module.schema, config, { env: () => undefined, file: () => undefined });
+  const { value } = normalize(module.schema, config, { env: () => undefined, file: () => undefined });
   return module.open(identity, v.parse(module.schema, value) as never, localPorts(neverRun));
 }
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Context, Driver } from "../../../lib/drivers/driver.ts";
-import { exportedIn } from "../../../lib/drivers/zfs/exports.ts";
+import { exportedIn } from "../../../lib/drivers/zfs/cli/export-cache.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import type { Pools } from "../../fakes/zfs/pool.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -158,14 +158,14 @@ test("a target that the host lost is made anew, and one that is there is left al
   const standing = rig.fake.targets();
   rmSync(lio, { recursive: true });
   expect(await look(driver)).toEqual({ [id]: ["TargetMissing"] });
-  await driver.health?.mend?.(id, call);
+  await driver.health?.restore?.(id, call);
   expect(await look(driver)).toEqual({});
   expect(rig.fake.targets()).toEqual(standing);
   writeFileSync(join(rig.fake.folder, "lio-fault"), "nolun");
-  await driver.health?.mend?.(id, call);
+  await driver.health?.restore?.(id, call);
   rmSync(join(lio, "iscsi", context["iqn"] ?? "", "tpgt_1", "lun"), { recursive: true });
-  await expect(driver.health?.mend?.(id, call)).rejects.toMatchObject({ code: "unavailable" });
-  await driver.health?.mend?.("pvc-none", call);
+  await expect(driver.health?.restore?.(id, call)).rejects.toMatchObject({ code: "unavailable" });
+  await driver.health?.restore?.("pvc-none", call);
 });
 
 test("what the NFS server no longer exports is missing and is shared anew, where the exports can be read", async () => {
@@ -177,7 +177,7 @@ test("what the NFS server no longer exports is missing and is shared anew, where
   writeFileSync(join(rig.fake.folder, "etab"), line(other.context));
   expect(await look(driver)).toEqual({ [id]: ["ShareMissing"] });
   rig.fake.commands();
-  await driver.health?.mend?.(id, call);
+  await driver.health?.restore?.(id, call);
   expect(rig.fake.commands().at(-1)).toBe("zfs share tank/k/v/pvc-1");
   writeFileSync(join(rig.fake.folder, "etab"), `${line(context)}${line(other.context)}`);
   expect(await look(driver)).toEqual({});
@@ -189,7 +189,7 @@ test("a blank in the name of an export is understood, and other lines are not ta
 });
 
 test("drivers that share nothing by themselves mend nothing", async () => {
-  expect((await begun("zfs-local-zvol")).driver.health?.mend).toBeUndefined();
+  expect((await begun("zfs-local-zvol")).driver.health?.restore).toBeUndefined();
 });
 
 test("a look runs as many commands of zfs for ten volumes as for one", async () => {

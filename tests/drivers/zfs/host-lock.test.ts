@@ -15,8 +15,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
-import { destroyDataset } from "../../../lib/drivers/zfs/cli-destroy.ts";
-import { datasetLock, locked } from "../../../lib/drivers/zfs/host-lock.ts";
+import { destroyDataset } from "../../../lib/drivers/zfs/cli/destroy.ts";
+import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/host-lock.ts";
 import type { Argv } from "../../../lib/io/runner.ts";
 import type { Step } from "../../../lib/io/script.ts";
 

@@ -3,25 +3,25 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli-steps.ts";
-import { locked } from "../../../lib/drivers/zfs/host-lock.ts";
+import { locked } from "../../../lib/drivers/zfs/cli/host-lock.ts";
+import { usersStep } from "../../../lib/drivers/zfs/cli/nfs-clients.ts";
+import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
 import {
   closeStep as closeLio,
   inspectStep as inspectLio,
   restoredStep,
   targetsStep,
-} from "../../../lib/drivers/zfs/lio-state.ts";
+} from "../../../lib/drivers/zfs/targets/lio-state.ts";
 import {
   closeStep as closeNvmet,
   inspectStep as inspectNvmet,
   markerStep,
   subsystemsStep,
-} from "../../../lib/drivers/zfs/nvmet-state.ts";
-import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/nvmetcli.ts";
-import { rpcStep } from "../../../lib/drivers/zfs/spdk-rpc.ts";
-import { deviceStep } from "../../../lib/drivers/zfs/target-steps.ts";
-import { targetcliStep } from "../../../lib/drivers/zfs/targetcli.ts";
-import { usersStep } from "../../../lib/drivers/zfs/users.ts";
+} from "../../../lib/drivers/zfs/targets/nvmet-state.ts";
+import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/targets/nvmetcli.ts";
+import { rpcStep } from "../../../lib/drivers/zfs/targets/spdk-rpc.ts";
+import { deviceStep } from "../../../lib/drivers/zfs/targets/target-steps.ts";
+import { targetcliStep } from "../../../lib/drivers/zfs/targets/targetcli.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 
@@ -93,7 +93,7 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 };
 
 describe.each(words)("the word %j", word => {
-  const target = { whole: word, asset: word, device: word, guid: word };
+  const target = { whole: word, backstore: word, device: word, guid: word };
   const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [], notes: folder };
   const lio = { configfs: folder, privileged: [], saved: [] };
 

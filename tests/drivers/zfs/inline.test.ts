@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from "bun:test";
-import type { Inlining } from "../../../lib/drivers/driver.ts";
+import type { InlineAbility } from "../../../lib/drivers/driver.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const rig of rigs.splice(0)) await rig.close();
 });
 
-async function open(properties: object = {}): Promise<{ rig: ZfsRig; inline: Inlining }> {
+async function open(properties: object = {}): Promise<{ rig: ZfsRig; inline: InlineAbility }> {
   const rig = await zfsRig({ driver: "zfs-local-ephemeral-inline", zfs: { properties } });
   rigs.push(rig);
   const { inline } = rig.open();

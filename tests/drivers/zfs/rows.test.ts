@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { entriesOf } from "../../../lib/drivers/zfs/cli-rows.ts";
-import { permissionSteps } from "../../../lib/drivers/zfs/cli-steps.ts";
+import { entriesOf } from "../../../lib/drivers/zfs/cli/rows.ts";
+import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 
 const properties = ["type", "guid", "democratic-csi:csi_snapshot_name"];

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { absentIn, refusal } from "../../../lib/drivers/zfs/cli-words.ts";
+import { missingNames, refusal } from "../../../lib/drivers/zfs/cli/error-texts.ts";
 import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
 
 // Texts as OpenZFS 2.1 to 2.3 write them in the locale C.
@@ -44,7 +44,7 @@ test.each(texts)("%j is understood as %s", (stderr, failure) => {
 });
 
 test("the names that an answer says are not there are those that it complains of, and it complains of nothing else", () => {
-  const absent = (stderr: string) => [...absentIn({ exitCode: 1, stdout: "", stderr })];
+  const absent = (stderr: string) => [...missingNames({ exitCode: 1, stdout: "", stderr })];
   const both = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': dataset does not exist\n";
   expect(absent(both)).toEqual(["tank/a", "tank/b"]);
   const other = "cannot open 'tank/a': dataset does not exist\ncannot open 'tank/b': I/O error\n";

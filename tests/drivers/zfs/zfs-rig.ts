@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { safeParse } from "valibot";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
-import type { Identity } from "../../../lib/drivers/module.ts";
+import type { ConnectionIdentity } from "../../../lib/drivers/module.ts";
 import { zfs } from "../../../lib/drivers/zfs/module.ts";
-import { openIscsi, openNvmeof } from "../../../lib/drivers/zfs/open-targets.ts";
+import { openIscsi, openNvmeof } from "../../../lib/drivers/zfs/targets/open-targets.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
@@ -111,7 +111,7 @@ export function openZfs(options: ZfsOptions, host: StorageHost): Driver {
   if (!module?.open) throw new Error(`${options.driver} cannot be opened`);
   const parsed = safeParse(module.schema, config);
   if (!parsed.success) throw new Error(JSON.stringify(parsed.issues));
-  const identity: Identity = {
+  const identity: ConnectionIdentity = {
     connection: "c1",
     driver: options.driver,
     instanceId: options.instanceId,

@@ -1,5 +1,5 @@
+import { startProcess } from "../../../lib/io/long-running-process.ts";
 import { Worker } from "../../../lib/io/ssh/worker.ts";
-import { standing } from "../../../lib/io/standing.ts";
 import { printCost } from "../process-cost.ts";
 
 /** One script on a hostile host, in a process of its own; see printCost. */
@@ -9,7 +9,7 @@ const shell = [process.execPath, `${import.meta.dir}/../../fakes/hostile/shell.t
 const env = { PATH: process.env["PATH"] ?? "" };
 
 async function ended(): Promise<string> {
-  const worker = await Worker.open("ssh hostile", listener => standing([...shell], env, listener), 20_000);
+  const worker = await Worker.open("ssh hostile", listener => startProcess([...shell], env, listener), 20_000);
   const steps = [{ name: "one", argv: ["true"], maxBytes: 64 << 20 }] as const;
   const outputs = await worker.run({ steps, timeoutMs: 20_000 }, new AbortController().signal);
   // What comes after the end is noticed without a question.

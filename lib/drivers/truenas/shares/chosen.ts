@@ -1,11 +1,11 @@
 import { CsiError } from "../../../core/errors.ts";
-import type { Row, Site } from "./share.ts";
+import type { Row, ShareContext } from "./share.ts";
 
 /** What a connection file chooses among the objects of an administrator: by the id of the API, or by a word that is seen. */
-export type Choice = number | string;
+export type ObjectChoice = number | string;
 
 /** Objects of one kind, and the words by which each is known: comments, addresses. */
-export interface Choices {
+export interface ChoiceOptions {
   /** Such as "iSCSI portal". */
   readonly kind: string;
   readonly rows: readonly Row[];
@@ -15,7 +15,7 @@ export interface Choices {
 const equal = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase();
 
 /** The one that is chosen. Throws "failed-precondition" when none is, or several are. */
-export function chosen(site: Site, { kind, rows, wordsOf }: Choices, choice: Choice): Row {
+export function chosen(site: ShareContext, { kind, rows, wordsOf }: ChoiceOptions, choice: ObjectChoice): Row {
   const found = rows.filter(row =>
     typeof choice === "number" ? row.id === choice : wordsOf(row).some(word => equal(word, choice)),
   );
@@ -33,9 +33,9 @@ export function chosen(site: Site, { kind, rows, wordsOf }: Choices, choice: Cho
 
 /** The ids of those that are chosen; nobody is asked when the file names ids alone. */
 export async function idsOf(
-  site: Site,
-  choices: readonly Choice[],
-  all: () => Promise<Choices>,
+  site: ShareContext,
+  choices: readonly ObjectChoice[],
+  all: () => Promise<ChoiceOptions>,
 ): Promise<readonly number[]> {
   if (choices.every(choice => typeof choice === "number")) return choices;
   const known = await all();

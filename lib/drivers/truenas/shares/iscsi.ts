@@ -3,23 +3,23 @@ import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
-import type { Notes, Share } from "../../store.ts";
+import type { Notes, ShareProtocol } from "../../store.ts";
 import { rendered } from "../../template.ts";
 import { ApiError, errnos } from "../api-error.ts";
-import { explainApi } from "../meaning.ts";
-import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
+import { apiErrorMapping } from "../meaning.ts";
+import { type ChoiceOptions, chosen, idsOf, type ObjectChoice } from "./chosen.ts";
 import {
   checkService,
+  type ExistingRow,
   isProved,
   kept,
-  type Naming,
   nameNote,
   noted,
   noteKeys,
   type Row,
-  type Shareable,
-  type Site,
-  type Standing,
+  type ShareContext,
+  type SharedDataset,
+  type ShareNaming,
   type Table,
   tableOf,
   taken,
@@ -31,14 +31,14 @@ import {
 
 /** One way to the targets. */
 export interface TargetGroup {
-  readonly targetGroupPortalGroup: Choice;
-  readonly targetGroupInitiatorGroup?: Choice | undefined;
+  readonly targetGroupPortalGroup: ObjectChoice;
+  readonly targetGroupInitiatorGroup?: ObjectChoice | undefined;
   readonly targetGroupAuthType: string;
   readonly targetGroupAuthGroup?: number | undefined;
 }
 
 /** `iscsi:` of a connection file. */
-export interface IscsiSettings extends Naming {
+export interface IscsiSettings extends ShareNaming {
   readonly targetPortal: string;
   readonly targetPortals: readonly string[];
   readonly interface: string;
@@ -59,18 +59,18 @@ const withExtents = 2504;
 /** Each volume has a target of its own. */
 const lun = 0;
 
-const deviceOf = ({ dataset }: Shareable): string => `zvol/${dataset}`;
+const deviceOf = ({ dataset }: SharedDataset): string => `zvol/${dataset}`;
 
 /** Volumes as iSCSI targets. */
-export class IscsiShare implements Share<Shareable> {
+export class IscsiShare implements ShareProtocol<SharedDataset> {
   readonly protocol = "iscsi";
   readonly access = protocols.iscsi;
   readonly growsOnNode = true;
   readonly reach: Context;
-  readonly #site: Site;
+  readonly #site: ShareContext;
   readonly #settings: IscsiSettings;
 
-  constructor(site: Site, settings: IscsiSettings) {
+  constructor(site: ShareContext, settings: IscsiSettings) {
     this.#site = site;
     this.#settings = settings;
     this.reach = {
@@ -85,9 +85,9 @@ export class IscsiShare implements Share<Shareable> {
    * volume is deleted.
    */
   async publish(
-    asset: Shareable,
+    asset: SharedDataset,
     spec: VolumeSpec,
-    keep: (notes: Notes) => Promise<Shareable>,
+    keep: (notes: Notes) => Promise<SharedDataset>,
     call: Call,
   ): Promise<Notes> {
     const name = targetName(asset, asset.notes[nameNote.iscsi], spec.parameters, this.#settings, rule);
@@ -100,16 +100,16 @@ export class IscsiShare implements Share<Shareable> {
     return { ...notes, ...this.#fresh(name, basename, Number(link["lunid"] ?? lun)), ...this.context(asset) };
   }
 
-  context(asset: Shareable) {
+  context(asset: SharedDataset) {
     return noted(asset, ["portal", "portals", "interface", "iqn", "lun"]);
   }
 
   explain(error: unknown) {
-    return explainApi(error);
+    return apiErrorMapping(error);
   }
 
   /** As Share.withdraw: by the disk, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
-  async withdraw(asset: Shareable, call: Call): Promise<void> {
+  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     const name = asset.notes[nameNote.iscsi];
     const extents = tableOf(this.#site, "iscsi.extent", call);
     const targets = tableOf(this.#site, "iscsi.target", call);
@@ -122,9 +122,10 @@ export class IscsiShare implements Share<Shareable> {
   }
 
   /** One listing of all targets. */
-  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
     const names = new Set((await tableOf(this.#site, "iscsi.target", call).find()).map(each => String(each["name"])));
-    const leads = ({ notes: { iqn = "" } }: Shareable) => names.has(iqn) || names.has(iqn.slice(iqn.indexOf(":") + 1));
+    const leads = ({ notes: { iqn = "" } }: SharedDataset) =>
+      names.has(iqn) || names.has(iqn.slice(iqn.indexOf(":") + 1));
     return unshared(assets, leads, "TargetMissing");
   }
 
@@ -140,7 +141,7 @@ export class IscsiShare implements Share<Shareable> {
   }
 
   /** Portals are known by their comment, and by the addresses that they listen on, with or without the port. */
-  async #portals(call: Call): Promise<Choices> {
+  async #portals(call: Call): Promise<ChoiceOptions> {
     const wordsOf = (row: Row): readonly string[] => {
       const listens = row["listen"] as readonly { readonly ip: string; readonly port?: number }[];
       const places = listens.flatMap(({ ip, port = 3260 }) => [ip, `${ip.includes(":") ? `[${ip}]` : ip}:${port}`]);
@@ -150,14 +151,14 @@ export class IscsiShare implements Share<Shareable> {
   }
 
   /** Groups of initiators are known by their comment, and by the names of those in them. */
-  async #initiators(call: Call): Promise<Choices> {
+  async #initiators(call: Call): Promise<ChoiceOptions> {
     const wordsOf = (row: Row): readonly string[] =>
       [String(row["comment"]), ...(row["initiators"] as readonly string[])].filter(word => word !== "");
     const rows = await tableOf(this.#site, "iscsi.initiator", call).find();
     return { kind: "iSCSI initiator group", rows, wordsOf };
   }
 
-  async #extent(asset: Shareable, name: string, spec: VolumeSpec, call: Call): Promise<Standing> {
+  async #extent(asset: SharedDataset, name: string, spec: VolumeSpec, call: Call): Promise<ExistingRow> {
     const extents = tableOf(this.#site, "iscsi.extent", call);
     const find = async () => (await extents.find(["disk", "=", deviceOf(asset)]))[0];
     const clash = async () => {
@@ -167,7 +168,7 @@ export class IscsiShare implements Share<Shareable> {
     return unique(() => extents.make(this.#extentRequest(asset, name, spec)), find, clash);
   }
 
-  #extentRequest(asset: Shareable, name: string, { parameters }: VolumeSpec): object {
+  #extentRequest(asset: SharedDataset, name: string, { parameters }: VolumeSpec): object {
     const settings = this.#settings;
     const comment = rendered(settings.extentCommentTemplate ?? "", templateValues(asset, parameters));
     return {
@@ -189,7 +190,7 @@ export class IscsiShare implements Share<Shareable> {
    * A target of the name that holds another volume's extent, or none and is not proved to be this volume's, is somebody else's. Who
    * may log in is as the file says.
    */
-  async #target(asset: Shareable, name: string, extent: Row, call: Call): Promise<Row> {
+  async #target(asset: SharedDataset, name: string, extent: Row, call: Call): Promise<Row> {
     const targets = tableOf(this.#site, "iscsi.target", call);
     const groups = await this.#groups(call);
     // An empty alias clashes with every other empty one.
@@ -249,7 +250,7 @@ export class IscsiShare implements Share<Shareable> {
    * went with it: each change of a target makes the server read all of its configuration again, so one is better than two.
    */
   async #withdrawTarget(
-    asset: Shareable,
+    asset: SharedDataset,
     target: Row,
     own: readonly Row[],
     targets: Table,

@@ -2,9 +2,9 @@ import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
-import type { Notes, Share } from "../../store.ts";
+import type { Notes, ShareProtocol } from "../../store.ts";
 import { rendered } from "../../template.ts";
-import { explainApi } from "../meaning.ts";
+import { apiErrorMapping } from "../meaning.ts";
 import {
   checkService,
   ensured,
@@ -13,8 +13,8 @@ import {
   otherAccess,
   type Row,
   refuseOtherAccess,
-  type Shareable,
-  type Site,
+  type ShareContext,
+  type SharedDataset,
   tableOf,
   templateValues,
   unshared,
@@ -41,27 +41,27 @@ const noQuiet = 2310;
 /** Fields that say who may do what. */
 const access = ["hosts", "networks", "maproot_user", "maproot_group", "mapall_user", "mapall_group", "security"];
 
-const mountpoint = ({ dataset, mountpoint: place }: Shareable): string => place ?? `/mnt/${dataset}`;
+const mountpoint = ({ dataset, mountpoint: place }: SharedDataset): string => place ?? `/mnt/${dataset}`;
 
 const pathOf = (row: Row): unknown => row["path"] ?? (row["paths"] as readonly unknown[] | undefined)?.[0];
 
 /** Volumes as NFS exports. */
-export class NfsShare implements Share<Shareable> {
+export class NfsShare implements ShareProtocol<SharedDataset> {
   readonly protocol = "nfs";
   readonly access = protocols.nfs;
   readonly growsOnNode = false;
   readonly reach: Context;
-  readonly #site: Site;
+  readonly #site: ShareContext;
   readonly #settings: NfsSettings;
 
-  constructor(site: Site, settings: NfsSettings) {
+  constructor(site: ShareContext, settings: NfsSettings) {
     this.#site = site;
     this.#settings = settings;
     this.reach = { server: settings.shareHost };
   }
 
   /** As Share.publish. An export of the same path is this volume's: nobody else's data is behind it. */
-  async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
+  async publish(asset: SharedDataset, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
     const { number } = await api.version(call.signal);
     const request = this.#request(asset, spec, number);
@@ -81,21 +81,21 @@ export class NfsShare implements Share<Shareable> {
     return { [noteKeys.nfs[0]]: String(id), ...this.#fresh(asset), ...this.context(asset) };
   }
 
-  context(asset: Shareable) {
+  context(asset: SharedDataset) {
     return noted(asset, ["server", "share"]);
   }
 
   explain(error: unknown) {
-    return explainApi(error);
+    return apiErrorMapping(error);
   }
 
   /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
-  async withdraw(asset: Shareable, call: Call): Promise<void> {
+  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     for (const { id } of await this.#exports(asset, call)) await tableOf(this.#site, "sharing.nfs", call).drop(id);
   }
 
   /** One listing of all shares. */
-  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
     const all = await tableOf(this.#site, "sharing.nfs", call).find();
     const paths = new Set(all.filter(each => each["enabled"] !== false).map(each => pathOf(each)));
     return unshared(assets, asset => paths.has(mountpoint(asset)), "ShareMissing");
@@ -105,11 +105,11 @@ export class NfsShare implements Share<Shareable> {
     return checkService(this.#site, "nfs", call);
   }
 
-  #fresh(asset: Shareable) {
+  #fresh(asset: SharedDataset) {
     return { server: this.#settings.shareHost, share: mountpoint(asset) };
   }
 
-  async #exports(asset: Shareable, call: Call): Promise<readonly Row[]> {
+  async #exports(asset: SharedDataset, call: Call): Promise<readonly Row[]> {
     const { number } = await this.#site.api.version(call.signal);
     const path = mountpoint(asset);
     const exports = tableOf(this.#site, "sharing.nfs", call);
@@ -117,7 +117,7 @@ export class NfsShare implements Share<Shareable> {
     return found.filter(row => pathOf(row) === path).sort((a, b) => a.id - b.id);
   }
 
-  #request(asset: Shareable, { parameters }: VolumeSpec, version: number): object {
+  #request(asset: SharedDataset, { parameters }: VolumeSpec, version: number): object {
     const settings = this.#settings;
     const template = settings.shareCommentTemplate ?? "democratic-csi ({{ csi.name }}): {{ zfs.datasetName }}";
     const path = mountpoint(asset);

@@ -1,6 +1,6 @@
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
-import { type Row, type Site, tableOf, unique } from "./share.ts";
+import { type Row, type ShareContext, tableOf, unique } from "./share.ts";
 
 /** Hosts that may connect to a subsystem, and the keys with which they prove themselves (NVMe Base Specification, DH-HMAC-CHAP). */
 
@@ -12,7 +12,12 @@ export interface NvmeHost {
 }
 
 /** Lets the hosts connect to a subsystem. One that TrueNAS knows already stays as it is, for others use it, too. */
-export async function linkHosts(site: Site, hosts: readonly NvmeHost[], subsystem: Row, call: Call): Promise<void> {
+export async function linkHosts(
+  site: ShareContext,
+  hosts: readonly NvmeHost[],
+  subsystem: Row,
+  call: Call,
+): Promise<void> {
   const links = tableOf(site, "nvmet.host_subsys", call);
   for (const each of hosts) {
     const host = await known(site, each, call);
@@ -22,7 +27,7 @@ export async function linkHosts(site: Site, hosts: readonly NvmeHost[], subsyste
 }
 
 /** Throws "failed-precondition" when TrueNAS knows a host with other keys than the file. */
-export async function checkHosts(site: Site, hosts: readonly NvmeHost[], call: Call): Promise<void> {
+export async function checkHosts(site: ShareContext, hosts: readonly NvmeHost[], call: Call): Promise<void> {
   if (hosts.length === 0) return;
   const rows = await tableOf(site, "nvmet.host", call).find();
   for (const host of hosts) {
@@ -31,7 +36,7 @@ export async function checkHosts(site: Site, hosts: readonly NvmeHost[], call: C
   }
 }
 
-async function known(site: Site, host: NvmeHost, call: Call): Promise<Row> {
+async function known(site: ShareContext, host: NvmeHost, call: Call): Promise<Row> {
   const hosts = tableOf(site, "nvmet.host", call);
   const find = async () => (await hosts.find(["hostnqn", "=", host.hostnqn]))[0];
   const { hostnqn, dhchapKey, dhchapCtrlKey } = host;
@@ -45,7 +50,7 @@ async function known(site: Site, host: NvmeHost, call: Call): Promise<Row> {
 }
 
 /** Keys are shown as stars to an account that may not change them; those cannot be compared. */
-function refuseOtherKeys(site: Site, { hostnqn, dhchapKey, dhchapCtrlKey }: NvmeHost, row: Row): void {
+function refuseOtherKeys(site: ShareContext, { hostnqn, dhchapKey, dhchapCtrlKey }: NvmeHost, row: Row): void {
   const differs = (mine: string | undefined, theirs: unknown): boolean =>
     (mine ?? "") !== (theirs ?? "") && !/^\*+$/.test(String(theirs));
   if (!differs(dhchapKey, row["dhchap_key"]) && !differs(dhchapCtrlKey, row["dhchap_ctrl_key"])) return;

@@ -4,24 +4,24 @@ import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
-import type { Notes, Share } from "../../store.ts";
-import { explainApi } from "../meaning.ts";
+import type { Notes, ShareProtocol } from "../../store.ts";
+import { apiErrorMapping } from "../meaning.ts";
 import { listOf } from "../rows.ts";
-import { type Choice, type Choices, chosen, idsOf } from "./chosen.ts";
+import { type ChoiceOptions, chosen, idsOf, type ObjectChoice } from "./chosen.ts";
 import { checkHosts, linkHosts, type NvmeHost } from "./nvme-hosts.ts";
 import {
   checkService,
   isProved,
   kept,
-  type Naming,
   nameNote,
   noted,
   noteKeys,
   otherAccess,
   type Row,
   refuseOtherAccess,
-  type Shareable,
-  type Site,
+  type ShareContext,
+  type SharedDataset,
+  type ShareNaming,
   tableOf,
   taken,
   targetName,
@@ -30,11 +30,11 @@ import {
 } from "./share.ts";
 
 /** `nvmeof:` of a connection file. */
-export interface NvmeofSettings extends Naming {
+export interface NvmeofSettings extends ShareNaming {
   readonly transport: string;
   readonly transports: readonly string[];
   /** By id or address; none: those that listen where the transports say. */
-  readonly ports: readonly Choice[];
+  readonly ports: readonly ObjectChoice[];
   /** The only hosts that may connect; none: any may. */
   readonly hosts: readonly NvmeHost[];
   readonly subsystemTemplate?: Readonly<Record<string, unknown>> | undefined;
@@ -46,19 +46,19 @@ const first = 2510;
 /** A qualified name holds 223 bytes (NVMe Base Specification, 4.7), of which the server's own part takes some 70. */
 const rule = { foreign: /[^-a-z0-9._:]/g, most: 120 };
 
-const deviceOf = ({ dataset }: Shareable): string => `zvol/${dataset}`;
+const deviceOf = ({ dataset }: SharedDataset): string => `zvol/${dataset}`;
 const inside = (row: Row, key: string): number | undefined => (row[key] as Row | null | undefined)?.id;
 
 /** Volumes as NVMe subsystems with one namespace. */
-export class NvmeofShare implements Share<Shareable> {
+export class NvmeofShare implements ShareProtocol<SharedDataset> {
   readonly protocol = "nvmeof";
   readonly access = protocols.nvmeof;
   readonly growsOnNode = true;
   readonly reach: Context;
-  readonly #site: Site;
+  readonly #site: ShareContext;
   readonly #settings: NvmeofSettings;
 
-  constructor(site: Site, settings: NvmeofSettings) {
+  constructor(site: ShareContext, settings: NvmeofSettings) {
     this.#site = site;
     this.#settings = settings;
     this.reach = { transport: settings.transport, transports: settings.transports.join(",") };
@@ -66,9 +66,9 @@ export class NvmeofShare implements Share<Shareable> {
 
   /** As Share.publish; the name is kept before anything of it is made, as templates may use what deletion does not know. */
   async publish(
-    asset: Shareable,
+    asset: SharedDataset,
     spec: VolumeSpec,
-    keep: (notes: Notes) => Promise<Shareable>,
+    keep: (notes: Notes) => Promise<SharedDataset>,
     call: Call,
   ): Promise<Notes> {
     await this.#versioned(call);
@@ -89,16 +89,16 @@ export class NvmeofShare implements Share<Shareable> {
     };
   }
 
-  context(asset: Shareable) {
+  context(asset: SharedDataset) {
     return noted(asset, ["transport", "transports", "nqn", "nsid"]);
   }
 
   explain(error: unknown) {
-    return explainApi(error);
+    return apiErrorMapping(error);
   }
 
   /** As Share.withdraw: by the device, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
-  async withdraw(asset: Shareable, call: Call): Promise<void> {
+  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     await this.#versioned(call);
     const namespaces = tableOf(this.#site, "nvmet.namespace", call);
     const subsystems = tableOf(this.#site, "nvmet.subsys", call);
@@ -126,14 +126,14 @@ export class NvmeofShare implements Share<Shareable> {
   }
 
   /** A subsystem with this volume's namespace alone, or with none and proved to be the volume's. */
-  async #isMine(asset: Shareable, subsystem: Row, call: Call): Promise<boolean> {
+  async #isMine(asset: SharedDataset, subsystem: Row, call: Call): Promise<boolean> {
     const held = await this.#held(subsystem, call);
     if (held.length > 0) return held.every(each => each["device_path"] === deviceOf(asset));
     return isProved(asset, String(subsystem["name"]), noteKeys.nvmeof[0], subsystem);
   }
 
   /** One listing of all subsystems. */
-  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
     const names = new Set((await tableOf(this.#site, "nvmet.subsys", call).find()).map(each => String(each["subnqn"])));
     return unshared(assets, ({ notes }) => names.has(notes["nqn"] ?? ""), "TargetMissing");
   }
@@ -147,14 +147,14 @@ export class NvmeofShare implements Share<Shareable> {
   }
 
   /** The ports of the file, or where its transports say that they listen. */
-  #wanted(): readonly Choice[] {
+  #wanted(): readonly ObjectChoice[] {
     const { ports, transport, transports } = this.#settings;
     if (ports.length > 0) return ports.map(each => (typeof each === "number" ? each : addressOf(each)));
     return [...new Set([transport, ...transports].filter(each => each !== "").map(addressOf))];
   }
 
   /** Ports are known by where they listen; one that listens everywhere is meant where no other is. */
-  async #ports(call: Call): Promise<Choices> {
+  async #ports(call: Call): Promise<ChoiceOptions> {
     const rows = await tableOf(this.#site, "nvmet.port", call).find();
     const placeOf = (row: Row): string => addressOf(`${String(row["addr_traddr"])}:${String(row["addr_trsvcid"])}`);
     const places = new Set(rows.map(placeOf));
@@ -182,7 +182,7 @@ export class NvmeofShare implements Share<Shareable> {
     return tableOf(this.#site, "nvmet.namespace", call).find(["subsys.id", "=", subsystem.id]);
   }
 
-  async #subsystem(asset: Shareable, name: string, call: Call): Promise<Row> {
+  async #subsystem(asset: SharedDataset, name: string, call: Call): Promise<Row> {
     const subsystems = tableOf(this.#site, "nvmet.subsys", call);
     const { subsystemTemplate, hosts } = this.#settings;
     const open = { name, allow_any_host: hosts.length === 0, ...subsystemTemplate };
@@ -197,7 +197,7 @@ export class NvmeofShare implements Share<Shareable> {
     return row;
   }
 
-  async #namespace(asset: Shareable, subsystem: Row, call: Call): Promise<Row> {
+  async #namespace(asset: SharedDataset, subsystem: Row, call: Call): Promise<Row> {
     const namespaces = tableOf(this.#site, "nvmet.namespace", call);
     const device_path = deviceOf(asset);
     const request = { device_type: "ZVOL", device_path, subsys_id: subsystem.id, ...this.#settings.namespaceTemplate };

@@ -3,10 +3,10 @@ import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
 import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context } from "../../driver.ts";
-import type { Asset, Notes } from "../../store.ts";
+import type { Notes, StoredVolume } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
-import type { ZfsAsset } from "../../zfs/asset.ts";
-import { bearsTag, tagOf } from "../../zfs/target-names.ts";
+import { bearsTag, tagOf } from "../../zfs/targets/target-names.ts";
+import type { ZfsVolume } from "../../zfs/volume.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { type ApiUse, checkRoles } from "../roles.ts";
@@ -15,10 +15,10 @@ import { listOf } from "../rows.ts";
 /** What the four ways to share have in common. */
 
 /** A volume as a share sees it. */
-export type Shareable = ZfsAsset;
+export type SharedDataset = ZfsVolume;
 
 /** Where shares are made. */
-export interface Site {
+export interface ShareContext {
   readonly api: Api;
   readonly connection: string;
   /** The value of `driver:`, for comments. */
@@ -43,13 +43,17 @@ export const noteKeys = {
 export const nameNote = { iscsi: "freenas_iscsi_assets_name", nvmeof: "freenas_nvmeof_assets_name" } as const;
 
 /** Keeps those notes that are new. */
-export async function kept<A extends Asset>(asset: A, notes: Notes, keep: (notes: Notes) => Promise<A>): Promise<A> {
+export async function kept<A extends StoredVolume>(
+  asset: A,
+  notes: Notes,
+  keep: (notes: Notes) => Promise<A>,
+): Promise<A> {
   const fresh = Object.entries(notes).filter(([key, value]) => asset.notes[key] !== value);
   return fresh.length > 0 ? keep(Object.fromEntries(fresh)) : asset;
 }
 
 /** Of the notes those that lead a node to the volume. */
-export const noted = ({ notes }: Asset, keys: readonly string[]): Context =>
+export const noted = ({ notes }: StoredVolume, keys: readonly string[]): Context =>
   Object.fromEntries(keys.flatMap(key => (notes[key] === undefined ? [] : [[key, notes[key]]])));
 
 /** A row of a table of the server. */
@@ -68,7 +72,7 @@ export interface Table {
 }
 
 /** The table of this name. */
-export const tableOf = ({ api }: Site, name: string, { signal }: Call): Table => ({
+export const tableOf = ({ api }: ShareContext, name: string, { signal }: Call): Table => ({
   find: async (...filters) => listOf<Row>(`${name}.query`, await api.call(`${name}.query`, [filters], signal)),
   make: async request => (await api.call(`${name}.create`, [request], signal)) as Row,
   async drop(id, ...options) {
@@ -81,7 +85,7 @@ export const tableOf = ({ api }: Site, name: string, { signal }: Call): Table =>
 });
 
 /** An object that stands on the server, and whether this call has made it. */
-export interface Standing {
+export interface ExistingRow {
   readonly row: Row;
   readonly fresh: boolean;
 }
@@ -94,7 +98,7 @@ export async function unique(
   make: () => Promise<Row>,
   find: () => Promise<Row | undefined>,
   clash?: () => Promise<void>,
-): Promise<Standing> {
+): Promise<ExistingRow> {
   try {
     return { row: await make(), fresh: true };
   } catch (error) {
@@ -117,8 +121,8 @@ export async function ensured(
 
 /** Volumes of which `leads` is false: nodes have no way to them. */
 export const unshared = (
-  assets: readonly Shareable[],
-  leads: (asset: Shareable) => boolean,
+  assets: readonly SharedDataset[],
+  leads: (asset: SharedDataset) => boolean,
   reason: "ShareMissing" | "TargetMissing",
 ): VolumeFindings =>
   findingsOf(
@@ -130,7 +134,7 @@ export const unshared = (
   );
 
 /** How a target, share or subsystem is named after its volume. */
-export interface Naming {
+export interface ShareNaming {
   readonly nameTemplate?: string | undefined;
   readonly namePrefix: string;
   readonly nameSuffix: string;
@@ -143,7 +147,7 @@ export interface NameRule {
 }
 
 /** What templates of shares may use. */
-export const templateValues = (asset: Shareable, parameters: Context): TemplateValues => ({
+export const templateValues = (asset: SharedDataset, parameters: Context): TemplateValues => ({
   name: asset.name ?? asset.id,
   parameters,
   zfs: { datasetName: asset.dataset },
@@ -153,7 +157,7 @@ export const templateValues = (asset: Shareable, parameters: Context): TemplateV
  * The name of a volume's target, share or subsystem: from the template or the volume's id, in lower case, since some
  * initiators take no other. One that the server would refuse is told apart from its like by a hash.
  */
-export function assetName(asset: Shareable, parameters: Context, naming: Naming, rule: NameRule): string {
+export function assetName(asset: SharedDataset, parameters: Context, naming: ShareNaming, rule: NameRule): string {
   const { nameTemplate, namePrefix, nameSuffix } = naming;
   const middle = nameTemplate ? rendered(nameTemplate, templateValues(asset, parameters)) : asset.id;
   const whole = `${namePrefix}${middle}${nameSuffix}`.toLowerCase();
@@ -169,7 +173,7 @@ export function assetName(asset: Shareable, parameters: Context, naming: Naming,
  * which a later dataset of this name does not share. Up to 25.04 the API shows no guid, so a system that was upgraded has names of
  * both kinds.
  */
-const identitiesOf = ({ guid, dataset, creation }: Shareable): readonly string[] => [
+const identitiesOf = ({ guid, dataset, creation }: SharedDataset): readonly string[] => [
   ...(guid === "" ? [] : [guid]),
   ...(creation === "" ? [] : [`${dataset} ${creation}`]),
 ];
@@ -179,10 +183,10 @@ const identitiesOf = ({ guid, dataset, creation }: Shareable): readonly string[]
  * falls back; for a new one with the tag of its zvol, before the suffix. What would be too long or not allowed is cut and changed.
  */
 export function targetName(
-  asset: Shareable,
+  asset: SharedDataset,
   kept: string | undefined,
   parameters: Context,
-  naming: Naming,
+  naming: ShareNaming,
   rule: NameRule,
 ): string {
   if (kept !== undefined) return kept;
@@ -201,7 +205,7 @@ export function targetName(
  * Whether an object of a volume's name can be proved to be the volume's where nothing leads from it to the disk: the name is one
  * that no other volume can have, or the volume has noted the object.
  */
-export const isProved = (asset: Shareable, name: string, note: string, row: Row): boolean =>
+export const isProved = (asset: SharedDataset, name: string, note: string, row: Row): boolean =>
   identitiesOf(asset).some(identity => bearsTag(name, identity)) || asset.notes[note] === String(row.id);
 
 /** Fields of a request that say who may do what, and a row of the server that says something else. */
@@ -220,7 +224,7 @@ export function otherAccess(request: object, row: Row, fields: readonly string[]
 }
 
 /** Throws for a share of a volume's path that lets others in than the file says: somebody made it, or the file was changed meanwhile. */
-export function refuseOtherAccess(site: Site, what: string, fields: readonly string[]): void {
+export function refuseOtherAccess(site: ShareContext, what: string, fields: readonly string[]): void {
   if (fields.length === 0) return;
   throw new CsiError(
     "failed-precondition",
@@ -229,14 +233,14 @@ export function refuseOtherAccess(site: Site, what: string, fields: readonly str
 }
 
 /** Somebody else's object stands where this volume's would have to. */
-export const taken = (site: Site, what: string, by: string): CsiError =>
+export const taken = (site: ShareContext, what: string, by: string): CsiError =>
   new CsiError(
     "failed-precondition",
     `connection "${site.connection}": ${what} exists already, for ${by}; rename or remove that`,
   );
 
 /** Throws when the account lacks a role, or the service is not running: volumes could be made, and no node could reach them. */
-export async function checkService(site: Site, service: string, call: Call): Promise<void> {
+export async function checkService(site: ShareContext, service: string, call: Call): Promise<void> {
   await checkRoles(site.api, site.connection, site.use, call);
   const method = "service.query";
   const found = listOf<Row>(method, await site.api.call(method, [[["service", "=", service]]], call.signal));

@@ -2,21 +2,21 @@ import type { Call } from "../../../core/call.ts";
 import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
-import type { Notes, Share } from "../../store.ts";
+import type { Notes, ShareProtocol } from "../../store.ts";
 import { rendered } from "../../template.ts";
-import { explainApi } from "../meaning.ts";
+import { apiErrorMapping } from "../meaning.ts";
 import {
   assetName,
   checkService,
   ensured,
-  type Naming,
   noted,
   noteKeys,
   otherAccess,
   type Row,
   refuseOtherAccess,
-  type Shareable,
-  type Site,
+  type ShareContext,
+  type SharedDataset,
+  type ShareNaming,
   tableOf,
   taken,
   templateValues,
@@ -24,7 +24,7 @@ import {
 } from "./share.ts";
 
 /** `smb:` of a connection file; what is undefined is not sent. */
-export interface SmbSettings extends Naming {
+export interface SmbSettings extends ShareNaming {
   readonly shareHost: string;
   readonly shareAuxiliaryConfigurationTemplate?: string | undefined;
   readonly shareHome?: boolean | undefined;
@@ -45,27 +45,27 @@ const access = ["hostsallow", "hostsdeny", "guestok"];
 
 const rule = { foreign: /[%<>*?|/\\+=;:",[\]\s]/g, most: 80 };
 
-const mountpoint = ({ dataset, mountpoint: place }: Shareable): string => place ?? `/mnt/${dataset}`;
+const mountpoint = ({ dataset, mountpoint: place }: SharedDataset): string => place ?? `/mnt/${dataset}`;
 const given = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** Volumes as SMB shares. */
-export class SmbShare implements Share<Shareable> {
+export class SmbShare implements ShareProtocol<SharedDataset> {
   readonly protocol = "smb";
   readonly access = protocols.smb;
   readonly growsOnNode = false;
   readonly reach: Context;
-  readonly #site: Site;
+  readonly #site: ShareContext;
   readonly #settings: SmbSettings;
 
-  constructor(site: Site, settings: SmbSettings) {
+  constructor(site: ShareContext, settings: SmbSettings) {
     this.#site = site;
     this.#settings = settings;
     this.reach = { server: settings.shareHost };
   }
 
   /** As Share.publish. A share of the volume's path is the volume's, whatever its name; one of its name for another path is not. */
-  async publish(asset: Shareable, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
+  async publish(asset: SharedDataset, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
     // A volume that is complete keeps the name that nodes know.
     const name = asset.notes["share"] ?? assetName(asset, spec.parameters, this.#settings, rule);
@@ -88,21 +88,21 @@ export class SmbShare implements Share<Shareable> {
     return { [noteKeys.smb[0]]: String(row.id), ...context };
   }
 
-  context(asset: Shareable) {
+  context(asset: SharedDataset) {
     return noted(asset, ["server", "share"]);
   }
 
   explain(error: unknown) {
-    return explainApi(error);
+    return apiErrorMapping(error);
   }
 
   /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
-  async withdraw(asset: Shareable, call: Call): Promise<void> {
+  async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     for (const { id } of await this.#shares(asset, call)) await tableOf(this.#site, "sharing.smb", call).drop(id);
   }
 
   /** One listing of all shares. */
-  async look(assets: readonly Shareable[], call: Call): Promise<VolumeFindings> {
+  async look(assets: readonly SharedDataset[], call: Call): Promise<VolumeFindings> {
     const all = await tableOf(this.#site, "sharing.smb", call).find();
     const paths = new Set(all.filter(each => each["enabled"] !== false).map(each => each["path"]));
     return unshared(assets, asset => paths.has(mountpoint(asset)), "ShareMissing");
@@ -112,12 +112,12 @@ export class SmbShare implements Share<Shareable> {
     return checkService(this.#site, "cifs", call);
   }
 
-  async #shares(asset: Shareable, call: Call): Promise<readonly Row[]> {
+  async #shares(asset: SharedDataset, call: Call): Promise<readonly Row[]> {
     const found = await tableOf(this.#site, "sharing.smb", call).find(["path", "=", mountpoint(asset)]);
     return [...found].sort((a, b) => a.id - b.id);
   }
 
-  #request(asset: Shareable, name: string, { parameters }: VolumeSpec, version: number): object {
+  #request(asset: SharedDataset, name: string, { parameters }: VolumeSpec, version: number): object {
     const settings = this.#settings;
     const { shareAuxiliaryConfigurationTemplate: template } = settings;
     const options = given({

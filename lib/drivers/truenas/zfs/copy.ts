@@ -1,7 +1,7 @@
 import { type Copy, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../client.ts";
 import { type Row, rowsOf } from "./queries.ts";
-import type { Reading } from "./reading.ts";
+import type { DatasetReader } from "./reading.ts";
 import { apiValues, asChanges } from "./values.ts";
 import { zfsError } from "./words.ts";
 
@@ -10,7 +10,7 @@ import { zfsError } from "./words.ts";
 /** What a copy needs besides the API. */
 export interface CopyTools {
   readonly api: Api;
-  readonly reading: Reading;
+  readonly reading: DatasetReader;
   /** Removes a dataset with its snapshots. */
   readonly remove: (name: string, signal: AbortSignal) => Promise<void>;
 }

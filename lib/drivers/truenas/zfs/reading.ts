@@ -1,4 +1,4 @@
-import { type Entries, type Entry, type Kind, type Look, ZfsError } from "../../zfs/zfs.ts";
+import { type DatasetType, type Entries, type Entry, type PropertyQuery, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../client.ts";
 import {
   nameOf,
@@ -12,7 +12,7 @@ import {
   withSnapshotResources,
 } from "./queries.ts";
 import { type Inherited, resourceEntry, shownEntry } from "./rows.ts";
-import { SnapshotReading } from "./snapshot-reading.ts";
+import { SnapshotReader } from "./snapshot-reading.ts";
 
 /** Reading datasets and snapshots, with the requests that each version has for it. */
 
@@ -26,18 +26,18 @@ const latelyMs = 3000;
 /** How many answers about them are kept. */
 const mostKnown = 16;
 
-export class Reading {
+export class DatasetReader {
   readonly #api: Api;
-  readonly #snapshots: SnapshotReading;
+  readonly #snapshots: SnapshotReader;
   readonly #lately = new Map<string, { readonly rows: readonly Row[]; readonly until: number }>();
 
   constructor(api: Api) {
     this.#api = api;
-    this.#snapshots = new SnapshotReading(api);
+    this.#snapshots = new SnapshotReader(api);
   }
 
   /** As Zfs.read. */
-  async read({ names, properties }: Look, signal: AbortSignal): Promise<Entries> {
+  async read({ names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
     const { number } = await this.#api.version(signal);
     const rows = await this.#all(names, properties, number, signal);
     const found = new Map<string, Entry>();
@@ -106,7 +106,7 @@ export class Reading {
   /** As Zfs.below. */
   async below(
     parent: string,
-    kinds: readonly Kind[],
+    kinds: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
@@ -126,7 +126,7 @@ export class Reading {
   /** As below(), for when it is known what the parent itself inherits. */
   async #family(
     parent: string,
-    kinds: readonly Kind[],
+    kinds: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     version: number,
@@ -158,7 +158,7 @@ export class Reading {
   }
 
   /** As Zfs.family. */
-  async family(dataset: string, { names, properties }: Look, signal: AbortSignal): Promise<Entries> {
+  async family(dataset: string, { names, properties }: PropertyQuery, signal: AbortSignal): Promise<Entries> {
     const { number } = await this.#api.version(signal);
     const others = names.filter(name => name !== dataset);
     const kinds = ["filesystem", "volume", "snapshot"] as const;

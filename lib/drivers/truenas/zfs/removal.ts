@@ -1,26 +1,26 @@
 import { discardedName, isDiscarded, isTemporary } from "../../zfs/names.ts";
-import { type Destruction, ZfsError } from "../../zfs/zfs.ts";
+import { type DestroyOptions, ZfsError } from "../../zfs/zfs.ts";
 import { isMissing } from "../api-error.ts";
 import type { Api } from "../client.ts";
 import { snapshotService, withSnapshotResources } from "./queries.ts";
-import type { Reading } from "./reading.ts";
+import type { DatasetReader } from "./reading.ts";
 import { whyNot, zfsError } from "./words.ts";
 
 /**
  * Removing datasets and snapshots. Nothing is ever removed recursively by the server: on TrueNAS 26 that takes the clones of
  * snapshots along, which are other volumes, and answers with success when it failed.
  */
-export class Removal {
+export class DatasetRemover {
   readonly #api: Api;
-  readonly #reading: Reading;
+  readonly #reading: DatasetReader;
 
-  constructor(api: Api, reading: Reading) {
+  constructor(api: Api, reading: DatasetReader) {
     this.#api = api;
     this.#reading = reading;
   }
 
   /** As Zfs.destroy. A request to destroy a dataset that has snapshots would be refused only after its shares were removed (25.10). */
-  async destroy(name: string, { deferred, snapshots = [] }: Destruction, signal: AbortSignal): Promise<void> {
+  async destroy(name: string, { deferred, snapshots = [] }: DestroyOptions, signal: AbortSignal): Promise<void> {
     if (name.includes("@")) return this.#snapshot(name, deferred === true, signal);
     for (const each of snapshots) await this.#snapshot(`${name}@${each}`, false, signal);
     await this.#dataset(name, signal);

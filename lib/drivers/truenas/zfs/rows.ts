@@ -3,17 +3,18 @@ import { isSettable, isUserProperty, ownedName, zfsName } from "./values.ts";
 
 /** What the API shows of datasets and snapshots, as entries of the port. */
 
-type Fields = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
 /** User properties of the dataset that one inherits from; undefined: each property says itself where it is from. */
-export type Inherited = Fields | undefined;
+export type Inherited = JsonObject | undefined;
 
-const fieldsIn = (value: unknown): Fields => (typeof value === "object" && value !== null ? (value as Fields) : {});
+const fieldsIn = (value: unknown): JsonObject =>
+  typeof value === "object" && value !== null ? (value as JsonObject) : {};
 
 const local: ReadonlySet<unknown> = new Set(["LOCAL", "RECEIVED"]);
 
 function sourceOf(source: unknown): unknown {
-  return typeof source === "object" && source !== null ? (source as Fields)["type"] : source;
+  return typeof source === "object" && source !== null ? (source as JsonObject)["type"] : source;
 }
 
 const text = (value: unknown): string | undefined => {
@@ -34,7 +35,7 @@ function entry(name: string, wanted: readonly string[], all: ReadonlyMap<string,
  * A value that the dataset above has, too, counts as inherited: from 25.10 on the API does not tell where a user property is set.
  * One that is set twice is taken for inherited then, which makes a volume look foreign and never the other way round.
  */
-function isOwn(row: Fields, key: string, value: string, inherited: Inherited): boolean {
+function isOwn(row: JsonObject, key: string, value: string, inherited: Inherited): boolean {
   if (inherited?.[key] !== value) return true;
   // A snapshot with this name of its own was made as a whole by a CSI driver.
   const name = fieldsIn(row["user_properties"])[snapshotName] ?? fieldsIn(row["properties"])[snapshotName];
@@ -45,7 +46,7 @@ function isOwn(row: Fields, key: string, value: string, inherited: Inherited): b
 const snapshotName = "democratic-csi:csi_snapshot_name";
 
 /** A row of zfs.resource.query or zfs.resource.snapshot.query (25.10 and newer). */
-export function resourceEntry(row: Fields, wanted: readonly string[], inherited: Inherited): Entry {
+export function resourceEntry(row: JsonObject, wanted: readonly string[], inherited: Inherited): Entry {
   const name = String(row["name"]);
   const all = new Map<string, Property>([["type", { value: String(row["type"]).toLowerCase(), own: false }]]);
   for (const [key, each] of Object.entries(fieldsIn(row["properties"]))) {
@@ -60,7 +61,7 @@ export function resourceEntry(row: Fields, wanted: readonly string[], inherited:
 }
 
 /** What a creation answers: the new dataset. Only what it was made with can be its own. */
-export function createdEntry(answer: unknown, wanted: readonly string[], values: Fields): Entry | undefined {
+export function createdEntry(answer: unknown, wanted: readonly string[], values: JsonObject): Entry | undefined {
   if (text(fieldsIn(answer)["id"]) === undefined) return undefined;
   const { name, properties } = shownEntry(fieldsIn(answer), wanted, undefined);
   const all = [...properties].map(([key, { value, own }]) => [key, { value, own: own && key in values }] as const);
@@ -68,7 +69,7 @@ export function createdEntry(answer: unknown, wanted: readonly string[], values:
 }
 
 /** The properties that stand on a dataset itself, by their names in ZFS; `row` is one of pool.dataset.query. */
-export function localValues(row: Fields): Readonly<Record<string, string>> {
+export function localValues(row: JsonObject): Readonly<Record<string, string>> {
   const shown = Object.entries({ ...row, ...fieldsIn(row["user_properties"]) });
   const pairs = shown.flatMap(([key, each]) => {
     const { rawvalue, source } = fieldsIn(each);
@@ -81,7 +82,7 @@ export function localValues(row: Fields): Readonly<Record<string, string>> {
 }
 
 /** A row of pool.dataset.query, zfs.snapshot.query or pool.snapshot.query, where each property has a raw value and a source. */
-export function shownEntry(row: Fields, wanted: readonly string[], inherited: Inherited): Entry {
+export function shownEntry(row: JsonObject, wanted: readonly string[], inherited: Inherited): Entry {
   const name = String(row["id"] ?? row["name"]);
   const all = new Map<string, Property>([
     ["type", { value: String(row["type"] ?? "snapshot").toLowerCase(), own: false }],

@@ -32,7 +32,7 @@ function withHolds(row: Row): Row {
 }
 
 /** Snapshots of a TrueNAS system. */
-export class SnapshotReading {
+export class SnapshotReader {
   readonly #api: Api;
 
   constructor(api: Api) {

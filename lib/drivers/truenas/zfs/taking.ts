@@ -1,6 +1,6 @@
 import type { Api } from "../client.ts";
 import { snapshotService, withSnapshotResources } from "./queries.ts";
-import type { Reading } from "./reading.ts";
+import type { DatasetReader } from "./reading.ts";
 import { whyNot, zfsError } from "./words.ts";
 
 /**
@@ -22,7 +22,7 @@ export async function taken(
 }
 
 /** Takes a snapshot unless it is there. Throws ZfsError. */
-export async function ensured(api: Api, reading: Reading, id: string, signal: AbortSignal): Promise<void> {
+export async function ensured(api: Api, reading: DatasetReader, id: string, signal: AbortSignal): Promise<void> {
   try {
     await taken(api, id, {}, signal);
   } catch (error) {

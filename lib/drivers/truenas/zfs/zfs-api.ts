@@ -1,18 +1,18 @@
 import { jsonSize } from "../../sizes.ts";
 import { isStaging, stagingOf } from "../../zfs/names.ts";
 import {
+  type CloneOrigin,
   type Copy,
-  type Destruction,
+  type Creation,
+  type DatasetType,
+  type DestroyOptions,
   type Entries,
   type Entry,
-  type Kind,
-  type Look,
-  type Made,
-  type Namesakes,
   type NewDataset,
-  type Origin,
   type Permissions,
+  type PropertyQuery,
   type SnapshotName,
+  type SnapshotsOfName,
   type Values,
   type Zfs,
   ZfsError,
@@ -24,8 +24,8 @@ import { moved } from "./moving.ts";
 import { permitted } from "./permissions.ts";
 import { poolStates } from "./pools.ts";
 import { snapshotService, withResources, withSnapshotResources } from "./queries.ts";
-import { Reading } from "./reading.ts";
-import { Removal } from "./removal.ts";
+import { DatasetReader } from "./reading.ts";
+import { DatasetRemover } from "./removal.ts";
 import { createdEntry } from "./rows.ts";
 import { ensured, taken } from "./taking.ts";
 import { apiValues, asChanges, changeable, unsettable, wholeSize } from "./values.ts";
@@ -41,15 +41,15 @@ export class ZfsApi implements Zfs {
   readonly together = false;
   readonly fixed = unsettable;
   readonly #api: Api;
-  readonly #reading: Reading;
-  readonly #removal: Removal;
+  readonly #reading: DatasetReader;
+  readonly #removal: DatasetRemover;
   readonly #shareType: "GENERIC" | "SMB";
 
   /** `shareType`: what new file systems are made for; SMB gets names without case and access control lists. */
   constructor(api: Api, shareType: "GENERIC" | "SMB") {
     this.#api = api;
-    this.#reading = new Reading(api);
-    this.#removal = new Removal(api, this.#reading);
+    this.#reading = new DatasetReader(api);
+    this.#removal = new DatasetRemover(api, this.#reading);
     this.#shareType = shareType;
   }
 
@@ -58,13 +58,13 @@ export class ZfsApi implements Zfs {
     await this.#api.version(signal);
   }
 
-  read(look: Look, signal: AbortSignal): Promise<Entries> {
+  read(look: PropertyQuery, signal: AbortSignal): Promise<Entries> {
     return this.#reading.read(look, signal);
   }
 
   below(
     parent: string,
-    kinds: readonly Kind[],
+    kinds: readonly DatasetType[],
     properties: readonly string[],
     depth: 1 | 2,
     signal: AbortSignal,
@@ -72,11 +72,15 @@ export class ZfsApi implements Zfs {
     return this.#reading.below(parent, kinds, properties, depth, signal);
   }
 
-  family(dataset: string, look: Look, signal: AbortSignal): Promise<Entries> {
+  family(dataset: string, look: PropertyQuery, signal: AbortSignal): Promise<Entries> {
     return this.#reading.family(dataset, look, signal);
   }
 
-  async namesakes({ name, parent, copies }: SnapshotName, look: Look, signal: AbortSignal): Promise<Namesakes> {
+  async namesakes(
+    { name, parent, copies }: SnapshotName,
+    look: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<SnapshotsOfName> {
     const [holders, below, entries] = await Promise.all([
       this.#reading.holders(parent, name, signal),
       copies === undefined ? [] : this.#reading.datasetsBelow(copies, look.names, signal),
@@ -85,7 +89,7 @@ export class ZfsApi implements Zfs {
     return { holders, copies: below.filter(each => each.endsWith(`/${name}`)), entries };
   }
 
-  async create(dataset: NewDataset, parents: boolean, look: Look, signal: AbortSignal): Promise<Made> {
+  async create(dataset: NewDataset, parents: boolean, look: PropertyQuery, signal: AbortSignal): Promise<Creation> {
     const { name, permissions } = dataset;
     const make = async () => {
       const row = await this.#api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
@@ -102,7 +106,7 @@ export class ZfsApi implements Zfs {
    * A clone and its properties appear in one step: up to 25.10 the request takes them all; 26 takes none that are not ZFS' own, so
    * there the clone gets its name last.
    */
-  async clone(dataset: NewDataset, origin: Origin, look: Look, signal: AbortSignal): Promise<Made> {
+  async clone(dataset: NewDataset, origin: CloneOrigin, look: PropertyQuery, signal: AbortSignal): Promise<Creation> {
     const { name, permissions } = dataset;
     if (origin.temporary) await ensured(this.#api, this.#reading, origin.snapshot, signal);
     const { number } = await this.#api.version(signal);
@@ -128,16 +132,16 @@ export class ZfsApi implements Zfs {
   async snapshot(
     names: readonly [string, ...string[]],
     values: Readonly<Record<string, string>>,
-    look: Look,
+    look: PropertyQuery,
     signal: AbortSignal,
-  ): Promise<Made> {
+  ): Promise<Creation> {
     const [name, ...more] = names;
     if (more.length > 0) throw new ZfsError("invalid", "TrueNAS takes no snapshots of several volumes at one moment");
     const take = async () => createdEntry(await taken(this.#api, name, values, signal), look.properties, values);
     return this.#made(name, take, undefined, look, signal);
   }
 
-  destroy(name: string, how: Destruction, signal: AbortSignal): Promise<void> {
+  destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
     return this.#removal.destroy(name, how, signal);
   }
 
@@ -145,11 +149,11 @@ export class ZfsApi implements Zfs {
     const { number, text } = await this.#api.version(signal);
     if (number < withRename && !isStaging(from))
       throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
-    if (number < withRename) return void (await this.settle(from, to, signal));
+    if (number < withRename) return void (await this.finishRename(from, to, signal));
     await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
   }
 
-  async settle(from: string, to: string, signal: AbortSignal): Promise<boolean> {
+  async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
     const { number } = await this.#api.version(signal);
     if (number >= withRename) return false;
     return moved(this.#copying(), from, to, signal).catch((error: unknown) => {
@@ -173,7 +177,11 @@ export class ZfsApi implements Zfs {
     return { api: this.#api, reading: this.#reading, remove };
   }
 
-  async #cloned({ name, volsize, values }: NewDataset, { snapshot }: Origin, signal: AbortSignal): Promise<undefined> {
+  async #cloned(
+    { name, volsize, values }: NewDataset,
+    { snapshot }: CloneOrigin,
+    signal: AbortSignal,
+  ): Promise<undefined> {
     const { number } = await this.#api.version(signal);
     const size = volsize === undefined ? {} : { volsize: String(volsize) };
     const request = { snapshot, dataset_dst: name, dataset_properties: { ...values, ...size } };
@@ -182,7 +190,7 @@ export class ZfsApi implements Zfs {
 
   async #clonedAside(
     { name, volsize, values }: NewDataset,
-    { snapshot }: Origin,
+    { snapshot }: CloneOrigin,
     signal: AbortSignal,
   ): Promise<undefined> {
     if (await this.#reading.one(name, ["type"], signal)) throw new ZfsError("exists", `${name} exists already`);
@@ -251,10 +259,10 @@ export class ZfsApi implements Zfs {
     name: string,
     make: () => Promise<Entry | undefined>,
     permissions: Permissions | undefined,
-    look: Look,
+    look: PropertyQuery,
     signal: AbortSignal,
     after: () => Promise<void> = async () => {},
-  ): Promise<Made> {
+  ): Promise<Creation> {
     const seen = async () => (await Promise.all([this.read(look, signal), after()]))[0];
     let fresh: Entry | undefined;
     try {

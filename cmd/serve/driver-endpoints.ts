@@ -1,0 +1,88 @@
+import type { Log } from "../../lib/core/call.ts";
+import { controllerService } from "../../lib/csi/controller.ts";
+import { type Endpoint, parseEndpoint } from "../../lib/csi/endpoint.ts";
+import { groupControllerService } from "../../lib/csi/group-controller.ts";
+import { identityService } from "../../lib/csi/identity.ts";
+import { instrument, type Observation } from "../../lib/csi/instrument.ts";
+import { type NodeParts, nodeService } from "../../lib/csi/node.ts";
+import { GrpcServer } from "../../lib/csi/server.ts";
+import { Controller, GroupController, Identity, Node } from "../../lib/csi/services.ts";
+import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
+import type { MainFile } from "../main-file.ts";
+import { commit, version } from "../version.ts";
+import { type Alias, aliasSocket, ownSocket, unprefixed } from "./aliases.ts";
+import type { openController } from "./controller.ts";
+import type { Observation as Observers } from "./observation.ts";
+import type { ServeOptions } from "./options.ts";
+
+/** Largest request in bytes; CSI's own limits keep valid ones far below it. */
+const maxRequestBytes = 4 << 20;
+
+/** A driver name that is served, and its endpoints. */
+export interface DriverEndpoint {
+  readonly name: string;
+  readonly server: GrpcServer;
+  readonly endpoints: readonly Endpoint[];
+}
+
+/** The parts of the process that are served. */
+interface ServedParts {
+  readonly main: MainFile;
+  readonly node: { readonly parts: Omit<NodeParts, "version"> };
+  readonly controller: ReturnType<typeof openController>;
+}
+
+/** Opens one per alias, then the main one last: once that is open, all are. */
+export function driverEndpoints(
+  options: ServeOptions,
+  halves: ServedParts,
+  observers: Observers,
+  log: Log,
+): readonly DriverEndpoint[] {
+  const watched = { log, verbose: options.logLevel === "debug", calls: observers.calls };
+  const main = new GrpcServer({ maxRequestBytes });
+  mountServices(main, options, halves, watched);
+  const aliases = options.aliases.map((alias): DriverEndpoint => {
+    const { name, connection } = alias;
+    const server = new GrpcServer({ maxRequestBytes });
+    const watch = { ...watched, log: log.with({ driver: name }), calls: observers.callsFor(connection) };
+    mountServices(server, { ...options, name }, standingFor(alias, halves), watch);
+    const path = aliasSocket(ownSocket(options.endpoints) ?? "", alias);
+    return { name, server, endpoints: [{ kind: "unix", path }] };
+  });
+  return [...aliases, { name: options.name, server: main, endpoints: options.endpoints.map(parseEndpoint) }];
+}
+
+/** The parts of the services under one driver name. */
+type ScopedParts = Omit<ServedParts, "controller"> & { readonly controller: Pick<ServedParts["controller"], "parts"> };
+
+/** The same for an alias: only its connection, with ids without prefix. */
+const standingFor = ({ connection }: Alias, { main, node: { parts }, controller }: ServedParts): ScopedParts => ({
+  main,
+  node: { parts: { ...parts, volumes: unprefixed(parts.volumes, connection) } },
+  controller: { parts: controller.standingFor(connection) },
+});
+
+/** Mounts the services of the modes; `watched` observes each of their calls. */
+function mountServices(
+  server: GrpcServer,
+  { name, modes, csiVersion }: ServeOptions,
+  { main, node, controller }: ScopedParts,
+  watched: Observation,
+): void {
+  const { parts } = controller;
+  const topology = main.config.nodeTopology !== undefined;
+  const groups = async () => modes.has("controller") && (await parts.groups());
+  const identity = identityService({ name, version, commit, topology, csiVersion, groups });
+  server.mount(Identity, instrument(Identity, identity, watched));
+  if (modes.has("controller")) {
+    const service = controllerService({ ...parts, version: csiVersion });
+    server.mount(Controller, instrument(Controller, service, watched));
+    const offered = async () => hasGroupSnapshots(csiVersion) && (await groups());
+    const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, offered });
+    server.mount(GroupController, instrument(GroupController, groupService, watched));
+  }
+  if (modes.has("node")) {
+    server.mount(Node, instrument(Node, nodeService({ ...node.parts, version: csiVersion }), watched));
+  }
+}

@@ -1,0 +1,103 @@
+import { CsiError } from "../../../core/errors.ts";
+import type { Argv } from "../../../io/runner.ts";
+import type { Outputs, Step } from "../../../io/script.ts";
+import { aloneStep } from "./target-steps.ts";
+
+/** One call of SPDK's JSON-RPC (spdk.io, "JSON-RPC"). */
+export interface RpcCall {
+  readonly method: string;
+  readonly params?: Readonly<Record<string, unknown>>;
+  /** Of a list of objects, only those whose member `key` is this travel back. */
+  readonly only?: readonly [key: string, value: string];
+  /** Its answer is a list; unless that is empty, no further call is made. */
+  readonly empty?: true;
+}
+
+/** What a call came to. */
+export type RpcAnswer = { readonly result: unknown } | { readonly error: { readonly message: string } };
+
+/**
+ * Speaks JSON-RPC with SPDK: python3, which SPDK's own tools need too. Reads {"socket", "calls", "save"}; writes a JSON list of what
+ * each call came to, up to the first error. "save": the file that then gets the configuration, as SPDK's rpc.py save_config writes it.
+ */
+const client = `import json, os, socket, sys
+ask = json.load(sys.stdin)
+link = socket.socket(socket.AF_UNIX)
+link.settimeout(60)
+link.connect(ask["socket"])
+count = 0
+def call(method, params=None):
+    global count
+    count += 1
+    request = {"jsonrpc": "2.0", "id": count, "method": method}
+    if params: request["params"] = params
+    link.sendall(json.dumps(request).encode())
+    text = b""
+    while True:
+        part = link.recv(1 << 20)
+        if not part: raise OSError("SPDK closed the connection")
+        text += part
+        try: answer = json.loads(text)
+        except ValueError: continue
+        return {"error": answer["error"]} if "error" in answer else {"result": answer.get("result")}
+answers = []
+for each in ask["calls"]:
+    answer = call(each["method"], each.get("params"))
+    if "only" in each and "result" in answer:
+        key, value = each["only"]
+        answer["result"] = [one for one in answer["result"] if one.get(key) == value]
+    answers.append(answer)
+    if "error" in answer or (each.get("empty") and answer["result"]): break
+else:
+    if ask.get("save"):
+        names = [one["subsystem"] for one in call("framework_get_subsystems")["result"]]
+        parts = [{"subsystem": name, "config": call("framework_get_config", {"name": name})["result"]} for name in names]
+        with open(ask["save"] + ".new", "w") as out:
+            json.dump({"subsystems": parts}, out, indent=2)
+            out.flush()
+            os.fsync(out.fileno())
+        os.rename(ask["save"] + ".new", ask["save"])
+print(json.dumps(answers))
+`;
+
+/** Where SPDK listens. */
+export interface SpdkSocket {
+  /** What comes before python3: sudo, or nothing. */
+  readonly privileged: readonly string[];
+  readonly socket: string;
+}
+
+/** Calls that are made one after another, alone on their host. `save`: the file that the configuration is saved in after them. */
+export function rpcStep(
+  name: string,
+  { privileged, socket }: SpdkSocket,
+  calls: readonly RpcCall[],
+  save?: string,
+): Step {
+  const [first = "python3", ...rest] = [...privileged, "python3", "-c", client];
+  const argv: Argv = [first, ...rest];
+  return { ...aloneStep(name, "spdk", argv, { maxBytes: 4 << 20 }), stdin: JSON.stringify({ socket, calls, save }) };
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;
+
+const isAnswer = (value: unknown): value is RpcAnswer =>
+  isObject(value) && ("result" in value || (isObject(value["error"]) && typeof value["error"]["message"] === "string"));
+
+/** What the calls of a step came to. Throws "unavailable" when SPDK was not reached or did not say. */
+export function rpcAnswers(outputs: Outputs, name: string): readonly RpcAnswer[] {
+  const output = outputs.get(name);
+  const answers = output?.exitCode === 0 ? parse(output.stdout) : undefined;
+  if (Array.isArray(answers) && answers.every(isAnswer)) return answers;
+  const line = output?.stderr.trim().split("\n").at(-1) ?? "";
+  throw new CsiError("unavailable", `SPDK cannot be asked: ${line.slice(0, 300) || "no answer"}; repeat the call`);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

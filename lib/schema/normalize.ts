@@ -1,0 +1,119 @@
+import type { GenericSchema } from "valibot";
+import { failure, type Path, type SchemaFinding, warning } from "./finding.ts";
+import { isMapping, type Mapping } from "./mapping.ts";
+import { meant, nearest } from "./nearest.ts";
+import { holdsPlaceholder, isPlaceholder } from "./parts.ts";
+import { converted } from "./retype.ts";
+import { aboutOf, shapeOf } from "./shape.ts";
+import { unrecognizedKey, type Work } from "./unknown-keys.ts";
+import { expanded, type ValueResolver } from "./value-resolver.ts";
+
+/**
+ * Converts the value to the form of the schema: renames other spellings, converts between numbers and text if the
+ * meaning is certain, resolves references to the environment, omits empty and unknown keys. Every change is a finding.
+ */
+export function normalize(
+  schema: GenericSchema,
+  value: unknown,
+  outside: ValueResolver,
+  siblings: readonly string[] = [],
+): { value: unknown; findings: SchemaFinding[] } {
+  const findings: SchemaFinding[] = [];
+  const work: Work = { outside, findings, root: schema, siblings };
+  return { value: tidied(schema, value, [], work), findings };
+}
+
+function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
+  if (value === null || value === undefined) return undefined;
+  const shape = shapeOf(schema);
+  if (shape.kind === "either") return tidiedEither(schema, shape.options, value, path, work);
+  if (isMapping(value)) {
+    if (shape.kind === "mapping") return tidiedMapping(schema, shape.keys, value, path, work);
+    if (shape.kind === "free-mapping") {
+      work.findings.push(...misspeltKeys(aboutOf(schema).familiar ?? [], value, path));
+      return tidiedFree(shape.value, value, path, work);
+    }
+    return value;
+  }
+  if (Array.isArray(value)) {
+    if (shape.kind === "mapping" || shape.kind === "free-mapping") {
+      // valibot accepts a list as an object without keys.
+      work.findings.push(failure("wrong-type", path, "expected a mapping, found a list", "write key: value"));
+    }
+    if (shape.kind !== "list") return value;
+    return value.map((item, index) => tidied(shape.item, item, [...path, index], work) ?? null);
+  }
+  return tidiedScalar(schema, value, path, work);
+}
+
+/** Of several allowed shapes, uses the first that has the form of the value. */
+function tidiedEither(
+  schema: GenericSchema,
+  options: readonly GenericSchema[],
+  value: unknown,
+  path: Path,
+  work: Work,
+): unknown {
+  const wanted = isMapping(value) ? ["mapping", "free-mapping"] : Array.isArray(value) ? ["list"] : [];
+  const option = options.find(each => wanted.includes(shapeOf(each).kind));
+  return option ? tidied(option, value, path, work) : tidiedScalar(schema, value, path, work);
+}
+
+/** Free keys that are probably misspelt: not usual, but similar to a usual one. */
+function misspeltKeys(familiar: readonly string[], value: Mapping, path: Path): readonly SchemaFinding[] {
+  if (familiar.length === 0) return [];
+  return Object.keys(value).flatMap(key => {
+    const near = familiar.includes(key) ? undefined : nearest(key, familiar);
+    if (near === undefined || Object.hasOwn(value, near)) return [];
+    const message = `unknown option "${key}" is passed through unchanged`;
+    return [warning("unusual-key", [...path, key], message, meant(near), "key")];
+  });
+}
+
+function tidiedFree(schema: GenericSchema, value: Mapping, path: Path, work: Work): Mapping {
+  const entries = Object.entries(value).map(
+    ([key, item]) => [key, tidied(schema, item, [...path, key], work)] as const,
+  );
+  return Object.fromEntries(entries.filter(([, item]) => item !== undefined));
+}
+
+function tidiedMapping(
+  schema: GenericSchema,
+  keys: ReadonlyMap<string, GenericSchema>,
+  value: Mapping,
+  path: Path,
+  work: Work,
+): Mapping {
+  const result: Record<string, unknown> = {};
+  for (const [key, item] of Object.entries(value)) {
+    const here = [...path, key];
+    const known = keys.has(key) ? { name: key, item } : unrecognizedKey(schema, keys, value, key, here, work);
+    const inner = known && keys.get(known.name);
+    if (!known || !inner) continue;
+    const tidy = tidied(inner, known.item, here, work);
+    if (tidy !== undefined) result[known.name] = tidy;
+  }
+  return result;
+}
+
+function tidiedScalar(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
+  if (typeof value !== "string") return retyped(schema, value, path, work, true);
+  if (isPlaceholder(value)) {
+    const message = `"${value}" is a placeholder from published examples`;
+    work.findings.push(warning("placeholder-value", path, message, "write the real value"));
+  } else if (holdsPlaceholder(value)) {
+    const message = "this is the placeholder for a secret from the examples";
+    work.findings.push(warning("placeholder-value", path, message, "write the real value"));
+  }
+  if (aboutOf(schema).expand === false) return retyped(schema, value, path, work, true);
+  const filled = value.includes("$") ? expanded(value, path, work.outside, work.findings) : value;
+  return retyped(schema, filled, path, work, filled === value);
+}
+
+/** Converts the value to the type of its schema; `warn` adds a warning. */
+function retyped(schema: GenericSchema, value: unknown, path: Path, work: Work, warn: boolean): unknown {
+  const better = converted(schema, value);
+  if (better === undefined) return value;
+  if (warn) work.findings.push(warning("retyped-value", path, `${better.was}, but ${better.is} is meant`, better.fix));
+  return better.value;
+}
