@@ -77,9 +77,11 @@ const words: readonly (readonly [RegExp, ErrorMapping])[] = [
   [/, as it was replaced while being copied$/, changed],
   // Folders that move while they are copied.
   [/^cp: (will not (create hard link|overwrite just-created) |cannot overwrite (non-)?directory )/, changed],
-  // A link that became something else, and a folder that became a file before its default ACL was read (acl_get_file(3)).
+  // A link that became something else.
   [/^(cp: cannot read symbolic link|rsync: .*readlink_stat\().*: Invalid argument$/, changed],
+  // A folder that became a file before its default ACL was read (acl_get_file(3), EACCES).
   [/^cp: (['"]).*\1: Permission denied$/, changed],
+  [/^rsync: .*sys_acl_get_file\(.*, ACL_TYPE_DEFAULT\): Permission denied$/, changed],
   [/: (Permission denied|Operation not permitted)$/, denied],
   [/: Device or resource busy$/, mounted],
   [/, since it's on a different device$/, foreign],

@@ -218,6 +218,8 @@ describe("failures", () => {
     ["cp: cannot stat '/x: No space left on device': Not a directory", "aborted"],
     ["cp: setting permissions for '/x': Permission denied", "failed-precondition"],
     ["cp: '/x': Permission denied", "aborted"],
+    ["rsync: [sender] get_acl: sys_acl_get_file(./d3, ACL_TYPE_DEFAULT): Permission denied (13)", "aborted"],
+    ["rsync: [sender] get_acl: sys_acl_get_file(./f0, ACL_TYPE_ACCESS): Permission denied (13)", "failed-precondition"],
     ["cp: strange", "internal"],
     ["", "internal"],
   ] as const)("the last words %p are %s, and not told", (stderr, code) => {
