@@ -220,7 +220,7 @@ test("members are filtered by topology and walked in the order of preference", a
   const demand = { requisite: [zone("z2"), zone("z3")], preferred: [zone("z3"), zone("z2")] };
   expect(await world.volumes.create(request("v", "g", { accessibility: demand }), call)).toMatchObject({
     id: "v:c/v",
-    places: [zone("z3")],
+    accessibleTopology: [zone("z3")],
   });
   const nowhere = { requisite: [zone("z9")], preferred: [] };
   expect((await failure(world.volumes.create(request("w", "g", { accessibility: nowhere }), call)))?.code).toBe(

@@ -52,7 +52,12 @@ test("a connection is degraded while its last good file is served, then gone, an
   await list(world);
   const one = () => world.overview(none).connections[0];
   const good = one();
-  expect(good).toMatchObject({ standing: "good", suspended: true, places: ["zone=z1"], problem: undefined });
+  expect(good).toMatchObject({
+    standing: "good",
+    suspended: true,
+    accessibleTopology: ["zone=z1"],
+    problem: undefined,
+  });
   world.broken.add("a");
   await list(world);
   expect(one()).toMatchObject({ standing: "degraded", problem: "no such storage", driver: "memory" });
@@ -60,7 +65,7 @@ test("a connection is degraded while its last good file is served, then gone, an
   expect(since).toBeGreaterThanOrEqual(good?.since ?? Number.POSITIVE_INFINITY);
   world.up.delete("a");
   await world.volumes.delete("v:a/x", call).catch(() => {});
-  expect(one()).toMatchObject({ standing: "gone", problem: undefined, driver: undefined, places: [] });
+  expect(one()).toMatchObject({ standing: "gone", problem: undefined, driver: undefined, accessibleTopology: [] });
 });
 
 test("the members of a group are those of its list, or those whose labels its selector chooses", async () => {

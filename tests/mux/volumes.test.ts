@@ -16,7 +16,7 @@ test("topology is decided before anything is made", async () => {
   expect(refusal?.message).toStartWith('connection "c": ');
   expect(world.memory("c").volumes.size).toBe(0);
   const here = request("v", "c", { accessibility: { requisite: [zone("z2"), zone("z1")], preferred: [] } });
-  expect(await world.volumes.create(here, call)).toMatchObject({ id: "v:c/v", places: [zone("z1")] });
+  expect(await world.volumes.create(here, call)).toMatchObject({ id: "v:c/v", accessibleTopology: [zone("z1")] });
 });
 
 test("a volume that exists out of reach of the request is ALREADY_EXISTS, not a reason to look elsewhere", async () => {
@@ -37,7 +37,7 @@ test("a preference refuses new volumes only: one that exists and meets the requi
   const create = (name: string) => world.volumes.create(request("v", "c", preferring(name)), call);
   expect((await failure(create("z2")))?.code).toBe("resource-exhausted");
   expect((await create("z1")).id).toBe("v:c/v");
-  expect(await create("z2")).toMatchObject({ id: "v:c/v", places: [zone("z1")] });
+  expect(await create("z2")).toMatchObject({ id: "v:c/v", accessibleTopology: [zone("z1")] });
 });
 
 test("a suspended connection refuses new volumes only", async () => {
@@ -214,7 +214,7 @@ test("properties are changed on the volume's connection, and refused where they 
 
 test("a connection that refuses a volume has nothing of it left, suspended or out of reach", async () => {
   const world = muxWorld(["c"]);
-  for (const traits of [{ suspended: true }, { places: [at("z1")] }]) {
+  for (const traits of [{ suspended: true }, { accessibleTopology: [at("z1")] }]) {
     world.traits.set("c", traits);
     world.memory("c").begun.add("v");
     const demand = { requisite: [zone("z2")], preferred: [] };

@@ -126,7 +126,7 @@ test.each([
   ["an empty state folder", ["serve", "--config=x", "--state-dir="], 2, "--state-dir"],
   ["an address without a port", ["--driver-config-file=x", "--server-address=127.0.0.1"], 2, "--server-port"],
   ["an unknown command", ["sevre", "--config=x"], 2, "sevre"],
-  ["a command after its flags", ["--config=x", "validate"], 2, "does not stand first"],
+  ["a command after its flags", ["--config=x", "validate"], 2, "does not come first"],
 ] as const)("%s ends at once with a clear word", async (_, args, code, word) => {
   const { exited, output } = await run(args);
   expect(await exited).toBe(code);

@@ -1,5 +1,5 @@
-import { HttpError } from "../../../io/dial.ts";
 import type { Api } from "../client.ts";
+import { otherVersion } from "./of-version.ts";
 import {
   nameOf,
   poolOf,
@@ -120,6 +120,6 @@ export class SnapshotReader {
     const rows = await rowsOf(this.#api, `${snapshotService(version)}.query`, params, signal);
     const { number } = await this.#api.version(signal);
     if (number === version) return rows;
-    throw new HttpError(this.#api.where, "lost", "the system is of another version now");
+    throw otherVersion(this.#api);
   }
 }

@@ -21,6 +21,7 @@ import type { Api } from "../client.ts";
 import { type CopyTools, copied } from "./copy.ts";
 import { creation } from "./creation.ts";
 import { moved } from "./moving.ts";
+import { ofVersion } from "./of-version.ts";
 import { permitted } from "./permissions.ts";
 import { poolStates } from "./pools.ts";
 import { snapshotService, withResources, withSnapshotResources } from "./queries.ts";
@@ -110,10 +111,11 @@ export class ZfsApi implements Zfs {
     const { name, permissions } = dataset;
     if (origin.temporary) await ensured(this.#api, this.#reading, origin.snapshot, signal);
     const { number } = await this.#api.version(signal);
-    const make = () =>
+    const clone = () =>
       number >= withSnapshotResources
         ? this.#clonedAside(dataset, origin, signal)
         : this.#cloned(dataset, origin, signal);
+    const make = () => ofVersion(this.#api, number, clone, signal);
     const drop = () => this.#removal.destroy(origin.snapshot, { deferred: true }, signal);
     return this.#made(name, make, permissions, look, signal, origin.temporary ? drop : undefined);
   }
