@@ -39,12 +39,12 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     this.#share = share;
   }
 
-  /** As Subject. */
+  /** As FailureContext. */
   explain(error: unknown): ErrorMapping | undefined {
     return this.#store.explain(error) ?? this.#share.explain?.(error);
   }
 
-  /** As Subject. */
+  /** As FailureContext. */
   hidden(): string | undefined {
     return this.#store.hidden?.();
   }
@@ -72,14 +72,14 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#alone(id, () => this.#remove(id, () => {}, call));
   }
 
-  /** As Reading.get. */
+  /** As ReadAbility.get. */
   async get(id: string, call: Call): Promise<Volume> {
     const asset = await this.#store.find(id, call);
     if (asset?.finished) return this.#volume(asset);
     throw this.#absent(id);
   }
 
-  /** As Naming.find. */
+  /** As LookupAbility.find. */
   async find(name: string, call: Call): Promise<FoundVolume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(name), call);
     if (!asset) return undefined;
@@ -88,7 +88,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return other ? undefined : { kind: "volume", volume: this.#volume(asset) };
   }
 
-  /** As Expanding.expand. */
+  /** As ExpandAbility.expand. */
   expand(id: string, range: CapacityRange, call: Call): Promise<ExpansionResult> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
@@ -101,7 +101,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** As Modifying.modify. */
+  /** As ModifyAbility.modify. */
   modify(id: string, properties: Context, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
@@ -110,13 +110,13 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** As Listing.list. */
+  /** As ListAbility.list. */
   async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
     const { items, next } = (await this.#store.list?.(page, call)) ?? { items: [], next: undefined };
     return { items: items.map(asset => this.#volume(asset)), next };
   }
 
-  /** As Observing.look. */
+  /** As HealthAbility.look. */
   async look(call: Call): Promise<StorageFindings> {
     const seen = await this.#store.look?.(call);
     if (!seen) return { storage: [], volumes: new Map(), example: undefined };
@@ -131,7 +131,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return this.#store.restore !== undefined || this.#share.restore !== undefined;
   }
 
-  /** As Observing.mend. */
+  /** As HealthAbility.restore. */
   mend(id: string, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);

@@ -66,7 +66,7 @@ export interface VolumeStore<A extends StoredVolume> {
   remove(id: string, before: (asset: A) => Promise<void>, call: Call): Promise<void>;
   /** The words of the storage, in ours. */
   explain(error: unknown): ErrorMapping | undefined;
-  /** As Subject.hidden. */
+  /** As FailureContext.hidden. */
   hidden?(): string | undefined;
   /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */
   sameSource?(a: Source, b: Source): boolean;
@@ -84,9 +84,9 @@ export interface VolumeStore<A extends StoredVolume> {
   available?(parameters: Context, call: Call): Promise<bigint>;
   /** Finished assets, in a stable order. */
   list?(page: PageRequest, call: Call): Promise<Page<A>>;
-  /** As Observing.look. */
+  /** As HealthAbility.look. */
   look?(call: Call): Promise<HealthInspection<A>>;
-  /** As Share.restore, where the storage shares its assets by itself. */
+  /** As ShareProtocol.restore, where the storage shares its assets by itself. */
   readonly restore?: ((asset: A, call: Call) => Promise<void>) | undefined;
   /** Throws what is wrong with the storage. Changes nothing. */
   check?(call: Call): Promise<void>;
@@ -118,7 +118,7 @@ export interface ShareProtocol<A extends StoredVolume> {
   explain?(error: unknown): ErrorMapping | undefined;
   /** Makes the way to a finished asset anew where its host has lost it. */
   restore?(asset: A, call: Call): Promise<void>;
-  /** What is wrong with the way to these assets, which are all that are finished; in few requests. Throws as Observing.look. */
+  /** What is wrong with the way to these assets, which are all that are finished; in few requests. Throws as HealthAbility.look. */
   look?(assets: readonly A[], call: Call): Promise<VolumeFindings>;
   /** Throws what is wrong with the service that shares. Changes nothing. */
   check?(call: Call): Promise<void>;

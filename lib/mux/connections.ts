@@ -90,7 +90,7 @@ export class Connections {
     this.#pool.keep(connection, work);
   }
 
-  /** Every connection that is known (States.all), sorted by name, as it was when it was looked at last. */
+  /** Every connection that is known (ConnectionFileStates.all), sorted by name, as it was when it was looked at last. */
   seen(): readonly ConnectionState[] {
     return this.#states.all().map(each => ({
       ...each,

@@ -23,7 +23,7 @@ const againMs = 3_600_000;
 interface MemberListing {
   readonly member: string;
   readonly ids: ReadonlySet<string>;
-  /** As Naming.idOf. */
+  /** As LookupAbility.idOf. */
   readonly idOf: (name: string) => string;
 }
 

@@ -22,7 +22,7 @@ export class InlineRouting {
     throw new CsiError("invalid-argument", 'the inline volume has no attribute "connection"; its pod must name one');
   }
 
-  /** As Inlining.make. */
+  /** As InlineAbility.make. */
   make(
     connection: string,
     id: string,
@@ -35,7 +35,7 @@ export class InlineRouting {
     );
   }
 
-  /** As Inlining.remove. While the connection cannot be used the volume is not taken for gone. */
+  /** As InlineAbility.remove. While the connection cannot be used the volume is not taken for gone. */
   remove(connection: string, id: string, identity: string | undefined, call: Call): Promise<void> {
     return this.#connections.use(connection, "retry", each => ability(each, "inline").remove(id, identity, call));
   }

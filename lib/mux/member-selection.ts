@@ -28,7 +28,7 @@ interface UnreachableMembers {
 /**
  * Chooses a member of a group for each new volume. Every member that can be asked is asked first whether it has the volume, so a
  * repeat finds what an earlier call made. A member that cannot be asked is passed over: then the volume may come to stand on two
- * members, which is noticed when the member answers again (Twins, Skipped).
+ * members, which is noticed when the member answers again (DuplicateVolumes, SkippedMembers).
  */
 export class MemberSelection {
   readonly #common: RouterContext;

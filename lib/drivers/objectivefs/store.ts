@@ -24,7 +24,7 @@ interface ExistingFilesystems {
 
 /**
  * Volumes as file systems in a pool. One is made by a single command under a name that says what it is, so it is whole as soon as
- * it is there, see FsNames.
+ * it is there, see FilesystemNames.
  */
 export class ObjectiveFsStore implements VolumeStore<ObjectiveFsVolume>, FailureContext {
   readonly connection: string;

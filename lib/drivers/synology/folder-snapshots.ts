@@ -62,7 +62,7 @@ export class FolderSnapshots implements SnapshotAbility {
     this.#space = space;
   }
 
-  /** As Snapshotting.create. DSM tells snapshots of one folder at a time, so a name is looked for in each. */
+  /** As SnapshotAbility.create. DSM tells snapshots of one folder at a time, so a name is looked for in each. */
   async create(name: string, volumeId: string, _parameters: Context, call: Call): Promise<Snapshot> {
     const volumes = await this.#space.volumes(call);
     const volume = volumes.find(({ id }) => id === volumeId);
@@ -75,7 +75,7 @@ export class FolderSnapshots implements SnapshotAbility {
     return told(standing ?? (await this.#take(volume, key, call)));
   }
 
-  /** As Snapshotting.delete. */
+  /** As SnapshotAbility.delete. */
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.find(id, call);
     if (!found) return;
@@ -88,14 +88,14 @@ export class FolderSnapshots implements SnapshotAbility {
       throw this.#space.error("aborted", `DSM still has snapshot "${id}"; repeat the call`);
   }
 
-  /** As Snapshotting.get. */
+  /** As SnapshotAbility.get. */
   async get(id: string, call: Call): Promise<Snapshot> {
     const found = await this.find(id, call);
     if (found) return told(found);
     throw this.#space.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
-  /** As Snapshotting.list. */
+  /** As SnapshotAbility.list. */
   async list(
     filter: { readonly volumeId: string | undefined },
     page: PageRequest,

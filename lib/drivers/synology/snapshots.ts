@@ -61,7 +61,7 @@ export class LunSnapshots implements SnapshotAbility {
     this.#templates = templates;
   }
 
-  /** As Snapshotting.create. One look at the system tells every snapshot of every LUN. */
+  /** As SnapshotAbility.create. One look at the system tells every snapshot of every LUN. */
   async create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot> {
     const all = await this.#all(call);
     const volume = isVolumeId(volumeId) ? all.volumes.find(({ id }) => id === volumeId.toLowerCase()) : undefined;
@@ -74,7 +74,7 @@ export class LunSnapshots implements SnapshotAbility {
     return this.#take(volume, name, volumeId, fields, call);
   }
 
-  /** As Snapshotting.delete. */
+  /** As SnapshotAbility.delete. */
   async delete(id: string, call: Call): Promise<void> {
     const found = await this.#find(id, call);
     if (!found) return;
@@ -86,14 +86,14 @@ export class LunSnapshots implements SnapshotAbility {
     for (const { uuid } of [found.snapshot, ...found.twins]) await this.#space.san.deleteSnapshot(uuid, call.signal);
   }
 
-  /** As Snapshotting.get. */
+  /** As SnapshotAbility.get. */
   async get(id: string, call: Call): Promise<Snapshot> {
     const found = await this.#find(id, call);
     if (found) return { ...this.#told(found.volume, found.snapshot, found.volume.id), id };
     throw this.#error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
   }
 
-  /** As Snapshotting.list. */
+  /** As SnapshotAbility.list. */
   async list(
     filter: { readonly volumeId: string | undefined },
     page: PageRequest,

@@ -81,7 +81,7 @@ export class IscsiShare implements ShareProtocol<SharedDataset> {
   }
 
   /**
-   * As Share.publish. The name is kept before anything of it is made: a template may use parameters that nobody tells when the
+   * As ShareProtocol.publish. The name is kept before anything of it is made: a template may use parameters that nobody tells when the
    * volume is deleted.
    */
   async publish(
@@ -108,7 +108,7 @@ export class IscsiShare implements ShareProtocol<SharedDataset> {
     return apiErrorMapping(error);
   }
 
-  /** As Share.withdraw: by the disk, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
+  /** As ShareProtocol.withdraw: by the disk, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
   async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     const name = asset.notes[nameNote.iscsi];
     const extents = tableOf(this.#site, "iscsi.extent", call);

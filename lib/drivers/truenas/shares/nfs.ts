@@ -60,7 +60,7 @@ export class NfsShare implements ShareProtocol<SharedDataset> {
     this.reach = { server: settings.shareHost };
   }
 
-  /** As Share.publish. An export of the same path is this volume's: nobody else's data is behind it. */
+  /** As ShareProtocol.publish. An export of the same path is this volume's: nobody else's data is behind it. */
   async publish(asset: SharedDataset, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
     const { number } = await api.version(call.signal);
@@ -89,7 +89,7 @@ export class NfsShare implements ShareProtocol<SharedDataset> {
     return apiErrorMapping(error);
   }
 
-  /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
+  /** As ShareProtocol.withdraw. By path and never by a noted id alone: the server gives ids away again. */
   async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     for (const { id } of await this.#exports(asset, call)) await tableOf(this.#site, "sharing.nfs", call).drop(id);
   }

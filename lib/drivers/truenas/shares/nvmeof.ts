@@ -64,7 +64,7 @@ export class NvmeofShare implements ShareProtocol<SharedDataset> {
     this.reach = { transport: settings.transport, transports: settings.transports.join(",") };
   }
 
-  /** As Share.publish; the name is kept before anything of it is made, as templates may use what deletion does not know. */
+  /** As ShareProtocol.publish; the name is kept before anything of it is made, as templates may use what deletion does not know. */
   async publish(
     asset: SharedDataset,
     spec: VolumeSpec,
@@ -97,7 +97,7 @@ export class NvmeofShare implements ShareProtocol<SharedDataset> {
     return apiErrorMapping(error);
   }
 
-  /** As Share.withdraw: by the device, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
+  /** As ShareProtocol.withdraw: by the device, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
   async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     await this.#versioned(call);
     const namespaces = tableOf(this.#site, "nvmet.namespace", call);

@@ -64,7 +64,7 @@ export class SmbShare implements ShareProtocol<SharedDataset> {
     this.reach = { server: settings.shareHost };
   }
 
-  /** As Share.publish. A share of the volume's path is the volume's, whatever its name; one of its name for another path is not. */
+  /** As ShareProtocol.publish. A share of the volume's path is the volume's, whatever its name; one of its name for another path is not. */
   async publish(asset: SharedDataset, spec: VolumeSpec, _keep: unknown, call: Call): Promise<Notes> {
     const { api } = this.#site;
     // A volume that is complete keeps the name that nodes know.
@@ -96,7 +96,7 @@ export class SmbShare implements ShareProtocol<SharedDataset> {
     return apiErrorMapping(error);
   }
 
-  /** As Share.withdraw. By path and never by a noted id alone: the server gives ids away again. */
+  /** As ShareProtocol.withdraw. By path and never by a noted id alone: the server gives ids away again. */
   async withdraw(asset: SharedDataset, call: Call): Promise<void> {
     for (const { id } of await this.#shares(asset, call)) await tableOf(this.#site, "sharing.smb", call).drop(id);
   }

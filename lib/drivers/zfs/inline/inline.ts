@@ -65,7 +65,7 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
     return this.#close();
   }
 
-  /** As Inlining.make. Mounted by the node alone ("legacy"), so that it is nowhere else to be seen. */
+  /** As InlineAbility.make. Mounted by the node alone ("legacy"), so that it is nowhere else to be seen. */
   make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume> {
     return guarded(this, "make volume", id, call, async () => {
       const name = this.#dataset(id);
@@ -80,7 +80,7 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
     });
   }
 
-  /** As Inlining.remove. Its own snapshots go with it; datasets below it are somebody else's, and keep it. */
+  /** As InlineAbility.remove. Its own snapshots go with it; datasets below it are somebody else's, and keep it. */
   remove(id: string, identity: string | undefined, call: Call): Promise<void> {
     return guarded(this, "remove volume", id, call, async () => {
       const name = this.#dataset(id);
