@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { jsonLine, leveledLog } from "../lib/core/log.ts";
 import { root } from "../scripts/spawned.ts";
 
 const page = (name: string): string => readFileSync(join(root, "examples", name), "utf8");
@@ -80,4 +81,19 @@ test.each(pages)("%s names only flags that csimux has", name => {
     ([text]) => text.match(/--[a-z-]+/g) ?? [],
   );
   for (const flag of new Set(flags)) expect([flag, declared.includes(flag)]).toEqual([flag, true]);
+});
+
+test("what pages and alerts say about csimux itself is the case", () => {
+  const logged: string[] = [];
+  leveledLog("error", line => logged.push(jsonLine(line))).error("failed");
+  const [key = ""] = /"message":"failed"/.exec(logged.join("")) ?? [];
+  expect(page("troubleshoot.md")).toContain(key);
+  // Claims are deleted with the data of their volumes, and a namespace with everything in it.
+  const removal = page("kubernetes/README.md").split("\n").join(" ");
+  expect(removal).toContain("**To remove the driver and keep the data**");
+  expect(removal).toContain("it deletes the namespace `storage` too");
+  // What the README promises first has a page.
+  const readme = readFileSync(join(root, "README.md"), "utf8");
+  expect(/nomad/i.test(readme)).toBe(existsSync(join(root, "examples/guide/nomad.md")));
+  expect(page("monitoring/alerts.yaml")).toContain("description: Claims for more than that are refused.");
 });

@@ -153,7 +153,7 @@ test("500 creates, interrupted by lost clients and SIGKILL, end as 500 volumes",
   await clear();
 }, 180_000);
 
-test("60 claims while a member is dead are all made, and its return leaves nothing doubled unmentioned", async () => {
+test("200 claims while a member is dead are all made, and its return leaves nothing doubled unmentioned", async () => {
   const doubled = async () => {
     const { health } = await askStatus(statusSocketOf(world.sandbox.socket), 5_000);
     return health.filter(({ reason }) => reason === "VolumeDoubled").map(({ volume }) => volume ?? "");
@@ -174,7 +174,7 @@ test("60 claims while a member is dead are all made, and its return leaves nothi
   await rename(base, `${base}.away`);
   const began = performance.now();
   const made = await Promise.all(
-    Array.from({ length: 60 }, async (_, i) => {
+    Array.from({ length: 200 }, async (_, i) => {
       const requisite = i < 5 ? [zone("zone-1"), zone("zone-2")] : [zone(i % 2 ? "zone-1" : "zone-2")];
       const { volume } = await world.create(lost[i] ?? `pvc-${i}`, "all", {
         accessibilityRequirements: { requisite, preferred: requisite },
@@ -182,7 +182,7 @@ test("60 claims while a member is dead are all made, and its return leaves nothi
       return volume;
     }),
   );
-  expect(performance.now() - began).toBeLessThan(30_000);
+  expect(performance.now() - began).toBeLessThan(60_000);
   for (const volume of made) {
     expect(volume?.volumeId).toMatch(/^v:[abc]\//);
     expect(volume?.volumeContext["skipped"]).toBe("d");
