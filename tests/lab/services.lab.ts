@@ -127,7 +127,8 @@ test("multipath makes one device of a LUN that two portals show", async () => {
     );
     await run(["mkfs.ext4", "-q", `/dev/mapper/${map}`]);
     await writes(`/dev/mapper/${map}`);
-    await run(["multipath", "-f", map]);
+    // udev looks at a disk that was unmounted, and a map that is open cannot be flushed.
+    await waitFor("a map that can be flushed", () => run(["multipath", "-f", map]).catch(() => undefined), 60_000);
     await run(["iscsiadm", "-m", "node", "-T", target, "--logout"]);
     await run(["iscsiadm", "-m", "node", "-T", target, "-o", "delete"]);
   });
