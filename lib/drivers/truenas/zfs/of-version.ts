@@ -3,11 +3,16 @@ import { ApiError } from "../api-error.ts";
 import type { Api } from "../client.ts";
 
 /** The error for a system that was upgraded, or set back, while a call ran: methods and parameters depend on the version. */
-export const otherVersion = ({ where }: Api): HttpError =>
+export const otherVersion = ({ where }: Pick<Api, "where">): HttpError =>
   new HttpError(where, "lost", "the system is of another version now");
 
 /** Runs `work`, which was written for the version `number`. Throws otherVersion's error where a system of another version refused it. */
-export async function ofVersion<T>(api: Api, number: number, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+export async function ofVersion<T>(
+  api: Pick<Api, "where" | "version">,
+  number: number,
+  work: () => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
   try {
     return await work();
   } catch (error) {

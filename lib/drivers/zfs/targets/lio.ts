@@ -41,7 +41,7 @@ export class LioTargets implements Targets {
     return this.#host.exclusive("targetcli", call.signal, () => this.#remove(target, call));
   }
 
-  async standing(call: Call): Promise<ReadonlySet<string>> {
+  async exportedNames(call: Call): Promise<ReadonlySet<string>> {
     return linesOf(await this.#host.script({ steps: [targetsStep(this.#settings)] }, call.signal), "targets");
   }
 

@@ -56,7 +56,7 @@ export class NvmetTargets implements Targets {
     return this.#host.exclusive("nvmetcli", call.signal, () => this.#remove(target, call));
   }
 
-  async standing(call: Call): Promise<ReadonlySet<string>> {
+  async exportedNames(call: Call): Promise<ReadonlySet<string>> {
     return linesOf(await this.#look([subsystemsStep(this.#settings)], call), "subsystems");
   }
 

@@ -29,14 +29,14 @@ export interface Targets {
    * Makes a target, or what an interrupted call left out of it. `standing`: it was made before, so that nothing is done when it
    * is there. Throws "failed-precondition" when the name is that of another device, "unavailable" when it does not get whole.
    */
-  make(target: ExportedTarget, exportedNames: boolean, call: Call): Promise<void>;
+  make(target: ExportedTarget, standing: boolean, call: Call): Promise<void>;
   /**
    * Removes a target with its device; success when there is none. Throws as `make`, "failed-precondition" while a node has a
    * session of it, with nothing changed, and "aborted" when it stays.
    */
   remove(target: ExportedTarget, call: Call): Promise<void>;
   /** The whole names of all targets that nodes can reach, in one round. Absent where that takes more. */
-  standing?(call: Call): Promise<ReadonlySet<string>>;
+  exportedNames?(call: Call): Promise<ReadonlySet<string>>;
   /** Sees to it that the target shows a device that has at least `bytes` bytes now. Absent where it does by itself. */
   grown?(target: ExportedTarget, bytes: bigint, call: Call): Promise<void>;
 }
@@ -114,12 +114,12 @@ export class TargetShare implements ShareProtocol<ZfsVolume> {
   }
 
   async look(assets: readonly ZfsVolume[], call: Call): Promise<VolumeFindings> {
-    const standing = await this.#targets.standing?.(call);
-    if (!standing) return new Map();
+    const exported = await this.#targets.exportedNames?.(call);
+    if (!exported) return new Map();
     return findingsOf(
       assets.map(asset => {
         const name = this.#nameOf(asset);
-        return [asset.id, name === undefined || standing.has(name) ? [] : [targetMissing(name)]] as const;
+        return [asset.id, name === undefined || exported.has(name) ? [] : [targetMissing(name)]] as const;
       }),
     );
   }
