@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { CsiError } from "../../lib/core/errors.ts";
 import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
-import { zfsErrorMapping } from "../../lib/drivers/zfs/error-mapping.ts";
+import { zfsErrorMapping } from "../../lib/drivers/zfs/storage.ts";
 import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";

@@ -1,8 +1,7 @@
 import type { Protocol } from "../../core/protocols.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
-import { zfsParameters, zfsTerritory } from "../zfs/facts.ts";
-import { devices, filesystems } from "../zfs/open.ts";
+import { devices, filesystems, zfsParameters, zfsTerritory } from "../zfs/open.ts";
 import { openTrueNas, type ShareKind } from "./open.ts";
 import {
   freenasApiIscsiSchema,

@@ -4,7 +4,7 @@ import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
-import type { FilesystemSettings, VolumeSettings } from "../zfs/settings.ts";
+import type { FilesystemSettings, VolumeSettings } from "../zfs/storage.ts";
 import { leasedApi } from "./clients.ts";
 import { scaleOnly } from "./scale-only.ts";
 import { type HttpConnection, serverOf } from "./server.ts";

@@ -4,13 +4,11 @@ import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/pause.ts";
 import type { VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
-import { refuseSameShare } from "./cli/usershare.ts";
-import type { ConnectionContext } from "./connection-context.ts";
-import { markValues, whyNotVolume } from "./marks.ts";
-import { switched } from "./parameters.ts";
-import { type CopySource, originOf } from "./sources.ts";
-import { refuseOthers } from "./staging.ts";
-import { blockBytes, blockSizeOf, cloneValues, laterValues, type NewValues, volumeValues } from "./values.ts";
+import { markValues, whyNotVolume } from "./properties.ts";
+import { refuseSameShare } from "./shares.ts";
+import { type CopySource, originOf, refuseOthers } from "./sources.ts";
+import type { ConnectionContext } from "./storage.ts";
+import { blockBytes, blockSizeOf, cloneValues, laterValues, type NewValues, switched, volumeValues } from "./values.ts";
 import { shownValue, volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Creation, type Entry, type NewDataset, untrue, ZfsError, type ZfsFailure } from "./zfs.ts";
 

@@ -1,11 +1,10 @@
 import type { Call } from "../../core/call.ts";
 import type { Context, GroupSnapshot, GroupSnapshotAbility } from "../driver.ts";
-import type { ConnectionContext } from "./connection-context.ts";
-import { otherOwner } from "./marks.ts";
 import { isSnapshotName, isVolumeId } from "./names.ts";
+import { otherOwner, property } from "./properties.ts";
 import { snapshotFailure, snapshotOf } from "./snapshots.ts";
 import { isSnapshot, snapshotProperties } from "./sources.ts";
-import { property } from "./user-properties.ts";
+import type { ConnectionContext } from "./storage.ts";
 import { snapshotValues } from "./values.ts";
 import { ownValue, volumeIn, volumePropertyNames, type ZfsVolume } from "./volume.ts";
 import { type Entry, untrue } from "./zfs.ts";

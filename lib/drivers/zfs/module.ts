@@ -14,11 +14,9 @@ import {
   zfsLocalDatasetSchema,
   zfsLocalZvolSchema,
 } from "./config/schema.ts";
-import { zfsParameters, zfsTerritory } from "./facts.ts";
-import { openInline } from "./inline/open-inline.ts";
-import { LocalShare } from "./local-share.ts";
-import { cliOf, devices, filesystems, storeOn } from "./open.ts";
-import { PropertyShare } from "./property-share.ts";
+import { openInline } from "./inline.ts";
+import { cliOf, devices, filesystems, storeOn, zfsParameters, zfsTerritory } from "./open.ts";
+import { LocalShare, PropertyShare } from "./shares.ts";
 import { openIscsi, openNvmeof } from "./targets/open-targets.ts";
 
 const generic = (protocol: Protocol): DriverFacts =>

@@ -1,15 +1,36 @@
 import type { Protocol } from "../../core/protocols.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { StorageHost } from "../../io/script.ts";
+import type { DriverFacts } from "../facts.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import { ZfsCli } from "./cli/cli.ts";
 import type { CommandPrefixes } from "./cli/steps.ts";
 import type { DatasetSection, Ssh, ZvolSection } from "./config/schema.ts";
-import { ConnectionContext } from "./connection-context.ts";
 import { DatasetNames } from "./names.ts";
-import type { FilesystemSettings, StoreSettings, VolumeSettings } from "./settings.ts";
+import { ConnectionContext, type FilesystemSettings, type StoreSettings, type VolumeSettings } from "./storage.ts";
 import { DatasetStore } from "./store.ts";
+import { choosable } from "./values.ts";
 import type { Zfs } from "./zfs.ts";
+
+/** Parameters of classes that every driver on ZFS reads. */
+export const zfsParameters: DriverFacts["parameters"] = {
+  volume: [...["detachedVolumesFromSnapshots", "detachedVolumesFromVolumes"], ...choosable.map(name => `zfs.${name}`)],
+  snapshot: ["detachedSnapshots"],
+};
+
+/** The parent datasets of volumes and of detached snapshots, on the host whose API or shell is used. */
+export const zfsTerritory: DriverFacts["territory"] = {
+  system: "zfs",
+  hosts: [
+    ["httpConnection", "host"],
+    ["sshConnection", "host"],
+  ],
+  trees: [
+    ["zfs", "datasetParentName"],
+    ["zfs", "detachedSnapshotsDatasetParentName"],
+  ],
+  marked: "some",
+};
 
 /** The keys of `zfs:` that every store has, however ZFS is reached. */
 export type StoreSection = Pick<

@@ -1,11 +1,9 @@
 import type { Call } from "../../core/call.ts";
 import { pause } from "../../core/pause.ts";
-import type { ConnectionContext } from "./connection-context.ts";
-import { otherOwner, whyNotVolume } from "./marks.ts";
 import { isDiscarded, isTemporary, isVolumeId, stagingOf } from "./names.ts";
-import { isSnapshot } from "./sources.ts";
-import { dropSources, removeStaging } from "./staging.ts";
-import { property } from "./user-properties.ts";
+import { otherOwner, property, whyNotVolume } from "./properties.ts";
+import { dropSources, isSnapshot, removeStaging } from "./sources.ts";
+import type { ConnectionContext } from "./storage.ts";
 import { ownValue, shownValue, volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type DestroyOptions, type Entries, type Entry, ZfsError } from "./zfs.ts";
 

@@ -2,16 +2,23 @@ import type { Call } from "../../core/call.ts";
 import type { Context, Page, PageRequest, Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import type { ConnectionContext } from "./connection-context.ts";
-import { markValues, otherOwner, whoseSnapshot } from "./marks.ts";
+import { TakenNames } from "./cli/listing.ts";
 import { isVolumeId, snapshotId } from "./names.ts";
-import { switched } from "./parameters.ts";
+import { markValues, otherOwner, property, whoseSnapshot } from "./properties.ts";
 import { destroyTombstones } from "./removal.ts";
-import { anySnapshot, findSnapshot, isSnapshot, snapshotBytes, snapshotProperties, tombstones } from "./sources.ts";
-import { refuseOthers, removeCopy, removeStaging } from "./staging.ts";
-import { TakenNames } from "./taken-names.ts";
-import { property } from "./user-properties.ts";
-import { snapshotValues } from "./values.ts";
+import {
+  anySnapshot,
+  findSnapshot,
+  isSnapshot,
+  refuseOthers,
+  removeCopy,
+  removeStaging,
+  snapshotBytes,
+  snapshotProperties,
+  tombstones,
+} from "./sources.ts";
+import type { ConnectionContext } from "./storage.ts";
+import { snapshotValues, switched } from "./values.ts";
 import { ownValue, shownValue, volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
 import { type Entries, type Entry, untrue, ZfsError } from "./zfs.ts";
 

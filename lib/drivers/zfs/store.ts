@@ -5,18 +5,28 @@ import { afterFailure, type ErrorMapping } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
 import type { HealthInspection, Notes, VolumeStore } from "../store.ts";
-import { conditionProperties, datasetFindings, isSuspended, parentFindings, poolFindings } from "./condition.ts";
-import type { ConnectionContext } from "./connection-context.ts";
 import { makeEmpty, makeFrom } from "./creation.ts";
 import { DatasetGroupSnapshots } from "./group-snapshots.ts";
-import { changes } from "./mutable.ts";
 import { isVolumeId } from "./names.ts";
+import { contextText, noteProperty, property, refuseUnfit } from "./properties.ts";
 import { removeVolume } from "./removal.ts";
 import { DatasetSnapshots } from "./snapshots.ts";
-import { removeLeft } from "./staging.ts";
-import { contextText, noteProperty, property, refuseUnfit } from "./user-properties.ts";
-import { sizeValues } from "./values.ts";
-import { bytesOf, shownValue, volumeIn, volumePropertyNames, volumeQuery, type ZfsVolume } from "./volume.ts";
+import { removeLeft } from "./sources.ts";
+import type { ConnectionContext } from "./storage.ts";
+import { changes, sizeValues } from "./values.ts";
+import {
+  bytesOf,
+  conditionProperties,
+  datasetFindings,
+  isSuspended,
+  parentFindings,
+  poolFindings,
+  shownValue,
+  volumeIn,
+  volumePropertyNames,
+  volumeQuery,
+  type ZfsVolume,
+} from "./volume.ts";
 import { ZfsError } from "./zfs.ts";
 
 /** Nothing for a pool that is suspended. Throws every other failure. */

@@ -1,12 +1,99 @@
 import { CsiError } from "../../core/errors.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
+import { parameter } from "../parameters.ts";
 import { rendered } from "../template.ts";
-import { markValues } from "./marks.ts";
-import { changes } from "./mutable.ts";
-import { chosen } from "./parameters.ts";
-import type { StoreSettings } from "./settings.ts";
-import { property, refuseUnfit } from "./user-properties.ts";
+import { markValues, property, refuseUnfit } from "./properties.ts";
+import type { StoreSettings } from "./storage.ts";
+
+export { parameter };
+
+/** A parameter that switches something on. Throws "invalid-argument" for what is neither "true" nor "false". */
+export function switched(parameters: Context, identity: ConnectionIdentity, key: string): boolean {
+  const value = parameter(parameters, identity, key);
+  if (value === undefined || value === "" || value === "false") return false;
+  if (value === "true") return true;
+  throw new CsiError("invalid-argument", `the parameter ${key} must be "true" or "false", not "${value.slice(0, 40)}"`);
+}
+
+/** Native properties that a class may choose for its volumes; each changes how data is kept, none who may reach it or where it lies. */
+export const choosable = [
+  ...["aclinherit", "aclmode", "acltype", "atime", "casesensitivity", "checksum", "compression", "copies", "dedup"],
+  ...[
+    "devices",
+    "dnodesize",
+    "encryption",
+    "exec",
+    "logbias",
+    "normalization",
+    "prefetch",
+    "primarycache",
+    "recordsize",
+    "relatime",
+  ],
+  ...["redundant_metadata", "secondarycache", "setuid", "snapdir", "special_small_blocks", "sync", "utf8only"],
+  ...["volblocksize", "volmode", "xattr"],
+];
+
+const mark = "zfs.";
+
+/**
+ * The properties that a class chooses with parameters such as `zfs.compression: lz4`. Throws "invalid-argument" for one that
+ * classes may not choose.
+ */
+export function chosen(parameters: Context): Readonly<Record<string, string>> {
+  const pairs = Object.entries(parameters).filter(([key]) => key.startsWith(mark));
+  return Object.fromEntries(
+    pairs.map(([key, value]) => {
+      const name = key.slice(mark.length);
+      if (choosable.includes(name)) return [name, value];
+      throw new CsiError("invalid-argument", `a class cannot choose the ZFS property "${name.slice(0, 80)}"`);
+    }),
+  );
+}
+
+const size = /^(?:512|(?:1|2|4|8|16|32|64|128|256|512)K|1M)$/i;
+const cache = /^(?:all|none|metadata)$/;
+const onOff = /^(?:on|off)$/;
+
+/** Properties that may change while a volume is in use, what each may be, and of which kind of volume (zfsprops(7)). */
+const changeable: Readonly<Record<string, { readonly values: RegExp; readonly only?: "filesystem" }>> = {
+  compression: {
+    values: /^(?:on|off|lz4|lzjb|zle|gzip(?:-[1-9])?|zstd(?:-(?:[1-9]|1[0-9]))?|zstd-fast(?:-[0-9]{1,4})?)$/,
+  },
+  sync: { values: /^(?:standard|always|disabled)$/ },
+  logbias: { values: /^(?:latency|throughput)$/ },
+  primarycache: { values: cache },
+  secondarycache: { values: cache },
+  copies: { values: /^[123]$/ },
+  atime: { values: onOff, only: "filesystem" },
+  relatime: { values: onOff, only: "filesystem" },
+  recordsize: { values: size, only: "filesystem" },
+};
+
+/**
+ * The ZFS properties that mutable parameters ask for (CSI ControllerModifyVolume, VolumeAttributesClass), `compression` or
+ * `zfs.compression` alike. Throws "invalid-argument" for one that may not be changed, or not to this.
+ */
+export function changes(
+  parameters: Context,
+  { volumes: { type }, fixed }: Pick<StoreSettings, "volumes" | "fixed">,
+): Readonly<Record<string, string>> {
+  const offered = Object.keys(changeable).filter(name => !fixed.has(name));
+  return Object.fromEntries(
+    Object.entries(parameters).map(([key, value]) => {
+      const name = key.replace(/^zfs\./, "");
+      const known = changeable[name];
+      if (!known || fixed.has(name) || (known.only !== undefined && known.only !== type))
+        throw new CsiError(
+          "invalid-argument",
+          `"${key.slice(0, 80)}" cannot be changed; what can: ${offered.join(", ")}`,
+        );
+      if (known.values.test(value)) return [name, value];
+      throw new CsiError("invalid-argument", `${key} cannot be "${value.slice(0, 80)}" (zfsprops(7))`);
+    }),
+  );
+}
 
 /** Values of new datasets by property. */
 export type NewValues = Readonly<Record<string, string>>;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { tagOf } from "../../../lib/drivers/zfs/targets/target-names.ts";
+import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
 import { on, parent, refusal, remainsOf } from "./rig.ts";

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { mkdirSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Context, Driver } from "../../../lib/drivers/driver.ts";
-import { exportedIn } from "../../../lib/drivers/zfs/cli/export-cache.ts";
+import { exportedIn } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import type { Pools } from "../../fakes/zfs/pool.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, jest, test } from "bun:test";
-import { ExportCache } from "../../../lib/drivers/zfs/cli/export-cache.ts";
+import { ExportCache } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import type { StorageHost } from "../../../lib/io/script.ts";
 
 const never = new AbortController().signal;

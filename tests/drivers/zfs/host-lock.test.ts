@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { destroyDataset } from "../../../lib/drivers/zfs/cli/destroy.ts";
-import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/host-lock.ts";
+import { datasetLock, locked } from "../../../lib/drivers/zfs/cli/steps.ts";
 import type { Argv } from "../../../lib/io/runner.ts";
 import type { Step } from "../../../lib/io/script.ts";
 

@@ -3,25 +3,24 @@ import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { locked } from "../../../lib/drivers/zfs/cli/host-lock.ts";
-import { usersStep } from "../../../lib/drivers/zfs/cli/nfs-clients.ts";
-import { namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
+import { locked, namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { targetcliStep } from "../../../lib/drivers/zfs/targets/lio.ts";
 import {
   closeStep as closeLio,
   inspectStep as inspectLio,
   restoredStep,
   targetsStep,
 } from "../../../lib/drivers/zfs/targets/lio-state.ts";
+import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/targets/nvmet.ts";
 import {
   closeStep as closeNvmet,
   inspectStep as inspectNvmet,
   markerStep,
   subsystemsStep,
 } from "../../../lib/drivers/zfs/targets/nvmet-state.ts";
-import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/targets/nvmetcli.ts";
+import { deviceStep } from "../../../lib/drivers/zfs/targets/share.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/targets/spdk-rpc.ts";
-import { deviceStep } from "../../../lib/drivers/zfs/targets/target-steps.ts";
-import { targetcliStep } from "../../../lib/drivers/zfs/targets/targetcli.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
 

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { tagOf } from "../../../lib/drivers/zfs/targets/target-names.ts";
+import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import type { Script } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, volumeOf } from "../../contract/rig.ts";

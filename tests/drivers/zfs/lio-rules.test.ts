@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/target-names.ts";
+import { tagOf, uuidOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import type { Script } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";

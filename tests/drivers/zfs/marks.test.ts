@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import type { Driver, Source } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";
-import { familyOf } from "../../../lib/drivers/zfs/marks.ts";
-import { property } from "../../../lib/drivers/zfs/user-properties.ts";
+import { familyOf, property } from "../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { openZfs, type ZfsOptions, type ZfsRig, zfsRig } from "./zfs-rig.ts";

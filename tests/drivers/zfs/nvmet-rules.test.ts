@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { tagOf } from "../../../lib/drivers/zfs/targets/target-names.ts";
+import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { type ZfsRig, zfsRig } from "./zfs-rig.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { entriesOf } from "../../../lib/drivers/zfs/cli/rows.ts";
+import { entriesOf } from "../../../lib/drivers/zfs/cli/answers.ts";
 import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 

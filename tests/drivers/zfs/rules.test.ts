@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Source, VolumeSpec } from "../../../lib/drivers/driver.ts";
-import { property } from "../../../lib/drivers/zfs/user-properties.ts";
+import { property } from "../../../lib/drivers/zfs/properties.ts";
 import type { Script, Step, StorageHost } from "../../../lib/io/script.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";

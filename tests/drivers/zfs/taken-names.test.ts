@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { TakenNames } from "../../../lib/drivers/zfs/taken-names.ts";
+import { TakenNames } from "../../../lib/drivers/zfs/cli/listing.ts";
 
 const { signal } = new AbortController();
 const minute = 60_000;

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Source } from "../../../lib/drivers/driver.ts";
-import { tagOf } from "../../../lib/drivers/zfs/targets/target-names.ts";
+import { tagOf } from "../../../lib/drivers/zfs/targets/names.ts";
 import { callWith, getVolume, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { nvmetcli } from "../../fakes/nvmetcli.ts";
 import { targetcli } from "../../fakes/targetcli.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { lastLine, linesOf } from "../../../lib/drivers/zfs/targets/target-share.ts";
+import { lastLine, linesOf } from "../../../lib/drivers/zfs/targets/share.ts";
 import type { Output } from "../../../lib/io/runner.ts";
 
 const answer = (stdout: string, exitCode = 0): ReadonlyMap<string, Output> =>

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { missingNames, refusal } from "../../../lib/drivers/zfs/cli/error-texts.ts";
+import { missingNames, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
 import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
 
 // Texts as OpenZFS 2.1 to 2.3 write them in the locale C.

@@ -5,7 +5,7 @@ import { findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Context } from "../../driver.ts";
 import type { Notes, StoredVolume } from "../../store.ts";
 import { rendered, type TemplateValues } from "../../template.ts";
-import { bearsTag, tagOf } from "../../zfs/targets/target-names.ts";
+import { bearsTag, tagOf } from "../../zfs/targets/names.ts";
 import type { ZfsVolume } from "../../zfs/volume.ts";
 import { isMissing, isRefused } from "../api-error.ts";
 import type { Api } from "../client.ts";

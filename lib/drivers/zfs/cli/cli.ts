@@ -17,13 +17,10 @@ import type {
   Zfs,
   ZfsError,
 } from "../zfs.ts";
+import { byName, entries, incomplete, isGone, listed, outputOf, refusal, states } from "./answers.ts";
 import { type DestroyPorts, destroyDataset } from "./destroy.ts";
-import { isGone, refusal } from "./error-texts.ts";
-import { ExportCache, exportedIn, exportsStep } from "./export-cache.ts";
-import { completed, listedBelow } from "./listing.ts";
-import { allNames, lastParts, sameNames, snapshotsOfNameIn } from "./names.ts";
-import { entries, listed, outputOf, states } from "./outputs.ts";
-import { byName, incomplete } from "./rows.ts";
+import { allNames, completed, lastParts, listedBelow, sameNames, snapshotsOfNameIn } from "./listing.ts";
+import { ExportCache, exportedIn, exportsStep } from "./nfs.ts";
 import {
   type CommandPrefixes,
   copyStep,

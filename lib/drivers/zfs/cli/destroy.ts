@@ -1,11 +1,9 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import { type Outputs, quoted, type Step } from "../../../io/script.ts";
 import { type DestroyOptions, type ServedFilesystem, ZfsError } from "../zfs.ts";
-import type { ExportCache } from "./export-cache.ts";
-import { datasetLock, locked } from "./host-lock.ts";
-import { clientsIn, infoStep, inUse, usersStep } from "./nfs-clients.ts";
-import { outputOf } from "./outputs.ts";
-import type { CommandPrefixes } from "./steps.ts";
+import { outputOf } from "./answers.ts";
+import { clientsIn, type ExportCache, infoStep, inUse, usersStep } from "./nfs.ts";
+import { type CommandPrefixes, datasetLock, locked } from "./steps.ts";
 
 /** What destroying needs of who calls zfs. */
 export interface DestroyPorts {

@@ -1,6 +1,6 @@
 import type { InferOutput } from "valibot";
 import { sshConnection } from "../../../schema/connecting.ts";
-import { flag, optional, owner, path, record, scalar } from "../../../schema/parts.ts";
+import { flag, host, oneOf, optional, owner, path, record, scalar, text } from "../../../schema/parts.ts";
 import { dataset } from "../../../schema/storage.ts";
 import {
   acls,
@@ -15,23 +15,85 @@ import {
   zvolSection,
   zvols,
 } from "./sections.ts";
-import { nfs, smb } from "./shares.ts";
 import { iscsi, nvmeof } from "./targets.ts";
+
+/** How file systems of a plain storage host are shared: the blocks `nfs:` and `smb:`. */
+
+const shareHost = host({ description: "the server as nodes reach it", example: "nas.example.org" });
+
+/** Keys of the TrueNAS drivers in the file of a plain host, where a ZFS property says the same. */
+const ofTrueNas = (keys: readonly string[], property: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(keys.map(key => [key, `it belongs to TrueNAS; here ${property} says who may do what`]));
+
+const nfsKeys = [
+  "shareAlldirs",
+  "shareAllowedHosts",
+  "shareAllowedNetworks",
+  "shareMaprootUser",
+  "shareMaprootGroup",
+  "shareMapallUser",
+  "shareMapallGroup",
+];
+
+const smbKeys = [
+  "shareAllowedHosts",
+  "shareDeniedHosts",
+  "shareGuestOk",
+  "shareGuestOnly",
+  "shareBrowsable",
+  "shareRecycleBin",
+  "shareAccessBasedEnumeration",
+  "shareTimeMachine",
+];
+
+const sharedBy = <const P extends string>(protocol: string, property: P, example: string, foreign: readonly string[]) =>
+  record(
+    {
+      shareHost,
+      shareStrategy: oneOf(["setDatasetProperties"], {
+        description: "how volumes are shared: by ZFS properties",
+        example: "setDatasetProperties",
+      }),
+      shareStrategySetDatasetProperties: optional(
+        record(
+          {
+            properties: optional(
+              record(
+                {
+                  [property]: optional(
+                    text({ description: `the ZFS property ${property} of a new volume`, absent: "inherited", example }),
+                  ),
+                } as Record<P, ReturnType<typeof optional<ReturnType<typeof text>>>>,
+                { description: "properties that share a volume", ignored: { share: "OpenZFS has no such property" } },
+              ),
+            ),
+          },
+          { description: "settings of setDatasetProperties" },
+        ),
+      ),
+    },
+    { description: `sharing over ${protocol}`, ignored: ofTrueNas(foreign, property) },
+  );
+
+/** `nfs:` */
+export const nfs = sharedBy("NFS", "sharenfs", "rw,no_subtree_check,no_root_squash", nfsKeys);
+/** `smb:` */
+export const smb = sharedBy("SMB", "sharesmb", "on", smbKeys);
 
 const datasets = apart(record({ ...parents, cli, ...quotas, ...permissions(owner), ...acls }, datasetSection()));
 const volumes = apart(record({ ...parents, cli, ...zvols }, zvolSection()));
 
 /** Without it everything runs where the controller runs, for a controller on the storage host. */
-const host = optional(sshConnection);
+const remote = optional(sshConnection);
 
 /** The sections of zfs-generic-nfs. */
-export const zfsGenericNfsSchema = record({ sshConnection: host, zfs: datasets, nfs });
+export const zfsGenericNfsSchema = record({ sshConnection: remote, zfs: datasets, nfs });
 /** The sections of zfs-generic-smb. */
-export const zfsGenericSmbSchema = record({ sshConnection: host, zfs: datasets, smb });
+export const zfsGenericSmbSchema = record({ sshConnection: remote, zfs: datasets, smb });
 /** The sections of zfs-generic-iscsi. */
-export const zfsGenericIscsiSchema = record({ sshConnection: host, zfs: volumes, iscsi });
+export const zfsGenericIscsiSchema = record({ sshConnection: remote, zfs: volumes, iscsi });
 /** The sections of zfs-generic-nvmeof. */
-export const zfsGenericNvmeofSchema = record({ sshConnection: host, zfs: volumes, nvmeof });
+export const zfsGenericNvmeofSchema = record({ sshConnection: remote, zfs: volumes, nvmeof });
 
 const local = { ignored: { sshConnection: "local drivers run zfs on the node itself" } };
 

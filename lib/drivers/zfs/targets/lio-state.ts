@@ -1,6 +1,5 @@
 import type { Step } from "../../../io/script.ts";
-import { type ExportedTarget, lastLine, sessionsFound } from "./target-share.ts";
-import { aloneStep, step } from "./target-steps.ts";
+import { aloneStep, type ExportedTarget, lastLine, sessionsFound, step } from "./share.ts";
 
 /** What the kernel shows of LIO's targets, and what rtslib has saved of them. */
 

@@ -1,7 +1,6 @@
 import { CsiError } from "../../../core/errors.ts";
 import type { Outputs, Step } from "../../../io/script.ts";
-import { type ExportedTarget, lastLine, sessionsFound } from "./target-share.ts";
-import { step } from "./target-steps.ts";
+import { type ExportedTarget, lastLine, sessionsFound, step } from "./share.ts";
 
 /** What the kernel shows of its NVMe subsystems. */
 

@@ -4,10 +4,10 @@ import { StoreDriver } from "../../store-driver.ts";
 import type { IscsiConfig, NvmeofConfig } from "../config/schema.ts";
 import { cliOf, devices, storeOn, sudoOf } from "../open.ts";
 import { LioTargets } from "./lio.ts";
+import { iscsiNames, nvmeNames } from "./names.ts";
 import { NvmetTargets } from "./nvmet.ts";
+import { type TargetSettings, TargetShare, type Targets } from "./share.ts";
 import { SpdkTargets } from "./spdk.ts";
-import { iscsiNames, nvmeNames } from "./target-names.ts";
-import { type TargetSettings, TargetShare, type Targets } from "./target-share.ts";
 
 /**
  * Where the kernel shows its targets (LIO), subsystems and who is connected, where rtslib saves the targets, where notes of closed

@@ -1,7 +1,7 @@
 import { CsiError } from "../../../core/errors.ts";
 import type { Argv } from "../../../io/runner.ts";
 import type { Outputs, Step } from "../../../io/script.ts";
-import { aloneStep } from "./target-steps.ts";
+import { aloneStep } from "./share.ts";
 
 /** One call of SPDK's JSON-RPC (spdk.io, "JSON-RPC"). */
 export interface RpcCall {

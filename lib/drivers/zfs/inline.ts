@@ -1,16 +1,103 @@
-import type { Access } from "../../../core/access.ts";
-import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
-import type { Context, Driver, InlineAbility, InlineVolume, Volume } from "../../driver.ts";
-import { type ErrorMapping, type FailureContext, guarded } from "../../failure.ts";
-import type { ConnectionIdentity } from "../../module.ts";
-import { zfsErrorMapping } from "../error-mapping.ts";
-import { markProperties, whyNotVolume } from "../marks.ts";
-import { isVolumeId, longestName } from "../names.ts";
-import { property } from "../user-properties.ts";
-import { ownValue, shownValue } from "../volume.ts";
-import { type Entry, untrue, type Zfs } from "../zfs.ts";
-import { type InlineProperties, inlineValues } from "./inline-values.ts";
+import type { Access } from "../../core/access.ts";
+import type { Call } from "../../core/call.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { Context, Driver, InlineAbility, InlineVolume, Volume } from "../driver.ts";
+import { type ErrorMapping, type FailureContext, guarded } from "../failure.ts";
+import type { ConnectionIdentity, DriverPorts } from "../module.ts";
+import { ZfsCli } from "./cli/cli.ts";
+import type { InlineConfig } from "./config/schema.ts";
+import { isVolumeId, longestName } from "./names.ts";
+import { wordsOf } from "./open.ts";
+import { markProperties, property, refuseUnfit, whyNotVolume } from "./properties.ts";
+import { zfsErrorMapping } from "./storage.ts";
+import { choosable, type NewValues } from "./values.ts";
+import { ownValue, shownValue } from "./volume.ts";
+import { type Entry, untrue, type Zfs } from "./zfs.ts";
+
+/** `zfs.properties` of a connection file. */
+export type InlineProperties = Readonly<Record<string, { readonly value: unknown; readonly allowOverride: boolean }>>;
+
+const mark = "property.";
+
+/** What the kubelet adds to the attributes of a pod (pkg/volume/csi, "podInfoOnMount"). */
+const ofKubelet = "csi.storage.k8s.io/";
+
+/**
+ * Native properties that would give a pod more than space, or cost the whole node: a table of deduplicated blocks in its memory,
+ * several copies of everything, keys, room on devices that are kept for metadata. The file may still allow them.
+ */
+const reserved = new Set([
+  ...["devices", "exec", "setuid", "dedup", "copies", "encryption", "special_small_blocks", "volblocksize", "volmode"],
+]);
+
+const mayChoose = new Set([...choosable.filter(name => !reserved.has(name)), "refquota"]);
+
+const units: Readonly<Record<string, bigint>> = {
+  "": 1n,
+  k: 1000n,
+  M: 1000n ** 2n,
+  G: 1000n ** 3n,
+  T: 1000n ** 4n,
+  Ki: 1n << 10n,
+  Mi: 1n << 20n,
+  Gi: 1n << 30n,
+  Ti: 1n << 40n,
+};
+
+/** The bytes of a quantity of Kubernetes such as "100Mi". Throws "invalid-argument". */
+function quantity(text: string): string {
+  const [, number = "", unit = ""] = /^([1-9][0-9]{0,17})(k|M|G|T|Ki|Mi|Gi|Ti)?$/.exec(text) ?? [];
+  if (number !== "") return String(BigInt(number) * (units[unit] ?? 1n));
+  throw new CsiError("invalid-argument", `size must be a number of bytes such as 100Mi, not "${text.slice(0, 40)}"`);
+}
+
+/** What the attributes of a pod ask for. Throws "invalid-argument" for what a pod may not choose. */
+function wanted(properties: InlineProperties, attributes: Context): NewValues {
+  const values: Record<string, string> = {};
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "connection" || key.startsWith(ofKubelet)) continue;
+    if (key === "size") {
+      values["refquota"] = quantity(value);
+      continue;
+    }
+    const name = key.slice(mark.length);
+    if (!key.startsWith(mark))
+      throw new CsiError(
+        "invalid-argument",
+        `the attribute "${key.slice(0, 80)}" is not known; there are connection, size and property.<name>`,
+      );
+    if (!Object.hasOwn(properties, name) && !mayChoose.has(name))
+      throw new CsiError("invalid-argument", `a pod cannot choose the ZFS property "${name.slice(0, 80)}"`);
+    values[name] = value;
+  }
+  return values;
+}
+
+/**
+ * All properties of an inline volume: what the pod asks for, then what the file fixes, then those that are csimux's own, as
+ * democratic-csi writes them. Throws "invalid-argument" for values that ZFS could not keep.
+ */
+export function inlineValues(
+  properties: InlineProperties,
+  attributes: Context,
+  { driver, instanceId }: Pick<ConnectionIdentity, "driver" | "instanceId">,
+  id: string,
+): NewValues {
+  const asked = wanted(properties, attributes);
+  const given = Object.entries(properties).filter(([name, each]) => !each.allowOverride || !Object.hasOwn(asked, name));
+  const values: NewValues = {
+    ...asked,
+    ...Object.fromEntries(given.map(([name, { value }]) => [name, String(value)])),
+    mountpoint: "legacy",
+    [property.volumeName]: id,
+    [property.managed]: "true",
+    [property.driver]: driver,
+    ...(instanceId !== undefined && { [property.instance]: instanceId }),
+    [property.success]: "true",
+  };
+  for (const [name, value] of Object.entries(values)) refuseUnfit(name, value);
+  return values;
+}
 
 /** Where inline volumes are made, and how. */
 export interface InlineSettings {
@@ -130,4 +217,18 @@ export class InlineDriver implements Driver, InlineAbility, FailureContext {
   #error(code: "invalid-argument" | "failed-precondition", what: string): CsiError {
     return new CsiError(code, `connection "${this.connection}": ${what}`);
   }
+}
+
+/** Opens zfs-local-ephemeral-inline: zfs of this machine, or of the root of the node that is mounted at `chroot`. Does no I/O. */
+export function openInline(
+  identity: ConnectionIdentity,
+  { zfs: section }: InlineConfig,
+  ports: DriverPorts,
+  access: Access,
+): Driver {
+  const { datasetParentName: parent, properties = {}, chroot } = section;
+  const words = wordsOf(section, undefined);
+  const program = section.cli?.paths?.chroot ?? "chroot";
+  const zfs = chroot === undefined ? words : { ...words, zfs: [program, chroot, ...words.zfs] as const };
+  return new InlineDriver(identity, { parent, properties, access }, new ZfsCli(ports.local, zfs), async () => {});
 }
