@@ -1,11 +1,10 @@
 import type { Capability } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
+import { ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags } from "./mount/flags.ts";
-import { ensureFolder, removeMountPoint } from "./mount/mount-points.ts";
 import { type MountTable, sameFolder } from "./mount/mount-table.ts";
 import type { Mounts } from "./mount/mounts.ts";
-import { resolveParents } from "./mount/paths.ts";
 import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
 import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 

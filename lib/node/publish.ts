@@ -3,20 +3,17 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { type Attachers, attacherOf, protocolKey } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disks.ts";
-import { ReadOnlyBlockAccess } from "./disks/read-only-block.ts";
-import { serverSilent } from "./health/mount-health.ts";
-import { withoutPasswords } from "./mount/all-flags.ts";
-import { bindFlags, lackingFlags } from "./mount/flags.ts";
-import { ensureFile, ensureFolder, removeMountPoint } from "./mount/mount-points.ts";
+import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
+import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
 import { type BindMount, type Mounts, mountMismatch } from "./mount/mounts.ts";
-import { resolveParents } from "./mount/paths.ts";
+import { serverSilent } from "./mount/unmounter.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
-import { checkAccess, flagsOf, stageRecord } from "./stage.ts";
-import { digest } from "./state/digest.ts";
+import { checkAccess, flagsOf, isReadOnly, stageRecord } from "./stage.ts";
 import { type MountOwnership, refuseForeign } from "./state/ownership.ts";
 import {
   contextWithoutPodInfo,
+  digest,
   isTarget,
   type PublishedTarget,
   type StageRecord,
@@ -251,4 +248,49 @@ function refuseSecond({ entry }: PublishPlan, staged: StageRecord, table: MountT
     "failed-precondition",
     `volume "${staged.volumeId}" has a single writer and is already published at ${other.target}; unpublish it there first`,
   );
+}
+
+const onlyReads = ({ readonly, mode }: Pick<PublishedTarget, "readonly" | "mode">): boolean =>
+  readonly || isReadOnly(mode);
+
+/**
+ * Makes disks of read-only block volumes refuse writes while they are published. A disk accepts writes either from
+ * every opener or from none, whatever the mount of its device file says (MS_RDONLY of mount(2) affects file systems
+ * only).
+ */
+export class ReadOnlyBlockAccess {
+  readonly #disks: Disks;
+
+  constructor(disks: Disks) {
+    this.#disks = disks;
+  }
+
+  /**
+   * Called before publishing. Throws "failed-precondition" while the volume is published on this node in the other
+   * mode.
+   */
+  async begin(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
+    if (staged.kind !== "block") return;
+    const other = this.#others(staged, entry.target, table).find(each => onlyReads(each) !== onlyReads(entry));
+    if (other) {
+      const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
+      throw new CsiError(
+        "failed-precondition",
+        `volume "${staged.volumeId}" cannot be ${now} at ${entry.target}: it is ${then} at ${other.target}, and a disk cannot be both`,
+      );
+    }
+    if (onlyReads(entry)) await this.#disks.protect(stagedAt(staged), true, call);
+  }
+
+  /** Called after a target path is unmounted; makes the disk writable after the last read-only one. */
+  async end(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
+    const entry = staged.published.find(each => each.target === target);
+    if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
+    if (table.layers(stagedAt(staged)) === 0 || this.#others(staged, target, table).length > 0) return;
+    await this.#disks.protect(stagedAt(staged), false, call);
+  }
+
+  #others(staged: StageRecord, target: string, table: MountTable): readonly PublishedTarget[] {
+    return staged.published.filter(each => each.target !== target && table.layers(each.target) > 0);
+  }
 }

@@ -3,24 +3,23 @@ import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import type { KeyedMutex } from "../io/keyed-mutex.ts";
 import type { Attacher, Attachment, AttachRequest } from "./attach/attacher.ts";
-import { type Attachers, attacherOf, protocolKey } from "./attach/attachers.ts";
-import { withTargetLock } from "./attach/target-lock.ts";
-import { withAllFlags } from "./mount/all-flags.ts";
-import { bindFlags } from "./mount/flags.ts";
-import { removeMountPoint } from "./mount/mount-points.ts";
+import { type Attachers, attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
+import type { Disks } from "./disks/disks.ts";
+import { removeMountPoint, resolveParents } from "./mount/files.ts";
+import { bindFlags, withAllFlags } from "./mount/flags.ts";
 import type { MountTable } from "./mount/mount-table.ts";
 import type { Mounts } from "./mount/mounts.ts";
-import { resolveParents } from "./mount/paths.ts";
 import type { StagingMounts } from "./mount/staging-mounts.ts";
 import type { StageRequest, UnstageRequest } from "./requests.ts";
 import { type MountOwnership, refuseForeign } from "./state/ownership.ts";
-import { isSameStaging, StageRecordWriter } from "./state/record-writer.ts";
 import {
   blockFile,
   contextWithoutPodInfo,
+  isSameStaging,
   isTarget,
   type StageRecord,
   type StageRecords,
+  StageRecordWriter,
   stagedAt,
 } from "./state/stage-records.ts";
 
@@ -249,4 +248,32 @@ function refuseUsed(record: StageRecord | undefined, table: MountTable): void {
     "failed-precondition",
     `volume "${record?.volumeId}" is still published at ${used.target}; unpublish it first`,
   );
+}
+
+/** Implements NodeExpandVolume. The caller holds the lock of the volume. */
+export class VolumeExpansion {
+  readonly #attachers: Attachers;
+  readonly #disks: Disks;
+  readonly #turns: KeyedMutex;
+
+  constructor(attachers: Attachers, disks: Disks, turns: KeyedMutex) {
+    this.#attachers = attachers;
+    this.#disks = disks;
+    this.#turns = turns;
+  }
+
+  /**
+   * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
+   * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
+   * grew.
+   */
+  async grow(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
+    const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
+    const work = async () => attacher.grow?.(record, least, call);
+    const bytes = await withTargetLock(this.#turns, attacher, record.context, call, work);
+    const mounted = record.attached?.kind === "device" ? record.attached.mounted : undefined;
+    if (!mounted || isReadOnly(record.mode)) return bytes;
+    await this.#disks.grow({ volumeId: record.volumeId, ...mounted, at }, call);
+    return bytes;
+  }
 }

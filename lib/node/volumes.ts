@@ -8,14 +8,11 @@ import { KeyedMutex } from "../io/keyed-mutex.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import type { Attachers } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disks.ts";
-import { VolumeExpansion } from "./expand.ts";
-import { type StorageHealth, StorageHealthMonitor } from "./health/storage-monitor.ts";
-import { UsageReader } from "./health/usage.ts";
-import { VolumeHealthMonitor } from "./health/volume-monitor.ts";
-import { type VolumeMeasurement, VolumeStats } from "./health/volume-stats.ts";
+import { type StorageHealth, StorageHealthMonitor, VolumeHealthMonitor } from "./health/monitor.ts";
+import { UsageReader, type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
 import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
+import { checkedPath, normalPath, resolveParents } from "./mount/files.ts";
 import { Mounts } from "./mount/mounts.ts";
-import { checkedPath, normalPath, resolveParents } from "./mount/paths.ts";
 import { StagingMounts } from "./mount/staging-mounts.ts";
 import { VolumePublishing } from "./publish.ts";
 import type {
@@ -26,12 +23,9 @@ import type {
   UnstageRequest,
   VolumeAtPath,
 } from "./requests.ts";
-import { VolumeStaging } from "./stage.ts";
-import { Maintenance } from "./state/maintenance.ts";
-import { OrphanedVolumes } from "./state/orphans.ts";
+import { VolumeExpansion, VolumeStaging } from "./stage.ts";
+import { Maintenance, OrphanedVolumes, PathRestorer, reconcile } from "./state/maintenance.ts";
 import { type DriverName, MountOwnership } from "./state/ownership.ts";
-import { PathRestorer } from "./state/path-restorer.ts";
-import { reconcile } from "./state/reconcile.ts";
 import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** Time limit for reconciling at the start, in milliseconds: the node is not served before. */

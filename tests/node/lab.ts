@@ -10,7 +10,7 @@ import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 import type { AttacherPorts } from "../../lib/node/attach/attacher.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
-import { isOnLocalFilesystem } from "../../lib/node/mount/file-type.ts";
+import { isOnLocalFilesystem } from "../../lib/node/mount/files.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
 import { type NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";

@@ -3,9 +3,9 @@ import { writeFile } from "node:fs/promises";
 import { CsiError } from "../../lib/core/errors.ts";
 import { parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { parseCounts, usageOf } from "../../lib/node/health/usage.ts";
+import { checkedPath, normalPath, resolveParents } from "../../lib/node/mount/files.ts";
 import { bindFlags, bindOptions, otherFlags } from "../../lib/node/mount/flags.ts";
 import { MountTable, readMountTable } from "../../lib/node/mount/mount-table.ts";
-import { checkedPath, normalPath, resolveParents } from "../../lib/node/mount/paths.ts";
 import { calm, codeOf, Lab, mountinfo } from "./lab.ts";
 
 describe("a line of mountinfo", () => {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import { Mounts } from "../../lib/node/mount/mounts.ts";
-import { OrphanedVolumes } from "../../lib/node/state/orphans.ts";
+import { OrphanedVolumes } from "../../lib/node/state/maintenance.ts";
 import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
 

@@ -4,7 +4,7 @@ import type { Capability } from "../../lib/core/access.ts";
 import type { Call, Secrets } from "../../lib/core/call.ts";
 import type { Code } from "../../lib/core/errors.ts";
 import { attachers } from "../../lib/node/attach/attachers.ts";
-import { ownSecrets } from "../../lib/node/attach/secrets.ts";
+import { ownSecrets } from "../../lib/node/attach/context.ts";
 import { mountErrorCode } from "../../lib/node/mount/mount-errors.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type PathStates, pathFindings } from "../../lib/node/health/path-findings.ts";
+import { type PathStates, pathFindings } from "../../lib/node/health/findings.ts";
 
 test.each<[string, Omit<PathStates, "target">, readonly string[]]>([
   ["all paths up is healthy", { up: 2, wanted: 2, disks: 2, running: 2 }, []],

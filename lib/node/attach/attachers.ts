@@ -1,10 +1,13 @@
+import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import type { KeyedMutex } from "../../io/keyed-mutex.ts";
+import { iscsi } from "../iscsi/attacher.ts";
+import { nvmeof } from "../nvme/attacher.ts";
+import type { Context } from "../requests.ts";
 import type { Attacher, AttacherPorts } from "./attacher.ts";
 import { hostpath } from "./hostpath.ts";
-import { iscsi } from "./iscsi.ts";
 import { lustre } from "./lustre.ts";
 import { nfs } from "./nfs.ts";
-import { nvmeof } from "./nvmeof.ts";
 import { objectivefs } from "./objectivefs.ts";
 import { oneclient } from "./oneclient.ts";
 import { smb } from "./smb.ts";
@@ -46,4 +49,16 @@ export function attacherOf(known: Attachers, protocol: string | undefined, volum
     "invalid-argument",
     `volume "${volumeId}": ${protocolKey} "${protocol.slice(0, 100)}" is not one of ${names}`,
   );
+}
+
+/** Runs `work` under the lock that the volume shares with others, if any. */
+export function withTargetLock<T>(
+  turns: KeyedMutex,
+  attacher: Attacher,
+  context: Context,
+  call: Call,
+  work: () => Promise<T>,
+): Promise<T> {
+  const name = attacher.lockOf?.(context);
+  return name === undefined ? work() : turns.take(name, call.signal, work);
 }

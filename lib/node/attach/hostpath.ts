@@ -3,9 +3,8 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { CommandRunner } from "../../io/runner.ts";
-import { fileTypeAt } from "../mount/file-type.ts";
+import { checkedPath, fileTypeAt, resolveParents } from "../mount/files.ts";
 import { isWithin, type MountTable } from "../mount/mount-table.ts";
-import { checkedPath, resolveParents } from "../mount/paths.ts";
 import type { Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
 
 /**

@@ -2,7 +2,7 @@ import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { Attacher } from "./attacher.ts";
-import { shareOf } from "./server.ts";
+import { shareOf } from "./context.ts";
 
 /** Network ids of the management servers: "," separates ids of one server, ":" separates servers (mount.lustre(8)). */
 const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;

@@ -2,7 +2,7 @@ import { protocols } from "../../core/protocols.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts } from "./attacher.ts";
-import { serversOf, shareOf, storageOfShare } from "./server.ts";
+import { serversOf, shareOf, storageOfShare } from "./context.ts";
 
 /** The port of NFS servers (RFC 7530, 3.1), and the default of version 3. */
 const port = 2049;

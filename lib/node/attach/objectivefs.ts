@@ -5,7 +5,7 @@ import { isSecretVariable, isVariable, variablesOf } from "../../core/variables.
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
-import { ownSecrets } from "./secrets.ts";
+import { ownSecrets } from "./context.ts";
 
 /** A bucket, optionally a file system in it (for a pool) and a point in time ("@2026-11-22T00:00:00Z"). */
 const filesystemShape =

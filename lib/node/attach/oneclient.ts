@@ -3,8 +3,7 @@ import { protocols } from "../../core/protocols.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";
-import { ownSecrets } from "./secrets.ts";
-import { holdsControl, serversOf } from "./server.ts";
+import { holdsControl, ownSecrets, serversOf } from "./context.ts";
 
 /** Error patterns of oneclient(1) for servers and tokens. */
 const patterns: MountErrorPatterns = [

@@ -1,12 +1,10 @@
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
-import { flagValue, withoutPasswords } from "../mount/all-flags.ts";
-import { otherFlags } from "../mount/flags.ts";
+import { flagValue, otherFlags, withoutPasswords } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";
-import { ownSecrets } from "./secrets.ts";
-import { serversOf, shareOf, storageOfShare } from "./server.ts";
+import { ownSecrets, serversOf, shareOf, storageOfShare } from "./context.ts";
 
 /** The port of SMB servers (MS-SMB2, 2.1). */
 const port = 445;

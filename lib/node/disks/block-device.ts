@@ -1,8 +1,11 @@
-import { access, readdir, readFile, realpath, stat } from "node:fs/promises";
+import { constants } from "node:fs";
+import { access, type FileHandle, open, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
+import { bounded } from "../mount/files.ts";
+import type { HeldDevice } from "./disks.ts";
 
 /** A disk or a partition of this node. */
 export interface BlockDevice {
@@ -132,3 +135,66 @@ const unreadable = (folder: string, cause: unknown): CsiError =>
   });
 
 const text = async (file: string): Promise<string> => (await readFile(file, "utf8").catch(() => "")).trim();
+
+/**
+ * A disk that is kept open for reading. While it is open, the kernel does not give its name and number to another disk
+ * even if it disappears (drivers/scsi/sd.c, scsi_disk_release; drivers/nvme/host/core.c, nvme_free_ns_head;
+ * drivers/md/dm.c, dm_open), so programs that get its path reach this disk or none.
+ */
+export class HeldDisk implements HeldDevice {
+  readonly #devices: BlockDevices;
+  readonly #device: AttachedDevice;
+  readonly #file: FileHandle;
+
+  private constructor(devices: BlockDevices, device: AttachedDevice, file: FileHandle) {
+    this.#devices = devices;
+    this.#device = device;
+    this.#file = file;
+  }
+
+  /** Throws "unavailable" if the disk is gone or has been replaced by another one. */
+  static async open(devices: BlockDevices, device: AttachedDevice, signal: AbortSignal): Promise<HeldDisk> {
+    const { path } = device;
+    // Opening a file that is not a disk can have side effects.
+    await devices.prove(device);
+    const file = await openDisk(path, signal);
+    const disk = new HeldDisk(devices, device, file);
+    try {
+      // From here on no other disk can take the name; the proof before opening does not count.
+      await disk.prove();
+      return disk;
+    } catch (error) {
+      await disk.release();
+      throw error;
+    }
+  }
+
+  async prove(): Promise<void> {
+    const { path, number } = this.#device;
+    const { rdev } = await this.#file.stat();
+    if (deviceNumber(rdev) !== number)
+      throw new CsiError("unavailable", `${path} is not the disk that was attached; retrying`);
+    await this.#devices.prove(this.#device);
+  }
+
+  release(): Promise<void> {
+    return this.#file.close();
+  }
+}
+
+/**
+ * Opens a disk for reading. Throws "unavailable" when it cannot be opened or the call ends first: opening a disk
+ * without any working path may block for minutes.
+ */
+export async function openDisk(path: string, signal: AbortSignal): Promise<FileHandle> {
+  const opening = open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    return await bounded(opening, `opening ${path}`, signal);
+  } catch (cause) {
+    opening.then(
+      late => late.close(),
+      () => {},
+    );
+    throw new CsiError("unavailable", `the disk ${path} cannot be opened; retrying`, { cause });
+  }
+}

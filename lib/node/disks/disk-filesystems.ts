@@ -2,15 +2,11 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
-import { type BlockDevice, BlockDevices } from "./block-device.ts";
-import { type Contents, contentsOf } from "./contents.ts";
-import type { Disks, Mountable, MountedDisk, PrepareRequest } from "./disks.ts";
-import { FilesystemMaker } from "./filesystem-maker.ts";
+import { type BlockDevice, BlockDevices, HeldDisk } from "./block-device.ts";
+import { type Contents, complaint, contentsOf, failed, run } from "./contents.ts";
+import type { DiskSettings, Disks, Mountable, MountedDisk, PrepareRequest } from "./disks.ts";
+import { FilesystemMaker, type UnfinishedFormat, UnfinishedFormats } from "./filesystem-maker.ts";
 import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
-import { HeldDisk } from "./held-disk.ts";
-import type { DiskSettings } from "./settings.ts";
-import { complaint, failed, run } from "./tool.ts";
-import { type UnfinishedFormat, UnfinishedFormats } from "./unfinished-formats.ts";
 
 /** Time limit for a check, which reads the whole file system, in milliseconds; the call usually ends before. */
 const checkMs = 600_000;

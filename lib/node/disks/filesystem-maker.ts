@@ -2,12 +2,11 @@ import { randomUUID } from "node:crypto";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
+import { fileFailure } from "../mount/files.ts";
+import { RecordFolder } from "../state/record-folder.ts";
 import type { BlockDevice } from "./block-device.ts";
-import { bytesAt, type Contents, contentsOf, flush } from "./contents.ts";
+import { bytesAt, type Contents, contentsOf, failed, flush, run } from "./contents.ts";
 import { type Filesystem, filesystems } from "./filesystems.ts";
-import { clearMark, hasMark, writeMark } from "./mark.ts";
-import { failed, run } from "./tool.ts";
-import type { UnfinishedFormat, UnfinishedFormats } from "./unfinished-formats.ts";
 
 /** Time limit for mkfs, in milliseconds: enough for an empty disk of any size. The call usually ends before. */
 const makeMs = 600_000;
@@ -143,4 +142,134 @@ function known(type: string): Filesystem {
   const filesystem = filesystems[type];
   if (filesystem) return filesystem;
   throw new CsiError("failed-precondition", `csimux cannot make the file system ${type}`);
+}
+
+const blockBytes = 4096n;
+
+const words = "csimux is making a file system here, mark ";
+
+/** The number of the block that holds a mark `fromEnd` bytes before the end of a disk. */
+const blockOf = (bytes: bigint, fromEnd: bigint): bigint => (bytes - fromEnd) / blockBytes;
+
+/**
+ * Writes a mark to the disk, which says that csimux is making a file system with this UUID. The tool does not overwrite
+ * it, so the result of an interrupted run can be distinguished from foreign data.
+ */
+export async function writeMark(
+  device: BlockDevice,
+  fromEnd: bigint,
+  uuid: string,
+  runner: CommandRunner,
+  signal: AbortSignal,
+): Promise<void> {
+  await put(device, fromEnd, { stdin: `${words}${uuid}\n`.padEnd(Number(blockBytes)) }, runner, signal);
+}
+
+/** Removes the mark if it is still complete; leaves anything that has been written over it. */
+export async function clearMark(
+  device: BlockDevice,
+  fromEnd: bigint,
+  uuid: string,
+  runner: CommandRunner,
+  signal: AbortSignal,
+): Promise<void> {
+  if (await hasMark(device, fromEnd, uuid, runner, signal))
+    await put(device, fromEnd, { from: "/dev/zero" }, runner, signal);
+}
+
+/** Whether the disk holds the mark with this UUID. */
+export async function hasMark(
+  device: BlockDevice,
+  fromEnd: bigint,
+  uuid: string,
+  runner: CommandRunner,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const mark = `${words}${uuid}\n`;
+  const found = await bytesAt(device.path, blockOf(device.bytes, fromEnd) * blockBytes, mark.length, runner, signal);
+  return found.toString("latin1") === mark;
+}
+
+async function put(
+  { path, bytes }: BlockDevice,
+  fromEnd: bigint,
+  content: { readonly stdin: string } | { readonly from: string },
+  runner: CommandRunner,
+  signal: AbortSignal,
+): Promise<void> {
+  const task = `writing a mark to ${path}`;
+  const input = "from" in content ? [`if=${content.from}`] : [];
+  const block = [`bs=${blockBytes}`, `seek=${blockOf(bytes, fromEnd)}`, "count=1", "iflag=fullblock"];
+  const argv = ["dd", ...input, `of=${path}`, ...block, "conv=notrunc,nocreat,fsync", "status=none"] as const;
+  const output = await run(runner, { argv, ...("stdin" in content && { stdin: content.stdin }) }, task, signal);
+  if (output.exitCode !== 0) throw failed(output, task);
+}
+
+/** A format that was started on this node and may not have finished. */
+export interface UnfinishedFormat {
+  readonly volumeId: string;
+  /** From the table of file systems. */
+  readonly type: string;
+  /** The UUID passed to the tool. */
+  readonly uuid: string;
+  /** The identity and the size of the disk when the format started. */
+  readonly identity: string;
+  readonly bytes: string;
+}
+
+/**
+ * Records of formats that may not have finished, on disk before the first byte of the volume changes. They outlive
+ * unstaging: only the record proves that a half-made file system is csimux's own.
+ */
+export class UnfinishedFormats {
+  readonly #folder: RecordFolder;
+
+  /** Creates `folder` if it is missing. */
+  constructor(folder: string) {
+    this.#folder = new RecordFolder(folder);
+  }
+
+  /**
+   * The unfinished format of a volume. Undefined if there is none, and for an unreadable file, which proves nothing.
+   */
+  async find(volumeId: string): Promise<UnfinishedFormat | undefined> {
+    const text = await this.#folder.read(volumeId).catch((cause: unknown) => {
+      throw new CsiError("unavailable", `the format record of volume "${volumeId}" cannot be read; retrying`, {
+        cause,
+      });
+    });
+    const found = text === undefined ? undefined : parsed(text);
+    return found?.volumeId === volumeId ? found : undefined;
+  }
+
+  /** Resolves once the record is on disk. Throws as fileFailure does. */
+  async begin(format: UnfinishedFormat): Promise<void> {
+    await this.#folder.write(format.volumeId, JSON.stringify(format), true).catch((cause: unknown) => {
+      throw fileFailure(cause, `writing the format record of volume "${format.volumeId}"`);
+    });
+  }
+
+  /** Removes the record; succeeds if there is none. */
+  async end(volumeId: string): Promise<void> {
+    await this.#folder.remove(volumeId).catch((cause: unknown) => {
+      throw fileFailure(cause, `removing the format record of volume "${volumeId}"`);
+    });
+  }
+}
+
+const keys = ["volumeId", "type", "uuid", "identity", "bytes"] as const;
+
+function parsed(text: string): UnfinishedFormat | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isUnfinishedFormat(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isUnfinishedFormat(value: unknown): value is UnfinishedFormat {
+  if (typeof value !== "object" || value === null) return false;
+  const fields = new Map(Object.entries(value));
+  return keys.every(key => typeof fields.get(key) === "string");
 }

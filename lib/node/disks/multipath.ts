@@ -1,10 +1,12 @@
-import { readFile } from "node:fs/promises";
+import { constants } from "node:fs";
+import { open, readFile } from "node:fs/promises";
 import type { Call } from "../../core/call.ts";
+import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
-import { pollUntil } from "../attach/poll-until.ts";
-import type { Sysfs } from "./sysfs.ts";
+import { bounded } from "../mount/files.ts";
+import { pollUntil, type Sysfs } from "./sysfs.ts";
 
 /** One disk made of several paths to it (multipathd(8)). */
 export interface MultipathMap {
@@ -161,4 +163,32 @@ export class Multipath {
       throw commandFailure(error, task);
     });
   }
+}
+
+/**
+ * Whether a block device is in exclusive use: mounted, in any mount namespace, or the base of another device (open(2),
+ * O_EXCL on a block device). False for a device that is missing or cannot be opened.
+ */
+export async function isHeld(path: string, signal: AbortSignal): Promise<boolean> {
+  const tryOpen = async (): Promise<boolean> => {
+    try {
+      const handle = await open(path, constants.O_RDONLY | constants.O_EXCL | constants.O_NONBLOCK);
+      await handle.close();
+      return false;
+    } catch (cause) {
+      return errnoOf(cause) === "EBUSY";
+    }
+  };
+  return await bounded(tryOpen(), `opening ${path}`, signal);
+}
+
+/**
+ * Writes the kernel's buffers of a device back. If the device no longer accepts writes, data that its last user did not
+ * sync is lost; keeping it attached would not recover that, so the failure is only logged.
+ */
+export async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
+  const output = await runner.run({ argv: ["blockdev", "--flushbufs", path] }, call.signal).catch((error: unknown) => {
+    throw commandFailure(error, `flushing ${path}`);
+  });
+  if (output.exitCode !== 0) call.log.warn("cannot flush a disk before detaching it", { path });
 }

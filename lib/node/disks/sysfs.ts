@@ -1,6 +1,7 @@
 import { readdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError } from "../../core/errors.ts";
+import { pause } from "../../core/pause.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 
@@ -49,4 +50,62 @@ export class Sysfs {
     if (output.exitCode === 0 || (mayBeGone && (await this.text(...path, "..", "uevent")) === "")) return;
     throw new CsiError("unavailable", `${task} failed: ${output.stderr.trim().slice(0, 300)}`);
   }
+}
+
+/** The size of a block device in bytes; 0 if it has none. */
+export async function bytesOf(name: string, sysfs: Sysfs): Promise<bigint> {
+  const sectors = await sysfs.text("class/block", name, "size");
+  return /^[0-9]+$/.test(sectors) ? BigInt(sectors) * 512n : 0n;
+}
+
+const stepMs = 50;
+
+/**
+ * Calls `ask` at growing intervals until it returns a value, for at most `ms` milliseconds. Returns undefined if that
+ * time passes without one. Throws "unavailable" when the call ends.
+ */
+export async function pollUntil<T>(
+  ms: number,
+  ask: () => Promise<T | undefined>,
+  task: string,
+  signal: AbortSignal,
+): Promise<T | undefined> {
+  const end = performance.now() + ms;
+  for (let wait = stepMs; ; wait = Math.min(2 * wait, 1_000)) {
+    const answer = await ask();
+    if (answer !== undefined) return answer;
+    const left = end - performance.now();
+    if (left <= 0) return undefined;
+    await pause(Math.min(wait, left), signal).catch(() => {
+      throw new CsiError("unavailable", `${task} did not finish before the call ended`);
+    });
+  }
+}
+
+/**
+ * The defined results of several tasks, once all have ended or `graceMs` after the first result, so that a dead path
+ * does not delay working ones. Rejects with the signal's reason when that aborts.
+ */
+export async function resultsWithGrace<T>(
+  work: readonly Promise<T | undefined>[],
+  graceMs: number,
+  signal: AbortSignal,
+): Promise<readonly T[]> {
+  const done: T[] = [];
+  const all = Promise.all(
+    work.map(async each => {
+      const result = await each;
+      if (result !== undefined) done.push(result);
+    }),
+  );
+  const first = Promise.any(work.map(async each => (await each) ?? Promise.reject(new Error("nothing"))));
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const grace = first.then(
+    () => new Promise<void>(resolve => (timer = setTimeout(resolve, graceMs))),
+    () => {},
+  );
+  await Promise.race([all, grace.then(() => first.catch(() => all))]);
+  clearTimeout(timer);
+  signal.throwIfAborted();
+  return [...done];
 }

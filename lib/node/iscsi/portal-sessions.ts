@@ -1,14 +1,21 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Answers } from "../../io/answers.ts";
-import { pollUntil } from "../attach/poll-until.ts";
-import { resultsWithGrace } from "../attach/results-with-grace.ts";
-import type { Sysfs } from "../disks/sysfs.ts";
-import type { Login } from "./login.ts";
-import type { Attributes } from "./node-record.ts";
-import type { Session } from "./sessions.ts";
-import { type Portal, portalText, type Target } from "./target.ts";
-import { identityOf, isRunning, rescan, scan, type Unit, unitOf } from "./units.ts";
+import { pollUntil, resultsWithGrace, type Sysfs } from "../disks/sysfs.ts";
+import type { Login } from "./open-iscsi.ts";
+import {
+  type Attributes,
+  identityOf,
+  isRunning,
+  type Portal,
+  portalText,
+  rescan,
+  type Session,
+  scan,
+  type Target,
+  type Unit,
+  unitOf,
+} from "./target.ts";
 
 /** How long the remaining portals may take once one has a session, in milliseconds. */
 const graceMs = 10_000;

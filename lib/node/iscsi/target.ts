@@ -1,5 +1,7 @@
 import { isIPv6 } from "node:net";
+import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { bytesOf, type Sysfs } from "../disks/sysfs.ts";
 import type { Context } from "../requests.ts";
 
 /** The network address of a target. */
@@ -56,4 +58,137 @@ function portalOf(text: string): Portal | undefined {
   const port = Number(digits ?? defaultPort);
   const isFit = bare === undefined ? hostForm.test(host) : isIPv6(host);
   return isFit && port > 0 && port < 65_536 ? { host, port } : undefined;
+}
+
+/** A session of this node with a target, as the kernel shows it. */
+export interface Session {
+  /** The session id used by iscsiadm(8). */
+  readonly id: string;
+  readonly iqn: string;
+  readonly iface: string;
+  /** The portal of its connection: as requested, and the address that was reached. */
+  readonly portals: readonly Portal[];
+  readonly isLoggedIn: boolean;
+  /** The number of its SCSI host, and its target number there. */
+  readonly host: string;
+  readonly number: string;
+}
+
+const sessionForm = /^session([0-9]+)$/;
+
+/** All sessions with a target, in the order of their ids. */
+export async function sessionsOf(iqn: string, sysfs: Sysfs): Promise<readonly Session[]> {
+  const names = await sysfs.names("class/iscsi_session");
+  const found = await Promise.all(names.map(name => sessionOf(name, iqn, sysfs)));
+  return found.filter(session => session !== undefined).sort((a, b) => Number(a.id) - Number(b.id));
+}
+
+async function sessionOf(name: string, iqn: string, sysfs: Sysfs): Promise<Session | undefined> {
+  const id = sessionForm.exec(name)?.[1];
+  const folder = `class/iscsi_session/${name}`;
+  if (id === undefined || (await sysfs.text(folder, "targetname")) !== iqn) return undefined;
+  const host = /(?:^|\/)host([0-9]+)\//.exec((await sysfs.target(folder)) ?? "")?.[1];
+  if (host === undefined) return undefined;
+  const connection = `class/iscsi_connection/connection${id}:0`;
+  const asked = await portalIn(connection, "persistent_", sysfs);
+  const reached = await portalIn(connection, "", sysfs);
+  return {
+    id,
+    iqn,
+    host,
+    iface: (await sysfs.text(folder, "ifacename")) || "default",
+    portals: [asked, reached].filter(portal => portal !== undefined),
+    isLoggedIn: (await sysfs.text(folder, "state")) === "LOGGED_IN",
+    number: (await sysfs.text(folder, "target_id")) || "0",
+  };
+}
+
+async function portalIn(connection: string, prefix: string, sysfs: Sysfs): Promise<Portal | undefined> {
+  const host = (await sysfs.text(connection, `${prefix}address`)).replaceAll(/[[\]]/g, "").toLowerCase();
+  const port = Number(await sysfs.text(connection, `${prefix}port`));
+  return host && port > 0 ? { host, port } : undefined;
+}
+
+/** Whether a session is connected to one of these portals. */
+export const goesTo = (session: Session, portals: readonly Portal[]): boolean =>
+  session.portals.some(({ host, port }) => portals.some(portal => portal.host === host && portal.port === port));
+
+/** A disk of this node: a LUN seen through one session. */
+export interface Unit {
+  /** The kernel's name: "sdb". */
+  readonly name: string;
+  readonly session: Session;
+}
+
+const folderOf = ({ id }: Session): string => `class/iscsi_session/session${id}/device`;
+
+const address = ({ host, number }: Session, lun: bigint | string): string => `${host}:0:${number}:${lun}`;
+
+/** The disk of a LUN in a session, or undefined if the kernel has none. */
+export async function unitOf(session: Session, lun: bigint, sysfs: Sysfs): Promise<Unit | undefined> {
+  const { host, number } = session;
+  const folder = `${folderOf(session)}/target${host}:0:${number}/${address(session, lun)}/block`;
+  const [name] = await sysfs.names(folder);
+  return name === undefined ? undefined : { name, session };
+}
+
+/** The number of LUNs that the kernel has in a session. */
+export async function unitCount(session: Session, sysfs: Sysfs): Promise<number> {
+  const { host, number } = session;
+  const prefix = address(session, "");
+  return (await sysfs.names(folderOf(session), `target${host}:0:${number}`)).filter(name => name.startsWith(prefix))
+    .length;
+}
+
+/** Scans a session for one LUN only (scsi_host, attribute scan). */
+export const scan = ({ host, number }: Session, lun: bigint, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
+  sysfs.write(["class/scsi_host", `host${host}`, "scan"], `0 ${number} ${lun}`, signal);
+
+/** Makes the kernel re-read the size and the identity of a disk. */
+export const rescan = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
+  sysfs.write(["block", name, "device/rescan"], "1", signal);
+
+/** Removes a disk from the kernel; succeeds if it is already gone. */
+export const remove = ({ name }: Unit, sysfs: Sysfs, signal: AbortSignal): Promise<void> =>
+  sysfs.write(["block", name, "device/delete"], "1", signal, true);
+
+/** The identity that a disk reports on every path (SPC-4, Device Identification VPD page); empty if it reports none. */
+export const identityOf = ({ name }: Unit, sysfs: Sysfs): Promise<string> => sysfs.text("block", name, "device/wwid");
+
+/** Whether the kernel can use a disk. */
+export const isRunning = async ({ name }: Unit, sysfs: Sysfs): Promise<boolean> =>
+  (await sysfs.text("block", name, "device/state")) === "running" && (await bytesOf(name, sysfs)) > 0n;
+
+/** Attributes of a node record by their names (iscsiadm(8), "node.session.auth.username"). */
+export type Attributes = Readonly<Record<string, string>>;
+
+const prefix = "node-db.";
+const nameForm = /^(?:node|discovery|iface)\.[A-Za-z0-9_.[\]]{1,100}$/;
+
+const auth = "node.session.auth";
+
+/**
+ * The attributes for the node record of a session. csimux opens sessions itself and scans only for the requested LUN.
+ * With multipath, a failed path must be reported soon. Secrets `node-db.<attribute>` override the defaults, as in
+ * democratic-csi; a user name enables CHAP. Throws "invalid-argument" for an attribute that no record can hold.
+ */
+export function attributesOf(secrets: Secrets, isMultipath: boolean): Attributes {
+  const given = Object.entries(secrets).filter(([key]) => key.startsWith(prefix));
+  for (const [key, value] of given) {
+    if (!nameForm.test(key.slice(prefix.length)) || /[\n\r\0]/.test(value))
+      throw new CsiError(
+        "invalid-argument",
+        `the secret ${JSON.stringify(key.slice(0, 100))} does not name an attribute of a node record`,
+      );
+  }
+  const own = Object.fromEntries(given.map(([key, value]) => [key.slice(prefix.length), value]));
+  return {
+    "node.session.timeo.replacement_timeout": isMultipath ? "5" : "120",
+    "node.session.initial_login_retry_max": "2",
+    "node.conn[0].timeo.login_timeout": "10",
+    ...(own[`${auth}.username`] && { [`${auth}.authmethod`]: "CHAP" }),
+    ...own,
+    "node.startup": "manual",
+    "node.session.scan": "manual",
+  };
 }

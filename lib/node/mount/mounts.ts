@@ -8,13 +8,11 @@ import { commandFailure } from "../../io/commands.ts";
 import type { Argv, Command, CommandRunner, Output } from "../../io/runner.ts";
 import type { MountFailure, MountProgram } from "../attach/attacher.ts";
 import { deviceNumber } from "../disks/block-device.ts";
-import { type MountHealth, mountHealth } from "../health/mount-health.ts";
+import { ensureFolder, removeMountPoint, resolveParents } from "./files.ts";
 import { bindOptions, lackingFlags } from "./flags.ts";
 import { type MountErrorPatterns, mountErrorAdvice, mountErrorCode } from "./mount-errors.ts";
-import { ensureFolder, removeMountPoint } from "./mount-points.ts";
 import { type Identity, type MountTable, readMountTable, sameFolder } from "./mount-table.ts";
-import { resolveParents } from "./paths.ts";
-import { complaintOf, Unmounter } from "./unmounter.ts";
+import { complaintOf, type MountHealth, mountHealth, Unmounter } from "./unmounter.ts";
 
 /** A bind mount to make. Paths are real ones, from resolveParents. */
 export interface BindMount {

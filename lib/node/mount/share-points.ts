@@ -4,13 +4,11 @@ import { type Lease, SharedInstances } from "../../io/lease.ts";
 import type { SharePoint, ShareSettings } from "../../io/share-point.ts";
 import type { AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import { type Attachers, attacherOf } from "../attach/attachers.ts";
-import { digest } from "../state/digest.ts";
-import { bounded } from "./files.ts";
-import { ensureFolder, removeMountPoint } from "./mount-points.ts";
+import { digest } from "../state/stage-records.ts";
+import { bounded, ensureFolder, removeMountPoint, resolveParents } from "./files.ts";
+import { refuseFlags } from "./flags.ts";
 import { type Identity, type MountTable, sameFolder } from "./mount-table.ts";
 import type { Mounts } from "./mounts.ts";
-import { resolveParents } from "./paths.ts";
-import { refuseFlags } from "./refused-flags.ts";
 
 /** Time limit for mounting or unmounting a share, in milliseconds, independent of the calls that wait for it. */
 const mountMs = 40_000;

@@ -2,13 +2,19 @@ import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import type { Attached, AttachedDevice, AttachedFolder, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { Disks, HeldDevice } from "../disks/disks.ts";
-import { serverSilent } from "../health/mount-health.ts";
-import { isSameStaging, type StageRecordWriter } from "../state/record-writer.ts";
-import { type AttachedAs, type MountedFilesystem, type StageRecord, stagedAt } from "../state/stage-records.ts";
+import {
+  type AttachedAs,
+  isSameStaging,
+  type MountedFilesystem,
+  type StageRecord,
+  type StageRecordWriter,
+  stagedAt,
+} from "../state/stage-records.ts";
+import { ensureFile, ensureFolder } from "./files.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
-import { ensureFile, ensureFolder } from "./mount-points.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type FilesystemMount, type Mounts, mountMismatch } from "./mounts.ts";
+import { serverSilent } from "./unmounter.ts";
 
 /** Time limit for each of several servers, in milliseconds: the whole call has two minutes. */
 const oneOfSeveralMs = 10_000;

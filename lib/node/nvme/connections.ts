@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import { lookup } from "node:dns/promises";
+import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import type { Call, Secrets } from "../../core/call.ts";
@@ -6,13 +8,10 @@ import { CsiError } from "../../core/errors.ts";
 import { commandFailure } from "../../io/commands.ts";
 import type { Output } from "../../io/runner.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
-import { pollUntil } from "../attach/poll-until.ts";
-import type { Sysfs } from "../disks/sysfs.ts";
+import { pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import { bounded } from "../mount/files.ts";
-import type { OpenedSessions } from "../state/opened-sessions.ts";
-import { type Controller, controllersOf, goesBy } from "./controllers.ts";
-import { hostIdentity } from "./host-identity.ts";
-import { type Transport, transportText } from "./subsystem.ts";
+import type { OpenedSessions } from "../state/record-folder.ts";
+import { type Controller, controllersOf, goesBy, type Transport, transportText } from "./subsystem.ts";
 
 /** Time limits for the kernel to reach a subsystem, and to show or remove a connection, in milliseconds. */
 const connectMs = 25_000;
@@ -162,4 +161,40 @@ function refused({ stderr, exitCode }: Output, task: string): CsiError {
     isRefused ? "unauthenticated" : "unavailable",
     `${task} failed: ${words || `exit code ${exitCode}`}; see the kernel log of this node`,
   );
+}
+
+/** The identity of this node towards subsystems. */
+export interface HostIdentity {
+  readonly nqn: string;
+  readonly id: string;
+}
+
+const uuidForm = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/i;
+
+/**
+ * The host's identity: from its /etc/nvme if present, as in nvme-connect(1), otherwise derived from its machine-id(5).
+ * It must be unique and permanent for each node, because access lists and reservations depend on it. Throws
+ * "failed-precondition" if the host has neither.
+ */
+export async function hostIdentity(root: string): Promise<HostIdentity> {
+  const text = async (file: string) => (await readFile(join(root, file), "utf8").catch(() => "")).trim();
+  const nqn = await text("etc/nvme/hostnqn");
+  const id = uuidForm.exec(await text("etc/nvme/hostid"))?.[0];
+  const own = uuidForm.exec(nqn)?.[0] ?? (await derived(text));
+  if (nqn && id) return { nqn, id };
+  if (nqn && own) return { nqn, id: own };
+  const uuid = id ?? own;
+  if (uuid) return { nqn: `nqn.2014-08.org.nvmexpress:uuid:${uuid}`, id: uuid };
+  throw new CsiError(
+    "failed-precondition",
+    "this node has neither /etc/nvme/hostnqn nor /etc/machine-id; create the first with nvme gen-hostnqn",
+  );
+}
+
+/** Derives an application-specific id from the machine-id, which must not be exposed itself (machine-id(5)). */
+async function derived(text: (file: string) => Promise<string>): Promise<string | undefined> {
+  const machine = await text("etc/machine-id");
+  if (!/^[0-9a-f]{32}$/.test(machine)) return undefined;
+  const hex = createHash("sha256").update(`csimux nvme host ${machine}`).digest("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }

@@ -1,4 +1,15 @@
-import type { Log } from "../../core/call.ts";
+import { access } from "node:fs/promises";
+import type { Call, Log } from "../../core/call.ts";
+import { errnoOf } from "../../core/errno.ts";
+import { CsiError } from "../../core/errors.ts";
+import type { KeyedMutex } from "../../io/keyed-mutex.ts";
+import type { Attacher } from "../attach/attacher.ts";
+import { type Attachers, withTargetLock } from "../attach/attachers.ts";
+import type { MountTable } from "../mount/mount-table.ts";
+import type { Mounts } from "../mount/mounts.ts";
+import type { UnstageRequest } from "../requests.ts";
+import { isKubeletMountPoint } from "./ownership.ts";
+import { namesPath, type StageRecord, type StageRecords, stagedAt } from "./stage-records.ts";
 
 /** A task that runs periodically. Never throws, and ends with the signal. */
 export interface PeriodicTask {
@@ -30,3 +41,130 @@ export class Maintenance {
     this.#timer = undefined;
   }
 }
+
+/**
+ * Reopens lost paths of staged volumes: paths that the kernel and open-iscsi gave up during a network failure, and
+ * paths that were down when the volume was staged. With multipath, they provide the disk's redundancy.
+ */
+export class PathRestorer implements PeriodicTask {
+  readonly #attachers: Attachers;
+  readonly #records: StageRecords;
+  readonly #turns: KeyedMutex;
+  /** The last error logged per volume, to avoid repeats. */
+  readonly #failed = new Map<string, string>();
+
+  /** `turns` are the locks of attaching and detaching. */
+  constructor(attachers: Attachers, records: StageRecords, turns: KeyedMutex) {
+    this.#attachers = attachers;
+    this.#records = records;
+    this.#turns = turns;
+  }
+
+  /** Only volumes that share a target wait for each other. */
+  async run(log: Log, signal: AbortSignal): Promise<void> {
+    const call: Call = { id: "care", signal, log, secrets: {} };
+    await Promise.all((await this.#records.all()).map(record => this.#volume(record, call)));
+  }
+
+  async #volume(record: StageRecord, call: Call): Promise<void> {
+    const attacher = this.#attachers.get(record.protocol);
+    if (!attacher?.restore || !record.attached) return;
+    const { volumeId } = record;
+    try {
+      const opened = await withTargetLock(this.#turns, attacher, record.context, call, () =>
+        this.#restore(record, attacher, call),
+      );
+      this.#failed.delete(volumeId);
+      if (opened.length > 0) call.log.info("reopened lost paths of a staged volume", { volumeId, opened });
+    } catch (error) {
+      const reason = error instanceof CsiError ? error.message : "the time limit was reached";
+      if (this.#failed.get(volumeId) === reason) return;
+      this.#failed.set(volumeId, reason);
+      call.log.warn("cannot reopen a lost path of a staged volume; retrying", { volumeId, reason });
+    }
+  }
+
+  /** Reads the record again: the volume may have been unstaged while this waited for the lock. */
+  async #restore({ volumeId }: StageRecord, attacher: Attacher, call: Call): Promise<readonly string[]> {
+    const record = await this.#records.find(volumeId, call.log);
+    return record?.attached ? ((await attacher.restore?.(record, call)) ?? []) : [];
+  }
+}
+
+/**
+ * Unstages volumes that are no longer used: none of their mounts exists, and neither does the staging folder, which the
+ * kubelet creates before staging and removes after unstaging. This happens after pods are deleted by force or the
+ * kubelet's folder is emptied; otherwise their sessions would stay forever. As with every unstaging, a disk in use
+ * stays attached.
+ */
+export class OrphanedVolumes implements PeriodicTask {
+  readonly #mounts: Mounts;
+  readonly #records: StageRecords;
+  readonly #unstage: (request: UnstageRequest, call: Call) => Promise<void>;
+  /** Volumes found orphaned in the last run: a single run may fall between two steps of the kubelet. */
+  #seen = new Set<string>();
+
+  constructor(mounts: Mounts, records: StageRecords, unstage: (request: UnstageRequest, call: Call) => Promise<void>) {
+    this.#mounts = mounts;
+    this.#records = records;
+    this.#unstage = unstage;
+  }
+
+  async run(log: Log, signal: AbortSignal): Promise<void> {
+    const seen = new Set<string>();
+    for (const record of await this.#records.all()) {
+      if (!(await this.#isOrphan(record))) continue;
+      seen.add(record.volumeId);
+      if (this.#seen.has(record.volumeId)) await this.#remove(record, { id: "care", signal, log, secrets: {} });
+    }
+    this.#seen = seen;
+  }
+
+  async #isOrphan(record: StageRecord): Promise<boolean> {
+    const table = await this.#mounts.table();
+    const paths = [stagedAt(record), ...record.published.map(({ target }) => target)];
+    if (paths.some(path => table.layers(path) > 0)) return false;
+    return await access(record.stagingPath).then(
+      () => false,
+      cause => errnoOf(cause) === "ENOENT",
+    );
+  }
+
+  async #remove({ volumeId, stagingPath }: StageRecord, call: Call): Promise<void> {
+    try {
+      await this.#unstage({ volumeId, stagingPath }, call);
+      call.log.info("unstaged an orphaned volume", { volumeId });
+    } catch (error) {
+      if (!(error instanceof CsiError)) throw error;
+      call.log.warn("cannot unstage an orphaned volume", { volumeId, reason: error.message });
+    }
+  }
+}
+
+const isSeen = (record: StageRecord, table: MountTable): boolean =>
+  table.layers(stagedAt(record)) > 0 || record.published.some(({ target }) => table.layers(target) > 0);
+
+/**
+ * Runs before a new process serves calls: removes preparations of mounts that an earlier process left, and logs
+ * differences between records and mounts. Does not touch volumes, because the kubelet repeats the calls that it needs.
+ * Never throws.
+ */
+export async function reconcile(mounts: Mounts, records: StageRecords, log: Log, signal: AbortSignal): Promise<void> {
+  try {
+    const cleared = await mounts.removePreparations(signal);
+    if (cleared > 0) log.info("removed prepared mounts of an earlier process", { count: cleared });
+    const table = await mounts.table();
+    const all = await records.all();
+    const gone = all.filter(record => !isSeen(record, table)).map(({ volumeId }) => volumeId);
+    const unknown = table.points().filter(at => isStaging(at) && !all.some(record => namesPath(record, at)));
+    log.info("volumes on this node", { recorded: all.length });
+    if (gone.length > 0) log.info("recorded volumes are not mounted, as after a reboot", { volumes: gone });
+    if (unknown.length > 0)
+      log.info("CSI mounts without a record: of other drivers, or from before csimux", { unknown });
+  } catch (error) {
+    const reason = error instanceof CsiError ? error.message : "unknown";
+    log.warn("cannot compare records and mounts", { reason });
+  }
+}
+
+const isStaging = (at: string): boolean => isKubeletMountPoint(at) && at.includes("/plugins/kubernetes.io/csi/");

@@ -6,8 +6,7 @@ import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
 import { DiskFilesystems } from "../../../lib/node/disks/disk-filesystems.ts";
-import type { PrepareRequest } from "../../../lib/node/disks/disks.ts";
-import type { DiskSettings } from "../../../lib/node/disks/settings.ts";
+import type { DiskSettings, PrepareRequest } from "../../../lib/node/disks/disks.ts";
 import { isHostRoot } from "../../root.ts";
 import { local } from "../lab.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { truncateSync } from "node:fs";
 import { BlockDevices } from "../../../lib/node/disks/block-device.ts";
-import { dataOn, extentsOf } from "../../../lib/node/disks/extents.ts";
+import { dataOn, extentsOf } from "../../../lib/node/disks/contents.ts";
 import { callOf, calm, codeOf, spying } from "../lab.ts";
 import { Disk, hasLoops, hasProgram, sh } from "./disk.ts";
 

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
-import { iscsi } from "../../../lib/node/attach/iscsi.ts";
+import { iscsi } from "../../../lib/node/iscsi/attacher.ts";
 
 /** A portal of the fake storage. All portals show the same LUNs. */
 export interface FakePortal {

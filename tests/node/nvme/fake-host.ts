@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Command, CommandRunner, Output } from "../../../lib/io/runner.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
-import { nvmeof } from "../../../lib/node/attach/nvmeof.ts";
+import { nvmeof } from "../../../lib/node/nvme/attacher.ts";
 
 const done = (exitCode = 0, stderr = ""): Output => ({ exitCode, stderr, stdout: "" });
 

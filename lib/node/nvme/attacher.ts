@@ -3,15 +3,6 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Finding } from "../../health/finding.ts";
-import { bytesOf } from "../disks/block-size.ts";
-import { flushDisk, isHeld } from "../disks/in-use.ts";
-import { Multipath } from "../disks/multipath.ts";
-import { Sysfs } from "../disks/sysfs.ts";
-import { pathFindings } from "../health/path-findings.ts";
-import { FabricConnections } from "../nvme/connections.ts";
-import { type Controller, controllersOf, disksOf } from "../nvme/controllers.ts";
-import { type Namespace, namespaceOf, transportText } from "../nvme/subsystem.ts";
-import { OpenedSessions } from "../state/opened-sessions.ts";
 import type {
   AttachedDevice,
   Attacher,
@@ -20,10 +11,14 @@ import type {
   AttachRequest,
   SaveNotes,
   StorageAddresses,
-} from "./attacher.ts";
-import { pollUntil } from "./poll-until.ts";
-import { resultsWithGrace } from "./results-with-grace.ts";
-import { ownSecrets } from "./secrets.ts";
+} from "../attach/attacher.ts";
+import { ownSecrets } from "../attach/context.ts";
+import { flushDisk, isHeld, Multipath } from "../disks/multipath.ts";
+import { bytesOf, pollUntil, resultsWithGrace, Sysfs } from "../disks/sysfs.ts";
+import { pathFindings } from "../health/findings.ts";
+import { OpenedSessions } from "../state/record-folder.ts";
+import { FabricConnections } from "./connections.ts";
+import { type Controller, controllersOf, disksOf, type Namespace, namespaceOf, transportText } from "./subsystem.ts";
 
 /** How long the remaining paths may take once one is connected, in milliseconds. */
 const graceMs = 10_000;

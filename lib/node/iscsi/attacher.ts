@@ -3,18 +3,6 @@ import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { protocols } from "../../core/protocols.ts";
 import type { Finding } from "../../health/finding.ts";
-import { bytesOf } from "../disks/block-size.ts";
-import { flushDisk, isHeld } from "../disks/in-use.ts";
-import { Multipath } from "../disks/multipath.ts";
-import { Sysfs } from "../disks/sysfs.ts";
-import { pathFindings } from "../health/path-findings.ts";
-import { attributesOf } from "../iscsi/credentials.ts";
-import { Login } from "../iscsi/login.ts";
-import { PortalSessions } from "../iscsi/portal-sessions.ts";
-import { type Session, sessionsOf } from "../iscsi/sessions.ts";
-import { portalText, type Target, targetOf } from "../iscsi/target.ts";
-import { identityOf, isRunning, remove, rescan, scan, type Unit, unitCount, unitOf } from "../iscsi/units.ts";
-import { OpenedSessions } from "../state/opened-sessions.ts";
 import type {
   AttachedDevice,
   Attacher,
@@ -23,9 +11,30 @@ import type {
   AttachRequest,
   SaveNotes,
   StorageAddresses,
-} from "./attacher.ts";
-import { pollUntil } from "./poll-until.ts";
-import { ownSecrets } from "./secrets.ts";
+} from "../attach/attacher.ts";
+import { ownSecrets } from "../attach/context.ts";
+import { flushDisk, isHeld, Multipath } from "../disks/multipath.ts";
+import { bytesOf, pollUntil, Sysfs } from "../disks/sysfs.ts";
+import { pathFindings } from "../health/findings.ts";
+import { OpenedSessions } from "../state/record-folder.ts";
+import { Login } from "./open-iscsi.ts";
+import { PortalSessions } from "./portal-sessions.ts";
+import {
+  attributesOf,
+  identityOf,
+  isRunning,
+  portalText,
+  remove,
+  rescan,
+  type Session,
+  scan,
+  sessionsOf,
+  type Target,
+  targetOf,
+  type Unit,
+  unitCount,
+  unitOf,
+} from "./target.ts";
 
 /** Time limits for a disk to disappear and for a disk to show its new size, in milliseconds. */
 const goneMs = 10_000;

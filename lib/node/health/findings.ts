@@ -1,4 +1,5 @@
-import { lstat } from "node:fs/promises";
+import { lstat, readFile, realpath } from "node:fs/promises";
+import { basename } from "node:path";
 import { errnoOf } from "../../core/errno.ts";
 import { CsiError } from "../../core/errors.ts";
 import { isLocalName } from "../../core/local-filesystems.ts";
@@ -8,7 +9,6 @@ import type { Disks } from "../disks/disks.ts";
 import { bounded } from "../mount/files.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
-import { ext4Findings } from "./ext4-errors.ts";
 
 /** The errors of a failed file system: the kernel has shut it down, or cannot read its disk (errno(3)). */
 const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"]);
@@ -94,3 +94,46 @@ export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
   reason: "DeviceGone",
   message: `the disk of volume "${volumeId}" is gone from this node`,
 });
+
+/**
+ * Reports errors that ext4 found since the last check of its disk (errors_count; Linux, ABI/testing/sysfs-fs-ext4).
+ * Since Linux 6.12, and in the stable kernels with that change, a file system that stops accepting writes after an
+ * error is not shown as read-only.
+ */
+export async function ext4Findings({ fsType, device, at }: Mount): Promise<readonly Finding[]> {
+  if (fsType !== "ext4") return [];
+  const disk = await realpath(`/sys/dev/block/${device}`).catch(() => "");
+  const text = await readFile(`/sys/fs/ext4/${basename(disk)}/errors_count`, "utf8").catch(() => "");
+  const count = Number(text.trim());
+  if (!(count > 0)) return [];
+  const message = `the file system at ${at} has found ${count} error(s) and may refuse writes`;
+  return [{ reason: "FileSystemErrors", message }];
+}
+
+/** The kernel's view of the paths to one disk. */
+export interface PathStates {
+  /** The name of the target or subsystem. */
+  readonly target: string;
+  /** The number of sessions or connections that are up, and the number expected. */
+  readonly up: number;
+  readonly wanted: number;
+  /**
+   * The number of disks that the kernel has for the volume, one per path or one for all, and the number that it can
+   * use.
+   */
+  readonly disks: number;
+  readonly running: number;
+}
+
+/** The problems of the paths to a disk. */
+export function pathFindings({ target, up, wanted, disks, running }: PathStates): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (disks === 0)
+    findings.push({ reason: "DeviceGone", message: `the kernel has no disk of ${target} for the volume` });
+  if (up === 0) return [...findings, { reason: "SessionDown", message: `none of the paths to ${target} is up` }];
+  if (disks > 0 && running === 0)
+    return [{ reason: "NotAnswering", message: `the kernel has taken the disk of ${target} out of service` }];
+  if (disks > 0 && (up < wanted || running < disks))
+    findings.push({ reason: "PathsLost", message: `${Math.min(up, wanted)} of ${wanted} paths to ${target} are up` });
+  return findings;
+}
