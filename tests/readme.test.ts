@@ -45,7 +45,7 @@ const whole = (part: string): string =>
   `driver: proxy\n${part.replace("proxy:\n", "proxy:\n  configFolder: /connections\n")}`;
 
 const used = {
-  main: "local folders: every node is a place of its own",
+  main: "local folders: a volume is reachable",
   connection: "shareBasePath: /srv/fast",
   storageClass: "kind: StorageClass",
   zone: "a node called rack1-03",
