@@ -1,8 +1,7 @@
-import type { Access, Capability } from "../core/access.ts";
+import type { Access } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import type { Protocol } from "../core/protocols.ts";
-import type { Segments } from "../core/topology.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 
 /** Text that travels with a volume (`volume_context`) or comes with a class (`parameters`). */
@@ -21,10 +20,6 @@ export interface VolumeSpec {
   readonly range: CapacityRange;
   readonly parameters: Context;
   readonly source: Source | undefined;
-  /** How the volume will be used; a driver below another CSI driver passes them on. */
-  readonly capabilities: readonly Capability[];
-  /** Where it must and should be reachable from. The router has placed the connection already. */
-  readonly topology: { readonly requisite: readonly Segments[]; readonly preferred: readonly Segments[] };
   /** Properties that may be changed later (a VolumeAttributesClass); empty for a driver that cannot change any. */
   readonly mutable: Context;
 }
@@ -82,7 +77,7 @@ export interface PageRequest {
  * An ability is the presence of a member; what belongs together is one member.
  */
 export interface Driver {
-  /** Undefined where another CSI driver attaches the volume. */
+  /** Undefined if volumes name their own protocol. */
   readonly protocol: Protocol | undefined;
   readonly access: Access;
 
@@ -103,7 +98,6 @@ export interface Driver {
   readonly clones?: { readonly from: readonly Source["kind"][] } | undefined;
   readonly capacity?: CapacityAbility | undefined;
   readonly inventory?: ListAbility | undefined;
-  readonly publishing?: PublishAbility | undefined;
   readonly modify?: ModifyAbility | undefined;
   readonly health?: HealthAbility | undefined;
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
@@ -189,22 +183,6 @@ export interface HealthAbility {
   readonly restore?: ((id: string, call: Call) => Promise<void>) | undefined;
 }
 
-/** To which node a volume is published, and how it will be used there (CSI ControllerPublishVolume). */
-export interface PublishSpec {
-  readonly node: string;
-  readonly capability: Capability;
-  readonly readonly: boolean;
-  readonly context: Context;
-}
-
-/** The ability that drivers below another CSI driver have: the storage is told which node may use a volume. */
-export interface PublishAbility {
-  /** Returns the publish context. */
-  publish(id: string, spec: PublishSpec, call: Call): Promise<Context>;
-  /** From all nodes when `node` is undefined. Success when it is not published. */
-  unpublish(id: string, node: string | undefined, call: Call): Promise<void>;
-}
-
 /** The ability to change properties of a volume in use (CSI ControllerModifyVolume). */
 export interface ModifyAbility {
   /** Changes all of them or none. Throws "not-found", and "invalid-argument" for one that may not be changed or not to this. */
@@ -256,7 +234,6 @@ export type Ability =
   | "clones"
   | "capacity"
   | "inventory"
-  | "publishing"
   | "modify"
   | "health"
   | "groupSnapshots"

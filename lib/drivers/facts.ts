@@ -26,7 +26,7 @@ export interface StorageRoots {
 
 /** What is known of the drivers of a module without opening one. */
 export interface DriverFacts {
-  /** Undefined where another CSI driver attaches the volumes, or where volumes name their own protocol. */
+  /** Undefined if volumes name their own protocol. */
   readonly protocol: Protocol | undefined;
   readonly access: Access;
   /** Who may serve whose volumes: drivers with equal text understand each other's. */

@@ -223,8 +223,6 @@ const specOf = ({ id, name, source }: StoredVolume): VolumeSpec => ({
   range: { required: undefined, limit: undefined },
   parameters: {},
   source,
-  capabilities: [],
-  topology: { requisite: [], preferred: [] },
   mutable: {},
 });
 

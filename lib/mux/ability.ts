@@ -8,7 +8,6 @@ const words: Readonly<Record<Ability, string>> = {
   reading: "read a volume",
   modify: "change properties of a volume",
   groupSnapshots: "take snapshots of several volumes at once",
-  publishing: "publish volumes to nodes",
   expand: "expand volumes",
   snapshots: "take snapshots",
   clones: "make a volume from another one",

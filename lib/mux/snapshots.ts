@@ -9,7 +9,6 @@ import { fingerprint } from "./fingerprint.ts";
 import { lockKey } from "./handles.ts";
 import { type RoutedSnapshot, routedSnapshot } from "./routed.ts";
 import type { RouterContext } from "./router-context.ts";
-import { SnapshotNames } from "./snapshot-names.ts";
 
 /** A snapshot that somebody wants of `volume`, a handle. */
 export interface SnapshotRequest {
@@ -23,7 +22,6 @@ export interface SnapshotRequest {
 /** The operations on one snapshot, in terms of handles. */
 export class Snapshots {
   readonly #common: RouterContext;
-  readonly #names = new SnapshotNames();
 
   constructor(common: RouterContext) {
     this.#common = common;
@@ -38,8 +36,9 @@ export class Snapshots {
     const source = this.#common.handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
     await this.#common.breakers.refuse(source.connection);
-    const made = await this.#common.jobs.run(`snapshot ${source.connection}/${name}`, fingerprint(request), call, own =>
-      this.#common.locks.hold(this.#nameLocks(name, source), () => this.#make(source, request, own), [lockKey(source)]),
+    const key = `snapshot ${source.connection}/${name}`;
+    const made = await this.#common.jobs.run(key, fingerprint(request), call, own =>
+      this.#common.locks.hold([key], () => this.#make(source, request, own), [lockKey(source)]),
     );
     return { ...made, volumeId: volume };
   }
@@ -70,16 +69,9 @@ export class Snapshots {
     );
   }
 
-  /** A name belongs to one snapshot of a driver's name, and to one of a connection, under whatever driver's name it is asked for. */
-  #nameLocks(name: string, { connection }: Handle): readonly string[] {
-    const { single = "" } = this.#common.settings();
-    return [`snapshot name ${single}/${name}`, `snapshot name on ${connection}/${name}`];
-  }
-
   async #make(source: Handle, request: SnapshotRequest, call: Call): Promise<RoutedSnapshot> {
     const { connection: from } = source;
     const { name, parameters, accessibility: demand } = request;
-    await this.#refuseTaken(name, from, call);
     return this.#common.connections.use(from, "retry", async connection => {
       ability(connection, "snapshots");
       // The places of a snapshot are those of its connection, whatever is preferred.
@@ -88,7 +80,6 @@ export class Snapshots {
         honourPreferred: "off",
       });
       const made = await this.#ask(connection, snapshots => snapshots.create(name, source.id, parameters, call));
-      this.#names.remember(name, { kind: "snapshot", connection: from, id: made.id });
       return {
         ...routedSnapshot(this.#common.handles, connection, made),
         id: this.#common.handles.encodeNew("snapshot", from, made.id),
@@ -108,15 +99,5 @@ export class Snapshots {
       "invalid-argument",
       `the snapshot class names "${named}", but the volume is on connection "${connection}"`,
     );
-  }
-
-  /** Throws "already-exists" when the name belongs to a snapshot of another connection that is still there. */
-  async #refuseTaken(name: string, connection: string, call: Call): Promise<void> {
-    const other = this.#names.elsewhere(name, connection);
-    if (!other) return;
-    const found = await this.#common.connections
-      .use(other.connection, "retry", connection => this.#ask(connection, snapshots => snapshots.get(other.id, call)))
-      .catch(() => undefined);
-    if (found) throw new CsiError("already-exists", `snapshot "${name}" exists on connection "${other.connection}"`);
   }
 }

@@ -14,7 +14,6 @@ import { fingerprint } from "./fingerprint.ts";
 import type { FreeSpace } from "./free-space.ts";
 import { lockKey, nameLock, volumeLock } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
-import { IgnoredMountOptions } from "./ignored-mount-options.ts";
 import { MemberSelection } from "./member-selection.ts";
 import type { WhenUnavailable } from "./refusals.ts";
 import { type CreateRequest, type Creation, type RoutedVolume, routedVolume } from "./routed.ts";
@@ -24,7 +23,6 @@ import type { RouterContext } from "./router-context.ts";
 export class Volumes {
   readonly #common: RouterContext;
   readonly #choice: MemberSelection;
-  readonly #ineffective = new IgnoredMountOptions();
   readonly #health: HealthMonitor;
 
   /** `space` tells how much is free on members of a group. */
@@ -200,12 +198,11 @@ export class Volumes {
     const { request, source } = creation;
     return connections.use(name, then, connection => {
       refuseUnmet(connection, request.capabilities);
-      this.#ineffective.warn(connection, request.capabilities, creation.call.log);
       const inner = source && sourceOn(connection, source);
       const work = async (): Promise<RoutedVolume> => {
         const places = await this.#admit(connection, creation);
-        const { parameters, range, capabilities, accessibility: demand, mutable } = request;
-        const spec = { name: request.name, range, parameters, source: inner, capabilities, topology: demand, mutable };
+        const { parameters, range, mutable } = request;
+        const spec = { name: request.name, range, parameters, source: inner, mutable };
         if (Object.keys(mutable).length > 0) ability(connection, "modify");
         const volume = await this.#begin(connection, creation, own => connection.driver.create(spec, own));
         return {

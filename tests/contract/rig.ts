@@ -84,10 +84,6 @@ export const volumeOf = (name: string, bytes: bigint = gib, source?: Source): Vo
   range: { required: bytes, limit: bytes },
   parameters: {},
   source,
-  capabilities: [
-    { kind: "mount", fsType: undefined, mountFlags: [], mountGroup: undefined, mode: "single-node-writer" },
-  ],
-  topology: { requisite: [], preferred: [] },
   mutable: {},
 });
 

@@ -200,11 +200,6 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     "the connection has no file": world => snapshot(world, "v:absent/v"),
     "the volume is not one of csimux": world => snapshot(world, "foreign"),
     "the class names another connection": world => snapshot(world, "v:a/v", { connection: "b" }),
-    "the name is taken on another connection": async world => {
-      await create(world, "b", {}, "v");
-      await snapshot(world, "v:b/v");
-      await snapshot(world, "v:a/v");
-    },
   },
   DeleteSnapshot: {
     "the id is not one of csimux": world => world.snapshots.delete("foreign", call),

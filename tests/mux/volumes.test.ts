@@ -109,16 +109,6 @@ test("impossible ranges and capabilities are refused before the connection is as
   expect(world.memory("c").volumes.size).toBe(0);
 });
 
-test("a snapshot name is taken on all connections, and free again when its snapshot is gone", async () => {
-  const world = muxWorld(["a", "b"]);
-  for (const name of ["a", "b"]) await world.volumes.create(request("v", name), call);
-  expect((await world.snapshots.create(snapshotOf("s", "v:a/v"), call)).volumeId).toBe("v:a/v");
-  expect((await failure(world.snapshots.create(snapshotOf("s", "v:b/v"), call)))?.code).toBe("already-exists");
-  expect((await world.snapshots.create(snapshotOf("s", "v:a/v"), call)).id).toBe("s:a/s");
-  await world.snapshots.delete("s:a/s", call);
-  expect((await world.snapshots.create(snapshotOf("s", "v:b/v"), call)).id).toBe("s:b/s");
-});
-
 test("a snapshot class may name the volume's connection or a group of it, and no other", async () => {
   const world = muxWorld(["a", "b"]);
   world.groups.set("g", { from: { kind: "members", members: ["a"] }, policy: "ordered" });
