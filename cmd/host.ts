@@ -1,5 +1,5 @@
 import { hostname } from "node:os";
-import { errnoOf } from "../lib/core/errno.ts";
+import { errnoOf } from "../lib/core/errors.ts";
 
 /** The outside facts that a command sees; tests pass their own. */
 export interface Host {

@@ -1,10 +1,10 @@
 import { type ConnectionConfig, type ReadConnection, readConnection } from "../lib/config/connection.ts";
 import { accessibleTopologyOf } from "../lib/config/placement.ts";
 import type { ProxyConfig } from "../lib/config/proxy.ts";
+import type { Segments } from "../lib/core/access.ts";
 import type { Log } from "../lib/core/call.ts";
 import { CsiError } from "../lib/core/errors.ts";
 import { idBytes, maxHandleBytes } from "../lib/core/handle.ts";
-import type { Segments } from "../lib/core/topology.ts";
 import type { Driver } from "../lib/drivers/driver.ts";
 import { modules } from "../lib/drivers/index.ts";
 import type { DriverPorts } from "../lib/drivers/module.ts";

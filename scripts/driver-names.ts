@@ -1,5 +1,5 @@
 import { readdir, readFile } from "node:fs/promises";
-import { protocols } from "../lib/core/protocols.ts";
+import { protocols } from "../lib/core/access.ts";
 import { modules } from "../lib/drivers/index.ts";
 import { root } from "./spawned.ts";
 

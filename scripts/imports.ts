@@ -1,5 +1,4 @@
-import type { ICruiseResult } from "dependency-cruiser";
-import { cruise } from "dependency-cruiser";
+import { cruise, type ICruiseResult } from "dependency-cruiser";
 import { exists } from "./exists.ts";
 import { importRules } from "./import-rules.ts";
 import { root } from "./spawned.ts";

@@ -1,6 +1,6 @@
 import { nodeIdSettings } from "../../lib/config/topology.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { isNodeName } from "../../lib/core/node-name.ts";
+import { isNodeName } from "../../lib/core/name.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeIdConfig } from "../../lib/topology/config.ts";
 import { decodeNodeId, encodeNodeId, type NodeIdentity } from "../../lib/topology/node-id.ts";

@@ -1,8 +1,8 @@
+import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CommandObserver } from "../../lib/core/observer.ts";
-import { within } from "../../lib/core/time-limit.ts";
-import type { Segments } from "../../lib/core/topology.ts";
+import { within } from "../../lib/core/time.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Connections } from "../../lib/mux/connections.ts";

@@ -1,5 +1,5 @@
 import type { Call, Log } from "../../lib/core/call.ts";
-import { PeriodicRounds } from "../../lib/core/rounds.ts";
+import { PeriodicRounds } from "../../lib/core/time.ts";
 
 /** The interval assumed for checks on request, in milliseconds. */
 const askedMs = 30_000;

@@ -1,7 +1,6 @@
 import { writeSync } from "node:fs";
 import type { Log } from "../../lib/core/call.ts";
-import { errnoOf } from "../../lib/core/errno.ts";
-import { detailOf } from "../../lib/core/errors.ts";
+import { detailOf, errnoOf } from "../../lib/core/errors.ts";
 import { humanLine, jsonLine, type LogLine, leveledLog } from "../../lib/core/log.ts";
 import type { ServeOptions } from "./options.ts";
 

@@ -1,6 +1,6 @@
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import type { Log } from "../../lib/core/call.ts";
-import type { Segments } from "../../lib/core/topology.ts";
 import type { NodeInfo } from "../../lib/csi/node.ts";
 import { evaluate, ownValue, type RuleOutcome } from "../../lib/topology/evaluate.ts";
 import { nodeNameOf } from "../../lib/topology/facts.ts";

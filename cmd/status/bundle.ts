@@ -1,8 +1,8 @@
 import { open, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { unknownFolder } from "../../lib/config/proxy.ts";
-import { errnoOf } from "../../lib/core/errno.ts";
-import { masked } from "../../lib/core/mask.ts";
+import { errnoOf } from "../../lib/core/errors.ts";
+import { masked } from "../../lib/core/secrets.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { gather } from "../../lib/lint/gather.ts";
 import type { Input } from "../../lib/lint/input.ts";

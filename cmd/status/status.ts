@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { errnoOf } from "../../lib/core/errno.ts";
-import { CsiError } from "../../lib/core/errors.ts";
+import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { parseEndpoint } from "../../lib/csi/endpoint.ts";
 import type { Status } from "../../lib/observe/status.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";

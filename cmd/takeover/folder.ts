@@ -1,6 +1,6 @@
 import { mkdir, open, readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { errnoOf } from "../../lib/core/errno.ts";
+import { errnoOf } from "../../lib/core/errors.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 
 /** An output file; `secret`: readable only by its owner. */

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { errnoOf } from "../../lib/core/errno.ts";
+import { errnoOf } from "../../lib/core/errors.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import type { LintSettings } from "../../lib/lint/lint.ts";
 import { needsRelease, oldClasses } from "../../lib/takeover/classes.ts";

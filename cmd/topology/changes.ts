@@ -1,4 +1,4 @@
-import type { Segments } from "../../lib/core/topology.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import { type LabelChange, labelChanges } from "../../lib/topology/reach.ts";
 import { codeName } from "./report.ts";
 import type { ViewedNode } from "./view.ts";

@@ -1,7 +1,7 @@
 import { accessibleTopologyOf, readPlacement } from "../../lib/config/placement.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
 import { CsiError, jointCode } from "../../lib/core/errors.ts";
-import { selects } from "../../lib/core/selector.ts";
+import { selects } from "../../lib/core/proxy.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { evaluatePlacement } from "../../lib/mux/placement.ts";

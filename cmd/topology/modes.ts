@@ -1,5 +1,5 @@
+import type { Segments } from "../../lib/core/access.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
-import type { Segments } from "../../lib/core/topology.ts";
 import type { Paint } from "../../lib/lint/format/text.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import type { FlagSetting, PlacementAnswer, Scenario } from "../../lib/topology/reach.ts";

@@ -1,6 +1,6 @@
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Segments } from "../../lib/core/topology.ts";
 import { evaluate, type RuleOutcome } from "../../lib/topology/evaluate.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { encodeNodeId } from "../../lib/topology/node-id.ts";

@@ -1,4 +1,4 @@
-import type { Segments } from "../../lib/core/topology.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import { type Paint, paint } from "../../lib/lint/format/text.ts";
 import { topologyText } from "../../lib/topology/accessible-topology.ts";
 import { quoted } from "../../lib/topology/labels.ts";

@@ -1,5 +1,5 @@
+import type { Segments } from "../../lib/core/access.ts";
 import type { CsiError } from "../../lib/core/errors.ts";
-import type { Segments } from "../../lib/core/topology.ts";
 import { segmentsOf } from "../../lib/topology/accessible-topology.ts";
 import {
   canUse,

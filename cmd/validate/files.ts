@@ -1,7 +1,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, realpathSync, type Stats, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { unknownFolder } from "../../lib/config/proxy.ts";
-import { errnoOf } from "../../lib/core/errno.ts";
+import { errnoOf } from "../../lib/core/errors.ts";
 import { nameOf } from "../../lib/lint/file-name.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { connectionFolder } from "../connection-folder.ts";

@@ -1,7 +1,7 @@
 import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
-import { mapLimit } from "../../lib/core/map-limit.ts";
+import { mapLimit } from "../../lib/core/semaphore.ts";
 import type { DriverPorts } from "../../lib/drivers/module.ts";
 import type { Problem } from "../../lib/lint/lint.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";

@@ -1,5 +1,5 @@
 import { CsiError } from "../core/errors.ts";
-import { isNodeName } from "../core/node-name.ts";
+import { isNodeName } from "../core/name.ts";
 import { isMapping } from "../schema/mapping.ts";
 import type { Budget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";

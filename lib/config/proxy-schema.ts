@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { connectionNameForm, isConnectionName } from "../core/handle.ts";
-import { parseSelector } from "../core/selector.ts";
+import { parseSelector } from "../core/proxy.ts";
 import { consistent, filled, list, mapOf, oneOf, optional, record, text } from "../schema/parts.ts";
 import { nodeSchema } from "./node.ts";
 import { nodeIdSchema, topologySchema } from "./topology.ts";

@@ -1,7 +1,5 @@
 import type { InferOutput } from "valibot";
-import type { CacheTimeout } from "../core/cache-timeout.ts";
-import type { Group } from "../core/group.ts";
-import { parseSelector } from "../core/selector.ts";
+import { type CacheTimeout, type Group, parseSelector } from "../core/proxy.ts";
 import { apply } from "../schema/apply.ts";
 import { type Diagnostic, failure, type SchemaFinding } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";

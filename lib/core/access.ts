@@ -52,3 +52,42 @@ export function unmet(access: Access, wanted: Capability): string | undefined {
 /** The first reason why `access` does not satisfy all of `wanted`, or undefined if it does. */
 export const firstUnmet = (access: Access, wanted: readonly Capability[]): string | undefined =>
   wanted.map(each => unmet(access, each)).find(reason => reason !== undefined);
+
+/** One location of a CSI topology: keys with their full prefix → values, which must all match (CSI "Topology"). */
+export type Segments = Readonly<Record<string, string>>;
+
+/** A volume that is mounted directly: no file system is created, and several nodes may write. */
+const shared = (...filesystems: readonly string[]): Access => ({ kinds: ["mount"], filesystems, sharedWriters: true });
+
+/** File systems that a node can create on a block volume. */
+export const blockFilesystems = ["ext3", "ext4", "ext4dev", "xfs", "btrfs", "vfat", "exfat", "ntfs"] as const;
+
+/** A volume that appears as a disk on nodes. */
+export const disk: Access = { kinds: ["mount", "block"], filesystems: blockFilesystems, sharedWriters: false };
+
+/**
+ * The attach protocols, by the value of `node_attach_driver` in the volume context, and the uses that each supports.
+ * `zfs-local` is a dataset or a disk, depending on the driver.
+ */
+export const protocols = {
+  nfs: shared("nfs"),
+  smb: shared("cifs"),
+  lustre: shared("lustre"),
+  iscsi: disk,
+  nvmeof: disk,
+  hostpath: { kinds: ["mount"], filesystems: "any", sharedWriters: true },
+  "zfs-local": { kinds: ["mount", "block"], filesystems: ["zfs", ...blockFilesystems], sharedWriters: true },
+  objectivefs: shared("objectivefs", "fuse.objectivefs"),
+  oneclient: shared("oneclient", "fuse.oneclient"),
+} as const satisfies Readonly<Record<string, Access>>;
+
+/** The name of a protocol. */
+export type Protocol = keyof typeof protocols;
+
+/** Options that mount(8) accepts for any file system, and also for a bind mount; all others belong to a file system. */
+export const genericMountOptions: ReadonlySet<string> = new Set(
+  (
+    "ro rw noatime atime nodiratime diratime relatime norelatime strictatime nodev dev nosuid suid noexec exec " +
+    "sync async dirsync nosymfollow bind rbind"
+  ).split(" "),
+);

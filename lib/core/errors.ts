@@ -56,3 +56,9 @@ export const jointCode = (refusals: readonly CsiError[]): Code =>
  */
 export const detailOf = (error: unknown): string =>
   error instanceof Error ? (error.stack ?? `${error.name}: ${error.message}`) : String(error);
+
+/** The name of an operating system error ("ENOENT"), or undefined for any other error. */
+export const errnoOf = (error: unknown): string | undefined =>
+  error instanceof Error && "code" in error && typeof error.code === "string" && /^E[A-Z0-9]+$/.test(error.code)
+    ? error.code
+    : undefined;

@@ -16,3 +16,8 @@ export function backendName(name: string, maxBytes: number): string {
     .slice(0, maxBytes - 21);
   return head === "" ? digest : `${head}-${digest}`;
 }
+
+/**
+ * Whether a text can be a node name: a DNS subdomain (Kubernetes "Object Names and IDs"; RFC 1123), so never a path.
+ */
+export const isNodeName = (text: string): boolean => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text);

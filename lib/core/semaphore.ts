@@ -7,68 +7,125 @@ import { CsiError } from "./errors.ts";
  */
 export const callsAtOnce = 4;
 
-/** A semaphore: runs at most `count` pieces of work at once; the others wait in the order of their arrival. */
+/** A queue in which owners take turns, however many items each of them has. */
+export class FairQueue<T> {
+  readonly #waiting = new Map<unknown, T[]>();
+
+  get isEmpty(): boolean {
+    return this.#waiting.size === 0;
+  }
+
+  add(owner: unknown, item: T): void {
+    const items = this.#waiting.get(owner);
+    if (items) items.push(item);
+    else this.#waiting.set(owner, [item]);
+  }
+
+  /** Takes the first item of the next owner. */
+  take(): T | undefined {
+    const [owner, items] = this.#waiting.entries().next().value ?? [];
+    const item = items?.shift();
+    this.#waiting.delete(owner);
+    if (items?.length) this.#waiting.set(owner, items);
+    return item;
+  }
+
+  /** Removes an item that no longer waits. */
+  remove(owner: unknown, item: T): void {
+    const rest = (this.#waiting.get(owner) ?? []).filter(each => each !== item);
+    if (rest.length > 0) this.#waiting.set(owner, rest);
+    else this.#waiting.delete(owner);
+  }
+
+  /** Takes all items. */
+  drain(): readonly T[] {
+    const all = [...this.#waiting.values()].flat();
+    this.#waiting.clear();
+    return all;
+  }
+}
+
+/** Runs at most `count` pieces of work at once. The others wait; their owners take turns. */
 export class Semaphore {
   readonly #count: number;
   #free: number;
-  readonly #waiting: (() => void)[] = [];
+  /** How many more pieces of work may release their slots before they end. */
+  #early: number;
+  readonly #waiting = new FairQueue<() => void>();
 
-  constructor(count: number) {
+  /** `mostEarly`: how many pieces of work may run after they have released their slots. */
+  constructor(count: number, mostEarly = 0) {
     this.#count = count;
     this.#free = count;
+    this.#early = mostEarly;
   }
 
-  /** Whether nothing runs; then nothing waits either. */
+  /** Whether no slot is taken; then nothing waits either. */
   get idle(): boolean {
     return this.#free === this.#count;
   }
 
   /**
-   * Throws the signal's reason, or "deadline-exceeded", if the signal ends the wait; work that has started is not
-   * interrupted.
+   * Work that takes too long calls `leave` to release its slot early; false: too many have done so, and it keeps its
+   * slot. If the signal ends the wait, throws its reason, or "deadline-exceeded" if that is not a CsiError; work that
+   * has started is not interrupted.
    */
-  async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
-    if (this.#free > 0 && !signal?.aborted) this.#free--;
-    else await this.#turn(signal);
+  async run<T>(work: (leave: () => boolean) => Promise<T>, signal?: AbortSignal, owner?: unknown): Promise<T> {
+    if (signal?.aborted) throw ended(signal);
+    if (this.#free > 0) this.#free--;
+    else await this.#turn(owner, signal);
+    let left = false;
+    const leave = (): boolean => {
+      if (left || this.#early === 0) return left;
+      left = true;
+      this.#early--;
+      this.#release();
+      return true;
+    };
     try {
-      return await work();
+      return await work(leave);
     } finally {
-      // A slot passes directly to the next waiter and is freed only if there is none.
-      const next = this.#waiting.shift();
-      if (next) next();
-      else this.#free++;
+      if (left) this.#early++;
+      else this.#release();
     }
   }
 
-  #turn(signal: AbortSignal | undefined): Promise<void> {
-    if (signal?.aborted) return Promise.reject(ended(signal));
+  #turn(owner: unknown, signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const begin = (): void => {
-        signal?.removeEventListener("abort", leave);
+        signal?.removeEventListener("abort", cancel);
         resolve();
       };
-      const leave = (): void => {
-        const at = this.#waiting.indexOf(begin);
-        if (at < 0) return;
-        this.#waiting.splice(at, 1);
+      const cancel = (): void => {
+        this.#waiting.remove(owner, begin);
         reject(signal && ended(signal));
       };
-      signal?.addEventListener("abort", leave, { once: true });
-      this.#waiting.push(begin);
+      signal?.addEventListener("abort", cancel, { once: true });
+      this.#waiting.add(owner, begin);
     });
+  }
+
+  /** A slot passes directly to the next waiter and is freed only if there is none. */
+  #release(): void {
+    const next = this.#waiting.take();
+    if (next) next();
+    else this.#free++;
   }
 }
 
 const ended = ({ reason }: AbortSignal): CsiError =>
   reason instanceof CsiError
     ? reason
-    : new CsiError("deadline-exceeded", "the call ended while it waited for other calls to the same storage system");
+    : new CsiError("deadline-exceeded", "the call ended while it waited for other calls to the same system");
 
-/** The number of names beyond which idle ones are forgotten: devices and servers come and go. */
+/** The number of names beyond which idle ones are forgotten: devices, servers and volumes come and go. */
 const manyNames = 256;
 
-/** A semaphore per name, for example per device of a machine. */
-export function slotsByName(count: number): (name: string) => Semaphore {
+/** A semaphore per name, for example per device of a machine; with one slot each, a mutex per name. */
+export type Semaphores = (name: string) => Semaphore;
+
+/** Semaphores with `count` slots each, created on first use. */
+export function semaphores(count: number): Semaphores {
   const known = new Map<string, Semaphore>();
   return name => {
     const slots = known.get(name) ?? new Semaphore(count);
@@ -76,4 +133,32 @@ export function slotsByName(count: number): (name: string) => Semaphore {
     known.set(name, slots);
     return slots;
   };
+}
+
+/**
+ * The results of `work` for all items, in their order. At most `limit` run at once, and the next starts when any of
+ * them ends. After the first failure, which it throws, nothing more starts; running work continues in the background.
+ */
+export async function mapLimit<T, R>(
+  items: readonly T[],
+  limit: number,
+  work: (item: T) => Promise<R>,
+): Promise<readonly R[]> {
+  const results = new Array<R>(items.length);
+  const left = items.entries();
+  let failed = false;
+  const worker = async (): Promise<void> => {
+    // All workers share one iterator.
+    for (const [index, item] of left) {
+      if (failed) return;
+      try {
+        results[index] = await work(item);
+      } catch (error) {
+        failed = true;
+        throw error;
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, worker));
+  return results;
 }

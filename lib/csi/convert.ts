@@ -1,11 +1,10 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { AccessMode, Capability } from "../core/access.ts";
+import type { AccessMode, Capability, Segments } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { RepeatedLines } from "../core/repeats.ts";
-import type { Segments } from "../core/topology.ts";
+import { RepeatedLines } from "../core/log.ts";
 import type { Source } from "../drivers/driver.ts";
 import type { RoutedSnapshot, RoutedVolume } from "../mux/routed.ts";
 import {

@@ -4,10 +4,9 @@ import type { HandlerContext, ServiceImpl } from "@connectrpc/connect";
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { parseHandle } from "../core/handle.ts";
-import { withoutKnownSecrets } from "../core/known-secrets.ts";
-import { masked } from "../core/mask.ts";
+import { RepeatedLines } from "../core/log.ts";
 import type { CallBegun, CallEnd, CallObserver } from "../core/observer.ts";
-import { RepeatedLines } from "../core/repeats.ts";
+import { masked, withoutKnownSecrets } from "../core/secrets.ts";
 import { withoutSecrets } from "./redact.ts";
 
 /** A service whose methods take a Call where Connect's take a HandlerContext. */

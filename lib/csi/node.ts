@@ -1,5 +1,5 @@
 import type { ServiceImpl } from "@connectrpc/connect";
-import type { Segments } from "../core/topology.ts";
+import type { Segments } from "../core/access.ts";
 import type { NodeVolumes } from "../node/volumes.ts";
 import { capability, capacityRange } from "./convert.ts";
 import { NodeServiceCapability_RPC_Type as N, type Node, VolumeUsage_Unit as Unit } from "./gen/csi/v1/csi_pb.ts";

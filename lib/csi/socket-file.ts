@@ -2,8 +2,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, linkSync, lstatSync, mkdirSync, rmSync, type Stats, unlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { dirname } from "node:path";
-import { errnoOf } from "../core/errno.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, errnoOf } from "../core/errors.ts";
 
 /** A socket file created by this process. */
 export interface SocketFile {

@@ -1,7 +1,6 @@
-import type { Access } from "../core/access.ts";
+import type { Access, Protocol } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
-import type { Protocol } from "../core/protocols.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 
 /** Text that travels with a volume (`volume_context`) or comes with a class (`parameters`). */

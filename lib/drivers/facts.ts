@@ -1,5 +1,4 @@
-import type { Access } from "../core/access.ts";
-import { type Protocol, protocols } from "../core/protocols.ts";
+import { type Access, type Protocol, protocols } from "../core/access.ts";
 
 /** Keys that lead to a value in a connection file. */
 type KeyPath = readonly string[];

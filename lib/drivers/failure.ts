@@ -1,6 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { type Code, CsiError, isFinal, type Refused } from "../core/errors.ts";
-import { CommandError, type CommandFailure } from "../io/runner.ts";
+import { CommandError, commandCodes } from "../io/runner.ts";
 
 /** What the words of a storage system mean to a caller: a code, and a text that says what to do. */
 export interface ErrorMapping {
@@ -18,18 +18,6 @@ export interface FailureContext {
   /** A folder of csimux's machine that answers do not show, because everybody who sees the events of a claim reads them. */
   hidden?(): string | undefined;
 }
-
-const commandCodes: Readonly<Record<CommandFailure, Code>> = {
-  missing: "failed-precondition",
-  denied: "failed-precondition",
-  timeout: "deadline-exceeded",
-  cancelled: "deadline-exceeded",
-  killed: "unavailable",
-  spawn: "unavailable",
-  overflow: "unavailable",
-  unreachable: "unavailable",
-  lost: "unavailable",
-};
 
 /**
  * The error to report for anything that went wrong while `doing` (for example `create volume "a"`); a CsiError stays itself.

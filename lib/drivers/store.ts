@@ -1,6 +1,5 @@
-import type { Access } from "../core/access.ts";
+import type { Access, Protocol } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
-import type { Protocol } from "../core/protocols.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type {
   Context,

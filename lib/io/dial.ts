@@ -1,5 +1,6 @@
-import { connect as connectPlain, isIP, type Socket } from "node:net";
+import { connect, connect as connectPlain, isIP, type Socket } from "node:net";
 import { connect as connectTls, type TLSSocket } from "node:tls";
+import type { Code } from "../core/errors.ts";
 
 /** The address of an HTTP server and how to authenticate it. */
 export interface HttpSettings {
@@ -26,6 +27,17 @@ export interface HttpSettings {
  * but its outcome is unknown.
  */
 export type HttpFailure = "unreachable" | "certificate" | "timeout" | "cancelled" | "lost" | "too-long" | "refused";
+
+/** The status code for each failure. A certificate may be replaced and a server restarted, so only "too-long" is final. */
+export const httpCodes: Readonly<Record<HttpFailure, Code>> = {
+  unreachable: "unavailable",
+  certificate: "unavailable",
+  timeout: "deadline-exceeded",
+  cancelled: "deadline-exceeded",
+  lost: "unavailable",
+  "too-long": "failed-precondition",
+  refused: "unavailable",
+};
 
 /** A request without an answer. The message names the server and contains no secret. */
 export class HttpError extends Error {
@@ -120,3 +132,22 @@ function refusal(where: string, cause: Error & { readonly code?: unknown }): Htt
     });
   return new HttpError(where, "unreachable", reason, { cause });
 }
+
+/** The time limit for a TCP connection, in milliseconds: allows for the loss of two packets at its start. */
+const answerMs = 4_000;
+
+/** Whether a server accepts a TCP connection, whatever protocol it speaks. */
+export type Answers = (host: string, port: number, signal: AbortSignal) => Promise<boolean>;
+
+/** Connects from this process and sends nothing. Also false if the signal aborts. */
+export const answersTcp: Answers = (host, port, signal) =>
+  new Promise(resolve => {
+    const socket = connect({ host, port, signal: AbortSignal.any([signal, AbortSignal.timeout(answerMs)]) });
+    const end = (isThere: boolean): void => {
+      socket.destroy();
+      resolve(isThere);
+    };
+    socket.once("connect", () => end(true));
+    socket.once("error", () => end(false));
+    socket.once("close", () => end(false));
+  });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { parseMountinfo } from "../core/mountinfo.ts";
-import { callsAtOnce, type Semaphore, slotsByName } from "../core/semaphore.ts";
+import { callsAtOnce, type Semaphore, semaphores } from "../core/semaphore.ts";
 
 /** How long mountinfo is cached, in milliseconds: a disk mounted later is noticed soon enough. */
 export const believedMs = 10_000;
@@ -37,7 +37,7 @@ function ownDevices(): ReadonlyMap<string, string> {
  * where, `now` milliseconds.
  */
 export class FileThreads {
-  readonly #slotsOf = slotsByName(callsAtOnce);
+  readonly #slotsOf = semaphores(callsAtOnce);
   readonly #read: () => ReadonlyMap<string, string>;
   readonly #now: () => number;
   #devices: ReadonlyMap<string, string> = new Map();

@@ -1,10 +1,9 @@
 import type { Stats } from "node:fs";
 import { readdir, readlink, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { errnoOf } from "../core/errno.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, errnoOf } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { TimeLimit } from "../core/time-limit.ts";
+import { TimeLimit } from "../core/time.ts";
 import { fileThreads } from "./file-threads.ts";
 import { openSmallFile } from "./small-file.ts";
 

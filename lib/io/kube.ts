@@ -1,5 +1,5 @@
 import { CsiError } from "../core/errors.ts";
-import { isNodeName } from "../core/node-name.ts";
+import { isNodeName } from "../core/name.ts";
 import { type HttpAnswer, httpClient } from "./http.ts";
 import { readSmallFile } from "./small-file.ts";
 

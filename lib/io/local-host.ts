@@ -1,9 +1,7 @@
 import { CsiError } from "../core/errors.ts";
-import { Semaphore } from "../core/semaphore.ts";
-import { KeyedMutex } from "./keyed-mutex.ts";
-import { memoizeByKey } from "./memoize-by-key.ts";
+import { Semaphore, semaphores } from "../core/semaphore.ts";
 import { type Argv, CommandError, type CommandRunner, type Output } from "./runner.ts";
-import { type Outputs, type Script, type Step, type StorageHost, scriptTimeoutMs } from "./script.ts";
+import { memoizeByKey, type Outputs, type Script, type Step, type StorageHost, scriptTimeoutMs } from "./script.ts";
 
 /** The number of concurrent scripts: more would only wait for each other in the kernel. */
 const scriptsAtOnce = 4;
@@ -12,7 +10,7 @@ const scriptsAtOnce = 4;
 export function localHost(runner: CommandRunner): StorageHost {
   const slots = new Semaphore(scriptsAtOnce);
   const long = new Semaphore(scriptsAtOnce);
-  const turns = new KeyedMutex();
+  const turns = semaphores(1);
   return {
     runner,
     script: (script, signal) =>
@@ -23,7 +21,7 @@ export function localHost(runner: CommandRunner): StorageHost {
           const reason = "not started, because the call has ended";
           throw new CommandError(runner.where, script.steps[0].argv[0], "cancelled", reason, { cause });
         }),
-    exclusive: (tool, signal, work) => turns.take(tool, signal, work),
+    exclusive: (tool, signal, work) => turns(tool).run(work, signal),
     shared: memoizeByKey(),
   };
 }

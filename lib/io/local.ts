@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { kill } from "node:process";
-import { masked } from "../core/mask.ts";
+import { masked } from "../core/secrets.ts";
 import { Capture, Data } from "./capture.ts";
-import { hold } from "./hold.ts";
+import { hold } from "./long-running-process.ts";
 import {
   type Command,
   CommandError,

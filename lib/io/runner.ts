@@ -1,3 +1,5 @@
+import { type Code, CsiError } from "../core/errors.ts";
+
 /** A program and its arguments, never passed through a shell. */
 export type Argv = readonly [string, ...string[]];
 
@@ -85,15 +87,44 @@ export class CommandError extends Error {
   }
 }
 
+/** The folders of programs on common distributions; the last one is NixOS's. */
+const hostPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin";
+
 /**
- * The same runner behind a prefix such as `sudo -n` or `chroot /host`. These may clear the environment, so the
- * command's variables follow them, through env(1), where the process list shows them: pass secrets through stdin.
+ * Runs the host's programs in the host's root, which is mounted at `root` (chroot(1)); paths in the arguments are the
+ * host's, and the command keeps its environment. Exit code 127: the program does not exist.
  */
-export const wrapped = (runner: CommandRunner, prefix: Argv): CommandRunner => ({
-  where: `${runner.where} through ${prefix[0]}`,
-  run({ argv, env = {}, ...rest }, signal) {
-    const settings = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-    const between = settings.length > 0 ? ["env", ...settings] : [];
-    return runner.run({ ...rest, argv: [...prefix, ...between, ...argv] }, signal);
-  },
+export const hostRunner = (runner: CommandRunner, root: string): CommandRunner => ({
+  where: `${runner.where} through chroot`,
+  run: ({ argv, ...rest }, signal) =>
+    runner.run({ ...rest, argv: ["chroot", root, "env", `PATH=${hostPath}`, ...argv] }, signal),
 });
+
+/** The status code for each failure: final only for a missing or forbidden program, after which nothing has happened. */
+export const commandCodes: Readonly<Record<CommandFailure, Code>> = {
+  missing: "failed-precondition",
+  denied: "failed-precondition",
+  timeout: "deadline-exceeded",
+  cancelled: "deadline-exceeded",
+  killed: "unavailable",
+  spawn: "unavailable",
+  overflow: "unavailable",
+  unreachable: "unavailable",
+  lost: "unavailable",
+};
+
+const advice: Readonly<Partial<Record<CommandFailure, string>>> = {
+  missing: "install the program where csimux runs",
+  denied: "make the program executable for csimux",
+  overflow: "this is a limit of csimux: report it",
+};
+
+/**
+ * Converts the failure of a command without an exit code to a CsiError that names the tool and what to do.
+ * `task` names the work and its object ("mounting /a/b"). Returns any error other than a CommandError unchanged.
+ */
+export function commandFailure(error: unknown, task: string): unknown {
+  if (!(error instanceof CommandError)) return error;
+  const { failure, message } = error;
+  return new CsiError(commandCodes[failure], `${task}: ${message}; ${advice[failure] ?? "retrying"}`, { cause: error });
+}

@@ -65,3 +65,12 @@ export interface StorageHost {
 /** Quotes a word for a POSIX shell: in single quotes, unless it consists of harmless characters only. */
 export const quoted = (word: string): string =>
   /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
+/** Creates one value per name, on first use; implements StorageHost.shared. */
+export function memoizeByKey(): <T>(what: string, make: () => T) => T {
+  const made = new Map<string, unknown>();
+  return <T>(what: string, make: () => T): T => {
+    if (!made.has(what)) made.set(what, make());
+    return made.get(what) as T;
+  };
+}

@@ -1,7 +1,6 @@
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
-import { errnoOf } from "../core/errno.ts";
-import { CsiError } from "../core/errors.ts";
+import { CsiError, errnoOf } from "../core/errors.ts";
 
 /** The text of a file, and the stat(2) result of the same open file. */
 export interface SmallFile {

@@ -1,9 +1,7 @@
-import type { Capability } from "../core/access.ts";
-import { firstUnmet } from "../core/access.ts";
+import { type Capability, firstUnmet, type Segments } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { Segments } from "../core/topology.ts";
 import type { Source } from "../drivers/driver.ts";
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import { ability, unable } from "./ability.ts";

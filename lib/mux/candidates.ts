@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, jointCode } from "../core/errors.ts";
-import type { Group } from "../core/group.ts";
+import type { Group } from "../core/proxy.ts";
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connection } from "./connection.ts";
 import type { FreeSpace } from "./free-space.ts";

@@ -1,9 +1,8 @@
-import { type Capability, firstUnmet } from "../core/access.ts";
+import { type Capability, firstUnmet, type Segments } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { mapLimit } from "../core/map-limit.ts";
-import { RepeatedLines } from "../core/repeats.ts";
-import type { Segments } from "../core/topology.ts";
+import { RepeatedLines } from "../core/log.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Context } from "../drivers/driver.ts";
 import { isReachableFrom, type PlacementPolicy } from "../topology/accessible-topology.ts";
 import type { Connection } from "./connection.ts";

@@ -1,9 +1,9 @@
-import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { mapLimit } from "../core/map-limit.ts";
 import { OrderedReads } from "../core/ordered-reads.ts";
+import type { CacheTimeout } from "../core/proxy.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Ability } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import { type ConnectionFacts, type ConnectionFileState, ConnectionFileStates, type LastGood } from "./file-states.ts";

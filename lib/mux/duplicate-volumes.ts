@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import { mapLimit } from "../core/map-limit.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Finding, VolumeFindings } from "../health/finding.ts";
 import type { Breakers } from "./breakers.ts";
 import type { Connection } from "./connection.ts";

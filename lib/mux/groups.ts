@@ -1,7 +1,6 @@
 import { CsiError } from "../core/errors.ts";
-import type { Group } from "../core/group.ts";
-import { mapLimit } from "../core/map-limit.ts";
-import { selects } from "../core/selector.ts";
+import { type Group, selects } from "../core/proxy.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Connections } from "./connections.ts";
 
 /** How many files are read at the same time. */

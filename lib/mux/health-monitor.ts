@@ -1,8 +1,8 @@
+import type { Segments } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import { mapLimit } from "../core/map-limit.ts";
-import type { Segments } from "../core/topology.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Context, StorageFindings } from "../drivers/driver.ts";
 import { type Change, type Condition, ConditionTracker } from "../health/condition-tracker.ts";
 import { type Finding, joined, type VolumeFindings } from "../health/finding.ts";

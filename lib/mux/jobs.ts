@@ -1,6 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { within } from "../core/time-limit.ts";
+import { within } from "../core/time.ts";
 
 interface Job {
   readonly arguments: string;

@@ -1,6 +1,6 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { mapLimit } from "../core/map-limit.ts";
+import { mapLimit } from "../core/semaphore.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 import type { Handles } from "./handles.ts";

@@ -1,7 +1,7 @@
+import type { Segments } from "../core/access.ts";
 import type { Call, Log } from "../core/call.ts";
-import type { Group } from "../core/group.ts";
 import { TryLocks } from "../core/locks.ts";
-import type { Segments } from "../core/topology.ts";
+import type { Group } from "../core/proxy.ts";
 import { Breakers } from "./breakers.ts";
 import { Capacity } from "./capacity.ts";
 import type { Connections } from "./connections.ts";

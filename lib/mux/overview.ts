@@ -1,5 +1,4 @@
-import type { Group } from "../core/group.ts";
-import { selects } from "../core/selector.ts";
+import { type Group, selects } from "../core/proxy.ts";
 import { topologyText } from "../topology/accessible-topology.ts";
 import type { Outage } from "./breaker.ts";
 import type { Breakers } from "./breakers.ts";

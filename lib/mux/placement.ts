@@ -1,6 +1,5 @@
-import { type Access, type Capability, firstUnmet } from "../core/access.ts";
+import { type Access, type Capability, firstUnmet, type Segments } from "../core/access.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Segments } from "../core/topology.ts";
 import {
   type AccessibilityRequirements,
   type AccessibleTopology,

@@ -1,5 +1,5 @@
-import type { CacheTimeout } from "../core/cache-timeout.ts";
 import type { Log } from "../core/call.ts";
+import type { CacheTimeout } from "../core/proxy.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { Connection } from "./connection.ts";
 

@@ -1,8 +1,7 @@
-import type { Capability } from "../core/access.ts";
+import type { Capability, Segments } from "../core/access.ts";
 import type { CapacityRange } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { encodeGroup, type Handle } from "../core/handle.ts";
-import type { Segments } from "../core/topology.ts";
 import type { Context, Snapshot, Source, Volume } from "../drivers/driver.ts";
 import { type AccessibilityRequirements, type PlacementPolicy, segmentsOf } from "../topology/accessible-topology.ts";
 import type { Connection } from "./connection.ts";

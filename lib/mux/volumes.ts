@@ -1,9 +1,8 @@
-import { type Capability, firstUnmet } from "../core/access.ts";
+import { type Capability, firstUnmet, type Segments } from "../core/access.ts";
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { Segments } from "../core/topology.ts";
 import type { Context, Volume } from "../drivers/driver.ts";
 import type { Condition } from "../health/condition-tracker.ts";
 import { reasonText } from "../health/reasons.ts";

@@ -1,7 +1,7 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import type { KeyedMutex } from "../io/keyed-mutex.ts";
+import type { Semaphores } from "../core/semaphore.ts";
 import type { Attacher, Attachment, AttachRequest } from "./attach/attacher.ts";
 import { type Attachers, attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disks.ts";
@@ -97,7 +97,7 @@ export class VolumeStaging {
   readonly #records: StageRecords;
   readonly #ownership: MountOwnership;
   readonly #showing: StagingMounts;
-  readonly #turns: KeyedMutex;
+  readonly #turns: Semaphores;
 
   readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
 
@@ -108,7 +108,7 @@ export class VolumeStaging {
     records: StageRecords,
     ownership: MountOwnership,
     showing: StagingMounts,
-    turns: KeyedMutex,
+    turns: Semaphores,
     mountFlags: (volumeId: string) => Promise<readonly string[]>,
   ) {
     this.#attachers = attachers;
@@ -254,9 +254,9 @@ function refuseUsed(record: StageRecord | undefined, table: MountTable): void {
 export class VolumeExpansion {
   readonly #attachers: Attachers;
   readonly #disks: Disks;
-  readonly #turns: KeyedMutex;
+  readonly #turns: Semaphores;
 
-  constructor(attachers: Attachers, disks: Disks, turns: KeyedMutex) {
+  constructor(attachers: Attachers, disks: Disks, turns: Semaphores) {
     this.#attachers = attachers;
     this.#disks = disks;
     this.#turns = turns;

@@ -1,10 +1,10 @@
 import type { Call, Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
-import { PeriodicRounds } from "../core/rounds.ts";
+import { semaphores } from "../core/semaphore.ts";
+import { PeriodicRounds } from "../core/time.ts";
 import type { Condition } from "../health/condition-tracker.ts";
-import type { Answers } from "../io/answers.ts";
-import { KeyedMutex } from "../io/keyed-mutex.ts";
+import type { Answers } from "../io/dial.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import type { Attachers } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disks.ts";
@@ -101,7 +101,7 @@ export class NodeVolumes {
     answers,
     health,
   }: NodePorts) {
-    const turns = new KeyedMutex();
+    const turns = semaphores(1);
     this.#mounts = new Mounts(runner, host, mountinfo, records);
     this.#records = new StageRecords(records);
     this.#ownership = new MountOwnership(this.#records, drivers);

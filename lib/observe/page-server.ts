@@ -1,7 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { Log } from "../core/call.ts";
-import { errnoOf } from "../core/errno.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
+import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
 
 /** The time limit for a client to send its request, in milliseconds. */
 const requestMs = 10_000;

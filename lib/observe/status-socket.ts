@@ -1,8 +1,7 @@
 import { connect, createServer, type Socket } from "node:net";
 import type { Log } from "../core/call.ts";
-import { errnoOf } from "../core/errno.ts";
-import { CsiError, detailOf } from "../core/errors.ts";
-import { withoutKnownSecrets } from "../core/known-secrets.ts";
+import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
+import { withoutKnownSecrets } from "../core/secrets.ts";
 import { putSocketFile } from "../csi/socket-file.ts";
 import type { StatusAnswer } from "./status.ts";
 

@@ -1,5 +1,5 @@
+import type { Segments } from "../core/access.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Segments } from "../core/topology.ts";
 
 /** One place that a connection is reachable from; all keys carry their full prefix. */
 export interface AccessibleTopology {

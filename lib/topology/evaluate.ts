@@ -1,5 +1,5 @@
+import type { Segments } from "../core/access.ts";
 import { CsiError } from "../core/errors.ts";
-import type { Segments } from "../core/topology.ts";
 import type { RuleSource } from "./config.ts";
 import { type NodeFacts, nodeNameOf } from "./facts.ts";
 import { isLabelValue, quoted, whyNoValue } from "./labels.ts";

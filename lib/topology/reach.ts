@@ -1,6 +1,6 @@
+import type { Segments } from "../core/access.ts";
 import type { CsiError } from "../core/errors.ts";
 import { groupBy } from "../core/group-by.ts";
-import type { Segments } from "../core/topology.ts";
 import type { AccessibilityRequirements, AccessibleTopology } from "./accessible-topology.ts";
 import {
   type AllowedTerm,

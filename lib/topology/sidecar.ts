@@ -1,4 +1,4 @@
-import type { Segments } from "../core/topology.ts";
+import type { Segments } from "../core/access.ts";
 import type { AccessibilityRequirements } from "./accessible-topology.ts";
 
 /** A node as external-provisioner knows it. */

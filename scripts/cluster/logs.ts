@@ -1,6 +1,6 @@
 import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { errnoOf } from "../../lib/core/errno.ts";
+import { errnoOf } from "../../lib/core/errors.ts";
 
 /** The paths of the log files below a folder, relative to it; none where there is no such folder. */
 async function logsBelow(folder: string): Promise<readonly string[]> {

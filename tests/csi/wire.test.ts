@@ -1,8 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { DescEnum, DescField, DescMessage, DescMethod, DescService } from "@bufbuild/protobuf";
-import { getOption, ScalarType } from "@bufbuild/protobuf";
+import {
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  getOption,
+  ScalarType,
+} from "@bufbuild/protobuf";
 import * as csi from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 
 const columns = "kind\tname\tmember\tnumber\ttype\tlabel\tnotes";

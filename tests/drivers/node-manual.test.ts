@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import { accessModes, unmet } from "../../lib/core/access.ts";
-import { type Protocol, protocols } from "../../lib/core/protocols.ts";
+import { accessModes, type Protocol, protocols, unmet } from "../../lib/core/access.ts";
 import { ManualDriver } from "../../lib/drivers/node-manual/driver.ts";
 
 const driver = new ManualDriver({ connection: "hand" });

@@ -1,8 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { CommandRunner } from "../../lib/io/runner.ts";
-import type { FakeZfs } from "./zfs/pools.ts";
-import { inProcess } from "./zfs/pools.ts";
+import { type FakeZfs, inProcess } from "./zfs/pools.ts";
 
 /** What a case of a storage host sees of it: a model of one, or a real one. */
 export interface CaseHost {

@@ -1,8 +1,5 @@
 import { expect, test } from "bun:test";
-import { KeyedMutex } from "../../lib/io/keyed-mutex.ts";
 import { SharedInstances } from "../../lib/io/lease.ts";
-
-const calm = new AbortController().signal;
 
 function counted() {
   const closed: string[] = [];
@@ -49,32 +46,4 @@ test("a user who comes during the pause gets the same object, which stays open",
   await until(() => closed.includes("b"));
   expect([again.value, closed]).toEqual([first.value, ["b"]]);
   await sharing.close();
-});
-
-test("turns are taken in order, one at a time for each name, and a cancelled one delays no other", async () => {
-  const turns = new KeyedMutex();
-  const order: string[] = [];
-  const gate = Promise.withResolvers<void>();
-  const first = turns.take("a", calm, async () => {
-    await gate.promise;
-    order.push("first");
-  });
-  const call = new AbortController();
-  const given = turns
-    .take("a", call.signal, async () => void order.push("never"))
-    .catch(error => order.push(String(error)));
-  const third = turns.take("a", calm, async () => void order.push("third"));
-  await turns.take("b", calm, async () => void order.push("other"));
-  call.abort("given up");
-  await given;
-  gate.resolve();
-  await Promise.all([first, third]);
-  expect(order).toEqual(["other", "given up", "first", "third"]);
-});
-
-test("work that fails ends its turn", async () => {
-  const turns = new KeyedMutex();
-  const failing = turns.take("a", calm, () => Promise.reject(new Error("no")));
-  expect(await failing.catch(String)).toBe("Error: no");
-  expect(await turns.take("a", calm, async () => "next")).toBe("next");
 });

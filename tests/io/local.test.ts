@@ -3,7 +3,7 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { localRunner } from "../../lib/io/local.ts";
-import { type Argv, CommandError, wrapped } from "../../lib/io/runner.ts";
+import { type Argv, CommandError } from "../../lib/io/runner.ts";
 
 const runner = localRunner({ env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TEXT: "from outside" } });
 const calm = new AbortController().signal;
@@ -229,14 +229,6 @@ test("secrets are masked in stderr and in errors, longest first, and stdout stay
   const output = await runner.run({ argv: sh("echo password1; echo password1 pass >&2"), secret }, calm);
   expect(output.stderr).toBe("*** ***\n");
   expect(output.stdout).toBe("password1\n");
-});
-
-test("a prefix comes before the command and its environment", async () => {
-  const behind = wrapped(runner, ["env", "-i"]);
-  const argv: Argv = ["/usr/bin/env"];
-  expect((await behind.run({ argv, env: { KEPT: "a b" } }, calm)).stdout).toBe("KEPT=a b\n");
-  expect((await behind.run({ argv }, calm)).stdout).toBe("");
-  expect(behind.where).toBe("local through env");
 });
 
 describe("a program that is held", () => {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import type { CacheTimeout } from "../../lib/core/cache-timeout.ts";
 import { CsiError } from "../../lib/core/errors.ts";
+import type { CacheTimeout } from "../../lib/core/proxy.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Group } from "../../lib/core/group.ts";
+import type { Group } from "../../lib/core/proxy.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { failure, muxWorld, request } from "./world.ts";
 

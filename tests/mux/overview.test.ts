@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Group } from "../../lib/core/group.ts";
-import { parseSelector } from "../../lib/core/selector.ts";
+import { type Group, parseSelector } from "../../lib/core/proxy.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { muxWorld, request } from "./world.ts";
 

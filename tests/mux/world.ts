@@ -1,5 +1,5 @@
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Group } from "../../lib/core/group.ts";
+import type { Group } from "../../lib/core/proxy.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { openRouter } from "../../lib/mux/open.ts";

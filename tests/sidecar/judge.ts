@@ -1,4 +1,4 @@
-import type { Segments } from "../../lib/core/topology.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { prefix, type Scenario, type Universe } from "./universe.ts";
 

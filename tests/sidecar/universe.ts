@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { Segments } from "../../lib/core/topology.ts";
+import type { Segments } from "../../lib/core/access.ts";
 import type { AllowedTerm, ClusterNode, SidecarFlags } from "../../lib/topology/sidecar.ts";
 
 export const prefix = "t.example";

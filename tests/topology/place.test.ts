@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
+import type { Segments } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import type { Segments } from "../../lib/core/topology.ts";
 import {
   type AccessibleTopology,
   accessibleTopologyFor,

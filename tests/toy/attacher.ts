@@ -1,6 +1,6 @@
+import { protocols } from "../../lib/core/access.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { protocols } from "../../lib/core/protocols.ts";
 import type { Attached, Attacher, Attachment, AttachRequest, SaveNotes } from "../../lib/node/attach/attacher.ts";
 import type { Step } from "./storage.ts";
 

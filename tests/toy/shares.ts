@@ -1,5 +1,5 @@
+import { protocols } from "../../lib/core/access.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { protocols } from "../../lib/core/protocols.ts";
 import type { Context, VolumeSpec } from "../../lib/drivers/driver.ts";
 import type { Notes, ShareProtocol, StoredVolume } from "../../lib/drivers/store.ts";
 import type { Step, ToyStorage } from "./storage.ts";

@@ -1,6 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { SharePoint } from "../../io/share-point.ts";
 import type { Files } from "./files.ts";

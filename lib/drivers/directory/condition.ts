@@ -1,4 +1,4 @@
-import { errnoOf } from "../../core/errno.ts";
+import { errnoOf } from "../../core/errors.ts";
 import type { Finding, VolumeFindings } from "../../health/finding.ts";
 import { unless } from "./files.ts";
 import { isVolumeId, type TreeKind } from "./layout.ts";

@@ -1,5 +1,4 @@
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { Output } from "../../io/runner.ts";
 import type { ErrorMapping } from "../failure.ts";
 

@@ -1,5 +1,5 @@
 import * as fs from "node:fs/promises";
-import { errnoOf } from "../../core/errno.ts";
+import { errnoOf } from "../../core/errors.ts";
 
 /** What stands at a path; a symbolic link is "other", whatever it points to. */
 export type FileKind = "folder" | "other";

@@ -1,5 +1,4 @@
-import type { Access } from "../../core/access.ts";
-import { type Protocol, protocols } from "../../core/protocols.ts";
+import { type Access, type Protocol, protocols } from "../../core/access.ts";
 import type { Context } from "../driver.ts";
 import type { DirectoryKind } from "./settings.ts";
 

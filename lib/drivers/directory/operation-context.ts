@@ -1,5 +1,4 @@
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { TryLocks } from "../../core/locks.ts";
 import type { Semaphore } from "../../core/semaphore.ts";
 import type { CommandRunner } from "../../io/runner.ts";

@@ -1,4 +1,4 @@
-import { isLocalMagic } from "../../core/local-filesystems.ts";
+import { isLocalMagic } from "../../core/mountinfo.ts";
 import { believedMs, fileThreads } from "../../io/file-threads.ts";
 import { withSlots } from "./by-server.ts";
 import { directFiles } from "./direct-files.ts";

@@ -1,5 +1,4 @@
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { Files } from "./files.ts";
 import type { OperationContext } from "./operation-context.ts";
 import type { DirectorySettings } from "./settings.ts";

@@ -1,4 +1,4 @@
-import { errnoOf } from "../../core/errno.ts";
+import { errnoOf } from "../../core/errors.ts";
 import type { Source } from "../driver.ts";
 import type { TreeKind } from "./layout.ts";
 import { type OperationContext, withFolders } from "./operation-context.ts";

@@ -1,8 +1,8 @@
 import { basename, dirname, join, normalize } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { pause } from "../../core/pause.ts";
-import { KeyedMutex } from "../../io/keyed-mutex.ts";
+import { Semaphore, semaphores } from "../../core/semaphore.ts";
+import { pause } from "../../core/time.ts";
 import type { CommandRunner, Output } from "../../io/runner.ts";
 import { inPlace } from "./attended.ts";
 import {
@@ -52,7 +52,7 @@ const noRepository = /Is there a repository at the following location|repository
  * Making a repository, one at a time for all connections of this process. Two `restic init` at once both find nothing, write a key each and
  * one configuration after the other: the repository then has a key that does not open it, and may be unusable for good.
  */
-const makings = new KeyedMutex();
+const makings = semaphores(1);
 
 interface Read extends Backup {
   readonly paths: readonly string[];
@@ -65,7 +65,7 @@ export class Restic implements BackupTool {
   readonly #space: OperationContext;
   readonly #settings: ResticSettings;
   /** What changes the repository is done one after the other: marking and forgetting lock out everything else. */
-  readonly #turns = new KeyedMutex();
+  readonly #turns = new Semaphore(1);
   #ready: Promise<void> | undefined;
 
   constructor(space: OperationContext, settings: ResticSettings) {
@@ -87,13 +87,13 @@ export class Restic implements BackupTool {
     await this.#repository(call);
     const about = [...this.#ownTags(), `csi_volume_id=${volumeId}`, nameTag(key), `csi_bytes=${bytes}`];
     const tags = [...about, ...this.#settings.tags].flatMap(tag => ["--tag", tag]);
-    await this.#turns.take("", call.signal, async () => {
+    await this.#turns.run(async () => {
       const id = await inPlace(at, call, attended =>
         sealed(at, folder, attended, ({ source, runner }) => this.#backup(source, tags, runner, attended)),
       );
       const marked = await this.#alone("tag", ["--add", completeTag, id], call);
       if (marked.exitCode !== 0) throw this.#failure("mark a snapshot as complete", marked);
-    });
+    }, call.signal);
   }
 
   async restore(at: OperationContext, id: string, folder: string, call: Call): Promise<string> {
@@ -109,7 +109,7 @@ export class Restic implements BackupTool {
   async forget(id: string, call: Call): Promise<void> {
     await this.#repository(call);
     const words = [...(this.#settings.prune ? ["--prune"] : []), id];
-    const output = await this.#turns.take("", call.signal, () => this.#alone("forget", words, call));
+    const output = await this.#turns.run(() => this.#alone("forget", words, call), call.signal);
     if (output.exitCode !== 0) throw this.#failure("forget a snapshot", output);
     // Before 0.17 restic ends with 0 also where the storage refused the removal (an append-only server, a locked object).
     if (await this.#read(id, call)) throw this.#failure("forget a snapshot", output);
@@ -142,10 +142,10 @@ export class Restic implements BackupTool {
     const seen = await this.#run("cat", ["--no-lock", "config"], call);
     if (seen.exitCode === 0) return;
     if (!noRepository.test(seen.stderr)) throw this.#failure("open the repository", seen);
-    const made = await makings.take(this.#place(), call.signal, async () => {
+    const made = await makings(this.#place()).run(async () => {
       const again = await this.#run("cat", ["--no-lock", "config"], call);
       return again.exitCode === 0 ? again : await this.#run("init", [], call);
-    });
+    }, call.signal);
     if (made.exitCode === 0 || /already (exists|initialized)/.test(made.stderr)) return;
     throw this.#failure("make the repository", made);
   }

@@ -1,5 +1,4 @@
-import type { Access } from "../../core/access.ts";
-import type { Protocol } from "../../core/protocols.ts";
+import type { Access, Protocol } from "../../core/access.ts";
 import type { Context } from "../driver.ts";
 import type { ShareProtocol } from "../store.ts";
 import type { DirectoryDriver } from "./kinds.ts";

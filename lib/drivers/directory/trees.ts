@@ -1,6 +1,5 @@
 import type { Call } from "../../core/call.ts";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import { throwIfCancelled } from "../failure.ts";
 import { type FileKind, unless } from "./files.ts";
 import type { TreeKind } from "./layout.ts";

@@ -1,4 +1,4 @@
-import { protocols } from "../../core/protocols.ts";
+import { protocols } from "../../core/access.ts";
 import type { Context } from "../driver.ts";
 import type { ShareProtocol } from "../store.ts";
 import type { ObjectiveFsVolume } from "./store.ts";

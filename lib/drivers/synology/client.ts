@@ -1,9 +1,8 @@
 import { createHash } from "node:crypto";
-import { keepSecret } from "../../core/known-secrets.ts";
+import { keepSecret } from "../../core/secrets.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import { HttpError, type HttpSettings, originOf } from "../../io/dial.ts";
-import type { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { type Http, httpClient } from "../../io/http.ts";
-import { KeyedMutex } from "../../io/keyed-mutex.ts";
 import { DsmError, endsSession, NotDsm, refusesLogin } from "./dsm-error.ts";
 
 /** A DSM and who csimux is there. */
@@ -52,8 +51,8 @@ export class DsmClient {
   readonly where: string;
   readonly #server: DsmServer;
   readonly #http: Http;
-  readonly #turns: FairSemaphore;
-  readonly #one = new KeyedMutex();
+  readonly #turns: Semaphore;
+  readonly #one = new Semaphore(1);
   readonly #now: () => number;
   readonly #shown: () => void;
   #session: Session | undefined;
@@ -61,7 +60,7 @@ export class DsmClient {
   #refused: { readonly error: unknown; readonly until: number } | undefined;
 
   /** `turns`: those of the system, shared by all of its clients. */
-  constructor(server: DsmServer, turns: FairSemaphore, now: () => number = () => performance.now()) {
+  constructor(server: DsmServer, turns: Semaphore, now: () => number = () => performance.now()) {
     this.where = originOf(server.http);
     this.#server = server;
     this.#http = httpClient(server.http);
@@ -75,8 +74,8 @@ export class DsmClient {
    * whose answer was lost the caller has to look what became of it. Throws DsmError, HttpError or NotDsm.
    */
   call(owner: string, what: DsmCall, signal: AbortSignal): Promise<unknown> {
-    const work = () => this.#turns.run(owner, signal, () => this.#asked(what, signal));
-    return this.#server.serialize ? this.#one.take("", signal, work) : work();
+    const work = () => this.#turns.run(() => this.#asked(what, signal), signal, owner);
+    return this.#server.serialize ? this.#one.run(work, signal) : work();
   }
 
   /** Logs out. */

@@ -1,5 +1,5 @@
+import { Semaphore } from "../../core/semaphore.ts";
 import { originOf } from "../../io/dial.ts";
-import { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { type DsmCall, DsmClient, type DsmServer, serverKey } from "./client.ts";
 
 /** Calls of all connections together that one system answers at once; its web server is small. */
@@ -30,7 +30,7 @@ class SharedByKey<T> {
   }
 }
 
-const turns = new SharedByKey<FairSemaphore>();
+const turns = new SharedByKey<Semaphore>();
 const clients = new SharedByKey<DsmClient>();
 
 /** One connection's use of a DSM. */
@@ -51,7 +51,7 @@ export function leasedDsm(server: DsmServer, connection: string): Dsm {
     () =>
       new DsmClient(
         server,
-        turns.take(place, () => new FairSemaphore(callsAtOnce)),
+        turns.take(place, () => new Semaphore(callsAtOnce)),
       ),
   );
   let held = true;

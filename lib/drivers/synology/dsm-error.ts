@@ -1,5 +1,5 @@
 import type { Code } from "../../core/errors.ts";
-import { HttpError, type HttpFailure } from "../../io/dial.ts";
+import { HttpError, httpCodes } from "../../io/dial.ts";
 import type { ErrorMapping } from "../failure.ts";
 
 /** DSM refused a call. Its numbers mean different things in different APIs, so both stand here. */
@@ -117,19 +117,9 @@ const tables: readonly (readonly [api: RegExp, Numbers])[] = [
   [/^SYNO\.Core\.(?:Share|FileServ)(?:\.|$)/, shares],
 ];
 
-const codes: Readonly<Record<HttpFailure, Code>> = {
-  unreachable: "unavailable",
-  certificate: "unavailable",
-  timeout: "deadline-exceeded",
-  cancelled: "deadline-exceeded",
-  lost: "unavailable",
-  "too-long": "failed-precondition",
-  refused: "unavailable",
-};
-
 /** What any failure of DSM's API means to a caller; undefined for one that is not of the API. */
 export function explainDsm(error: unknown): ErrorMapping | undefined {
-  if (error instanceof HttpError) return { code: codes[error.failure], text: error.message };
+  if (error instanceof HttpError) return { code: httpCodes[error.failure], text: error.message };
   if (error instanceof NotDsm) return { code: "failed-precondition", text: error.message };
   if (!(error instanceof DsmError)) return undefined;
   const own = tables.find(([api]) => api.test(error.api))?.[1] ?? {};

@@ -1,5 +1,5 @@
+import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
-import { protocols } from "../../core/protocols.ts";
 import type { Context, VolumeSpec } from "../driver.ts";
 import type { Notes, ShareProtocol } from "../store.ts";
 import { errors, isAnswer } from "./dsm-error.ts";

@@ -1,7 +1,6 @@
-import { keepSecret } from "../../core/known-secrets.ts";
-import { masked } from "../../core/mask.ts";
+import { keepSecret, masked } from "../../core/secrets.ts";
+import { Semaphore } from "../../core/semaphore.ts";
 import { HttpError, originOf } from "../../io/dial.ts";
-import { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { ApiError } from "./api-error.ts";
 import { connected } from "./connect.ts";
 import { JobRunner } from "./job.ts";
@@ -41,7 +40,7 @@ export class Client {
   readonly #server: Server;
   readonly #pace: LoginRateLimiter;
   readonly #limits: Limits;
-  readonly #turns = new FairSemaphore(callsAtOnce, mostLate);
+  readonly #turns = new Semaphore(callsAtOnce, mostLate);
   /** What new calls are sent on. */
   #line: ClientConnection | undefined;
   /** All that are not closed. */
@@ -71,7 +70,7 @@ export class Client {
    */
   async call(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     try {
-      return await this.#turns.run(owner, signal, leave => this.#asked(method, params, signal, leave));
+      return await this.#turns.run(leave => this.#asked(method, params, signal, leave), signal, owner);
     } catch (error) {
       throw this.#clean(error);
     }

@@ -1,6 +1,6 @@
-import { pause } from "../../core/pause.ts";
+import { Semaphore } from "../../core/semaphore.ts";
+import { pause } from "../../core/time.ts";
 import { HttpError } from "../../io/dial.ts";
-import { FairSemaphore } from "../../io/fair-semaphore.ts";
 import { ApiError, errnos, LostJob } from "./api-error.ts";
 import { jobMs, type Limits } from "./methods.ts";
 import { problemsIn } from "./rpc-transport.ts";
@@ -38,7 +38,7 @@ export class JobRunner {
   readonly #where: string;
   readonly #ask: AskSystem;
   readonly #limits: Limits;
-  readonly #oneLock = new FairSemaphore(oneLockAtOnce);
+  readonly #oneLock = new Semaphore(oneLockAtOnce);
 
   constructor(where: string, ask: AskSystem, limits: Limits) {
     this.#where = where;
@@ -49,7 +49,7 @@ export class JobRunner {
   /** As Api.job. */
   run(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {
     const work = () => this.#ended(owner, method, params, signal);
-    return oneLock.test(method) ? this.#oneLock.run(owner, signal, work) : work();
+    return oneLock.test(method) ? this.#oneLock.run(work, signal, owner) : work();
   }
 
   async #ended(owner: string, method: string, params: readonly unknown[], signal: AbortSignal): Promise<unknown> {

@@ -1,19 +1,8 @@
-import type { Code } from "../../core/errors.ts";
-import { HttpError, type HttpFailure } from "../../io/dial.ts";
+import { HttpError, httpCodes } from "../../io/dial.ts";
 import type { ErrorMapping } from "../failure.ts";
 import { ApiError, errnos, isBusy, isDenied, isFull, LostJob } from "./api-error.ts";
 import { NotTrueNas } from "./connect.ts";
 import { LoginRefused } from "./rpc-transport.ts";
-
-const codes: Readonly<Record<HttpFailure, Code>> = {
-  unreachable: "unavailable",
-  certificate: "unavailable",
-  timeout: "deadline-exceeded",
-  cancelled: "deadline-exceeded",
-  lost: "unavailable",
-  "too-long": "failed-precondition",
-  refused: "unavailable",
-};
 
 /** What the server says to a login, and what to do. */
 const logins: Readonly<Record<string, string>> = {
@@ -47,7 +36,7 @@ const roleFor = (method: string): string => roles.find(([pattern]) => pattern.te
 
 /** What any failure of the API means to a caller; undefined for one that is not of the API. */
 export function apiErrorMapping(error: unknown): ErrorMapping | undefined {
-  if (error instanceof HttpError) return { code: codes[error.failure], text: error.message };
+  if (error instanceof HttpError) return { code: httpCodes[error.failure], text: error.message };
   if (error instanceof NotTrueNas) return { code: "failed-precondition", text: error.message };
   if (error instanceof LostJob) return { code: "unavailable", text: error.message };
   if (error instanceof LoginRefused) {

@@ -1,4 +1,4 @@
-import type { Protocol } from "../../core/protocols.ts";
+import type { Protocol } from "../../core/access.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
 import { type DriverModule, driverModule } from "../module.ts";
 import { devices, filesystems, zfsParameters, zfsTerritory } from "../zfs/open.ts";

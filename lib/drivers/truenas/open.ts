@@ -1,4 +1,4 @@
-import type { Protocol } from "../../core/protocols.ts";
+import type { Protocol } from "../../core/access.ts";
 import type { Driver } from "../driver.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";

@@ -1,6 +1,6 @@
+import type { Protocol } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Protocol } from "../../core/protocols.ts";
 import { ApiError } from "./api-error.ts";
 import type { Api } from "./client.ts";
 

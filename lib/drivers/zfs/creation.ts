@@ -1,7 +1,7 @@
 import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { pause } from "../../core/pause.ts";
+import { pause } from "../../core/time.ts";
 import type { VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
 import { markValues, whyNotVolume } from "./properties.ts";

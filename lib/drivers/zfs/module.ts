@@ -1,6 +1,5 @@
 import type { InferOutput } from "valibot";
-import type { Access } from "../../core/access.ts";
-import { disk, type Protocol } from "../../core/protocols.ts";
+import { type Access, disk, type Protocol } from "../../core/access.ts";
 import type { Driver } from "../driver.ts";
 import { type DriverFacts, factsOf } from "../facts.ts";
 import { type ConnectionIdentity, type DriverModule, type DriverPorts, driverModule } from "../module.ts";

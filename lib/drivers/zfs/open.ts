@@ -1,4 +1,4 @@
-import type { Protocol } from "../../core/protocols.ts";
+import type { Protocol } from "../../core/access.ts";
 import type { Lease } from "../../io/lease.ts";
 import type { StorageHost } from "../../io/script.ts";
 import type { DriverFacts } from "../facts.ts";

@@ -1,5 +1,5 @@
 import type { Call } from "../../core/call.ts";
-import { pause } from "../../core/pause.ts";
+import { pause } from "../../core/time.ts";
 import { isDiscarded, isTemporary, isVolumeId, stagingOf } from "./names.ts";
 import { otherOwner, property, whyNotVolume } from "./properties.ts";
 import { dropSources, isSnapshot, removeStaging } from "./sources.ts";

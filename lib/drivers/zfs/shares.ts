@@ -1,7 +1,6 @@
-import type { Access } from "../../core/access.ts";
+import { type Access, protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
 import type { Context } from "../driver.ts";
 import type { Notes, ShareProtocol } from "../store.ts";
 import type { ConnectionContext } from "./storage.ts";

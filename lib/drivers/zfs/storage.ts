@@ -1,5 +1,5 @@
+import type { Protocol } from "../../core/access.ts";
 import { type Code, CsiError } from "../../core/errors.ts";
-import type { Protocol } from "../../core/protocols.ts";
 import type { ErrorMapping, FailureContext } from "../failure.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { DatasetNames } from "./names.ts";

@@ -1,4 +1,4 @@
-import type { Protocol } from "../../core/protocols.ts";
+import type { Protocol } from "../../core/access.ts";
 
 /** What stands in a pool. */
 export type DatasetType = "filesystem" | "volume" | "snapshot";

@@ -1,13 +1,13 @@
 import type { Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { keepSecret } from "../../core/known-secrets.ts";
+import { keepSecret } from "../../core/secrets.ts";
+import { FairQueue } from "../../core/semaphore.ts";
 import type { Closable } from "../lease.ts";
 import { startProcess } from "../long-running-process.ts";
 import { CommandError, type CommandFailure } from "../runner.ts";
 import type { Outputs, Script } from "../script.ts";
 import { LoginFolder } from "./login-folder.ts";
 import { loginArgv, policyOf, trustsFirst } from "./options.ts";
-import { FairQueue } from "./queue.ts";
 import { LoginFailed, refusal } from "./refusal.ts";
 import { type SshSettings, secretsOf, whereOf } from "./settings.ts";
 import { Worker } from "./worker.ts";
@@ -48,8 +48,8 @@ export class SshHost implements Closable {
   readonly #settings: SshSettings;
   readonly #parts: SshParts;
   readonly #shown: () => void;
-  readonly #changes = new FairQueue<object, QueuedScript>();
-  readonly #reads = new FairQueue<object, QueuedScript>();
+  readonly #changes = new FairQueue<QueuedScript>();
+  readonly #reads = new FairQueue<QueuedScript>();
   /** The number of running scripts that may change something. */
   #changing = 0;
   readonly #workers = new Map<Worker, ReturnType<typeof setTimeout> | undefined>();
@@ -131,8 +131,8 @@ export class SshHost implements Closable {
   /** Whether a waiting script could run on another shell. */
   #needsWorker(): boolean {
     const count = this.#workers.size;
-    const changes = this.#changes.size > 0 && this.#changing < mostChanges;
-    return (changes || this.#reads.size > 0) && count < mostChanges + (this.#reads.size > 0 ? mostBeside : 0);
+    const changes = !this.#changes.isEmpty && this.#changing < mostChanges;
+    return (changes || !this.#reads.isEmpty) && count < mostChanges + (!this.#reads.isEmpty ? mostBeside : 0);
   }
 
   #start(worker: Worker, job: QueuedScript, changes: boolean): void {

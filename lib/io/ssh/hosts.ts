@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
-import { KeyedMutex } from "../keyed-mutex.ts";
+import { semaphores } from "../../core/semaphore.ts";
 import { type Closable, type Lease, SharedInstances } from "../lease.ts";
-import { memoizeByKey } from "../memoize-by-key.ts";
-import type { StorageHost } from "../script.ts";
+import { memoizeByKey, type StorageHost } from "../script.ts";
 import { SshHost, type SshParts } from "./host.ts";
 import type { SshSettings } from "./settings.ts";
 
@@ -16,7 +15,7 @@ interface SharedHost extends Closable {
 /** All storage hosts behind ssh. Connections with the same settings share the shells; each connects on first use. */
 export class SshHosts {
   readonly #sharing = new SharedInstances<SshHost>(lingerMs);
-  readonly #turns = new KeyedMutex();
+  readonly #turns = semaphores(1);
   /** By machine, regardless of the user; kept while the shells of any user exist. */
   readonly #commons = new SharedInstances<SharedHost>(lingerMs);
   readonly #parts: SshParts;
@@ -60,7 +59,7 @@ export class SshHosts {
         },
       },
       script: (script, signal) => (script.long ? long : host).run(member, script, signal),
-      exclusive: (tool, signal, work) => this.#turns.take(`${machine} ${tool}`, signal, work),
+      exclusive: (tool, signal, work) => this.#turns(`${machine} ${tool}`).run(work, signal),
       shared,
     };
   }

@@ -1,4 +1,4 @@
-import { masked } from "../../core/mask.ts";
+import { masked } from "../../core/secrets.ts";
 import { type SshSettings, secretsOf } from "./settings.ts";
 
 const loginRefused = /Permission denied|Too many authentication failures/;

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { masked } from "../../core/mask.ts";
+import { masked } from "../../core/secrets.ts";
 import type { LongRunningProcess, OutputListener } from "../long-running-process.ts";
 import { CommandError, type CommandFailure, defaultMaxBytes, type Output } from "../runner.ts";
 import { type Outputs, type Script, scriptTimeoutMs } from "../script.ts";

@@ -1,4 +1,4 @@
-import { type Protocol, protocols } from "../../core/protocols.ts";
+import { type Protocol, protocols } from "../../core/access.ts";
 import { type Path, problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { factsOf, isDisk, isLocal } from "../facts.ts";
 import { at, type ConnectionFile, type LintInput, textAt } from "../lint-input.ts";

@@ -1,4 +1,4 @@
-import { genericMountOptions } from "../../core/mount-options.ts";
+import { genericMountOptions } from "../../core/access.ts";
 import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { type AccessibleTopology, fitsTerm, type PlacementPolicy } from "../../topology/accessible-topology.ts";
 import { factsOf, isLocal } from "../facts.ts";

@@ -1,5 +1,4 @@
-import type { Group } from "../../core/group.ts";
-import { selects } from "../../core/selector.ts";
+import { type Group, selects } from "../../core/proxy.ts";
 import { problem, type SchemaFinding, warning } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { factsOf } from "../facts.ts";

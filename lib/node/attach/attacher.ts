@@ -2,7 +2,7 @@ import type { Access, Capability } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import type { Code } from "../../core/errors.ts";
 import type { Finding } from "../../health/finding.ts";
-import type { Answers } from "../../io/answers.ts";
+import type { Answers } from "../../io/dial.ts";
 import type { Argv, CommandRunner } from "../../io/runner.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { MountTable } from "../mount/mount-table.ts";

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { KeyedMutex } from "../../io/keyed-mutex.ts";
+import type { Semaphores } from "../../core/semaphore.ts";
 import { iscsi } from "../iscsi/attacher.ts";
 import { nvmeof } from "../nvme/attacher.ts";
 import type { Context } from "../requests.ts";
@@ -53,12 +53,12 @@ export function attacherOf(known: Attachers, protocol: string | undefined, volum
 
 /** Runs `work` under the lock that the volume shares with others, if any. */
 export function withTargetLock<T>(
-  turns: KeyedMutex,
+  turns: Semaphores,
   attacher: Attacher,
   context: Context,
   call: Call,
   work: () => Promise<T>,
 ): Promise<T> {
   const name = attacher.lockOf?.(context);
-  return name === undefined ? work() : turns.take(name, call.signal, work);
+  return name === undefined ? work() : turns(name).run(work, call.signal);
 }

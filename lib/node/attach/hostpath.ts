@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
+import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import { checkedPath, fileTypeAt, resolveParents } from "../mount/files.ts";
 import { isWithin, type MountTable } from "../mount/mount-table.ts";

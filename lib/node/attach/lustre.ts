@@ -1,5 +1,5 @@
+import { protocols } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { Attacher } from "./attacher.ts";
 import { shareOf } from "./context.ts";

@@ -1,4 +1,4 @@
-import { protocols } from "../../core/protocols.ts";
+import { protocols } from "../../core/access.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts } from "./attacher.ts";

@@ -1,5 +1,5 @@
+import { protocols } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
 import { otherFlags } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts, AttachRequest, MountProgram } from "./attacher.ts";

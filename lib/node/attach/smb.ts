@@ -1,6 +1,6 @@
+import { protocols } from "../../core/access.ts";
 import type { Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
 import { flagValue, otherFlags, withoutPasswords } from "../mount/flags.ts";
 import type { MountErrorPatterns } from "../mount/mount-errors.ts";
 import type { AttachedShare, Attacher, AttacherPorts, AttachRequest } from "./attacher.ts";

@@ -1,11 +1,9 @@
 import { realpath, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
-import { commandFailure } from "../../io/commands.ts";
-import type { CommandRunner } from "../../io/runner.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
+import { type CommandRunner, commandFailure } from "../../io/runner.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { bounded } from "../mount/files.ts";
 import { otherFlags } from "../mount/flags.ts";

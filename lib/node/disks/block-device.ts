@@ -1,8 +1,7 @@
 import { constants } from "node:fs";
 import { access, type FileHandle, open, readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
 import { bounded } from "../mount/files.ts";
 import type { HeldDevice } from "./disks.ts";

@@ -1,9 +1,8 @@
 import type { FileHandle } from "node:fs/promises";
 import { CsiError } from "../../core/errors.ts";
 import { callsAtOnce } from "../../core/semaphore.ts";
-import { commandFailure } from "../../io/commands.ts";
 import { fileThreads } from "../../io/file-threads.ts";
-import type { Command, CommandRunner, Output } from "../../io/runner.ts";
+import { type Command, type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
 import { bounded } from "../mount/files.ts";
 import { type BlockDevice, openDisk } from "./block-device.ts";
 

@@ -1,10 +1,8 @@
 import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import type { Call } from "../../core/call.ts";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
-import { commandFailure } from "../../io/commands.ts";
-import type { CommandRunner, Output } from "../../io/runner.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
+import { type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
 import { bounded } from "../mount/files.ts";
 import { pollUntil, type Sysfs } from "./sysfs.ts";
 

@@ -1,9 +1,8 @@
 import { readdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError } from "../../core/errors.ts";
-import { pause } from "../../core/pause.ts";
-import { commandFailure } from "../../io/commands.ts";
-import type { CommandRunner } from "../../io/runner.ts";
+import { pause } from "../../core/time.ts";
+import { type CommandRunner, commandFailure } from "../../io/runner.ts";
 
 /** Time limit for the kernel to act on a written attribute, in milliseconds: scanning queries the storage. */
 const writeMs = 60_000;

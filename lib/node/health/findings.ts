@@ -1,9 +1,7 @@
 import { lstat, readFile, realpath } from "node:fs/promises";
 import { basename } from "node:path";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
-import { isLocalName } from "../../core/local-filesystems.ts";
-import type { Mount } from "../../core/mountinfo.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
+import { isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Finding } from "../../health/finding.ts";
 import type { Disks } from "../disks/disks.ts";
 import { bounded } from "../mount/files.ts";

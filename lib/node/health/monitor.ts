@@ -4,7 +4,7 @@ import { type Change, type Condition, ConditionTracker } from "../../health/cond
 import type { Finding } from "../../health/finding.ts";
 import { reasonText, severityWords } from "../../health/reasons.ts";
 import { storageFindings } from "../../health/storage.ts";
-import type { Answers } from "../../io/answers.ts";
+import type { Answers } from "../../io/dial.ts";
 import type { StorageAddresses } from "../attach/attacher.ts";
 import { type Attachers, protocolKey } from "../attach/attachers.ts";
 import type { Disks } from "../disks/disks.ts";

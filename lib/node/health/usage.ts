@@ -1,12 +1,10 @@
 import { statfs } from "node:fs/promises";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { isLocalName } from "../../core/local-filesystems.ts";
-import type { Mount } from "../../core/mountinfo.ts";
+import { isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Condition } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
-import { commandFailure } from "../../io/commands.ts";
-import type { CommandRunner } from "../../io/runner.ts";
+import { type CommandRunner, commandFailure } from "../../io/runner.ts";
 import type { Disks } from "../disks/disks.ts";
 import { bounded, isOnLocalFilesystem, statMs } from "../mount/files.ts";
 import type { MountTable } from "../mount/mount-table.ts";

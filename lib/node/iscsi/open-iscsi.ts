@@ -3,11 +3,9 @@ import { readdir, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
-import { errnoOf } from "../../core/errno.ts";
-import { type Code, CsiError } from "../../core/errors.ts";
-import { commandFailure } from "../../io/commands.ts";
-import { KeyedMutex } from "../../io/keyed-mutex.ts";
-import type { CommandRunner, Output } from "../../io/runner.ts";
+import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
+import { Semaphore } from "../../core/semaphore.ts";
+import { type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
 import { pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import { bounded } from "../mount/files.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
@@ -49,7 +47,7 @@ export class Login {
   readonly #root: string;
   readonly #sysfs: Sysfs;
   readonly #opened: OpenedSessions;
-  readonly #turns = new KeyedMutex();
+  readonly #turns = new Semaphore(1);
 
   constructor({ host, hostRoot, sysfs, opened }: LoginPorts) {
     this.#host = host;
@@ -176,7 +174,7 @@ export class Login {
     };
     let last: Output | undefined;
     const waited = () => pollUntil(databaseMs, ask, task, signal);
-    const output = (words.includes("-o") ? await this.#turns.take("", signal, waited) : await waited()) ?? last;
+    const output = (words.includes("-o") ? await this.#turns.run(waited, signal) : await waited()) ?? last;
     if (output && output.exitCode !== exit.missing) return output;
     throw new CsiError("failed-precondition", `${task}: iscsiadm is not installed on this node; install open-iscsi`);
   }

@@ -1,6 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Answers } from "../../io/answers.ts";
+import type { Answers } from "../../io/dial.ts";
 import { pollUntil, resultsWithGrace, type Sysfs } from "../disks/sysfs.ts";
 import type { Login } from "./open-iscsi.ts";
 import {

@@ -1,12 +1,10 @@
 import type { Stats } from "node:fs";
 import { lstat, mkdir, open, realpath, rmdir, unlink } from "node:fs/promises";
 import { posix } from "node:path";
-import { errnoOf } from "../../core/errno.ts";
-import { type Code, CsiError } from "../../core/errors.ts";
-import { isLocalName } from "../../core/local-filesystems.ts";
-import { commandFailure } from "../../io/commands.ts";
+import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
+import { isLocalName } from "../../core/mountinfo.ts";
 import { fileThreads } from "../../io/file-threads.ts";
-import type { CommandRunner } from "../../io/runner.ts";
+import { type CommandRunner, commandFailure } from "../../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
 
 const codes: Readonly<Record<string, Code>> = {

@@ -1,9 +1,14 @@
 import type { Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { isLocalName } from "../../core/local-filesystems.ts";
-import type { Mount } from "../../core/mountinfo.ts";
-import { commandFailure } from "../../io/commands.ts";
-import { type Argv, type Command, CommandError, type CommandRunner, type Output } from "../../io/runner.ts";
+import { isLocalName, type Mount } from "../../core/mountinfo.ts";
+import {
+  type Argv,
+  type Command,
+  CommandError,
+  type CommandRunner,
+  commandFailure,
+  type Output,
+} from "../../io/runner.ts";
 import { statMs } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
 

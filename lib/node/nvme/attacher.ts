@@ -1,7 +1,7 @@
 import { join } from "node:path";
+import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { protocols } from "../../core/protocols.ts";
 import type { Finding } from "../../health/finding.ts";
 import type {
   AttachedDevice,

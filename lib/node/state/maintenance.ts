@@ -1,8 +1,7 @@
 import { access } from "node:fs/promises";
 import type { Call, Log } from "../../core/call.ts";
-import { errnoOf } from "../../core/errno.ts";
-import { CsiError } from "../../core/errors.ts";
-import type { KeyedMutex } from "../../io/keyed-mutex.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
+import type { Semaphores } from "../../core/semaphore.ts";
 import type { Attacher } from "../attach/attacher.ts";
 import { type Attachers, withTargetLock } from "../attach/attachers.ts";
 import type { MountTable } from "../mount/mount-table.ts";
@@ -49,12 +48,12 @@ export class Maintenance {
 export class PathRestorer implements PeriodicTask {
   readonly #attachers: Attachers;
   readonly #records: StageRecords;
-  readonly #turns: KeyedMutex;
+  readonly #turns: Semaphores;
   /** The last error logged per volume, to avoid repeats. */
   readonly #failed = new Map<string, string>();
 
   /** `turns` are the locks of attaching and detaching. */
-  constructor(attachers: Attachers, records: StageRecords, turns: KeyedMutex) {
+  constructor(attachers: Attachers, records: StageRecords, turns: Semaphores) {
     this.#attachers = attachers;
     this.#records = records;
     this.#turns = turns;

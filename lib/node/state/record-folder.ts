@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { errnoOf } from "../../core/errno.ts";
+import { errnoOf } from "../../core/errors.ts";
 import { fileFailure } from "../mount/files.ts";
 
 const ending = ".json";

@@ -1,6 +1,5 @@
 import { accessSync } from "node:fs";
-import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
 import { carefulFiles, localFiles } from "../../../lib/drivers/directory/own-files.ts";
 
 /** Runs each verb that promises stable storage, below the folder of the first argument; a trace of this process shows what it asked for. */

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { Semaphore } from "../../../lib/core/semaphore.ts";
 import { DsmClient, type DsmServer } from "../../../lib/drivers/synology/client.ts";
 import { leasedDsm } from "../../../lib/drivers/synology/clients.ts";
 import { DsmError, explainDsm } from "../../../lib/drivers/synology/dsm-error.ts";
 import { serverOf } from "../../../lib/drivers/synology/server.ts";
 import { HttpError } from "../../../lib/io/dial.ts";
-import { FairSemaphore } from "../../../lib/io/fair-semaphore.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { type Dsm, startDsm } from "../../fakes/dsm/double.ts";
 import { configOf, openDsm } from "./dsm-rig.ts";
@@ -26,7 +26,7 @@ afterEach(async () => {
 
 const serverFor = (dsm: Dsm, http: object = {}): DsmServer => serverOf(configOf(dsm, { http }).httpConnection);
 const clientFor = (dsm: Dsm, http: object = {}, now?: () => number) =>
-  new DsmClient(serverFor(dsm, http), new FairSemaphore(4), now);
+  new DsmClient(serverFor(dsm, http), new Semaphore(4), now);
 
 /** What an error means to a caller, with the code first; "ok" when there is none. */
 const meaning = (work: Promise<unknown>): Promise<string> =>

@@ -6,8 +6,7 @@ import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../.
 import { shareContract } from "../../contract/share.ts";
 import { storeContract } from "../../contract/store.ts";
 import { startDsm } from "../../fakes/dsm/double.ts";
-import type { DsmOptions, DsmRig } from "./dsm-rig.ts";
-import { mortalAccount } from "./dsm-rig.ts";
+import { type DsmOptions, type DsmRig, mortalAccount } from "./dsm-rig.ts";
 import { folderParts, folderRig, openFolderDriver, type Protocol } from "./folder-rig.ts";
 
 const lacks = {

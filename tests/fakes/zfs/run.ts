@@ -1,6 +1,6 @@
 import { mkdirSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
-import { errnoOf } from "../../../lib/core/errno.ts";
+import { errnoOf } from "../../../lib/core/errors.ts";
 import { clone, create, hold, inherit, mount, promote, rename, set, share, snapshot } from "./change.ts";
 import { destroy } from "./destroy.ts";
 import { Failure, Pools } from "./pool.ts";

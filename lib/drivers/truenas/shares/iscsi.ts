@@ -1,5 +1,5 @@
+import { protocols } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
-import { protocols } from "../../../core/protocols.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";

@@ -1,4 +1,4 @@
-import { pause } from "../../../core/pause.ts";
+import { pause } from "../../../core/time.ts";
 import type { Step, StorageHost } from "../../../io/script.ts";
 
 /** Who uses a file system that a Linux host exports: what its NFS server shows. */

@@ -1,7 +1,6 @@
-import type { Access } from "../../../core/access.ts";
+import { type Access, disk } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
-import { disk } from "../../../core/protocols.ts";
 import { type Finding, findingsOf, type VolumeFindings } from "../../../health/finding.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";

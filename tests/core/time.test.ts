@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { getEventListeners } from "node:events";
-import { pause } from "../../lib/core/pause.ts";
+import { pause } from "../../lib/core/time.ts";
 
 test("a pause ends with the signal's own reason, before it begins or while it lasts, and leaves nothing on the signal", async () => {
   const ending = new AbortController();

@@ -1,3 +1,21 @@
+/** A named set of connections from which a class may provision. */
+export interface Group {
+  readonly from:
+    | { readonly kind: "members"; readonly members: readonly string[] }
+    | { readonly kind: "selector"; readonly selector: Selector };
+  /**
+   * ordered: the first member that fits; spread: evenly, by hash of the volume's name; most-free: the member with most
+   * free space.
+   */
+  readonly policy: "ordered" | "spread" | "most-free";
+}
+
+/** How long a connection stays open after its last call (`proxy.cacheTimeoutMinutes`; 0: none; -1: forever). */
+export type CacheTimeout =
+  | { readonly kind: "idle"; readonly ms: number }
+  | { readonly kind: "forever" }
+  | { readonly kind: "none" };
+
 /** One condition on the labels of a connection. */
 export interface LabelTerm {
   readonly key: string;

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { answersTcp } from "../../lib/io/answers.ts";
+import { answersTcp } from "../../lib/io/dial.ts";
 
 const calm = new AbortController().signal;
 

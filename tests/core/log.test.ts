@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from "bun:test";
-import { keepSecret, withoutKnownSecrets } from "../../lib/core/known-secrets.ts";
-import { humanLine, jsonLine, type LogLine, leveledLog } from "../../lib/core/log.ts";
+import { humanLine, jsonLine, type LogLine, leveledLog, RepeatedLines } from "../../lib/core/log.ts";
+import { keepSecret, withoutKnownSecrets } from "../../lib/core/secrets.ts";
 import { ApiError } from "../../lib/drivers/truenas/api-error.ts";
 
 const releases: (() => void)[] = [];
@@ -15,7 +15,7 @@ const lines = (write: (log: ReturnType<typeof leveledLog>) => void): readonly st
   return written.flatMap(line => [jsonLine(line), humanLine(line)]);
 };
 
-test("an error in a line of the log is its messages, and shows no key that a server repeated anywhere in it", () => {
+test("an error in a log line becomes its messages, without a key that a server repeated", () => {
   hide("7-hunter2 key");
   const cause = new ApiError("auth.login_ex", 22, "refused: 7-hunter2 key", [
     { attribute: "login_data.7-hunter2 key", message: "7-hunter2 key is wrong", errno: 22 },
@@ -30,7 +30,7 @@ test("an error in a line of the log is its messages, and shows no key that a ser
   expect(text[2]).toContain("outer ***: auth.login_ex: refused: ***");
 });
 
-test("a word is hidden as long as anybody knows it, the longest first, and short ones are left alone", () => {
+test("a secret is hidden while a connection uses it, the longest first; short words are not hidden", () => {
   hide("secret", "secret-and-more", "abc");
   hide("secret");
   expect(withoutKnownSecrets("secret-and-more, secret, secre, abc, SECRET, secretsecret")).toBe(
@@ -42,10 +42,25 @@ test("a word is hidden as long as anybody knows it, the longest first, and short
   expect(withoutKnownSecrets("secret-and-more")).toBe("secret-and-more");
 });
 
-test("a thousand secrets cost a line little", () => {
+test("a thousand secrets hardly slow a line down", () => {
   hide(...Array.from({ length: 1000 }, (_, n) => `secret-${n}-of-a-thousand`));
   const line = "x".repeat(400);
   const from = performance.now();
   for (let n = 0; n < 1000; n++) withoutKnownSecrets(line);
   expect(performance.now() - from).toBeLessThan(1000);
+});
+
+test("a repeated line is written once per interval with the number suppressed; other lines are counted separately", () => {
+  let now = 0;
+  const repeats = new RepeatedLines(1000, () => now);
+  expect(["a", "a", "b", "a"].map(line => repeats.due(line))).toEqual([0, undefined, 0, undefined]);
+  now = 1000;
+  expect(["a", "b", "a"].map(line => repeats.due(line))).toEqual([2, 0, undefined]);
+});
+
+test("the number of lines remembered is limited", () => {
+  const repeats = new RepeatedLines(1000, () => 0);
+  for (let i = 0; i < 1001; i++) repeats.due(`line ${i}`);
+  expect(repeats.due("line 0")).toBe(0);
+  expect(repeats.due("line 1000")).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { parseSelector, selects } from "../../lib/core/selector.ts";
+import { parseSelector, selects } from "../../lib/core/proxy.ts";
 
 test.each([
   ["tier=fast", true],
