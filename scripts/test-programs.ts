@@ -21,7 +21,7 @@ const certificates = [
     "tests/io/http.test.ts",
     "tests/drivers/truenas/abilities.test.ts",
   ],
-  ...["tests/topology/cluster.test.ts", "tests/cmd/topology-kubeconfig.test.ts", situations],
+  ...["tests/topology/cluster.test.ts", situations],
 ];
 
 /** The programs that tests call beyond Debian's essential ones, Node, npm, git and make; what the lab needs is in lab/requirements.ts. */

@@ -7,29 +7,28 @@ import { type TopologyFlags, topologyOptions } from "./options.ts";
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
 /**
- * `csimux topology`: exit code 0; 1 when something that was looked at is wrong (a node that cannot register, a class that can never be
- * bound, a file); 2 for bad usage, for input that cannot be read, and where something could not be looked at.
+ * `csimux topology`. Exit codes: 0; 1 if a node cannot register, a class cannot be bound, or a file is wrong; 2 for bad
+ * usage, unreadable input, and anything that could not be checked.
  */
 export function addTopology(program: Command, host: Host): void {
   program
     .command("topology")
-    .description("show what nodes report as their topology, why, and which connections they reach")
+    .description("show what nodes report as their topology, and which connections and classes they can use")
     .option("--config <file>", "the main file, usually proxy.yaml")
-    .option("--node-name <name>", "the node's name in the cluster (else CSI_NODE_ID)")
-    .option("--hostname <name>", "the host name (else that of this machine)")
+    .option("--node-name <name>", "the node's name in the cluster (default: CSI_NODE_ID)")
+    .option("--hostname <name>", "the host name (default: that of this machine)")
     .option("--env <name=value>", "a variable of the node's container; may be repeated", collect)
     .option("--file <path=content>", "a file of the node's container; may be repeated", collect)
     .option("--label <name=value>", "a label of the node; without any, the cluster is asked", collect)
-    .option("--nodes <file>", "evaluate a list of nodes, say of kubectl get nodes -o json; - for standard input")
-    .option("--kubeconfig <file>", "ask a cluster for its nodes and classes, as kubectl would with this file")
-    .option("--connections <folder>", "the connection files, where they are not where the main file says")
-    .option("--connection <name>", "which nodes reach this connection or group, and what becomes of its volumes")
     .option(
-      "--storage-class <file>",
-      "on which nodes the classes of this file can be used, and why not elsewhere; - for standard input",
+      "--nodes <file>",
+      "evaluate the nodes and classes of a cluster: output of kubectl get nodes,storageclasses -o json; - for standard input",
     )
-    .option("--details", "also the nodes one by one, a map of places and connections, and what becomes of each claim")
-    .option("--changes-from <file>", "the main file as it was: print the label commands that the change needs")
+    .option("--connections <folder>", "the connection files (default: the folder named in the main file)")
+    .option("--connection <name>", "show only this connection or group")
+    .option("--storage-class <file>", "show which nodes can use the classes of this file; - for standard input")
+    .option("--details", "also show every node, and a map of topologies and connections")
+    .option("--changes-from <file>", "the main file before a change: print the label commands that the change needs")
     .option("-o, --output <format>", "text, json or yaml", "text")
     .action(async (flags: TopologyFlags) => exit(await run(flags, host)));
 }

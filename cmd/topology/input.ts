@@ -1,42 +1,46 @@
 import { readFile } from "node:fs/promises";
-import { readNodeList } from "../../lib/config/node-list.ts";
+import {
+  type ListedNode,
+  readNodesAndClasses,
+  readStorageClasses,
+  type StorageClass,
+} from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import { readStorageClasses, type StorageClass } from "../../lib/config/storage-class.ts";
 import { CsiError, errnoOf } from "../../lib/core/errors.ts";
 import { reasons } from "../../lib/schema/finding.ts";
 import type { NodeFacts } from "../../lib/topology/facts.ts";
 import { compileTopology, type Topology } from "../../lib/topology/rules.ts";
 import type { Host } from "../host.ts";
 import { readMain } from "../main-file.ts";
+import { realFacts } from "../node-facts.ts";
 import { UsageError } from "../terminal/usage-error.ts";
 import { valueResolver } from "../value-resolver.ts";
-import { givenFacts, listedFacts } from "./facts.ts";
-import type { TopologyOptions } from "./options.ts";
+import type { GivenFacts, TopologyOptions } from "./options.ts";
 
 /** A main file that csimux would not start with. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
-/** A main file, ready to be asked. */
-export interface ReadMainFile {
+/** A main file with its topology rules compiled. */
+export interface CompiledMainFile {
   readonly config: ProxyConfig;
   readonly topology: Topology | undefined;
 }
 
 /** A node to be evaluated. */
-export interface EvaluatedNode {
-  /** Empty when the node's name is not known. */
+export interface NodeInput {
+  /** Empty if the node's name is unknown. */
   readonly name: string;
   readonly facts: NodeFacts;
-  /** All its labels, where they are known. */
+  /** All its labels; undefined if unknown. */
   readonly labels: Readonly<Record<string, string>> | undefined;
-  /** Whether a list is all that is known of it. */
+  /** Whether it comes from a list, so that its files and variables are not those of this machine. */
   readonly listed: boolean;
 }
 
-/** Reads and compiles a main file. Throws ConfigError, and UsageError when it cannot be read. */
-export async function readRules(path: string, host: Host): Promise<ReadMainFile> {
+/** Reads and compiles a main file. Throws ConfigError, and UsageError if it cannot be read. */
+export async function readRules(path: string, host: Host): Promise<CompiledMainFile> {
   const { config, diagnostics } = await readMain(path, await textOf(path, host), valueResolver(host.env));
   if (!config) throw new ConfigError(reasons(diagnostics));
   const { nodeTopology } = config;
@@ -47,58 +51,25 @@ export async function readRules(path: string, host: Host): Promise<ReadMainFile>
   }
 }
 
-/** What is asked about. */
-export interface TopologyQuestion {
-  readonly subjects: readonly EvaluatedNode[];
-  readonly classes: readonly StorageClass[];
-}
-
-/** The nodes and classes that are asked about: of this node or a given one, of files, or of a cluster. Throws UsageError. */
-export async function readAsked(options: TopologyOptions, host: Host): Promise<TopologyQuestion> {
-  const { nodes, kubeconfig, storageClass, given } = options;
-  const classes = storageClass === undefined ? [] : await readClasses(storageClass, host);
-  if (kubeconfig !== undefined) {
-    const { askCluster } = await import("./cluster.ts");
-    const texts = await askCluster(kubeconfig, await textOf(kubeconfig, host));
-    const own = options.connection === undefined && storageClass === undefined;
-    return {
-      subjects: listed(kubeconfig, texts.nodes, given),
-      classes: own ? ofCluster(texts.storageClasses) : classes,
-    };
+/** Reads the nodes and classes to evaluate: those of files, or this node. Throws UsageError. */
+export async function readNodes(
+  { nodes: path, connection, storageClass, given }: TopologyOptions,
+  host: Host,
+): Promise<{ readonly nodes: readonly NodeInput[]; readonly classes: readonly StorageClass[] }> {
+  const named = storageClass === undefined ? undefined : await read(storageClass, host, readStorageClasses);
+  if (path !== undefined) {
+    const { nodes, classes } = await read(path, host, readNodesAndClasses);
+    return { nodes: nodes.map(node => listedNode(node, given)), classes: named ?? (connection ? [] : classes) };
   }
-  if (nodes !== undefined) return { subjects: listed(nodes, await textOf(nodes, host), given), classes };
   const facts = givenFacts(given, host);
   const labels = given.labels.size > 0 ? Object.fromEntries(given.labels) : undefined;
-  return { subjects: [{ name: facts.nodeName ?? "", facts, labels, listed: false }], classes };
+  return { nodes: [{ name: facts.nodeName ?? "", facts, labels, listed: false }], classes: named ?? [] };
 }
 
-const listed = (file: string, text: string, given: TopologyOptions["given"]): readonly EvaluatedNode[] =>
-  usable(() => readNodeList(file, text)).map(node => ({
-    name: node.name,
-    facts: listedFacts(node, given),
-    labels: node.labels,
-    listed: true,
-  }));
-
-async function readClasses(path: string, host: Host): Promise<readonly StorageClass[]> {
+async function read<T>(path: string, host: Host, parse: (file: string, text: string) => T): Promise<T> {
   const text = await textOf(path, host);
-  return usable(() => readStorageClasses(path, text));
-}
-
-/** A cluster may have no class of csimux yet. */
-function ofCluster(text: string): readonly StorageClass[] {
   try {
-    return readStorageClasses("the cluster", text);
-  } catch (error) {
-    if (error instanceof CsiError) return [];
-    throw error;
-  }
-}
-
-/** Input that is not what it should be is a matter of usage. */
-function usable<T>(read: () => T): T {
-  try {
-    return read();
+    return parse(path, text);
   } catch (error) {
     throw error instanceof CsiError ? new UsageError(error.message) : error;
   }
@@ -111,4 +82,42 @@ async function textOf(path: string, host: Host): Promise<string> {
   } catch (error) {
     throw new UsageError(`${path} cannot be read (${errnoOf(error) ?? "unknown reason"})`);
   }
+}
+
+/** Facts given by flags, and those of this machine for the rest. If any label is given, there are no others. */
+function givenFacts(given: GivenFacts, host: Host): NodeFacts {
+  const nodeName = given.nodeName ?? (host.env["CSI_NODE_ID"] || undefined);
+  const real = realFacts(nodeName, host);
+  return {
+    nodeName,
+    hostname: given.hostname ?? real.hostname,
+    env: name => given.env.get(name) ?? real.env(name),
+    file: async path => given.files.get(path) ?? real.file(path),
+    label: async name => {
+      if (given.labels.size > 0) return given.labels.get(name);
+      if (host.env["KUBERNETES_SERVICE_HOST"]) return real.label(name);
+      throw new CsiError(
+        "unavailable",
+        `a rule needs the label "${name}" of the node, which only the cluster knows: give it with --label ${name}=<value>, or a list of nodes with --nodes`,
+      );
+    },
+  };
+}
+
+/** A node of a list, with the facts that the list and the flags give, and no others. */
+function listedNode(node: ListedNode, given: GivenFacts): NodeInput {
+  const env = new Map([...given.env, ...Object.entries(node.env)]);
+  const files = new Map([...given.files, ...Object.entries(node.files)]);
+  const labels = new Map([...Object.entries(node.labels ?? {}), ...given.labels]);
+  const facts = {
+    nodeName: node.name,
+    hostname: node.hostname,
+    env: (name: string) => env.get(name),
+    file: async (path: string) => files.get(path),
+    label: async (name: string) => {
+      if (node.labels || labels.size > 0) return labels.get(name);
+      throw new CsiError("unavailable", `the list of nodes does not contain the labels of ${node.name}`);
+    },
+  };
+  return { name: node.name, facts, labels: node.labels, listed: true };
 }

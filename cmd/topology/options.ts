@@ -1,27 +1,9 @@
 import { UsageError } from "../terminal/usage-error.ts";
 
-/** What the command line of `topology` may hold, under commander's names. */
-export interface TopologyFlags {
-  readonly config?: string;
-  readonly nodeName?: string;
-  readonly hostname?: string;
-  readonly env?: readonly string[];
-  readonly file?: readonly string[];
-  readonly label?: readonly string[];
-  readonly output: string;
-  readonly nodes?: string;
-  readonly connections?: string;
-  readonly connection?: string;
-  readonly storageClass?: string;
-  readonly changesFrom?: string;
-  readonly kubeconfig?: string;
-  readonly details?: boolean;
-}
-
-/** The form of what is printed. */
+/** The form of the output. */
 export type Output = "text" | "json" | "yaml";
 
-/** Facts of a node that the user gives; the rest is looked up where the command runs. */
+/** Facts of a node given by flags; the others come from the machine that the command runs on. */
 export interface GivenFacts {
   readonly nodeName: string | undefined;
   readonly hostname: string | undefined;
@@ -36,27 +18,50 @@ export interface TopologyOptions {
   readonly config: string;
   readonly given: GivenFacts;
   readonly output: Output;
-  /** A file with a list of nodes, or "-". */
+  /** A file with nodes and possibly StorageClasses, or "-". */
   readonly nodes: string | undefined;
-  /** Folder of the connection files, instead of the one that the main file names. */
+  /** Folder of the connection files; undefined: the one named in the main file. */
   readonly connections: string | undefined;
+  /** A connection or group. */
   readonly connection: string | undefined;
   /** A file with StorageClasses, or "-". */
   readonly storageClass: string | undefined;
-  /** The main file as it was. */
+  /** The main file before a change. */
   readonly changesFrom: string | undefined;
-  /** kubectl's configuration of a cluster that is asked for its nodes and classes. */
-  readonly kubeconfig: string | undefined;
-  /** Whether everything that was found out is printed, not only what follows from it. */
+  /** Whether to print every node and the map. */
   readonly details: boolean;
+}
+
+/** The flags under commander's names. */
+export interface TopologyFlags {
+  readonly config?: string;
+  readonly nodeName?: string;
+  readonly hostname?: string;
+  readonly env?: readonly string[];
+  readonly file?: readonly string[];
+  readonly label?: readonly string[];
+  readonly output: string;
+  readonly nodes?: string;
+  readonly connections?: string;
+  readonly connection?: string;
+  readonly storageClass?: string;
+  readonly changesFrom?: string;
+  readonly details?: boolean;
 }
 
 const outputs: readonly string[] = ["text", "json", "yaml"];
 const isOutput = (text: string): text is Output => outputs.includes(text);
 
 /** Checks the flags. Throws UsageError. */
-export function topologyOptions(flags: TopologyFlags): TopologyOptions {
-  const { config, output, nodes, connection, storageClass, changesFrom } = flags;
+export function topologyOptions({
+  env: variables,
+  file,
+  label,
+  nodeName,
+  hostname,
+  ...flags
+}: TopologyFlags): TopologyOptions {
+  const { config, output, nodes, connections, connection, storageClass, changesFrom, details = false } = flags;
   if (!config) throw new UsageError("--config is missing: the path of the main file (proxy.yaml)");
   if (!isOutput(output)) throw new UsageError(`--output is text, json or yaml, not "${output}"`);
   if (connection !== undefined && storageClass !== undefined)
@@ -64,27 +69,15 @@ export function topologyOptions(flags: TopologyFlags): TopologyOptions {
   if (changesFrom !== undefined && (connection ?? storageClass) !== undefined)
     throw new UsageError("--changes-from cannot be combined with --connection or --storage-class");
   if (nodes === "-" && storageClass === "-") throw new UsageError("only one of --nodes and --storage-class can be -");
-  if (nodes !== undefined && flags.kubeconfig !== undefined)
-    throw new UsageError("--nodes and --kubeconfig exclude each other: both say which nodes there are");
-  const env = pairs("--env", flags.env);
-  return {
-    config,
-    given: {
-      nodeName: flags.nodeName ?? env.get("CSI_NODE_ID"),
-      hostname: flags.hostname,
-      env,
-      files: pairs("--file", flags.file),
-      labels: pairs("--label", flags.label),
-    },
-    output,
-    nodes,
-    connections: flags.connections,
-    connection,
-    storageClass,
-    changesFrom,
-    kubeconfig: flags.kubeconfig,
-    details: flags.details ?? false,
+  const env = pairs("--env", variables);
+  const given = {
+    nodeName: nodeName ?? env.get("CSI_NODE_ID"),
+    hostname,
+    env,
+    files: pairs("--file", file),
+    labels: pairs("--label", label),
   };
+  return { config, given, output, nodes, connections, connection, storageClass, changesFrom, details };
 }
 
 /** `name=value`, split at the first "=". */

@@ -1,34 +1,30 @@
+import type { StorageClass } from "../../lib/config/cluster.ts";
 import type { ProxyConfig } from "../../lib/config/proxy.ts";
-import type { StorageClass } from "../../lib/config/storage-class.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { type ClassTopology, groupByTopology, mostCourses } from "../../lib/topology/reach.ts";
-import type { ClusterNode } from "../../lib/topology/sidecar.ts";
 import { yamlText } from "../../lib/yaml/print.ts";
 import { connectionFolder, isFolder } from "../connection-folder.ts";
 import type { Host } from "../host.ts";
 import { UsageError } from "../terminal/usage-error.ts";
-import { type Change, changesData, changesText } from "./changes.ts";
-import { classView, courses } from "./classes.ts";
-import { type ReachedConnections, readTargets, targetsNamed } from "./connections.ts";
-import { ConfigError, type EvaluatedNode, type ReadMainFile, readAsked, readRules } from "./input.ts";
+import { changesData, changesText } from "./changes.ts";
+import { type CompiledMainFile, ConfigError, type NodeInput, readNodes, readRules } from "./input.ts";
+import { codeName, report } from "./node-report.ts";
 import type { Output, TopologyOptions } from "./options.ts";
-import { codeName, report } from "./report.ts";
+import { type Connections, classReach, connectionsNamed, type EvaluatedNode, readConnections } from "./reach.ts";
 import { viewText } from "./text.ts";
-import { clusterWarnings, registered, type TopologyView, type ViewedNode, viewData } from "./view.ts";
+import { type TopologyView, viewData, warningsOf } from "./view.ts";
 
-/**
- * Returns the exit code: 0; 1 when a node could not register or the question has no answer; 2 when only something could not be looked
- * at. Throws UsageError.
- */
+/** Runs the command and returns the exit code documented at `addTopology`. Throws UsageError. */
 export async function topology(options: TopologyOptions, host: Host): Promise<number> {
   const { output, changesFrom } = options;
   try {
-    const rules = await readRules(options.config, host);
-    const { subjects, classes } = await readAsked(options, host);
-    const nodes = await viewed(rules, subjects);
-    return changesFrom === undefined
-      ? show(await viewOf(rules, nodes, classes, options), output, host)
-      : showChanges(nodes, await viewed(await readRules(changesFrom, host), subjects), output, host);
+    const main = await readRules(options.config, host);
+    const given = await readNodes(options, host);
+    const nodes = await evaluated(main, given.nodes);
+    if (changesFrom === undefined) return show(await viewOf(main.config, nodes, given.classes, options), output, host);
+    const before = await evaluated(await readRules(changesFrom, host), given.nodes);
+    const changes = nodes.map((node, index) => ({ node, before: before[index]?.report.segments }));
+    host.out(output === "text" ? changesText(changes) : encoded(changesData(changes), output));
+    return nodes.some(each => each.report.failure) ? 1 : 0;
   } catch (error) {
     if (error instanceof ConfigError) return failed("CONFIG", error.message, output, host);
     if (error instanceof CsiError) return failed(codeName(error), error.message, output, host);
@@ -36,12 +32,12 @@ export async function topology(options: TopologyOptions, host: Host): Promise<nu
   }
 }
 
-const viewed = (
-  { config, topology }: ReadMainFile,
-  subjects: readonly EvaluatedNode[],
-): Promise<readonly ViewedNode[]> =>
+const evaluated = (
+  { config, topology }: CompiledMainFile,
+  nodes: readonly NodeInput[],
+): Promise<readonly EvaluatedNode[]> =>
   Promise.all(
-    subjects.map(async ({ name, facts, labels, listed }) => ({
+    nodes.map(async ({ name, facts, labels, listed }) => ({
       name,
       labels,
       report: await report(config, topology, facts, listed),
@@ -49,37 +45,25 @@ const viewed = (
   );
 
 function show(view: TopologyView, output: Output, host: Host): number {
-  const { many, nodes } = view;
+  const { many, nodes, classes, connections, broken } = view;
   if (output === "text") host.out(viewText(view, host.colour));
   const failure = many ? undefined : nodes[0]?.report.failure;
   if (failure) {
     failed(codeName(failure), failure.message, output, host);
-    return isUnseen(failure) ? 2 : 1;
+    return isUnknown(failure) ? 2 : 1;
   }
   if (output !== "text") host.out(encoded(viewData(view), output));
-  const isPart = (many && view.targets === undefined) || nodes.some(({ report }) => isUnseen(report.failure));
-  return isWrong(view) ? 1 : isPart ? 2 : 0;
+  const known = nodes.filter(each => !isUnknown(each.report.failure));
+  const isWrong =
+    broken.size > 0 ||
+    known.some(each => each.report.failure) ||
+    (known.length > 0 && classes.some(each => each.nodes.length === 0));
+  const isPart = (many && connections === undefined) || known.length < nodes.length;
+  return isWrong ? 1 : isPart ? 2 : 0;
 }
 
-/** Whether a fact of the node is not known here, so that nothing can be said of it. */
-const isUnseen = (failure: CsiError | undefined): boolean => failure?.code === "unavailable";
-
-/** Whether something of what was looked at cannot work. */
-function isWrong({ nodes, classes, broken }: TopologyView): boolean {
-  const seen = nodes.filter(({ report }) => !isUnseen(report.failure));
-  return (
-    seen.some(({ report }) => report.failure) ||
-    classes.some(each => seen.length > 0 && each.nodes.length === 0) ||
-    broken.size > 0
-  );
-}
-
-/** The later rules' nodes come first; both lists are of the same nodes in the same order. */
-function showChanges(after: readonly ViewedNode[], before: readonly ViewedNode[], output: Output, host: Host): number {
-  const changes = after.map((node, index): Change => ({ node, before: before[index]?.report.segments }));
-  host.out(output === "text" ? changesText(changes) : encoded(changesData(changes), output));
-  return after.some(({ report }) => report.failure) ? 1 : 0;
-}
+/** Whether a fact of the node is unknown here, so that the node cannot be evaluated. */
+const isUnknown = (failure: CsiError | undefined): boolean => failure?.code === "unavailable";
 
 const encoded = (data: unknown, output: Exclude<Output, "text">): string =>
   output === "json" ? `${JSON.stringify(data, undefined, 2)}\n` : yamlText(data);
@@ -91,77 +75,54 @@ function failed(code: string, message: string, output: Output, host: Host): numb
 }
 
 async function viewOf(
-  { config }: ReadMainFile,
-  nodes: readonly ViewedNode[],
+  config: ProxyConfig,
+  nodes: readonly EvaluatedNode[],
   classes: readonly StorageClass[],
   options: TopologyOptions,
 ): Promise<TopologyView> {
   const { connection, details } = options;
-  const many = options.nodes !== undefined || options.kubeconfig !== undefined;
-  const found = await connections(config, connection !== undefined || classes.length > 0, many, options);
-  const cluster = nodes.filter(({ report }) => !report.failure).map(registered);
-  const whole = connection === undefined;
-  const targets = found && (whole ? found.all : targetsNamed(connection, found, config));
+  const many = options.nodes !== undefined;
+  const found = await connectionsOf(config, classes.length > 0, options);
   return {
     prefix: config.defaults.prefix,
     configured: config.nodeTopology !== undefined,
     many,
     nodes,
-    targets,
-    broken: found && whole ? found.broken : new Map(),
-    modes: targets && connection !== undefined ? courses(config, cluster, targets, anyBinding) : [],
-    classes: found ? classes.map(each => classView(config, cluster, found, each)) : [],
-    whole,
+    connections: found && (connection === undefined ? found.all : connectionsNamed(connection, found, config)),
+    broken: found && connection === undefined ? found.broken : new Map(),
+    classes: found ? classes.map(each => classReach(each, nodes, found, config)) : [],
+    whole: connection === undefined,
     details,
     warnings: many
       ? [
-          ...unseen(found, config),
-          ...clusterWarnings(nodes),
-          ...cutWarning(cluster, whole && classes.length === 0, details),
+          ...(found
+            ? []
+            : [
+                `connections were not checked: the folder ${config.configFolder} is not on this machine; see --connections`,
+              ]),
+          ...warningsOf(nodes),
         ]
       : [],
   };
 }
 
-/** The connections, where they are asked about or where there are many nodes to compare them with. */
-async function connections(
+/** The connections: required for a class or a connection, and read for several nodes if their folder is on this machine. */
+async function connectionsOf(
   config: ProxyConfig,
-  needed: boolean,
-  many: boolean,
-  { config: main, connections: given }: TopologyOptions,
-): Promise<ReachedConnections | undefined> {
-  if (!needed && given === undefined && !many) return undefined;
-  if (config.single !== undefined) return onlyTarget(config.single, config);
+  classes: boolean,
+  { config: main, nodes, connection, connections: given }: TopologyOptions,
+): Promise<Connections | undefined> {
+  const required = classes || connection !== undefined || given !== undefined;
+  if (!required && nodes === undefined) return undefined;
+  const { single, nodeTopology } = config;
+  if (single !== undefined) {
+    const accessibleTopology = nodeTopology ? "own" : [];
+    return { all: [{ name: single, accessibleTopology, suspended: false, labels: {} }], broken: new Map() };
+  }
   const folder = given ?? connectionFolder(config.configFolder, main);
-  if (folder !== undefined && isFolder(folder)) return readTargets(folder, config);
-  if (!needed && given === undefined) return undefined;
+  if (folder !== undefined && isFolder(folder)) return readConnections(folder, config);
+  if (!required) return undefined;
   throw new UsageError(
-    `the folder ${given ?? config.configFolder} is not on this machine; name the connection files' folder with --connections`,
+    `the folder ${given ?? config.configFolder} is not on this machine; give the folder of the connection files with --connections`,
   );
 }
-
-/** The connection that the main file itself is. */
-const onlyTarget = (name: string, { nodeTopology }: ProxyConfig): ReachedConnections => ({
-  all: [{ name, accessibleTopology: nodeTopology ? "own" : [], suspended: false, labels: {} }],
-  broken: new Map(),
-});
-
-/** What is left out for want of the connection files. */
-const unseen = (found: ReachedConnections | undefined, { configFolder }: ProxyConfig): readonly string[] =>
-  found
-    ? []
-    : [
-        `which connections nodes reach was not looked at: the folder ${configFolder} is not on this machine; see --connections`,
-      ];
-
-function cutWarning(cluster: readonly ClusterNode[], noClaims: boolean, details: boolean): readonly string[] {
-  const places = groupByTopology(cluster).length;
-  if (noClaims || !details || places <= mostCourses) return [];
-  return [`the nodes are in ${places} different places; claims are followed for the first ${mostCourses} of them`];
-}
-
-/** Without a class, either binding. */
-const anyBinding: readonly ClassTopology[] = [
-  { binding: "WaitForFirstConsumer", allowed: [] },
-  { binding: "Immediate", allowed: [] },
-];

@@ -16,10 +16,6 @@ export interface HttpSettings {
   readonly fingerprint: string | undefined;
   /** Accept any certificate. */
   readonly allowInsecure: boolean;
-  /** The client certificate and its key, in PEM form (RFC 8446, 4.4.2). */
-  readonly client?: { readonly cert: string; readonly key: string } | undefined;
-  /** The name to request (SNI) and to verify in the certificate, if it differs from the host. */
-  readonly serverName?: string | undefined;
 }
 
 /**
@@ -93,13 +89,12 @@ export function dial(settings: HttpSettings, signal: AbortSignal): Promise<Socke
 
 const plain = ({ host, port }: HttpSettings): Socket => connectPlain({ host: bare(host), port });
 
-const encrypted = ({ host, port, ca, fingerprint, allowInsecure, client, serverName }: HttpSettings): Socket =>
+const encrypted = ({ host, port, ca, fingerprint, allowInsecure }: HttpSettings): Socket =>
   connectTls({
     host: bare(host),
     port,
     // An IP address is not a valid server name (RFC 6066, 3).
-    ...(serverName !== undefined || isIP(bare(host)) === 0 ? { servername: serverName ?? bare(host) } : {}),
-    ...client,
+    ...(isIP(bare(host)) === 0 ? { servername: bare(host) } : {}),
     ...(ca === undefined ? {} : { ca }),
     ALPNProtocols: ["http/1.1"],
     rejectUnauthorized: fingerprint === undefined && !allowInsecure,

@@ -113,7 +113,7 @@ const ignored = (rule: Rule, input: string | undefined, why: string): RuleOutcom
   input,
   applied: false,
   value: rule.fallback,
-  reason: rule.fallback === undefined ? why : `${why}; the default stands in`,
+  reason: rule.fallback === undefined ? why : `${why}; using the default`,
 });
 
 const refused = (rule: Rule, why: string): CsiError =>

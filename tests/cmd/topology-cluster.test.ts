@@ -43,11 +43,11 @@ beforeAll(() => {
 afterAll(() => world.remove());
 
 describe("csimux topology for many nodes", () => {
-  test("says first who registers and which connection is reached from where; the map is drawn on demand", async () => {
-    const summary = `3 of 3 nodes can register, in 2 places by zone
+  test("says first who registers and where each connection is reachable from; the map is drawn on demand", async () => {
+    const summary = `3 of 3 nodes can register, in 2 topologies by zone
 
-connection  nodes  reached from
-anywhere    3/3    every node
+connection  nodes  reachable from
+anywhere    3/3    everywhere
 east        2/3    zone=e
 west        1/3    zone=w
 `;
@@ -60,12 +60,15 @@ e1    n=e1     e
 e2    n=e2     e
 w1    n=w1     w
 
-        anywhere  east  west  nodes
-zone=e  ●         ●     ·     e1, e2
-zone=w  ●         ·     ●     w1
-● reachable  · not reachable
+   topology  nodes
+1  zone=e    e1, e2
+2  zone=w    w1
 
-a snapshot is reachable where its connection is: volumes made from it can be used on the same nodes
+          1  2
+anywhere  ●  ●
+east      ●  ·
+west      ·  ●
+● reachable  · not reachable
 `);
     expect(code).toBe(0);
   });
@@ -77,28 +80,28 @@ a snapshot is reachable where its connection is: volumes made from it can be use
     const stdin = Array.from({ length: 100 }, (_, index) => `${index < 60 ? "e" : "x"}${index}\n`).join("");
     const words = ["--config", world.file("few.yaml", main(rules)), "--nodes", "-", "--connections", folder];
     const { code, out } = await world.run(words, { stdin });
-    expect(out).toBe(`100 of 100 nodes can register, in 2 places by zone
+    expect(out).toBe(`100 of 100 nodes can register, in 2 topologies by zone
 
-connection  nodes   reached from
+connection  nodes   reachable from
 east        60/100  zone=e
-north       0/100   nowhere: no node is in zone=n
+north       0/100   zone=n (no node is there)
 
 x60, x61, x62 and 37 more (zone=x) reach no connection
 `);
     expect(code).toBe(0);
   });
 
-  test("says what the mark for storage that only some nodes of a place reach means", async () => {
+  test("explains the mark for storage that only some nodes of a topology reach", async () => {
     const place = "{ requirements: { zone: e }, extra: { x.example/tier: gold } }";
     const gold = `driver: nfs-client\nnfs: { shareHost: x, shareBasePath: /x }\nproxy: { perDriver: { topology: [${place}] } }\n`;
     const folder = world.file("gold/gold.yaml", gold).replace(/\/[^/]*$/, "");
     const stdin = "- { name: e1, labels: {} }\n- { name: e2, labels: { x.example/tier: gold } }\n";
     const words = ["--config", config, "--nodes", "-", "--connections", folder, "--details"];
     const { out } = await world.run(words, { stdin });
-    expect(out).toContain("zone=e  ◐     e1, e2\n● reachable  ◐ from some of the nodes  · not reachable\n");
+    expect(out).toContain("gold  ◐\n● reachable  ◐ from some of the nodes  · not reachable\n");
   });
 
-  test("reads what kubectl prints as JSON, with labels that stand in the way", async () => {
+  test("reads the JSON output of kubectl, with labels that keep a node from registering", async () => {
     const node = (name: string, labels: object) => ({
       kind: "Node",
       metadata: { name, labels },
@@ -122,10 +125,12 @@ x60, x61, x62 and 37 more (zone=x) reach no connection
     expect(warnings).toEqual([expect.stringContaining("t.example/zone=old but reports e")]);
   });
 
-  test("nodes that cannot register stand in the summary and in the table with their reason, and the exit code is 1", async () => {
+  test("nodes that cannot register are in the summary and in the table with their reason, and the exit code is 1", async () => {
     const stdin = `- e1\n- other\n${Array.from({ length: 40 }, (_, index) => `- n${index}\n`).join("")}`;
     const { code, out } = await world.run(["--config", config, "--nodes", "-", "--details"], { stdin });
-    expect(out).toStartWith("1 of 42 nodes can register, in 1 place by zone\n  other cannot: no topology rule applies");
+    expect(out).toStartWith(
+      "1 of 42 nodes can register, in 1 topology by zone\n  other cannot: no topology rule applies",
+    );
     expect(out).toContain("  and 36 more nodes; see --details\n");
     expect(out).toContain("other  -        -     no topology rule applies to this node");
     expect(out).not.toContain("FAILED_PRECONDITION");
@@ -162,7 +167,7 @@ x60, x61, x62 and 37 more (zone=x) reach no connection
     "- e1\n- e1",
     "{",
     "\u0000",
-  ])("%j is no list of nodes", async stdin => {
+  ])("%j is not a list of nodes", async stdin => {
     const { code, err } = await world.run(["--config", config, "--nodes", "-"], { stdin });
     expect(err).toStartWith("csimux: -");
     expect(code).toBe(2);
@@ -170,96 +175,45 @@ x60, x61, x62 and 37 more (zone=x) reach no connection
 });
 
 describe("csimux topology for a connection or a class", () => {
-  test("tells for each setting of the sidecar what is sent and answered", async () => {
-    const { code, out } = await world.run(["--config", config, "--nodes", nodes, "--connection", "east", "--details"]);
-    expect(out).toEndWith(`
-WaitForFirstConsumer, --strict-topology=true
-  pod on e1, e2
-    requisite  zone=e
-    preferred  zone=e
-    answer     volume on east, usable in zone=e
-  pod on w1
-    requisite  zone=w
-    preferred  zone=w
-    answer     refused, and another node is tried: connection "east": the storage is reachable from t.example/zone=e, but the request allows only t.example/zone=w
-WaitForFirstConsumer, --strict-topology=false
-  pod on e1, e2
-    requisite  zone=e | zone=w
-    preferred  zone=e | zone=w
-    answer     volume on east, usable in zone=e
-  pod on w1
-    requisite  zone=e | zone=w
-    preferred  zone=w | zone=e
-    answer     volume on east, usable in zone=e
-               not usable on this node: the pod moves, or stays pending
-Immediate, --immediate-topology=true
-    requisite  zone=e | zone=w
-    preferred  zone=w | zone=e
-    answer     volume on east, usable in zone=e
-Immediate, --immediate-topology=false
-    sent without topology
-    answer     volume on east, usable in zone=e
-`);
-    expect(code).toBe(0);
-  });
-
-  test("a class of a group, with allowedTopologies, is followed through the four settings", async () => {
+  test("a class of a group is usable on allowed nodes that a member is reachable from", async () => {
     const path = world.file(
       "class.yaml",
-      storageClass(`volumeBindingMode: WaitForFirstConsumer
-allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w] }] }]`),
+      storageClass(`allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w] }] }]`),
     );
     const { out } = await world.run(["--config", config, "--nodes", nodes, "--storage-class", path, "-o", "json"]);
-    const [{ modes, ...fast }] = JSON.parse(out).classes;
-    expect(fast).toEqual({
-      name: "fast",
-      connection: "both",
-      usableOn: ["w1"],
-      reasons: ["the selected node is not in allowedTopologies"],
-    });
-    const setting = (mode: { strictTopology: boolean; immediateTopology: boolean }) => [
-      mode.strictTopology,
-      mode.immediateTopology,
-    ];
-    expect(modes.map(setting)).toEqual([
-      [true, true],
-      [true, false],
-      [false, true],
-      [false, false],
+    expect(JSON.parse(out).classes).toEqual([
+      {
+        name: "fast",
+        connection: "both",
+        usableOn: ["w1"],
+        reasons: ["allowedTopologies of the class excludes the node"],
+      },
     ]);
-    const [, onWest] = modes[0].courses;
-    expect(modes[0].courses[0]).toEqual({ nodes: ["e1", "e2"], notSent: expect.stringContaining("allowedTopologies") });
-    const term = { "t.example/zone": "w" };
-    expect(onWest).toEqual({
-      nodes: ["w1"],
-      requisite: [term],
-      preferred: [term],
-      volume: [{ connection: "west", accessibleTopology: [term] }],
-      usableOnNodes: true,
-    });
   });
 
   test("a suspended member of a group takes nothing", async () => {
     const folder = world.file("other/east.yaml", connection(["e"], "suspended: true")).replace(/\/[^/]*$/, "");
     world.file("other/west.yaml", connection(["w"]));
-    const words = ["--config", config, "--nodes", nodes, "--connections", folder, "--connection", "both", "--details"];
+    const path = world.file("both.yaml", storageClass(""));
+    const words = ["--config", config, "--nodes", nodes, "--connections", folder, "--storage-class", path];
     const { out } = await world.run(words);
     expect(out).toContain("east        2/3    zone=e (suspended: takes no new volumes)");
-    expect(out).toContain(
-      'refused, and another node is tried: no member of the group can take the volume: connection "east": it is suspended',
-    );
-    expect(out).toContain("volume on west, usable in zone=w");
+    expect(out).toContain("class fast (connection: both) can be used on 1 of 3 nodes: w1");
+    const json = await world.run([...words, "-o", "json"]);
+    expect(JSON.parse(json.out).classes[0].reasons).toEqual([
+      'connection "east" is suspended; connection "west" is reachable only from zone=w',
+    ]);
   });
 
-  test("storage of the node itself is in each node's own place", async () => {
+  test("storage of the node itself is reachable from each node", async () => {
     const local = world.file(
       "local.yaml",
       "driver: proxy\nproxy: { configFolder: own, nodeTopology: { type: node } }\n",
     );
     world.file("own/disk.yaml", "driver: local-hostpath\n");
     const { out } = await world.run(["--config", local, "--nodes", nodes, "--connection", "disk", "--details"]);
-    expect(out).toContain("node=w1  ●     w1");
-    expect(out).toContain("answer     volume on disk, usable in node=w1");
+    expect(out).toContain("disk        3/3    the node that made the volume");
+    expect(out).toContain("disk  ●  ●  ●\n");
   });
 
   test("a name that a group and a connection share means the group, as for a class", async () => {
@@ -280,13 +234,13 @@ allowedTopologies: [{ matchLabelExpressions: [{ key: t.example/zone, values: [w]
     expect(away.code).toBe(2);
   });
 
-  test("a file that is wrong is a question mark on the map and a failure when it is asked for", async () => {
+  test("a wrong file is a question mark on the map, and a failure if its connection is named", async () => {
     const folder = world.file("wrong/bad.yaml", "driver: [").replace(/\/[^/]*$/, "");
     const words = ["--config", config, "--nodes", nodes, "--connections", folder];
     const { code, out } = await world.run(words);
     expect(out).toContain("bad         ?      its file is wrong: bad.yaml:1:");
     expect(code).toBe(1);
-    expect((await world.run([...words, "--details"])).out).toContain("zone=e  ?    e1, e2");
+    expect((await world.run([...words, "--details"])).out).toContain("bad  ?  ?");
     const asked = await world.run([...words, "--connection", "bad", "-o", "json"]);
     expect(JSON.parse(asked.out).error.code).toBe("FAILED_PRECONDITION");
   });
@@ -318,11 +272,35 @@ describe("csimux topology for all classes of a file", () => {
     expect(lines).toEqual([
       "class all (connection: both) can be used on every node",
       "class some (connection: east) can be used on 2 of 3 nodes: e1, e2",
-      expect.stringMatching(/^class none \(connection: north\) can never be bound: .*reachable from t.example\/zone=n/),
+      expect.stringMatching(/^class none \(connection: north\) can never be bound: .*reachable only from zone=n/),
       expect.stringMatching(/^class off \(connection: off\) can never be bound: .*suspended/),
       'class eats (connection: eats) can never be bound: there is no connection or group "eats"; did you mean "east"?',
     ]);
     expect(code).toBe(1);
+  });
+
+  test("reads the classes of a cluster from the list of its nodes", async () => {
+    const items = [
+      { kind: "Node", metadata: { name: "e1" } },
+      { kind: "StorageClass", metadata: { name: "fast" }, parameters: { connection: "east" } },
+      { kind: "StorageClass", metadata: { name: "other" }, parameters: { type: "ssd" } },
+    ];
+    const stdin = JSON.stringify({ kind: "List", items });
+    const { code, out } = await world.run(["--config", config, "--nodes", "-"], { stdin });
+    expect(out).toContain("1 of 1 node can register");
+    expect(out.split("\n").filter(line => line.startsWith("class "))).toEqual([
+      "class fast (connection: east) can be used on every node",
+    ]);
+    expect(code).toBe(0);
+  });
+
+  test.each([
+    ["nodes", "kind: Node\n", "contains no StorageClass"],
+    ["classes of other drivers", "kind: StorageClass\n", 'no class has the parameter "connection"'],
+  ])("a file of %s is exit code 2", async (_, text, reason) => {
+    const path = world.file("not-ours.yaml", text);
+    const { code, out, err } = await world.run(["--config", config, "--nodes", nodes, "--storage-class", path]);
+    expect([code, out, err]).toEqual([2, "", expect.stringContaining(reason)]);
   });
 
   test("an immediately bound class can be used where its volume is", async () => {
@@ -330,6 +308,25 @@ describe("csimux topology for all classes of a file", () => {
     const { code, out } = await world.run(["--config", config, "--nodes", nodes, "--storage-class", path]);
     expect(out).toContain("class fast (connection: east) can be used on 2 of 3 nodes: e1, e2");
     expect(code).toBe(0);
+  });
+});
+
+describe("csimux topology ends with exit code 2", () => {
+  const byLabel = main("      - { topologyKey: zone, source: nodeLabel, label: site.example/zone }\n");
+
+  test("if connections or labels of nodes are unknown", async () => {
+    const far = world.file("far.yaml", main(byName).replace("configFolder: connections", "configFolder: /no/such"));
+    const { code, out } = await world.run(["--config", far, "--nodes", nodes]);
+    expect([code, out]).toEqual([2, expect.stringContaining("connections were not checked: the folder /no/such")]);
+    const labels = await world.run(["--config", world.file("labels.yaml", byLabel), "--nodes", nodes]);
+    expect(labels.out).toContain("the list of nodes does not contain the labels of e1");
+    expect(labels.code).toBe(2);
+  });
+
+  test("facts of this machine are not those of listed nodes", async () => {
+    const byEnv = world.file("env.yaml", main("      - { topologyKey: zone, source: env, envName: ZONE }\n"));
+    const { out } = await world.run(["--config", byEnv, "--nodes", nodes, "-o", "json"], { env: { ZONE: "here" } });
+    expect(JSON.parse(out).nodes[0]).toHaveProperty("error.code", "FAILED_PRECONDITION");
   });
 });
 
@@ -343,11 +340,11 @@ describe("csimux topology --changes-from", () => {
 
   test("prints the label commands that the change needs, as a script", async () => {
     const { code, out } = await change(renamed, "- e1\n- w1\n");
-    expect(out).toBe(`# volumes bound to t.example/zone=e will not be usable on e1 any more
+    expect(out).toBe(`# volumes bound to t.example/zone=e will no longer be usable on e1
 kubectl label node e1 t.example/zone=zone-e --overwrite
-# volumes bound to t.example/zone=w will not be usable on w1 any more
+# volumes bound to t.example/zone=w will no longer be usable on w1
 kubectl label node w1 t.example/zone=zone-w --overwrite
-# then restart the node plugin on these nodes, so that they register again
+# then restart the node plugin on these nodes to register them again
 `);
     expect(code).toBe(0);
   });
@@ -371,16 +368,14 @@ kubectl label node w1 t.example/zone=zone-w --overwrite
   });
 });
 
-test("of a cluster where every node is a place, claims are followed for some nodes, and it says so", async () => {
-  const local = world.file(
-    "many.yaml",
-    "driver: proxy\nproxy: { configFolder: disks, nodeTopology: { type: node } }\n",
-  );
-  world.file("disks/disk.yaml", "driver: local-hostpath\n");
-  const stdin = Array.from({ length: 300 }, (_, index) => `node${index}\n`).join("");
-  const words = ["--config", local, "--nodes", "-", "--connection", "disk", "--details", "-o", "json"];
-  const { modes, warnings, nodes: all } = JSON.parse((await world.run(words, { stdin })).out);
-  expect(all).toHaveLength(300);
-  expect(modes[0].courses).toHaveLength(50);
-  expect(warnings).toEqual([expect.stringContaining("300 different places")]);
+test("the map of 30 connections and 100 topologies fits 80 columns", async () => {
+  const folder = world.file("thirty/c0.yaml", connection(["n0"])).replace(/\/[^/]*$/, "");
+  for (let index = 1; index < 30; index++) world.file(`thirty/connection-${index}.yaml`, connection([`n${index}`]));
+  const rules = main("      - { topologyKey: zone, source: nodeName }\n");
+  const words = ["--config", world.file("hundred.yaml", rules), "--connections", folder, "--nodes", "-", "--details"];
+  const stdin = Array.from({ length: 100 }, (_, index) => `n${index}\n`).join("");
+  const { code, out } = await world.run(words, { stdin });
+  expect(Math.max(...out.split("\n").map(line => line.length))).toBeLessThanOrEqual(80);
+  expect(out.split("●")).toHaveLength(32);
+  expect(code).toBe(0);
 });

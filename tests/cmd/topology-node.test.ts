@@ -16,6 +16,9 @@ proxy:
       - { topologyKey: room, source: nodeLabel, label: example.com/room, default: hall }
 `;
 
+const connection = (zone: string) =>
+  `driver: nfs-client\nnfs: {}\nproxy: { perDriver: { topology: [{ requirements: { zone: ${zone} } }] } }\n`;
+
 let world: TopologyWorld;
 let config = "";
 beforeAll(() => {
@@ -38,7 +41,7 @@ rule  key   source                      input     value  why
 1     zone  nodeName                    "w1"      rest   matched, but rule 2 gives the key its value
 2     zone  env ZONE                    "z1"      z1     matched
 3     rack  file /topology/rack         "rack-7"  r7     matched
-4     room  nodeLabel example.com/room  -         hall   node label example.com/room is not there; the default stands in
+4     room  nodeLabel example.com/room  -         hall   node label example.com/room is not there; using the default
 `);
     expect([code, err]).toEqual([0, ""]);
   });
@@ -65,7 +68,7 @@ rule  key   source                      input     value  why
           input: null,
           applied: false,
           value: "hall",
-          reason: "node label example.com/room is not there; the default stands in",
+          reason: "node label example.com/room is not there; using the default",
         },
       ],
     });
@@ -89,8 +92,8 @@ rule  key   source                      input     value  why
 
   test("outside of a cluster, a rule that wants a label says how to give one", async () => {
     const { code, err } = await world.run(["--config", config, "--node-name", "w1"]);
-    expect(err).toContain('a rule asks for the label "example.com/room" of the node');
-    expect(err).toContain("--label example.com/room=<value>, or give nodes with --nodes or --kubeconfig");
+    expect(err).toContain('a rule needs the label "example.com/room" of the node');
+    expect(err).toContain("--label example.com/room=<value>, or a list of nodes with --nodes");
     expect(code).toBe(2);
   });
 
@@ -129,6 +132,27 @@ rule  key   source                      input     value  why
     expect(code).toBe(1);
   });
 
+  test("rules that cannot be compiled are exit code 1, each with its reason", async () => {
+    const wrong = rules.replace("rack-([0-9]+)", "([").replace("template: rest", "template: '{match:2}'");
+    const { code, out, err } = await world.run(["--config", world.file("wrong.yaml", wrong), ...full]);
+    expect(err).toMatch(
+      /rule 1 \(key "zone"\): the template names group 2.*rule 3 \(key "rack"\): the pattern cannot be/,
+    );
+    expect([code, out]).toEqual([1, ""]);
+  });
+
+  test("shows the topology of connections on demand, and whether the node reaches them", async () => {
+    const folder = world.file("few/nas.yaml", connection("z1")).replace(/\/[^/]*$/, "");
+    world.file("few/other.yaml", connection("z2"));
+    const { code, out } = await world.run(["--config", config, ...full, "--connections", folder]);
+    expect(out).toEndWith(`
+connection  reached  reachable from
+nas         yes      zone=z1
+other       no       zone=z2
+`);
+    expect(code).toBe(0);
+  });
+
   test("colours appear only where they are wanted", async () => {
     const words = ["--config", config, ...full];
     expect((await world.run(words, { colour: true })).out).toContain("\u001b[1m");
@@ -141,6 +165,7 @@ rule  key   source                      input     value  why
     [["--config", "x", "--output", "xml"], "text, json or yaml"],
     [["--config", "x", "--env", "ZONE"], "--env takes name=value"],
     [["--config", "x", "--connection", "a", "--storage-class", "b"], "exclude each other"],
+    [["--config", "x", "--nodes", "-", "--storage-class", "-"], "only one of"],
   ])("%j is bad usage", async (words, reason) => {
     const { code, err, out } = await world.run(words);
     expect(err).toContain(reason);

@@ -3,9 +3,9 @@ import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
-import { sidecarRequest } from "../../lib/topology/sidecar.ts";
 import { World } from "../serve/world.ts";
 import { type Came, wrong } from "./judge.ts";
+import { sidecarRequest } from "./model.ts";
 import { prefix, type Scenario, scenario, universe } from "./universe.ts";
 
 /** A few seconds here; in continuous integration as many as are needed to trust it. */

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Segments } from "../../lib/core/access.ts";
-import type { AllowedTerm, ClusterNode, SidecarFlags } from "../../lib/topology/sidecar.ts";
+import type { AllowedTerm, ClusterNode, SidecarFlags } from "./model.ts";
 
 export const prefix = "t.example";
 

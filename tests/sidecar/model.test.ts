@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { accessibleTopologyFor } from "../../lib/topology/accessible-topology.ts";
-import { type Claim, type SidecarRequest, sidecarRequest } from "../../lib/topology/sidecar.ts";
 import { type SidecarVector, vectors } from "../vectors/vectors.ts";
+import { type Claim, type SidecarRequest, sidecarRequest } from "./model.ts";
 
 const { sidecar } = vectors();
 const nodes = Object.entries(sidecar.nodes).map(([name, labels]) => ({ name, keys: Object.keys(labels), labels }));

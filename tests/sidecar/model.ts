@@ -1,5 +1,5 @@
-import type { Segments } from "../core/access.ts";
-import type { AccessibilityRequirements } from "./accessible-topology.ts";
+import type { Segments } from "../../lib/core/access.ts";
+import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 
 /** A node as external-provisioner knows it. */
 export interface ClusterNode {

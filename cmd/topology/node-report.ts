@@ -9,7 +9,7 @@ import { storageNames } from "../node-facts.ts";
 
 /** What NodeGetInfo would answer on one node, and why. */
 export interface NodeReport {
-  /** Undefined when `failure` is set, and where a part of it is only known on the node itself. */
+  /** Undefined if `failure` is set, or if a part of it is only known on the node itself. */
   readonly nodeId: string | undefined;
   readonly segments: Segments;
   readonly outcomes: readonly RuleOutcome[];
@@ -17,8 +17,8 @@ export interface NodeReport {
 }
 
 /**
- * Evaluates one node. `topology` is undefined when the main file configures none. A node that is only `listed` need not
- * say by which names its storage knows it.
+ * Evaluates one node. `topology` is undefined if the main file configures none. A `listed` node may lack its IQN and NQN: then the node id
+ * is undefined.
  */
 export async function report(
   { nodeId: settings }: ProxyConfig,
@@ -48,18 +48,18 @@ export async function report(
   }
 }
 
-/** The name of a failure in output for programs: as gRPC spells it. */
+/** The code of a failure in output for programs, as gRPC spells it. */
 export const codeName = ({ code }: CsiError): string => code.toUpperCase().replaceAll("-", "_");
 
-/** Why a rule ended as it did; a rule that matched may have been overruled by a later one with its key. */
+/** The reason for a rule's result; a later rule with the same key may overrule one that matched. */
 export function reasonOf(outcome: RuleOutcome, outcomes: readonly RuleOutcome[]): string {
   const last = outcomes.findLast(({ applied, rule }) => applied && rule.key === outcome.rule.key);
   if (!last || last === outcome) return outcome.reason;
   const overruled = `rule ${last.rule.index + 1} gives the key its value`;
-  return outcome.applied ? `matched, but ${overruled}` : outcome.reason.replace("the default stands in", overruled);
+  return outcome.applied ? `matched, but ${overruled}` : outcome.reason.replace("using the default", overruled);
 }
 
-/** A default that a matching rule of the same key makes idle. */
+/** Whether a matching rule with the same key overrules this rule's default. */
 export const isOverruled = (outcome: RuleOutcome, outcomes: readonly RuleOutcome[]): boolean =>
   !outcome.applied && outcomes.some(({ applied, rule }) => applied && rule.key === outcome.rule.key);
 
