@@ -3,7 +3,7 @@ import { protocols } from "../lib/core/access.ts";
 import { modules } from "../lib/drivers/index.ts";
 import { root } from "./spawned.ts";
 
-/** The examples of rules are whole connection files; the index names the folders. */
+/** Examples of rules are whole connection files; the index names the folders. */
 const exempt = /^lib\/(?:lint\/rules\/|drivers\/index\.ts$)/;
 
 async function sources(folder: string): Promise<readonly string[]> {
@@ -14,8 +14,8 @@ async function sources(folder: string): Promise<readonly string[]> {
 }
 
 /**
- * Places in lib/ and cmd/ that name a driver outside its own folder: whoever asks for a name there wants a fact of its module
- * (lib/drivers/facts.ts). A protocol of the same name is no driver. One line each.
+ * Lines in lib/ and cmd/ that name a driver outside its folder. A protocol of the same name is not a driver. One line each, with the
+ * remedy.
  */
 export async function checkDriverNames(): Promise<readonly string[]> {
   const names = modules.flatMap(module => module.names).filter(name => !(name in protocols));
@@ -26,7 +26,11 @@ export async function checkDriverNames(): Promise<readonly string[]> {
   const found = await Promise.all(
     files.map(async file => {
       const lines = (await readFile(`${root}/${file}`, "utf8")).split("\n");
-      return lines.flatMap((line, index) => (word.test(line) ? [`${file}:${index + 1}: ${line.trim()}`] : []));
+      return lines.flatMap((line, index) =>
+        word.test(line)
+          ? [`${file}:${index + 1}: ${line.trim()}: use a fact of the module (lib/drivers/facts.ts), not the name`]
+          : [],
+      );
     }),
   );
   return found.flat();

@@ -3,9 +3,9 @@ import { exists } from "./exists.ts";
 import { importRules } from "./import-rules.ts";
 import { root } from "./spawned.ts";
 
-/** What the import rules say of one checkout. */
+/** The verdict of the import rules on one checkout. */
 export interface ImportReport {
-  /** Files that were really read; none means that the tool cannot see TypeScript. */
+  /** Files that were read; 0 means that the tool does not parse TypeScript. */
   readonly files: number;
   readonly violations: readonly string[];
 }
@@ -36,14 +36,8 @@ export async function checkImports(folder: string = root): Promise<ImportReport>
     files: modules.filter(module => /^(cmd|lib|scripts)\/.*\.ts$/.test(module.source)).length,
     violations: summary.violations.map(({ rule, from, to, cycle }) => {
       const path = cycle ? cycle.map(step => step.name).join(" -> ") : to;
-      return `${rule.name}: ${from} -> ${path}`;
+      const comment = importRules.find(({ name }) => name === rule.name)?.comment;
+      return `${rule.name}: ${from} -> ${path}${comment === undefined ? "" : ` (${comment})`}`;
     }),
   };
-}
-
-if (import.meta.main) {
-  const { files, violations } = await checkImports();
-  for (const line of violations) console.error(line);
-  console.log(`${files} files, ${violations.length} forbidden imports`);
-  process.exitCode = files === 0 || violations.length > 0 ? 1 : 0;
 }

@@ -15,7 +15,7 @@ import {
   text,
 } from "../../lib/schema/parts.ts";
 import { blockSize } from "../../lib/schema/storage.ts";
-import { type JsonSchema, jsonSchema } from "../../scripts/json-schema.ts";
+import { type JsonSchema, jsonSchema } from "../../scripts/generate/json-schema.ts";
 
 const a = { description: "a key" };
 const reference = { type: "string", pattern: "\\$\\{env:[A-Za-z_]" };

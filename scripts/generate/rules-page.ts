@@ -1,23 +1,23 @@
-import { modules } from "../lib/drivers/index.ts";
-import { inOneLine } from "../lib/lint/format/words.ts";
-import { lint } from "../lib/lint/lint.ts";
-import type { Example, Rule } from "../lib/lint/rules/rule.ts";
-import { rules } from "../lib/lint/rules.ts";
-import { type PatternCompiler, patternCompiler } from "../lib/topology/pattern.ts";
-import type { Generated } from "./committed.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { inOneLine } from "../../lib/lint/format/words.ts";
+import { lint } from "../../lib/lint/lint.ts";
+import type { Example, Rule } from "../../lib/lint/rules/rule.ts";
+import { rules } from "../../lib/lint/rules.ts";
+import { type PatternCompiler, patternCompiler } from "../../lib/topology/pattern.ts";
+import type { Generated } from "./generated.ts";
 
 const introduction = `# What \`csimux validate\` checks
 
-Made by \`scripts/reference-rules.ts\` from the rules themselves; the tests run every example. Do not edit.
+Made by \`scripts/generate.ts\` from the rules in \`lib/lint/rules\`: do not edit. The tests run every example.
 
 - Errors make \`validate\` exit with 1, warnings only with \`--strict\`.
-- \`# csimux-ignore <rule>\` behind a line, or on a line of its own above it, takes a finding back. It must name the rule.
+- \`# csimux-ignore <rule>\` at the end of a line, or on a separate line above it, suppresses a finding. It must name the rule.
 - \`csimux validate --list-rules\` prints the list.
 `;
 
 const longest = 1_500;
 
-/** A file as it stands, or the beginning of one that is long on purpose. */
+/** A file, or the beginning of one that is long on purpose. */
 function shown(text: string): string {
   if (text.length <= longest) return text.endsWith("\n") ? text : `${text}\n`;
   return `${text.slice(0, text.lastIndexOf("\n", 400))}\n# and so on\n`;
@@ -28,7 +28,7 @@ const blocks = (example: Example): string =>
     .map(([file, text]) => `\`${file}\`\n\n\`\`\`yaml\n${shown(text)}\`\`\`\n`)
     .join("\n");
 
-/** What the command says about the bad example, as far as this rule is concerned. */
+/** The finding of this rule in its bad example, as the command prints it. */
 function said({ id, bad }: Rule, compile: PatternCompiler): string {
   const inputs = Object.entries(bad).map(([file, text]) => {
     return { file, text, role: file === "proxy.yaml" ? ("main" as const) : ("given" as const) };

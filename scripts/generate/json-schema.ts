@@ -1,5 +1,5 @@
 import type { GenericSchema } from "valibot";
-import { aboutOf, fallbackOf, isOptional, shapeOf } from "../lib/schema/shape.ts";
+import { aboutOf, fallbackOf, isOptional, shapeOf } from "../../lib/schema/shape.ts";
 
 /** A JSON Schema (draft 2020-12) or a part of one. */
 export type JsonSchema = Readonly<Record<string, unknown>>;

@@ -1,10 +1,10 @@
 import type { GenericSchema } from "valibot";
-import { commonSchema } from "../lib/config/common.ts";
-import { nodeSchema } from "../lib/config/node.ts";
-import { proxySchema } from "../lib/config/proxy-schema.ts";
-import { modules } from "../lib/drivers/index.ts";
-import { aboutOf, fallbackOf, isOptional, shapeOf } from "../lib/schema/shape.ts";
-import type { Generated } from "./committed.ts";
+import { commonSchema } from "../../lib/config/common.ts";
+import { nodeSchema } from "../../lib/config/node.ts";
+import { proxySchema } from "../../lib/config/proxy-schema.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { aboutOf, fallbackOf, isOptional, shapeOf } from "../../lib/schema/shape.ts";
+import type { Generated } from "./generated.ts";
 
 /** One line of a table. */
 interface Row {
@@ -124,7 +124,7 @@ const anchor = (title: string): string =>
 
 const head = `# Every key
 
-Made by \`scripts/reference.ts\` from the schemas that load the files: do not edit.
+Made by \`scripts/generate.ts\` from the schemas that load the files: do not edit.
 
 - A key with an empty value (\`key:\`) counts as absent.
 - \`\${env:NAME}\` in a text stands for an environment variable of csimux, except in templates and patterns.

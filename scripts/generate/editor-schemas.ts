@@ -1,11 +1,11 @@
 import * as v from "valibot";
-import { commonSchema } from "../lib/config/common.ts";
-import { nodeSchema } from "../lib/config/node.ts";
-import { proxySchema } from "../lib/config/proxy-schema.ts";
-import { modules } from "../lib/drivers/index.ts";
-import type { DriverModule } from "../lib/drivers/module.ts";
-import { optional, record } from "../lib/schema/parts.ts";
-import type { Generated } from "./committed.ts";
+import { commonSchema } from "../../lib/config/common.ts";
+import { nodeSchema } from "../../lib/config/node.ts";
+import { proxySchema } from "../../lib/config/proxy-schema.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import type { DriverModule } from "../../lib/drivers/module.ts";
+import { optional, record } from "../../lib/schema/parts.ts";
+import type { Generated } from "./generated.ts";
 import { type JsonSchema, jsonSchema } from "./json-schema.ts";
 
 const folder = "examples/schemas";
