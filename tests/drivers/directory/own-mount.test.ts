@@ -76,8 +76,6 @@ const spec = (name: string) => ({
   parameters: {},
   mutable: {},
   source: undefined,
-  capabilities: [],
-  topology: { requisite: [], preferred: [] },
 });
 
 describe.skipIf(!isRoot)("a share that the deployment did not mount", () => {
