@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
 import { ApiError, isMissing, LostJob } from "../../../lib/drivers/truenas/api-error.ts";
 import { type Api, apiOf, Client } from "../../../lib/drivers/truenas/client.ts";
 import { apiErrorMapping } from "../../../lib/drivers/truenas/meaning.ts";
 import { type HttpConnection, serverOf } from "../../../lib/drivers/truenas/server.ts";
-import { HttpError } from "../../../lib/io/dial.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
 import { type Version, versions } from "../../fakes/truenas/versions.ts";
@@ -79,9 +79,9 @@ describe("one client for every version", () => {
         const failed = await errorOf(api.job("filesystem.setperm", [{ path: "/mnt/tank/b", mode: "777" }], never));
         expect(isMissing(failed)).toBe(true);
         double.jobs.ms = 60_000;
-        expect(await errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], AbortSignal.timeout(80)))).toBeInstanceOf(
-          HttpError,
-        );
+        const unwanted = await errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], AbortSignal.timeout(80)));
+        const code = unwanted instanceof CsiError ? unwanted.code : apiErrorMapping(unwanted)?.code;
+        expect(code).toBe("deadline-exceeded");
         const states = double.jobs.query([], {}) as { state: string }[];
         expect(states.at(-1)?.state).toBe("ABORTED");
         const lost = errorOf(api.job("filesystem.chown", [{ path, uid: 1 }], never));
