@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { usersStep } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import { locked, namedArgv, options, permissionSteps, piped, poolStep } from "../../../lib/drivers/zfs/cli/steps.ts";
+import { deviceStep, toolStep } from "../../../lib/drivers/zfs/targets/guard.ts";
 import { targetcliStep } from "../../../lib/drivers/zfs/targets/lio.ts";
 import {
   closeStep as closeLio,
@@ -12,14 +13,12 @@ import {
   restoredStep,
   targetsStep,
 } from "../../../lib/drivers/zfs/targets/lio-state.ts";
-import { nvmetcliStep, saveStep } from "../../../lib/drivers/zfs/targets/nvmet.ts";
 import {
   closeStep as closeNvmet,
   inspectStep as inspectNvmet,
   markerStep,
   subsystemsStep,
 } from "../../../lib/drivers/zfs/targets/nvmet-state.ts";
-import { deviceStep } from "../../../lib/drivers/zfs/targets/share.ts";
 import { rpcStep } from "../../../lib/drivers/zfs/targets/spdk-rpc.ts";
 import type { Step } from "../../../lib/io/script.ts";
 import { clockText, scriptText } from "../../../lib/io/ssh/frame.ts";
@@ -92,7 +91,7 @@ const harmless = (calls: readonly (readonly string[])[], program: string, word: 
 };
 
 describe.each(words)("the word %j", word => {
-  const target = { whole: word, backstore: word, device: word, guid: word };
+  const target = { qualifiedName: word, backstore: word, device: word, guid: word };
   const nvmet = { configfs: folder, privileged: [], controllers: folder, connections: [], notes: folder };
   const lio = { configfs: folder, privileged: [], saved: [] };
 
@@ -156,15 +155,15 @@ describe.each(words)("the word %j", word => {
     const calls = called(
       look({ name: "device", argv: ["timeout", "0.01", program, ...rest] }),
       look(usersStep(word, ["sudo", "-n"])),
-      look(inspectLio("lio", target, lio)),
+      look(inspectLio(target, lio)),
       look(closeLio(target, lio)),
       look(restoredStep(target, { ...lio, saved: [word] })),
-      look(inspectNvmet("nvmet", target, nvmet)),
+      look(inspectNvmet(target, nvmet)),
       look(closeNvmet(target, { ...nvmet, controllers: word, connections: [word] })),
       look(markerStep(word)),
       look(targetcliStep("targetcli", word, ["targetcli"], [])),
-      look(nvmetcliStep("nvmetcli", word, ["nvmetcli"])),
-      look(saveStep(["nvmetcli"], word)),
+      look(toolStep("nvmetcli", "nvmetcli", ["nvmetcli"], { stdin: word })),
+      look(toolStep("save", "nvmetcli", ["nvmetcli", "save", word])),
       look(rpcStep("rpc", { privileged: [], socket: word }, [{ method: word }], word)),
     );
     expect(calls.map(([name]) => name)).not.toContain("canary");

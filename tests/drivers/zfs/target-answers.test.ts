@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { lastLine, linesOf } from "../../../lib/drivers/zfs/targets/share.ts";
+import { lastLine, linesOf } from "../../../lib/drivers/zfs/targets/guard.ts";
 import type { Output } from "../../../lib/io/runner.ts";
 
 const answer = (stdout: string, exitCode = 0): ReadonlyMap<string, Output> =>
@@ -17,5 +17,5 @@ test("an answer that is cut anywhere is refused, though its exit code is 0: a ta
 });
 
 test("an answer of a step that failed is refused, whole or not", () => {
-  expect(() => linesOf(answer(whole, 1), "look")).toThrow("cannot be looked at");
+  expect(() => linesOf(answer(whole, 1), "look")).toThrow("cannot inspect the target");
 });

@@ -1,20 +1,18 @@
 import type { Step } from "../../../io/script.ts";
-import { aloneStep, type ExportedTarget, lastLine, sessionsFound, step } from "./share.ts";
+import { type ExportedTarget, lastLine, sessionsFound, step, toolStep } from "./guard.ts";
 
-/** What the kernel shows of LIO's targets, and what rtslib has saved of them. */
-
-/** Where both stand on a host. */
+/** Where a host shows LIO's targets (kernel) and saves them (rtslib). */
 export interface LioPaths {
-  /** What comes before programs that read what only root may read. */
+  /** Precedes programs that read what only root may read. */
   readonly privileged: readonly string[];
-  /** Where the kernel shows its targets; /sys/kernel/config/target but in tests. */
+  /** /sys/kernel/config/target except in tests. */
   readonly configfs: string;
-  /** Where rtslib may save its configuration, which differs between distributions; the one that was written last is in use. */
+  /** Where rtslib saves, which differs between distributions; the file that was written last is in use. */
   readonly saved: readonly string[];
 }
 
-const inspectText = `root=$1 iqn=$2 asset=$3 device=$4
-for each in "$root"/core/iblock_*/"$asset"; do
+const inspectText = `root=$1 iqn=$2 backstore=$3 device=$4
+for each in "$root"/core/iblock_*/"$backstore"; do
   [ -e "$each/udev_path" ] || continue
   read -r path <"$each/udev_path" || exit 2
   [ "$path" = "$device" ] || { echo "foreign $path"; continue; }
@@ -38,18 +36,16 @@ for each in "$root/iscsi/$iqn"/tpgt_*/lun/lun_*/*; do
 done
 echo ${lastLine}`;
 
-/** What `inspectStep` finds of a whole target. */
-export const wholeTarget = ["backstore", "target", "enabled", "portal", "lun"] as const;
-
 /**
- * Reads from the kernel what there is of a target, a word on each line: backstore, target, enabled, portal, lun; "foreign" with a
- * path for a backstore of this name or a LUN of this target that is another device; "other" with the LUN of another target that
- * leads to the same backstore. targetcli itself ends with 0 whatever happened.
+ * Reads the parts of a target from the kernel, one on each line: backstore, target, enabled, portal, lun; "foreign" with a path for
+ * a backstore of this name or a LUN of this target that is another device; "other" with the LUN of another target that leads to
+ * the same backstore. The exit code of targetcli proves nothing: it is always 0.
  */
-export const inspectStep = (name: string, target: ExportedTarget, { configfs, privileged }: LioPaths): Step =>
-  step(name, [...privileged, "sh", "-c", inspectText, "sh", configfs, target.whole, target.backstore, target.device]);
+export const inspectStep = (
+  { qualifiedName, backstore, device }: ExportedTarget,
+  { configfs, privileged }: LioPaths,
+): Step => step("inspect", [...privileged, "sh", "-c", inspectText, "sh", configfs, qualifiedName, backstore, device]);
 
-/** Reads the names of all targets that the kernel has and that are enabled, one on each line. */
 const targetsText = `[ -d "$1" ] || { echo ${lastLine}; exit 0; }
 cd "$1" || exit 2
 for each in iscsi/*/tpgt_*/enable; do
@@ -58,14 +54,14 @@ for each in iscsi/*/tpgt_*/enable; do
 done
 echo ${lastLine}`;
 
-/** See targetsText. A kernel that has not loaded its targets, which targetcli has it do, has no folder for them. */
+/** Reads the names of all enabled targets, one on each line. Before targetcli loads the kernel's module there is no folder. */
 export const targetsStep = ({ configfs, privileged }: LioPaths): Step =>
   step("targets", [...privileged, "sh", "-c", targetsText, "sh", configfs], { reads: true });
 
 /**
- * Sessions of initiators without an ACL stand in dynamic_sessions, each name behind a NUL (Linux, target_core_tpg.c,
- * target_show_dynamic_sessions); an ACL says in `info` whether it has one (iscsi_target_configfs.c, lio_target_nacl_info_show).
- * A session that exists outlives the portal that it came through, and none is made without a portal.
+ * dynamic_sessions lists initiators without an ACL, each behind a NUL (Linux, target_core_tpg.c, target_show_dynamic_sessions); the
+ * `info` of an ACL shows its session (iscsi_target_configfs.c, lio_target_nacl_info_show). A session outlives the portal that it
+ * came through, and without a portal nobody can log in.
  */
 const closeText = `cd "$1/iscsi/$2" 2>/dev/null || exit 0
 sessions() {
@@ -101,15 +97,15 @@ echo "$used"
 exit ${sessionsFound}`;
 
 /**
- * Takes the portals of a target away, so that nobody can log in any more, unless somebody is logged in: then they are there again,
- * the step ends with `sessionsFound`, and its lines name the initiators.
+ * Removes the portals of a target, so that no initiator can log in. Where one is logged in, the portals are restored, the step ends
+ * with `sessionsFound`, and its lines name the initiators.
  */
-export const closeStep = ({ whole }: ExportedTarget, { configfs, privileged }: LioPaths): Step =>
-  step("close", [...privileged, "sh", "-c", closeText, "sh", configfs, whole]);
+export const closeStep = ({ qualifiedName }: ExportedTarget, { configfs, privileged }: LioPaths): Step =>
+  step("close", [...privileged, "sh", "-c", closeText, "sh", configfs, qualifiedName]);
 
-/** rtslib names plugins of backstores otherwise than the kernel (rtslib-fb, tcm.py, StorageObject). */
+/** rtslib and the kernel use different names for some plugins of backstores (rtslib-fb, tcm.py, StorageObject). */
 const restoredText = `import json, os, sys
-root, iqn, asset, device = sys.argv[1:5]
+root, iqn, backstore, device = sys.argv[1:5]
 files = [each for each in sys.argv[5:] if os.path.exists(each)]
 if not files:
     print("${lastLine}")
@@ -124,7 +120,7 @@ for hba in os.listdir(core) if os.path.isdir(core) else []:
 own, missing = False, []
 for each in saved.get("storage_objects", []):
     plugin, name = each.get("plugin"), each.get("name")
-    if plugin == "block" and name == asset and each.get("dev") == device: own = True
+    if plugin == "block" and name == backstore and each.get("dev") == device: own = True
     elif (kernel.get(plugin, plugin), name) not in there: missing.append("%s/%s" % (plugin, name))
 for target in saved.get("targets", []):
     if target.get("fabric") != "iscsi": continue
@@ -147,13 +143,12 @@ print("${lastLine}")
 `;
 
 /**
- * Compares what rtslib has saved with what the kernel has, as far as it is not of this target: "missing" with a name on each line
- * for what the kernel lacks, as after a restart of the host before rtslib has restored it; "own" when this target is saved. The program
- * is Python, as targetcli is.
+ * Compares what rtslib has saved with what the kernel has, except this target: "missing" with a name on each line for what the
+ * kernel lacks, as after a restart of the host until rtslib restores it; "own" when this target is saved. In Python, like targetcli.
  */
 export const restoredStep = (target: ExportedTarget, { configfs, privileged, saved }: LioPaths): Step => {
-  const words = [target.whole, target.backstore, target.device, ...saved];
+  const words = [target.qualifiedName, target.backstore, target.device, ...saved];
   const [first = "python3", ...rest] = [...privileged, "python3", "-c", restoredText, configfs, ...words];
   // A run of targetcli changes the kernel first and saves last.
-  return aloneStep("restored", "targetcli", [first, ...rest], {});
+  return toolStep("restored", "targetcli", [first, ...rest]);
 };

@@ -1,31 +1,28 @@
 import { CsiError } from "../../../core/errors.ts";
 import type { Outputs, Step } from "../../../io/script.ts";
-import { type ExportedTarget, lastLine, sessionsFound, step } from "./share.ts";
+import { type ExportedTarget, lastLine, sessionsFound, step } from "./guard.ts";
 
-/** What the kernel shows of its NVMe subsystems. */
-
-/** Where it shows them. */
+/** Where the kernel of a host shows its NVMe subsystems. */
 export interface NvmetPaths {
-  /** What comes before programs that only root may run. */
+  /** Precedes programs that only root may run. */
   readonly privileged: readonly string[];
-  /** /sys/kernel/config/nvmet but in tests. */
+  /** /sys/kernel/config/nvmet except in tests. */
   readonly configfs: string;
-  /** Where Linux 6.11 and newer show the controllers of each subsystem; /sys/kernel/debug/nvmet but in tests. */
+  /** Where Linux 6.11 and newer show the controllers of each subsystem; /sys/kernel/debug/nvmet except in tests. */
   readonly controllers: string;
-  /** The connections of TCP, by address family; /proc/net/tcp and /proc/net/tcp6 but in tests. */
+  /** The TCP connections, by address family; /proc/net/tcp and /proc/net/tcp6 except in tests. */
   readonly connections: readonly string[];
-  /** Where a note is kept of each subsystem that is closed; it is empty when the host starts. /run but in tests. */
+  /** Where csimux keeps a note of each subsystem that it closes; empty after a start of the host. /run except in tests. */
   readonly notes: string;
 }
 
-/** Reads the names of all subsystems that are reachable through a port, one on each line. */
 const subsystemsText = `cd "$1" || exit 2
 for each in ports/*/subsystems/*; do
   [ -e "$each" ] && echo "\${each##*/}"
 done
 echo ${lastLine}`;
 
-/** See subsystemsText. */
+/** Reads the names of all subsystems that a port leads to, one on each line. */
 export const subsystemsStep = ({ configfs }: NvmetPaths): Step =>
   step("subsystems", ["sh", "-c", subsystemsText, "sh", configfs], { reads: true });
 
@@ -52,42 +49,33 @@ for each in "$root"/ports/*/subsystems/"$nqn"; do
 done
 echo ${lastLine}`;
 
-/** What `inspectStep` finds of a whole subsystem that these ports lead to. */
-export const wholeSubsystem = (ports: readonly string[]): readonly string[] => [
-  ...["subsystem", "namespace", "enabled"],
-  ...ports.map(port => `port ${port}`),
-];
-
 /**
- * Reads from the kernel what there is of a subsystem, a line each: subsystem, namespace, enabled, "port" with its number; "foreign"
- * with a path for a namespace of another device. Everybody may read that.
+ * Reads the parts of a subsystem from the kernel, one on each line: subsystem, namespace, enabled, "port" with its number; "foreign"
+ * with a path for a namespace of another device. Needs no privilege.
  */
-export const inspectStep = (name: string, { whole, device }: ExportedTarget, { configfs }: NvmetPaths): Step =>
-  step(name, ["sh", "-c", inspectText, "sh", configfs, whole, device]);
+export const inspectStep = ({ qualifiedName, device }: ExportedTarget, { configfs }: NvmetPaths): Step =>
+  step("inspect", ["sh", "-c", inspectText, "sh", configfs, qualifiedName, device]);
 
-/** Ends badly while the host has not restored its configuration: what is saved before would replace it. */
+/** Fails until the host has restored its configuration, which saving earlier would replace. */
 export const markerStep = (path: string | undefined): Step =>
   step("marker", path === undefined ? ["true"] : ["test", "-e", path], { reads: true });
 
-/**
- * How long a host that was cut off may take to connect again, in seconds: twelve reconnect delays of nvme-cli's default (10 s). Until
- * then that no host is connected proves nothing.
- */
+/** How long a host that was cut off may take to reconnect, in seconds: twelve reconnect delays of nvme-cli's default (10 s). */
 const settleSeconds = 120;
 
-/** The exit code of a step that cannot know yet who is connected, and has left everything as it was. */
+/** The exit code of `closeStep` while a host that was cut off may still reconnect; nothing has changed. */
 const unsettled = 4;
 
 /**
- * The door is closed first: a host that is on no list cannot connect, and one that is connected notices nothing (Linux,
- * drivers/nvme/target/core.c, nvmet_host_allowed). Then controllers are looked for where the kernel shows them. An older kernel shows
- * them nowhere, but it ends the connections of a subsystem as soon as no port leads to it (configfs.c, nvmet_port_subsys_drop_link):
- * when none of the connections to its ports has ended by that, there was no controller. Otherwise all is put back at once: a host
- * connects again after its reconnect delay of some 10 s, and its I/O waits meanwhile. Transports other than TCP show nothing.
+ * First closes the subsystem to new hosts, which those that are connected do not notice (Linux, drivers/nvme/target/core.c,
+ * nvmet_host_allowed). Then looks for controllers where the kernel shows them. An older kernel shows them nowhere, but ends the
+ * connections of a subsystem when the last port stops leading to it (configfs.c, nvmet_port_subsys_drop_link): if no TCP
+ * connection to its ports ends, no host was connected. Otherwise everything is restored immediately: a host reconnects after some
+ * 10 s, and its I/O waits meanwhile. Transports other than TCP show nothing.
  *
- * Before anything is changed, a note is made of the time and of what was there. It stays when a host was cut off, or when the step
- * was ended in the middle: whoever finds it puts back what is missing and waits, since a host that is cut off is not connected and
- * uses the disk all the same. It has a line each: seconds since the host's start, whether any host is allowed, ports, allowed hosts.
+ * A note of the time and of the previous settings is written before the first change. It stays when a host was cut off, or when
+ * the step was killed: the next run restores what is missing and waits, because a host that was cut off still uses the disk without
+ * being connected. Its lines: seconds since the host's start, whether any host is allowed, ports, allowed hosts.
  */
 const closeText = `root=$1 debug=$2 notes=$3 nqn=$4
 shift 4
@@ -165,31 +153,23 @@ echo "$used"
 exit ${sessionsFound}`;
 
 /**
- * Closes a subsystem to all hosts, unless one is connected: then everything is as before, the step ends with `sessionsFound`, and its
- * lines name the hosts. A host that this has cut off may be connecting again: see `refuseUnsettled`.
+ * Closes a subsystem to all hosts. Where one is connected, everything is restored, the step ends with `sessionsFound`, and its
+ * lines name the hosts. See `refuseUnsettled` for a host that this has cut off.
  */
-export const closeStep = ({ whole }: ExportedTarget, places: NvmetPaths): Step => {
-  const { privileged, configfs, controllers, notes, connections } = places;
-  return step("close", [
-    ...privileged,
-    "sh",
-    "-c",
-    closeText,
-    "sh",
-    configfs,
-    controllers,
-    notes,
-    whole,
-    ...connections,
-  ]);
+export const closeStep = (
+  { qualifiedName }: ExportedTarget,
+  { privileged, configfs, controllers, notes, connections }: NvmetPaths,
+): Step => {
+  const script = ["sh", "-c", closeText, "sh", configfs, controllers, notes, qualifiedName, ...connections];
+  return step("close", [...privileged, ...script]);
 };
 
-/** Throws "aborted" when `closeStep` cannot know yet whether a host uses the subsystem, and says for how long. */
-export function refuseUnsettled({ whole }: ExportedTarget, outputs: Outputs): void {
+/** Throws "aborted" while a host that `closeStep` has cut off may reconnect. */
+export function refuseUnsettled({ qualifiedName }: ExportedTarget, outputs: Outputs): void {
   const output = outputs.get("close");
   if (output?.exitCode !== unsettled) return;
   throw new CsiError(
     "aborted",
-    `a host that was connected to ${whole} may be connecting again, and use the disk; repeat the call in ${output.stdout.trim().slice(0, 9)} s`,
+    `a host that was connected to ${qualifiedName} may be reconnecting and still use the disk; retry in ${output.stdout.trim().slice(0, 9)} s`,
   );
 }

@@ -1,24 +1,23 @@
 import { CsiError } from "../../../core/errors.ts";
-import type { Argv } from "../../../io/runner.ts";
 import type { Outputs, Step } from "../../../io/script.ts";
-import { aloneStep } from "./share.ts";
+import { toolStep } from "./guard.ts";
 
 /** One call of SPDK's JSON-RPC (spdk.io, "JSON-RPC"). */
 export interface RpcCall {
   readonly method: string;
   readonly params?: Readonly<Record<string, unknown>>;
-  /** Of a list of objects, only those whose member `key` is this travel back. */
+  /** Only the objects of the list with this member are returned. */
   readonly only?: readonly [key: string, value: string];
-  /** Its answer is a list; unless that is empty, no further call is made. */
+  /** The answer is a list; no further call is made unless it is empty. */
   readonly empty?: true;
 }
 
-/** What a call came to. */
+/** The result or error of a call. */
 export type RpcAnswer = { readonly result: unknown } | { readonly error: { readonly message: string } };
 
 /**
- * Speaks JSON-RPC with SPDK: python3, which SPDK's own tools need too. Reads {"socket", "calls", "save"}; writes a JSON list of what
- * each call came to, up to the first error. "save": the file that then gets the configuration, as SPDK's rpc.py save_config writes it.
+ * A JSON-RPC client in Python, which SPDK's own tools need, too. Reads {"socket", "calls", "save"}; writes a JSON list of answers up
+ * to the first error. "save": the file that then receives the configuration, as SPDK's rpc.py save_config writes it.
  */
 const client = `import json, os, socket, sys
 ask = json.load(sys.stdin)
@@ -62,12 +61,12 @@ print(json.dumps(answers))
 
 /** Where SPDK listens. */
 export interface SpdkSocket {
-  /** What comes before python3: sudo, or nothing. */
+  /** Precedes python3: sudo, or nothing. */
   readonly privileged: readonly string[];
   readonly socket: string;
 }
 
-/** Calls that are made one after another, alone on their host. `save`: the file that the configuration is saved in after them. */
+/** Makes calls one after another, alone on their host. `save`: where the configuration is saved after them. */
 export function rpcStep(
   name: string,
   { privileged, socket }: SpdkSocket,
@@ -75,8 +74,10 @@ export function rpcStep(
   save?: string,
 ): Step {
   const [first = "python3", ...rest] = [...privileged, "python3", "-c", client];
-  const argv: Argv = [first, ...rest];
-  return { ...aloneStep(name, "spdk", argv, { maxBytes: 4 << 20 }), stdin: JSON.stringify({ socket, calls, save }) };
+  return toolStep(name, "spdk", [first, ...rest], {
+    maxBytes: 4 << 20,
+    stdin: JSON.stringify({ socket, calls, save }),
+  });
 }
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -85,13 +86,13 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const isAnswer = (value: unknown): value is RpcAnswer =>
   isObject(value) && ("result" in value || (isObject(value["error"]) && typeof value["error"]["message"] === "string"));
 
-/** What the calls of a step came to. Throws "unavailable" when SPDK was not reached or did not say. */
+/** The answers to the calls of a step. Throws "unavailable" when SPDK was not reached or its answer cannot be read. */
 export function rpcAnswers(outputs: Outputs, name: string): readonly RpcAnswer[] {
   const output = outputs.get(name);
   const answers = output?.exitCode === 0 ? parse(output.stdout) : undefined;
   if (Array.isArray(answers) && answers.every(isAnswer)) return answers;
   const line = output?.stderr.trim().split("\n").at(-1) ?? "";
-  throw new CsiError("unavailable", `SPDK cannot be asked: ${line.slice(0, 300) || "no answer"}; repeat the call`);
+  throw new CsiError("unavailable", `cannot reach SPDK: ${line.slice(0, 300) || "no answer"}`);
 }
 
 function parse(text: string): unknown {
