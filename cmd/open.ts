@@ -46,7 +46,8 @@ export function opener({ main, prefix, outside, ports, ownPlace, log }: OpenOpti
       family: config.module.facts.family,
       driver,
       access: config.accessModes ? { ...driver.access, modes: config.accessModes } : driver.access,
-      accessibleTopology: accessibleTopologyOf(config, prefix) ?? (driver.local ? ownPlaces() : everywhere),
+      accessibleTopology:
+        accessibleTopologyOf(config, prefix) ?? (config.module.facts.local ? ownPlaces() : everywhere),
       labels: config.labels,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",

@@ -101,8 +101,6 @@ export interface Driver {
   readonly health?: HealthAbility | undefined;
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   readonly inline?: InlineAbility | undefined;
-  /** The volumes exist only on the node this process runs on (topology type "node" pins them there). */
-  readonly local?: true;
   /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;

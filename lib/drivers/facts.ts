@@ -30,7 +30,7 @@ export interface DriverFacts {
   readonly access: Access;
   /** Who may serve whose volumes: drivers with equal text understand each other's. */
   readonly family: string;
-  /** Volumes exist only on the node that made them. */
+  /** Volumes exist only on the node that created them; topology type "node" pins them there. */
   readonly local: boolean;
   /** A controller creates volumes; otherwise people or pods describe them and only nodes are involved. */
   readonly provisions: boolean;

@@ -27,17 +27,15 @@ import { StoreVolumes } from "./store-volumes.ts";
 export class StoreDriver<A extends StoredVolume> implements Driver {
   readonly protocol: Protocol;
   readonly access: Access;
-  readonly local?: true;
   readonly #volumes: StoreVolumes<A>;
   /** What it is made of. */
   readonly store: VolumeStore<A>;
   readonly share: ShareProtocol<A>;
 
-  /** Does no I/O. `local`: the volumes exist on this node only. */
-  constructor(identity: ConnectionIdentity, store: VolumeStore<A>, share: ShareProtocol<A>, local = false) {
+  /** Does no I/O. */
+  constructor(identity: ConnectionIdentity, store: VolumeStore<A>, share: ShareProtocol<A>) {
     this.protocol = share.protocol;
     this.access = share.access;
-    if (local) this.local = true;
     this.#volumes = new StoreVolumes(identity, store, share);
     this.store = store;
     this.share = share;

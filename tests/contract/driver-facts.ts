@@ -25,7 +25,6 @@ export const factCases: Cases = {
     const driver = open();
     expect(facts.provisions).toBe(true);
     expect([facts.protocol, facts.access]).toEqual([driver.protocol, driver.access]);
-    expect(["local", facts.local]).toEqual(["local", driver.local === true]);
     expect(["expands", facts.expands]).toEqual(["expands", driver.expand !== undefined]);
     const volume = await driver.create(volumeOf("pvc-1"), call);
     if (facts.protocol !== undefined) expect(volume.context["node_attach_driver"]).toBe(facts.protocol);

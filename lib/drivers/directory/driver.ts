@@ -105,5 +105,5 @@ export function directoryDriver(
     storeOn: at => storeOn(at, tools, identity.maxIdBytes, settings),
     close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),
   });
-  return new StoreDriver(identity, store, new BaseShare(kind, settings), kind.local);
+  return new StoreDriver(identity, store, new BaseShare(kind, settings));
 }

@@ -112,7 +112,6 @@ const looked = ["type", "guid", property.managed, property.volumeName, ...markPr
 /** Datasets of the node's own pool that live with their pod. Pods describe them; nobody claims or lists them. */
 export class InlineDriver implements Driver, InlineAbility, FailureContext {
   readonly protocol = "zfs-local";
-  readonly local = true;
   readonly access: Access;
   readonly connection: string;
   readonly inline: InlineAbility = this;

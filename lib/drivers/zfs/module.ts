@@ -101,7 +101,7 @@ export const zfs: readonly DriverModule[] = [
       // Its node mounts it; until then it is mounted nowhere, so its owner and mode are the node's to set.
       const volumes = { ...filesystems(section), permissions: undefined };
       const store = storeOn(zfs, identity, section, volumes, { protocol: "zfs-local", values: legacy }, close);
-      return new StoreDriver(identity, store, new LocalShare(localDatasets, false), true);
+      return new StoreDriver(identity, store, new LocalShare(localDatasets, false));
     },
   }),
   driverModule({
@@ -111,7 +111,7 @@ export const zfs: readonly DriverModule[] = [
     open(identity, { zfs: section }, ports) {
       const { zfs, close } = cliOf(section, undefined, ports);
       const store = storeOn(zfs, identity, section, devices(section), { protocol: "zfs-local" }, close);
-      return new StoreDriver(identity, store, new LocalShare(disk, true), true);
+      return new StoreDriver(identity, store, new LocalShare(disk, true));
     },
   }),
   driverModule({
