@@ -128,3 +128,33 @@ export function commandFailure(error: unknown, task: string): unknown {
   const { failure, message } = error;
   return new CsiError(commandCodes[failure], `${task}: ${message}; ${advice[failure] ?? "retrying"}`, { cause: error });
 }
+
+/** Runs a program; `task` names the work for messages. Throws as commandFailure if there is no exit code. */
+export async function run(runner: CommandRunner, command: Command, task: string, signal: AbortSignal): Promise<Output> {
+  return await runner.run(command, signal).catch((error: unknown) => {
+    throw commandFailure(error, task);
+  });
+}
+
+/** As `run`, and throws "unavailable" for any exit code but 0: the outcome is unknown and the call must be retried. */
+export async function runToSuccess(
+  runner: CommandRunner,
+  command: Command,
+  task: string,
+  signal: AbortSignal,
+): Promise<Output> {
+  const output = await run(runner, command, task, signal);
+  if (output.exitCode !== 0) throw failed(output, task);
+  return output;
+}
+
+/** The last line of a tool's error output, for messages. */
+export const complaint = ({ stderr, stdout }: Output): string =>
+  (stderr.trim() || stdout.trim()).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
+
+/** The error for a tool with an unexpected exit code. */
+export const failed = (output: Output, task: string): CsiError =>
+  new CsiError(
+    "unavailable",
+    `${task} failed with exit code ${output.exitCode}: ${complaint(output) || "no reason given"}`,
+  );

@@ -8,10 +8,7 @@ import type { Mounts } from "./mount/mounts.ts";
 import type { Context, PublishRequest, UnpublishRequest } from "./requests.ts";
 import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
-/**
- * A provisioned inline volume: the arguments of mount(8), and an identity that distinguishes it even from one of the
- * same name.
- */
+/** A provisioned inline volume: the arguments of mount(8), and an identity that no other volume ever has. */
 export interface InlineSource {
   readonly fsType: string;
   readonly source: string;
@@ -22,9 +19,7 @@ export interface InlineSource {
 export interface InlineProvisioner {
   /** Throws "invalid-argument" if the attributes name no connection. */
   connectionOf(attributes: Context): string;
-  /**
-   * Creates the volume, or finds it; calls `begin` with its name after checking the request and before doing anything.
-   */
+  /** Creates or finds the volume. Calls `begin` with its name after checking the request and before any change. */
   make(
     connection: string,
     id: string,
@@ -87,9 +82,7 @@ export class InlineVolumes {
     }
   }
 
-  /**
-   * Returns false for a volume that is not inline. `targetPath` comes from checkedPath. Succeeds if nothing is there.
-   */
+  /** Returns false for a volume that is not inline. Succeeds if nothing is there. */
   async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<boolean> {
     const record = await this.#records.find(volumeId, call.log);
     if (!record) return false;
@@ -137,10 +130,7 @@ export class InlineVolumes {
       );
   }
 
-  /**
-   * The error to throw: final only if nothing is left of the volume, because the CO does not unpublish after a final
-   * error.
-   */
+  /** The error to throw: final only if nothing is left, because the CO does not unpublish after a final error. */
   async #undone(volumeId: string, error: unknown, call: Call): Promise<unknown> {
     try {
       const record = await this.#records.find(volumeId, call.log);
@@ -153,10 +143,7 @@ export class InlineVolumes {
   }
 }
 
-/**
- * Whether the volume is mounted at its target: by its name, or by the recorded identity, because a dataset can be
- * renamed.
- */
+/** Whether the volume is mounted at its target: by name, or by recorded identity, as a dataset can be renamed. */
 function isShown({ stagingPath, attached, shows }: StageRecord, table: MountTable): boolean {
   const top = table.top(stagingPath);
   if (!top || attached?.kind !== "share") return false;

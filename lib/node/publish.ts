@@ -1,23 +1,23 @@
 import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import { type Attachers, attacherOf, protocolKey } from "./attach/attachers.ts";
-import type { Disks } from "./disks/disks.ts";
+import { attacherOf, protocolKey } from "./attach/attachers.ts";
+import type { Disks } from "./disks/disk-filesystems.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
-import { type BindMount, type Mounts, mountMismatch } from "./mount/mounts.ts";
+import { type BindMount, mountMismatch } from "./mount/mounts.ts";
 import { serverSilent } from "./mount/unmounter.ts";
+import type { NodeParts } from "./parts.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, isReadOnly, stageRecord } from "./stage.ts";
-import { type MountOwnership, refuseForeign } from "./state/ownership.ts";
+import { refuseForeign } from "./state/ownership.ts";
 import {
   contextWithoutPodInfo,
   digest,
   isTarget,
   type PublishedTarget,
   type StageRecord,
-  type StageRecords,
   stagedAt,
 } from "./state/stage-records.ts";
 
@@ -29,23 +29,17 @@ interface PublishPlan {
 
 /** Implements NodePublishVolume and NodeUnpublishVolume. The caller holds the locks of the volume and the target. */
 export class VolumePublishing {
-  readonly #attachers: Attachers;
-  readonly #mounts: Mounts;
-  readonly #records: StageRecords;
-  readonly #ownership: MountOwnership;
-  readonly #reading: ReadOnlyBlockAccess;
+  readonly #parts: NodeParts;
+  readonly #blockAccess: ReadOnlyBlockAccess;
 
-  constructor(attachers: Attachers, mounts: Mounts, records: StageRecords, ownership: MountOwnership, disks: Disks) {
-    this.#attachers = attachers;
-    this.#mounts = mounts;
-    this.#records = records;
-    this.#ownership = ownership;
-    this.#reading = new ReadOnlyBlockAccess(disks);
+  constructor(parts: NodeParts) {
+    this.#parts = parts;
+    this.#blockAccess = new ReadOnlyBlockAccess(parts.disks);
   }
 
   /** `stagingPath` and `targetPath` come from checkedPath. */
   async publish(request: PublishRequest & { readonly stagingPath: string }, call: Call): Promise<void> {
-    const table = await this.#mounts.table();
+    const table = await this.#parts.mounts.table();
     const staging = await resolveParents(request.stagingPath, table, call.signal);
     const target = await resolveParents(request.targetPath, table, call.signal);
     if (isWithin(staging, target) || isWithin(target, staging)) {
@@ -54,8 +48,8 @@ export class VolumePublishing {
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, target);
     if (await this.#isStale(target, staged, table, call)) {
-      await this.#mounts.unmount(target, table, call);
-      return await this.#mount(wanted, staged, await this.#mounts.table(), call);
+      await this.#parts.mounts.unmount(target, table, call);
+      return await this.#mount(wanted, staged, await this.#parts.mounts.table(), call);
     }
     if (table.top(target)) return await this.#repeated(wanted, staged, table, call);
     refuseSecond(wanted, staged, table);
@@ -64,19 +58,19 @@ export class VolumePublishing {
 
   /** `targetPath` comes from checkedPath. Succeeds if nothing is there. */
   async unpublish({ volumeId, targetPath }: UnpublishRequest, call: Call): Promise<void> {
-    const table = await this.#mounts.table();
+    const table = await this.#parts.mounts.table();
     const target = await resolveParents(targetPath, table, call.signal);
-    const record = await this.#records.find(volumeId, call.log);
+    const record = await this.#parts.records.find(volumeId, call.log);
     if (record?.stagingPath === target) {
       throw new CsiError(
         "invalid-argument",
         `${target} is the staging path of volume "${volumeId}", not a target path`,
       );
     }
-    const own = await this.#ownership.owns(volumeId, record, target, table);
+    const own = await this.#parts.ownership.owns(volumeId, record, target, table);
     if (!own) return refuseForeign(volumeId, target, table);
-    await this.#mounts.unmount(target, table, call);
-    if (record) await this.#reading.end(record, target, table, call);
+    await this.#parts.mounts.unmount(target, table, call);
+    if (record) await this.#blockAccess.end(record, target, table, call);
     await removeMountPoint(target, call.signal);
     if (record && isTarget(record, target)) await this.#removeTarget(record, target, call);
   }
@@ -86,7 +80,7 @@ export class VolumePublishing {
    * fail on a full disk. A remaining entry has no effect once its target is not mounted.
    */
   async #removeTarget(record: StageRecord, target: string, call: Call): Promise<void> {
-    await this.#records.save(without(record, target)).catch((error: unknown) => {
+    await this.#parts.records.save(without(record, target)).catch((error: unknown) => {
       call.log.warn("cannot write the record of an unpublished volume; it still names the target", {
         volumeId: record.volumeId,
         target,
@@ -98,9 +92,9 @@ export class VolumePublishing {
   /** The record of the volume mounted at the staging path; a lost one is rebuilt from the request. */
   async #staged(request: PublishRequest, staging: string, table: MountTable, call: Call): Promise<StageRecord> {
     const { volumeId, capability, context } = request;
-    const record = await this.#records.find(volumeId, call.log);
+    const record = await this.#parts.records.find(volumeId, call.log);
     const protocol = context[protocolKey] ?? record?.protocol ?? "";
-    const attacher = attacherOf(this.#attachers, protocol, volumeId);
+    const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
     const at = stagedAt({ kind: capability.kind, stagingPath: staging });
     const other = record && record.kind !== capability.kind && record.stagingPath === staging ? record : undefined;
@@ -111,7 +105,7 @@ export class VolumePublishing {
       );
     }
     const top = table.top(at);
-    const own = await this.#ownership.owns(volumeId, record, at, table);
+    const own = await this.#parts.ownership.owns(volumeId, record, at, table);
     if (!top || !own || (record && record.stagingPath !== staging)) {
       throw new CsiError("failed-precondition", `volume "${volumeId}" is not staged at ${staging}; stage it first`);
     }
@@ -130,7 +124,7 @@ export class VolumePublishing {
   async #isStale(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
     const top = table.top(target);
     if (!top || staged.attached?.kind !== "share" || !isTarget(staged, target)) return false;
-    const health = await this.#mounts.health(top, call.signal);
+    const health = await this.#parts.mounts.health(top, call.signal);
     if (health === "silent") throw serverSilent(staged.volumeId, top);
     return health === "stale";
   }
@@ -154,34 +148,31 @@ export class VolumePublishing {
         `volume "${staged.volumeId}" is published at ${bind.at} with other arguments; unpublish it first`,
       );
     }
-    await this.#reading.begin(staged, entry, table, call);
-    if (!earlier) await this.#records.save(withEntry(staged, shown(entry, identity)));
+    await this.#blockAccess.begin(staged, entry, table, call);
+    if (!earlier) await this.#parts.records.save(withEntry(staged, shown(entry, identity)));
     if (lackingFlags(bind.flags, top?.options ?? []).length > 0)
-      await this.#mounts.protect(bind.at, identity, bind.flags, table, call.signal);
+      await this.#parts.mounts.protect(bind.at, identity, bind.flags, table, call.signal);
   }
 
   async #mount(wanted: PublishPlan, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
     const { bind, entry } = wanted;
-    await this.#records.save(withEntry(staged, shown(entry, table.identity(bind.source))));
+    await this.#parts.records.save(withEntry(staged, shown(entry, table.identity(bind.source))));
     let made = false;
     try {
-      await this.#reading.begin(staged, entry, table, call);
+      await this.#blockAccess.begin(staged, entry, table, call);
       made = await (staged.kind === "block" ? ensureFileIn : ensureFolder)(bind.at, call.signal);
-      await this.#mounts.bind(bind, table, call.signal);
+      await this.#parts.mounts.bind(bind, table, call.signal);
     } catch (error) {
       if (isFinal(error)) await this.#undo(made, wanted, staged, call);
       throw error;
     }
   }
 
-  /**
-   * Undoes a failed publish. An entry that cannot be removed has no effect while it is not mounted; unpublishing
-   * removes it.
-   */
+  /** Undoes a failed publish. A remaining entry has no effect while it is not mounted; unpublishing removes it. */
   async #undo(made: boolean, { bind, entry }: PublishPlan, staged: StageRecord, call: Call): Promise<void> {
     try {
       if (made) await removeMountPoint(bind.at, call.signal);
-      await this.#records.save(without(staged, entry.target));
+      await this.#parts.records.save(without(staged, entry.target));
     } catch (error) {
       call.log.warn("cannot undo a failed publish", {
         volumeId: staged.volumeId,
@@ -198,10 +189,7 @@ async function ensureFileIn(path: string, signal: AbortSignal): Promise<boolean>
   return await ensureFile(path, signal);
 }
 
-/**
- * Adds the identity of the mount, by which the target is recognised even after the volume is mounted again at its
- * staging path.
- */
+/** Adds the identity by which the target is recognised even after its volume is mounted again. */
 const shown = (entry: PublishedTarget, { device, root }: Identity): PublishedTarget => ({
   ...entry,
   shows: { device, root },
@@ -265,10 +253,7 @@ export class ReadOnlyBlockAccess {
     this.#disks = disks;
   }
 
-  /**
-   * Called before publishing. Throws "failed-precondition" while the volume is published on this node in the other
-   * mode.
-   */
+  /** Call before publishing. Throws "failed-precondition" while the volume is published here in the other mode. */
   async begin(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
     if (staged.kind !== "block") return;
     const other = this.#others(staged, entry.target, table).find(each => onlyReads(each) !== onlyReads(entry));

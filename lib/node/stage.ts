@@ -1,24 +1,21 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import type { Semaphores } from "../core/semaphore.ts";
-import type { Attacher, Attachment, AttachRequest } from "./attach/attacher.ts";
-import { type Attachers, attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
-import type { Disks } from "./disks/disks.ts";
+import type { Attacher } from "./attach/attacher.ts";
+import { attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
 import { removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, withAllFlags } from "./mount/flags.ts";
 import type { MountTable } from "./mount/mount-table.ts";
-import type { Mounts } from "./mount/mounts.ts";
-import type { StagingMounts } from "./mount/staging-mounts.ts";
-import type { StageRequest, UnstageRequest } from "./requests.ts";
-import { type MountOwnership, refuseForeign } from "./state/ownership.ts";
+import { VolumeMounter } from "./mount/volume-mounter.ts";
+import type { NodeParts } from "./parts.ts";
+import type { Context, StageRequest, UnstageRequest } from "./requests.ts";
+import { refuseForeign } from "./state/ownership.ts";
 import {
   blockFile,
   contextWithoutPodInfo,
   isSameStaging,
   isTarget,
   type StageRecord,
-  type StageRecords,
   StageRecordWriter,
   stagedAt,
 } from "./state/stage-records.ts";
@@ -28,9 +25,7 @@ const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reade
 /** Whether an access mode is read-only (CSI VolumeCapability.AccessMode). */
 export const isReadOnly = (mode: AccessMode): boolean => readers.has(mode);
 
-/**
- * The bind mount flags for this capability, with "ro" for a read-only access mode (CSI VolumeCapability.AccessMode).
- */
+/** The flags of a bind mount, with "ro" for a read-only access mode (CSI VolumeCapability.AccessMode). */
 export const flagsOf = (capability: Capability): readonly string[] => {
   // The flags of a device file's mount do not affect the device.
   if (capability.kind === "block") return [];
@@ -88,108 +83,95 @@ function refuseSecond(record: StageRecord, earlier: StageRecord | undefined): vo
   );
 }
 
-const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
-
-/** Implements NodeStageVolume and NodeUnstageVolume. The caller holds the lock of the volume. */
+/** Implements NodeStageVolume, NodeUnstageVolume and NodeExpandVolume. The caller holds the lock of the volume. */
 export class VolumeStaging {
-  readonly #attachers: Attachers;
-  readonly #mounts: Mounts;
-  readonly #records: StageRecords;
-  readonly #ownership: MountOwnership;
-  readonly #showing: StagingMounts;
-  readonly #turns: Semaphores;
-
+  readonly #parts: NodeParts;
+  readonly #mounter: VolumeMounter;
   readonly #mountFlags: (volumeId: string) => Promise<readonly string[]>;
 
   /** `mountFlags` returns the flags for every staging mount. */
-  constructor(
-    attachers: Attachers,
-    mounts: Mounts,
-    records: StageRecords,
-    ownership: MountOwnership,
-    showing: StagingMounts,
-    turns: Semaphores,
-    mountFlags: (volumeId: string) => Promise<readonly string[]>,
-  ) {
-    this.#attachers = attachers;
-    this.#mounts = mounts;
-    this.#records = records;
-    this.#ownership = ownership;
-    this.#showing = showing;
-    this.#turns = turns;
+  constructor(parts: NodeParts, mountFlags: (volumeId: string) => Promise<readonly string[]>) {
+    this.#parts = parts;
+    this.#mounter = new VolumeMounter(parts);
     this.#mountFlags = mountFlags;
   }
 
   /** `stagingPath` comes from checkedPath. Writes the record before anything is done, so that a crash can be undone. */
   async stage(asked: StageRequest, call: Call): Promise<void> {
+    const { attachers, mounts, records, ownership } = this.#parts;
     const { volumeId, context } = asked;
     const capability = withAllFlags(volumeId, asked.capability, await this.#mountFlags(volumeId), context, call);
     const request = { ...asked, capability };
     const protocol = context[protocolKey] ?? "";
-    const attacher = attacherOf(this.#attachers, protocol, volumeId);
+    const attacher = attacherOf(attachers, protocol, volumeId);
     checkAccess(attacher, capability, volumeId);
     attacher.check?.(context, volumeId);
-    const table = await this.#mounts.table();
+    const table = await mounts.table();
     const path = await resolveParents(request.stagingPath, table, call.signal);
-    const before = await this.#records.find(volumeId, call.log);
+    const before = await records.find(volumeId, call.log);
     const record = recordAfter(stageRecord(request, protocol, attacher, path), before);
-    const staged = await this.#ownership.stillStaged(before, table);
+    const staged = await ownership.stillStaged(before, table);
     refuseSecond(record, staged);
-    const draft = new StageRecordWriter(this.#records, record, before);
+    const writer = new StageRecordWriter(records, record, before);
     const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table };
     try {
-      await this.#attach(attacher, wanted, draft, before, call);
+      if (attacher.detach) await writer.save();
+      const attached = await this.#alone(attacher, context, call, () => attacher.attach(wanted, writer.note, call));
+      // Attaching may be slow, so the mount table is read again.
+      const now = attacher.detach ? await mounts.table() : table;
+      await this.#mounter.mount(attached, { wanted, writer, before, table: now, call });
     } catch (error) {
-      if (isFinal(error)) await this.#undo(error, draft, staged ?? published(before, table), attacher, call);
+      if (isFinal(error)) await this.#undo(error, writer, staged ?? published(before, table), attacher, call);
       throw error;
     }
   }
 
-  async #attach(
-    attacher: Attacher,
-    wanted: AttachRequest,
-    draft: StageRecordWriter,
-    before: StageRecord | undefined,
-    call: Call,
-  ): Promise<void> {
-    if (attacher.detach) await draft.save();
-    const work = () => attacher.attach(wanted, draft.note, call);
-    const attached = await withTargetLock(this.#turns, attacher, wanted.context, call, work);
-    // Attaching may be slow, so the mount table is read again.
-    const table = attacher.detach ? await this.#mounts.table() : wanted.table;
-    await this.#showing.mount(attached, wanted, draft, before, table, call);
-  }
-
   /** `stagingPath` comes from checkedPath. Succeeds if nothing is staged there. */
   async unstage({ volumeId, stagingPath }: UnstageRequest, call: Call): Promise<void> {
-    const table = await this.#mounts.table();
+    const { mounts, records, ownership } = this.#parts;
+    const table = await mounts.table();
     const path = await resolveParents(stagingPath, table, call.signal);
-    const record = await this.#records.find(volumeId, call.log);
-    if (record?.stagingPath !== path && isTarget(record, path) && table.layers(path) > 0) {
+    const record = await records.find(volumeId, call.log);
+    if (record?.stagingPath !== path && isTarget(record, path) && table.layers(path) > 0)
       throw new CsiError("invalid-argument", `${path} is a target path of volume "${volumeId}", not its staging path`);
-    }
     const recorded = record?.stagingPath === path ? record : undefined;
     const at = recorded ? stagedAt(recorded) : mountedIn(path, table);
-    const own = await this.#ownership.owns(volumeId, record, at, table);
-    if (!own) return refuseForeign(volumeId, at, table);
+    if (!(await ownership.owns(volumeId, record, at, table))) return refuseForeign(volumeId, at, table);
     refuseUsed(recorded, table);
-    await this.#mounts.unmount(at, table, call);
+    await mounts.unmount(at, table, call);
     if (at !== path) await removeMountPoint(at, call.signal);
     if (recorded) await this.#detach(recorded, call);
   }
 
-  async #detach(record: StageRecord, call: Call): Promise<void> {
-    const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
-    await withTargetLock(this.#turns, attacher, record.context, call, async () => {
-      if (attacher.detach && !wasNeverAttached(attacher, record))
-        await attacher.detach(record, await this.#others(record), call);
-      await this.#records.remove(record.volumeId);
-    });
+  /**
+   * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
+   * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
+   * grew.
+   */
+  async expand(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
+    const { protocol, volumeId, context, attached, mode } = record;
+    const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
+    const bytes = await this.#alone(attacher, context, call, async () => attacher.grow?.(record, least, call));
+    const mounted = attached?.kind === "device" ? attached.mounted : undefined;
+    if (mounted && !isReadOnly(mode)) await this.#parts.disks.grow(mounted, at, call);
+    return bytes;
   }
 
-  /** The other volumes of the same protocol that are attached to this node, or were about to be. */
-  async #others({ volumeId, protocol }: StageRecord): Promise<readonly Attachment[]> {
-    return (await this.#records.all()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
+  /** Runs `work` under the lock that the volume shares with others, if any. */
+  #alone<T>(attacher: Attacher, context: Context, call: Call, work: () => Promise<T>): Promise<T> {
+    return withTargetLock(this.#parts.targets, attacher, context, call, work);
+  }
+
+  async #detach(record: StageRecord, call: Call): Promise<void> {
+    const { attachers, records } = this.#parts;
+    const { protocol, volumeId } = record;
+    const attacher = attacherOf(attachers, protocol, volumeId);
+    await this.#alone(attacher, record.context, call, async () => {
+      // Other volumes of the same protocol that are attached to this node, or were about to be.
+      const others = (await records.all()).filter(other => other.protocol === protocol && other.volumeId !== volumeId);
+      await attacher.detach?.(record, others, call);
+      await records.remove(volumeId);
+    });
   }
 
   /**
@@ -198,15 +180,15 @@ export class VolumeStaging {
    */
   async #undo(
     failure: unknown,
-    draft: StageRecordWriter,
+    writer: StageRecordWriter,
     kept: StageRecord | undefined,
     attacher: Attacher,
     call: Call,
   ): Promise<void> {
     try {
-      if (kept) await draft.restore(kept);
-      else if (attacher.detach) await this.#detach(draft.record, call);
-      else await this.#records.remove(draft.record.volumeId);
+      if (kept) await writer.restore(kept);
+      else if (attacher.detach) await this.#detach(writer.record, call);
+      else await this.#parts.records.remove(writer.record.volumeId);
     } catch (error) {
       const left = `the cleanup failed as well (${messageOf(error)}); unstage the volume`;
       throw new CsiError("unavailable", `${messageOf(failure)}; ${left}`, { cause: failure });
@@ -214,18 +196,7 @@ export class VolumeStaging {
   }
 }
 
-/**
- * Whether a record has a context that its attacher rejects, so nothing was attached: older versions wrote such records.
- */
-function wasNeverAttached(attacher: Attacher, { attached, context, volumeId }: StageRecord): boolean {
-  if (attached) return false;
-  try {
-    attacher.check?.(context, volumeId);
-    return false;
-  } catch {
-    return true;
-  }
-}
+const messageOf = (error: unknown): string => (error instanceof CsiError ? error.message : "an unknown error");
 
 /** The record of a new staging, with the data to keep from the earlier one. */
 function recordAfter(record: StageRecord, before: StageRecord | undefined): StageRecord {
@@ -248,32 +219,4 @@ function refuseUsed(record: StageRecord | undefined, table: MountTable): void {
     "failed-precondition",
     `volume "${record?.volumeId}" is still published at ${used.target}; unpublish it first`,
   );
-}
-
-/** Implements NodeExpandVolume. The caller holds the lock of the volume. */
-export class VolumeExpansion {
-  readonly #attachers: Attachers;
-  readonly #disks: Disks;
-  readonly #turns: Semaphores;
-
-  constructor(attachers: Attachers, disks: Disks, turns: Semaphores) {
-    this.#attachers = attachers;
-    this.#disks = disks;
-    this.#turns = turns;
-  }
-
-  /**
-   * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
-   * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
-   * grew.
-   */
-  async grow(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
-    const attacher = attacherOf(this.#attachers, record.protocol, record.volumeId);
-    const work = async () => attacher.grow?.(record, least, call);
-    const bytes = await withTargetLock(this.#turns, attacher, record.context, call, work);
-    const mounted = record.attached?.kind === "device" ? record.attached.mounted : undefined;
-    if (!mounted || isReadOnly(record.mode)) return bytes;
-    await this.#disks.grow({ volumeId: record.volumeId, ...mounted, at }, call);
-    return bytes;
-  }
 }

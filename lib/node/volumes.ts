@@ -7,13 +7,13 @@ import type { Condition } from "../health/condition-tracker.ts";
 import type { Answers } from "../io/dial.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import type { Attachers } from "./attach/attachers.ts";
-import type { Disks } from "./disks/disks.ts";
+import type { Disks } from "./disks/disk-filesystems.ts";
 import { type StorageHealth, StorageHealthMonitor, VolumeHealthMonitor } from "./health/monitor.ts";
 import { UsageReader, type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
 import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
 import { checkedPath, normalPath, resolveParents } from "./mount/files.ts";
 import { Mounts } from "./mount/mounts.ts";
-import { StagingMounts } from "./mount/staging-mounts.ts";
+import type { NodeParts } from "./parts.ts";
 import { VolumePublishing } from "./publish.ts";
 import type {
   Context,
@@ -23,8 +23,8 @@ import type {
   UnstageRequest,
   VolumeAtPath,
 } from "./requests.ts";
-import { VolumeExpansion, VolumeStaging } from "./stage.ts";
-import { Maintenance, OrphanedVolumes, PathRestorer, reconcile } from "./state/maintenance.ts";
+import { VolumeStaging } from "./stage.ts";
+import { OrphanedVolumes, PathRestorer, reconcile } from "./state/maintenance.ts";
 import { type DriverName, MountOwnership } from "./state/ownership.ts";
 import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
@@ -74,76 +74,48 @@ export interface HealthPorts {
  */
 export class NodeVolumes {
   readonly #locks = new TryLocks();
-  readonly #mounts: Mounts;
-  readonly #records: StageRecords;
-  readonly #ownership: MountOwnership;
-  readonly #maintenance: Maintenance;
+  readonly #parts: NodeParts;
   readonly #staging: VolumeStaging;
   readonly #publishing: VolumePublishing;
   readonly #inline: InlineVolumes | undefined;
-  readonly #expansion: VolumeExpansion;
   readonly #monitor: VolumeHealthMonitor;
   readonly #stats: VolumeStats;
   readonly #everyMs: number;
-  #rounds: PeriodicRounds | undefined;
+  #rounds: readonly PeriodicRounds[] = [];
 
   /** Does no I/O. */
-  constructor({
-    drivers,
-    runner,
-    host,
-    mountFlags,
-    attachers,
-    disks,
-    inline,
-    records,
-    mountinfo,
-    answers,
-    health,
-  }: NodePorts) {
-    const turns = semaphores(1);
-    this.#mounts = new Mounts(runner, host, mountinfo, records);
-    this.#records = new StageRecords(records);
-    this.#ownership = new MountOwnership(this.#records, drivers);
-    this.#staging = new VolumeStaging(
-      attachers,
-      this.#mounts,
-      this.#records,
-      this.#ownership,
-      new StagingMounts(this.#mounts, disks),
-      turns,
-      mountFlags,
-    );
-    this.#publishing = new VolumePublishing(attachers, this.#mounts, this.#records, this.#ownership, disks);
-    this.#inline = inline && new InlineVolumes(inline.maker, this.#mounts, inline.folder);
-    this.#expansion = new VolumeExpansion(attachers, disks, turns);
-    const storages = new StorageHealthMonitor(attachers, answers, health.holdMs);
-    const watched = { mounts: this.#mounts, records: this.#records, ownership: this.#ownership, attachers, disks };
-    this.#monitor = new VolumeHealthMonitor(watched, storages, health.elsewhere, health.holdMs);
-    this.#stats = new VolumeStats(this.#mounts, disks, new UsageReader(runner), this.#monitor);
+  constructor({ drivers, runner, host, inline, mountinfo, answers, health, mountFlags, ...ports }: NodePorts) {
+    const mounts = new Mounts(runner, host, mountinfo, ports.records);
+    const records = new StageRecords(ports.records);
+    const ownership = new MountOwnership(records, drivers);
+    this.#parts = { ...ports, mounts, records, ownership, targets: semaphores(1) };
+    this.#staging = new VolumeStaging(this.#parts, mountFlags);
+    this.#publishing = new VolumePublishing(this.#parts);
+    this.#inline = inline && new InlineVolumes(inline.maker, mounts, inline.folder);
+    const storages = new StorageHealthMonitor(ports.attachers, answers, health.holdMs);
+    this.#monitor = new VolumeHealthMonitor(this.#parts, storages, health.elsewhere, health.holdMs);
+    this.#stats = new VolumeStats(this.#parts, new UsageReader(runner), this.#monitor);
     this.#everyMs = health.everyMs;
-    this.#maintenance = new Maintenance([
-      new PathRestorer(attachers, this.#records, turns),
-      new OrphanedVolumes(this.#mounts, this.#records, (request, call) => this.unstage(request, call)),
-    ]);
   }
 
-  /**
-   * Call once before anything else: reconciles what an earlier process left, then starts the periodic tasks. Never
-   * throws.
-   */
+  /** Call first: reconciles what an earlier process left, then starts the periodic tasks. Never throws. */
   async begin(log: Log): Promise<void> {
-    await reconcile(this.#mounts, this.#records, log, AbortSignal.timeout(reconcileMs));
-    this.#maintenance.start(maintenanceMs, log);
-    if (this.#everyMs === 0) return;
-    this.#rounds = new PeriodicRounds(this.#everyMs, signal => this.#monitor.run(log, signal));
-    this.#rounds.start();
+    await reconcile(this.#parts, log, AbortSignal.timeout(reconcileMs));
+    const paths = new PathRestorer(this.#parts);
+    const orphans = new OrphanedVolumes(this.#parts, (request, call) => this.unstage(request, call));
+    const maintain = async (signal: AbortSignal) =>
+      void (await Promise.all([paths.run(log, signal), orphans.run(log, signal)]));
+    const check = (signal: AbortSignal) => this.#monitor.run(log, signal);
+    this.#rounds = [
+      new PeriodicRounds(maintenanceMs, maintain),
+      ...(this.#everyMs > 0 ? [new PeriodicRounds(this.#everyMs, check)] : []),
+    ];
+    for (const rounds of this.#rounds) rounds.start();
   }
 
   /** Stops what `begin` started. */
   end(): void {
-    this.#maintenance.stop();
-    this.#rounds?.stop();
+    for (const rounds of this.#rounds) rounds.stop();
   }
 
   /** Stages a volume. Also throws "already-exists", "failed-precondition" and "not-found" (CSI NodeStageVolume). */
@@ -152,10 +124,7 @@ export class NodeVolumes {
     await this.#hold(request.volumeId, stagingPath, () => this.#staging.stage({ ...request, stagingPath }, call));
   }
 
-  /**
-   * Succeeds if nothing is staged. Also throws "failed-precondition" while the volume is published (CSI
-   * NodeUnstageVolume).
-   */
+  /** Succeeds if nothing is staged. Throws "failed-precondition" while the volume is published (NodeUnstageVolume). */
   async unstage(request: UnstageRequest, call: Call): Promise<void> {
     const stagingPath = checkedPath(request.stagingPath, "staging_target_path");
     await this.#hold(request.volumeId, stagingPath, () => this.#staging.unstage({ ...request, stagingPath }, call));
@@ -179,10 +148,7 @@ export class NodeVolumes {
     await this.#hold(request.volumeId, targetPath, () => this.#publishing.publish(checked, call));
   }
 
-  /**
-   * Unmounts the target and removes its empty folder or file, never content. Succeeds if nothing is there (CSI
-   * NodeUnpublishVolume).
-   */
+  /** Unmounts the target and removes its empty folder or file, never content (CSI NodeUnpublishVolume). */
   async unpublish(request: UnpublishRequest, call: Call): Promise<void> {
     const targetPath = checkedPath(request.targetPath, "target_path");
     const checked = { ...request, targetPath };
@@ -191,9 +157,7 @@ export class NodeVolumes {
     });
   }
 
-  /**
-   * The usage of a volume; takes no lock. Throws "not-found" if it is not mounted at the path (CSI NodeGetVolumeStats).
-   */
+  /** The usage of a volume; takes no lock. Throws "not-found" if it is not mounted there (CSI NodeGetVolumeStats). */
   async stats(request: VolumeAtPath, call: Call): Promise<VolumeMeasurement> {
     required(request.volumeId, "volume_id");
     const { path, table, record } = await this.#mountedAt(request, call);
@@ -206,16 +170,14 @@ export class NodeVolumes {
    */
   async health({ volumeId, path }: VolumeAtPath, call: Call): Promise<readonly Condition[]> {
     required(volumeId, "volume_id");
-    const record = await this.#records.find(volumeId, call.log);
+    const record = await this.#parts.records.find(volumeId, call.log);
     if (record) return this.#monitor.see(volumeId, await this.#monitor.findings(record, call.signal), call.log);
     if (path === "") throw new CsiError("not-found", `volume "${volumeId}" is unknown on this node`);
     const { path: real, table } = await this.#mountedAt({ volumeId, path }, call);
     return await this.#stats.health({ volumeId, path: real, table, record }, call);
   }
 
-  /**
-   * The problems of storage systems as this node sees them (CSI NodeGetStorageHealth). Checks all volumes of the node.
-   */
+  /** Checks all volumes and returns the problems of storage systems as this node sees them (NodeGetStorageHealth). */
   async storageHealth(call: Call): Promise<readonly StorageHealth[]> {
     await this.#monitor.run(call.log, call.signal);
     return this.#monitor.view().storages;
@@ -241,7 +203,7 @@ export class NodeVolumes {
           `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`,
         );
       }
-      return await this.#expansion.grow(record, real, least, call);
+      return await this.#staging.expand(record, real, least, call);
     });
   }
 
@@ -261,10 +223,10 @@ export class NodeVolumes {
     );
     const normal = normalPath(path);
     if (normal === undefined) throw absent;
-    const table = await this.#mounts.table();
+    const table = await this.#parts.mounts.table();
     const real = await resolveParents(normal, table, call.signal);
-    const record: StageRecord | undefined = await this.#records.find(volumeId, call.log);
-    if (!table.top(real) || !(await this.#ownership.owns(volumeId, record, real, table))) throw absent;
+    const record: StageRecord | undefined = await this.#parts.records.find(volumeId, call.log);
+    if (!table.top(real) || !(await this.#parts.ownership.owns(volumeId, record, real, table))) throw absent;
     return { path: real, table, record };
   }
 

@@ -12,7 +12,7 @@ import type {
   AttachRequest,
   SaveNotes,
 } from "../../lib/node/attach/attacher.ts";
-import type { Disks } from "../../lib/node/disks/disks.ts";
+import type { Disks } from "../../lib/node/disks/disk-filesystems.ts";
 import { otherFlags } from "../../lib/node/mount/flags.ts";
 import type { NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 import { hasLoops } from "./disks/disk.ts";
@@ -79,7 +79,7 @@ const disks: Disks = {
     if (stdout.trim() === "") await local.run({ argv: ["mkfs.ext4", "-q", device.path] }, calm);
     return { source: device.path, number: device.number, fsType: "ext4", options: ["nodelalloc"] };
   },
-  async grow({ source, at }) {
+  async grow({ source }, at) {
     grown.push(`${source} ${at}`);
   },
   protect: async () => {},

@@ -5,6 +5,7 @@ import type { Capability } from "../../lib/core/access.ts";
 import type { Call, Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
+import { semaphores } from "../../lib/core/semaphore.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 import type { AttacherPorts } from "../../lib/node/attach/attacher.ts";
@@ -12,7 +13,11 @@ import { attachers } from "../../lib/node/attach/attachers.ts";
 import { DiskFilesystems } from "../../lib/node/disks/disk-filesystems.ts";
 import { isOnLocalFilesystem } from "../../lib/node/mount/files.ts";
 import { MountTable } from "../../lib/node/mount/mount-table.ts";
+import { Mounts } from "../../lib/node/mount/mounts.ts";
+import type { NodeParts } from "../../lib/node/parts.ts";
 import type { PublishRequest, StageRequest } from "../../lib/node/requests.ts";
+import { MountOwnership } from "../../lib/node/state/ownership.ts";
+import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import { type NodePorts, NodeVolumes } from "../../lib/node/volumes.ts";
 
 /** Bind mounts need root; the tests that need it are skipped visibly without it. */
@@ -115,10 +120,24 @@ export class Lab {
     };
   }
 
+  /** What the parts of a node share, on this machine. */
+  parts(more: Partial<NodeParts> = {}): NodeParts {
+    const records = new StageRecords(this.at("records"));
+    const disks = this.disks(local);
+    const mounts = new Mounts(local, local, mountinfo, this.at("records"));
+    const known = attachers(this.ports(local));
+    const ownership = new MountOwnership(records, []);
+    return { attachers: known, disks, mounts, records, ownership, targets: semaphores(1), ...more };
+  }
+
+  disks(runner: CommandRunner): DiskFilesystems {
+    const settings = { check: {}, format: {} };
+    return new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
+  }
+
   node(runner: CommandRunner = local, table = mountinfo, more: Partial<NodePorts> = {}): NodeVolumes {
     const known = attachers(this.ports(runner));
-    const settings = { check: {}, format: {} };
-    const disks = new DiskFilesystems({ runner, sys: "/sys", folder: this.at("formats"), settings });
+    const disks = this.disks(runner);
     const drivers = [{ name: "csimux" }, { name: "org.old", connection: "c1" }];
     const ports = { drivers, runner, host: runner, mountFlags: async () => [], attachers: known, disks };
     const health = { everyMs: 0, holdMs: 0, elsewhere: async () => [] };

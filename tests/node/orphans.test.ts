@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
-import { Mounts } from "../../lib/node/mount/mounts.ts";
 import { OrphanedVolumes } from "../../lib/node/state/maintenance.ts";
 import { StageRecords } from "../../lib/node/state/stage-records.ts";
-import { callOf, calm, isRoot, keptLog, Lab, local, mountinfo } from "./lab.ts";
+import { callOf, calm, isRoot, keptLog, Lab, local } from "./lab.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -14,8 +13,7 @@ afterEach(() => lab.close());
 test.skipIf(!isRoot)("a volume without a staging folder and mounts is unstaged by the second check", async () => {
   const node = lab.node();
   const records = new StageRecords(lab.at("records"));
-  const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
-  const orphans = new OrphanedVolumes(mounts, records, (request, call) => node.unstage(request, call));
+  const orphans = new OrphanedVolumes(lab.parts(), (request, call) => node.unstage(request, call));
   const { log } = keptLog();
   const known = async () => (await records.all()).map(({ volumeId }) => volumeId).sort();
   for (const name of ["used", "rebooted", "gone"]) {
@@ -40,8 +38,7 @@ test.skipIf(!isRoot)("a published volume without a staging folder stays", async 
   await local.run({ argv: ["umount", lab.at("staging", "a")] }, calm);
   await rm(lab.at("staging", "a"), { recursive: true });
   const records = new StageRecords(lab.at("records"));
-  const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
-  const orphans = new OrphanedVolumes(mounts, records, (request, call) => node.unstage(request, call));
+  const orphans = new OrphanedVolumes(lab.parts(), (request, call) => node.unstage(request, call));
   for (let looks = 0; looks < 3; looks++) await orphans.run(keptLog().log, calm);
   expect(await records.all()).toHaveLength(1);
   await node.unpublish({ volumeId: "a", targetPath: lab.publish("a").targetPath }, callOf());

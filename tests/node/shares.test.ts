@@ -173,7 +173,7 @@ describe.skipIf(!isRoot)("a server that does not answer", () => {
     });
     await stage(nfs);
     client.abort();
-    expect(await Promise.all(calls)).toEqual(Array(3).fill("unavailable"));
+    expect(await Promise.all(calls)).toEqual(Array(3).fill("deadline-exceeded"));
     expect(await lab.mounted()).toEqual(["staging/a"]);
     for (const number of [1, 2, 3]) {
       const volumeId = `dead${number}`;

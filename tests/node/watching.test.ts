@@ -2,11 +2,9 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Finding } from "../../lib/health/finding.ts";
-import { attachers, shareAttachers } from "../../lib/node/attach/attachers.ts";
+import { shareAttachers } from "../../lib/node/attach/attachers.ts";
 import { StorageHealthMonitor, VolumeHealthMonitor } from "../../lib/node/health/monitor.ts";
 import { Mounts } from "../../lib/node/mount/mounts.ts";
-import { MountOwnership } from "../../lib/node/state/ownership.ts";
-import { StageRecords } from "../../lib/node/state/stage-records.ts";
 import type { NodeVolumes } from "../../lib/node/volumes.ts";
 import { MountProgram } from "../fakes/mount-program.ts";
 import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disks/disk.ts";
@@ -20,8 +18,6 @@ beforeEach(async () => {
 });
 afterEach(() => lab.close());
 
-const noneGone = { isGone: async () => false };
-
 const share = (name: string, server = "nas") => ({ node_attach_driver: "nfs", server, share: `/export/v/${name}` });
 
 const stagedA = () => ({ volumeId: "a", stagingPath: lab.at("staging", "a") });
@@ -31,15 +27,9 @@ function world(elsewhere: readonly Readonly<Record<string, string>>[] = [], answ
   const { runner } = mount;
   const known = shareAttachers({ hostMounts: false });
   const node = lab.node(runner, mountinfo, { host: runner, attachers: known });
-  const records = new StageRecords(lab.at("records"));
   const mounts = new Mounts(runner, runner, mountinfo, lab.at("records"));
   const storages = new StorageHealthMonitor(known, answers, 0);
-  const care = new VolumeHealthMonitor(
-    { mounts, records, ownership: new MountOwnership(records, []), attachers: known, disks: noneGone },
-    storages,
-    async () => elsewhere,
-    0,
-  );
+  const care = new VolumeHealthMonitor(lab.parts({ mounts, attachers: known }), storages, async () => elsewhere, 0);
   const { log, warnings } = keptLog();
   const told: string[] = [];
   const kept = { ...log, info: (text: string) => void told.push(text) };
@@ -135,16 +125,9 @@ test("a storage system without volumes on this node is probed, but only if a vol
 
 /** A node with folders of this machine, and its monitors. */
 function ownWorld() {
-  const known = attachers(lab.ports(local));
-  const records = new StageRecords(lab.at("records"));
-  const mounts = new Mounts(local, local, mountinfo, lab.at("records"));
-  const storages = new StorageHealthMonitor(known, async () => true, 0);
-  const care = new VolumeHealthMonitor(
-    { mounts, records, ownership: new MountOwnership(records, []), attachers: known, disks: noneGone },
-    storages,
-    async () => [],
-    0,
-  );
+  const parts = lab.parts();
+  const storages = new StorageHealthMonitor(parts.attachers, async () => true, 0);
+  const care = new VolumeHealthMonitor(parts, storages, async () => [], 0);
   const look = async () => {
     await care.run(keptLog().log, calm);
     return view(care);

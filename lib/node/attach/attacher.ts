@@ -127,10 +127,7 @@ export interface Attacher {
   readonly detach?: (attachment: Attachment, others: readonly Attachment[], call: Call) => Promise<void>;
   /** The storage that holds a volume; throws "invalid-argument" for an incomplete context. Absent for local storage. */
   readonly storageOf?: (context: Context) => StorageAddresses;
-  /**
-   * Problems with the paths to an attached volume, as the kernel shows them; contacts no storage. Absent if it has no
-   * paths.
-   */
+  /** Problems of the paths to an attached volume, as the kernel shows them. Absent if there are no paths. */
   readonly health?: (attachment: Attachment) => Promise<readonly Finding[]>;
   /**
    * Reopens lost paths to an attached volume, such as a session that ended during a long network failure, if that needs
@@ -162,9 +159,7 @@ export interface AttacherPorts {
   readonly hostFolders: () => Promise<readonly string[] | undefined>;
   /** The datasets below which zfs-local volumes must lie; undefined allows any. */
   readonly hostDatasets: () => Promise<readonly string[] | undefined>;
-  /**
-   * Whether the host's mount(8) mounts shares, because its helpers must outlive csimux, such as rpc.statd(8) for NFS 3.
-   */
+  /** Whether the host's mount(8) mounts shares: its helpers, such as rpc.statd(8), must outlive csimux. */
   readonly hostMounts: boolean;
   /** The folder of device files, `/dev` outside tests. */
   readonly devices: string;

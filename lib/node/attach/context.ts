@@ -25,10 +25,7 @@ export function ownSecrets(secrets: Secrets, context: Context): Secrets {
   return Object.fromEntries([...plain, ...found]);
 }
 
-/**
- * Names and IPv4 addresses (RFC 1123, plus underscores as used in practice). The first character cannot begin an
- * option.
- */
+/** Names and IPv4 addresses (RFC 1123, plus underscores). The first character cannot begin an option. */
 const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/;
 
 /** Whether a text contains a line break or another control character. */
@@ -50,10 +47,7 @@ function serverName(text: string): string | undefined {
   return name.test(text) ? text : undefined;
 }
 
-/**
- * The servers of a volume, from `server` of its context: one or several, separated by commas, that all serve the same
- * share. Throws "invalid-argument".
- */
+/** The servers of a volume: `server` of its context, separated by commas. Throws "invalid-argument". */
 export function serversOf(wanted: ServerRequest): readonly [string, ...string[]] {
   const given = wanted.context["server"] ?? "";
   const texts = given.split(",").map(text => text.trim());

@@ -7,9 +7,7 @@ import { shareOf } from "./context.ts";
 /** Network ids of the management servers: "," separates ids of one server, ":" separates servers (mount.lustre(8)). */
 const nids = /^[A-Za-z0-9][A-Za-z0-9._@,:[\]-]{0,1000}$/;
 
-/**
- * Lustre: `server` holds the network ids, `share` the file system and a folder in it. Uses the host's client and tools.
- */
+/** Lustre: `server` holds the network ids, `share` a file system and folder. Uses the host's tools. */
 export const lustre = (): Attacher => ({
   access: protocols.lustre,
   storageOf: context => ({ name: `lustre ${context["server"] ?? ""}`, addresses: [] }),

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type CommandRunner, commandFailure } from "../../io/runner.ts";
+import { type CommandRunner, run } from "../../io/runner.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { bounded } from "../mount/files.ts";
 import { otherFlags } from "../mount/flags.ts";
@@ -58,9 +58,7 @@ async function properties(
 ): Promise<Properties> {
   const task = `volume "${volumeId}": reading the properties of dataset ${name}`;
   const argv = ["zfs", "get", "-Hp", "-o", "value", "type,guid,mountpoint", name] as const;
-  const output = await host.run({ argv: [...argv] }, call.signal).catch((error: unknown) => {
-    throw commandFailure(error, task);
-  });
+  const output = await run(host, { argv }, task, call.signal);
   const [type = "", guid = "", mountpoint = ""] = output.stdout.trim().split("\n");
   if (output.exitCode === 0 && /^[0-9]+$/.test(guid)) return { type, guid, mountpoint };
   const code = unknown.test(output.stderr) ? "not-found" : "unavailable";

@@ -4,7 +4,6 @@ import { basename, join } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
 import { bounded } from "../mount/files.ts";
-import type { HeldDevice } from "./disks.ts";
 
 /** A disk or a partition of this node. */
 export interface BlockDevice {
@@ -33,10 +32,7 @@ export class BlockDevices {
     this.#sys = sys;
   }
 
-  /**
-   * Throws "unavailable" for a device that is missing or has no size, and "failed-precondition" for anything but a
-   * disk.
-   */
+  /** Throws "unavailable" if the device is missing or has no size, "failed-precondition" if it is not a disk. */
   async at(path: string): Promise<BlockDevice> {
     const { real, number } = await nodeAt(path);
     const folder = join(this.#sys, "dev/block", number);
@@ -140,7 +136,7 @@ const text = async (file: string): Promise<string> => (await readFile(file, "utf
  * even if it disappears (drivers/scsi/sd.c, scsi_disk_release; drivers/nvme/host/core.c, nvme_free_ns_head;
  * drivers/md/dm.c, dm_open), so programs that get its path reach this disk or none.
  */
-export class HeldDisk implements HeldDevice {
+export class HeldDisk {
   readonly #devices: BlockDevices;
   readonly #device: AttachedDevice;
   readonly #file: FileHandle;
@@ -168,6 +164,7 @@ export class HeldDisk implements HeldDevice {
     }
   }
 
+  /** Throws "unavailable" if the kernel now shows a different disk from the one that was attached. */
   async prove(): Promise<void> {
     const { path, number } = this.#device;
     const { rdev } = await this.#file.stat();
@@ -181,10 +178,7 @@ export class HeldDisk implements HeldDevice {
   }
 }
 
-/**
- * Opens a disk for reading. Throws "unavailable" when it cannot be opened or the call ends first: opening a disk
- * without any working path may block for minutes.
- */
+/** Throws "unavailable" if the disk cannot be opened in time: without a working path, opening blocks for minutes. */
 export async function openDisk(path: string, signal: AbortSignal): Promise<FileHandle> {
   const opening = open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {

@@ -2,16 +2,13 @@ import type { FileHandle } from "node:fs/promises";
 import { CsiError } from "../../core/errors.ts";
 import { callsAtOnce } from "../../core/semaphore.ts";
 import { fileThreads } from "../../io/file-threads.ts";
-import { type Command, type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
+import { type CommandRunner, complaint, failed, run, runToSuccess } from "../../io/runner.ts";
 import { bounded } from "../mount/files.ts";
 import { type BlockDevice, openDisk } from "./block-device.ts";
 
 /** The contents of a disk. Only "blank" allows formatting without further proof. */
 export type Contents =
-  /**
-   * No known signature, no partition table, and only zeros in the first and last MiB and in all extents that are
-   * checked.
-   */
+  /** No known signature or partition table, and only zeros in the first and last MiB and all checked extents. */
   | { readonly kind: "blank" }
   /** No known signature, but data; the first data found is in the block at this byte. */
   | { readonly kind: "unsigned"; readonly at: bigint }
@@ -21,95 +18,86 @@ export type Contents =
   | { readonly kind: "foreign"; readonly what: string };
 
 /** Time limit for a tool that inspects a disk, in milliseconds. */
-const inspectMs = 30_000;
+const timeoutMs = 30_000;
 
 /** How many bytes are checked at each end: every known format keeps its header or label there. */
 const edgeBytes = 1n << 20n;
 
 /**
- * Determines the contents of a disk from the disk itself, without udev's database and blkid's cache. Writes nothing.
- * Throws "unavailable" when the disk cannot be read and "failed-precondition" when a program is missing.
+ * Reads one disk with programs, which can be killed. Changes nothing. All methods throw "unavailable" when the disk
+ * cannot be read, "failed-precondition" when a program is missing.
  */
-export async function contentsOf(device: BlockDevice, runner: CommandRunner, signal: AbortSignal): Promise<Contents> {
-  const { path, bytes } = device;
-  const signed = await signatureOf(path, runner, signal);
-  if (signed) return signed;
-  // This node's buffer cache may hide what another node has written meanwhile.
-  await flush(path, runner, signal);
-  const edge = bytes < edgeBytes ? bytes : edgeBytes;
-  for (const from of [0n, bytes - edge]) {
-    if (!(await isZero(path, from, edge, runner, signal))) return { kind: "unsigned", at: from };
+export class DiskReader {
+  readonly #device: BlockDevice;
+  readonly #runner: CommandRunner;
+  readonly #signal: AbortSignal;
+
+  constructor(device: BlockDevice, runner: CommandRunner, signal: AbortSignal) {
+    this.#device = device;
+    this.#runner = runner;
+    this.#signal = signal;
   }
-  const at = await dataOn(device, signal);
-  if (at !== undefined) return { kind: "unsigned", at };
-  return (await signatureOf(path, runner, signal)) ?? { kind: "blank" };
-}
 
-/** Writes this node's buffers of a disk back and drops them. Throws "unavailable". */
-export async function flush(path: string, runner: CommandRunner, signal: AbortSignal): Promise<void> {
-  const task = `flushing ${path}`;
-  const output = await run(runner, { argv: ["blockdev", "--flushbufs", path], timeoutMs: inspectMs }, task, signal);
-  if (output.exitCode !== 0) throw failed(output, task);
-}
+  /** The contents according to the disk itself, without udev's database and blkid's cache. */
+  async contents(): Promise<Contents> {
+    const { bytes } = this.#device;
+    const signed = await this.#signature();
+    if (signed) return signed;
+    // This node's buffer cache may hide what another node has written meanwhile.
+    await this.flush();
+    const edge = bytes < edgeBytes ? bytes : edgeBytes;
+    for (const at of [0n, bytes - edge]) if (!(await this.#isZero(at, edge))) return { kind: "unsigned", at };
+    const at = await dataOn(this.#device, this.#signal);
+    if (at !== undefined) return { kind: "unsigned", at };
+    return (await this.#signature()) ?? { kind: "blank" };
+  }
 
-/** Reads bytes of a disk. Throws "unavailable" when fewer can be read. */
-export async function bytesAt(
-  path: string,
-  from: bigint,
-  count: number,
-  runner: CommandRunner,
-  signal: AbortSignal,
-): Promise<Buffer> {
-  const task = `reading ${path}`;
-  const argv = ["od", "-An", "-v", "-tx1", "-j", String(from), "-N", String(count), path] as const;
-  const output = await run(runner, { argv, timeoutMs: inspectMs }, task, signal);
-  const bytes = Buffer.from(output.stdout.replaceAll(/\s/g, ""), "hex");
-  if (output.exitCode === 0 && bytes.length === count) return bytes;
-  throw failed(output, task);
-}
+  /** Writes this node's buffers of the disk back and drops them. */
+  async flush(): Promise<void> {
+    const { path } = this.#device;
+    const argv = ["blockdev", "--flushbufs", path] as const;
+    await runToSuccess(this.#runner, { argv, timeoutMs }, `flushing ${path}`, this.#signal);
+  }
 
-/** Whether a range is all zeros. cmp(1) exits with 0 for equal, 1 for different, and anything else for an error. */
-async function isZero(
-  path: string,
-  from: bigint,
-  count: bigint,
-  runner: CommandRunner,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const task = `reading ${path}`;
-  const argv = ["cmp", "-s", "-n", String(count), "-i", `${from}:0`, path, "/dev/zero"] as const;
-  const output = await run(runner, { argv, timeoutMs: inspectMs }, task, signal);
-  if (output.exitCode === 0) return true;
-  if (output.exitCode === 1) return false;
-  throw failed(output, task);
-}
+  /** Exactly `count` bytes from byte `from`. */
+  async bytes(from: bigint, count: number): Promise<Buffer> {
+    const { path } = this.#device;
+    const argv = ["od", "-An", "-v", "-tx1", "-j", String(from), "-N", String(count), path] as const;
+    const output = await run(this.#runner, { argv, timeoutMs }, `reading ${path}`, this.#signal);
+    const bytes = Buffer.from(output.stdout.replaceAll(/\s/g, ""), "hex");
+    if (output.exitCode === 0 && bytes.length === count) return bytes;
+    throw failed(output, `reading ${path}`);
+  }
 
-/**
- * Runs blkid's low-level probe. Its exit codes (blkid(8)): 0 found, 2 nothing found (or no such device), 8 more than
- * one.
- */
-async function signatureOf(path: string, runner: CommandRunner, signal: AbortSignal): Promise<Contents | undefined> {
-  const task = `looking for a file system on ${path}`;
-  const command = { argv: ["blkid", "-p", "-o", "export", path], timeoutMs: inspectMs } as const;
-  const output = await run(runner, command, task, signal);
-  if (output.exitCode === 0) return named(output.stdout);
-  if (output.exitCode === 8) return { kind: "foreign", what: "more than one signature" };
-  if (output.exitCode === 2 && isSilent(output)) return undefined;
-  throw new CsiError(
-    "unavailable",
-    `${task}: blkid failed with exit code ${output.exitCode}: ${complaint(output) || "no reason given"}`,
-  );
-}
+  /** Whether a range is all zeros. cmp(1) exits with 0 for equal, 1 for different, and anything else for an error. */
+  async #isZero(from: bigint, count: bigint): Promise<boolean> {
+    const { path } = this.#device;
+    const argv = ["cmp", "-s", "-n", String(count), "-i", `${from}:0`, path, "/dev/zero"] as const;
+    const output = await run(this.#runner, { argv, timeoutMs }, `reading ${path}`, this.#signal);
+    if (output.exitCode === 0 || output.exitCode === 1) return output.exitCode === 0;
+    throw failed(output, `reading ${path}`);
+  }
 
-const isSilent = ({ stdout, stderr }: Output): boolean => stdout.trim() === "" && stderr.trim() === "";
+  /** Runs blkid's low-level probe. Exit codes (blkid(8)): 0 found, 2 nothing (or no such device), 8 more than one. */
+  async #signature(): Promise<Contents | undefined> {
+    const task = `looking for a file system on ${this.#device.path}`;
+    const argv = ["blkid", "-p", "-o", "export", this.#device.path] as const;
+    const output = await run(this.#runner, { argv, timeoutMs }, task, this.#signal);
+    if (output.exitCode === 0) return named(output.stdout);
+    if (output.exitCode === 8) return { kind: "foreign", what: "more than one signature" };
+    const said = complaint(output);
+    if (output.exitCode === 2 && said === "") return undefined;
+    throw new CsiError(
+      "unavailable",
+      `${task}: blkid failed with exit code ${output.exitCode}: ${said || "no reason given"}`,
+    );
+  }
+}
 
 /** Lines about a partition and its entry in the table instead of its contents. */
 const aboutItself = /^(?:DEVNAME|PART_ENTRY_[A-Z]+)=/;
 
-/**
- * Parses the lines `KEY=value` of blkid; undefined if none is about contents. The boot sectors of FAT and NTFS can also
- * look like a partition table.
- */
+/** Parses blkid's `KEY=value` lines. The boot sectors of FAT and NTFS can also look like a partition table. */
 function named(listing: string): Contents | undefined {
   const lines = listing.split("\n").filter(line => line !== "");
   if (lines.length > 0 && lines.every(line => aboutItself.test(line))) return undefined;
@@ -130,10 +118,7 @@ const extentBytes = 16_384n;
 
 const nothing = Buffer.alloc(Number(extentBytes));
 
-/**
- * The number of positions sampled over the whole disk; the size of its beginning and the distance of positions there,
- * in bytes.
- */
+/** Positions sampled over the whole disk; size of its beginning and distance of positions there, in bytes. */
 const positions = 4096n;
 const beginning = 4n * gibibyte;
 const atBeginning = 4n * mebibyte;
@@ -145,10 +130,7 @@ function* every(step: bigint, end: bigint): Generator<bigint> {
 
 const aligned = (at: bigint): bigint => (at / blockBytes) * blockBytes;
 
-/**
- * The block groups of ext2 to ext4 with a copy of the superblock: 1 and the powers of 3, 5 and 7 (ext4(5),
- * sparse_super).
- */
+/** The block groups with a copy of the superblock: 1 and the powers of 3, 5 and 7 (ext4(5), sparse_super). */
 function copiedGroups(last: bigint): readonly bigint[] {
   const powers = [3n, 5n, 7n].flatMap(base => {
     const found: bigint[] = [];
@@ -158,9 +140,7 @@ function copiedGroups(last: bigint): readonly bigint[] {
   return [1n, ...powers, last].filter(group => group > 0n && group <= last);
 }
 
-/**
- * A group has as many blocks as a block has bits (ext4(5)), for every block size; sparse_super2 uses the last group.
- */
+/** A group has as many blocks as a block has bits (ext4(5)); sparse_super2 uses the last group. */
 function extCopies(bytes: bigint): readonly bigint[] {
   return [1024n, 2048n, 4096n, 8192n, 16_384n, 32_768n, 65_536n].flatMap(block => {
     const group = 8n * block * block;
@@ -231,23 +211,3 @@ async function zeros(file: FileHandle, buffer: Buffer, at: bigint, count: number
   if (bytesRead !== count) throw new Error(`only ${bytesRead} of ${count} bytes at ${at}`);
   return buffer.subarray(0, count).equals(nothing.subarray(0, count));
 }
-
-/**
- * Runs a program; `task` describes the work for messages. Throws CsiError if there is no exit code (commandFailure).
- */
-export async function run(runner: CommandRunner, command: Command, task: string, signal: AbortSignal): Promise<Output> {
-  return await runner.run(command, signal).catch((error: unknown) => {
-    throw commandFailure(error, task);
-  });
-}
-
-/** The last line of a tool's error output, for messages. */
-export const complaint = ({ stderr, stdout }: Output): string =>
-  (stderr.trim() || stdout.trim()).split("\n").at(-1)?.trim().slice(0, 300) ?? "";
-
-/** The error for a tool that failed. "unavailable", because the outcome is unknown and the call must be retried. */
-export const failed = (output: Output, task: string): CsiError =>
-  new CsiError(
-    "unavailable",
-    `${task} failed with exit code ${output.exitCode}: ${complaint(output) || "no reason given"}`,
-  );

@@ -1,15 +1,30 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import type { Argv, CommandRunner } from "../../io/runner.ts";
+import { type Argv, type CommandRunner, complaint, run, runToSuccess } from "../../io/runner.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
+import type { MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { MountedFilesystem } from "../state/stage-records.ts";
 import { type BlockDevice, BlockDevices, HeldDisk } from "./block-device.ts";
-import { type Contents, complaint, contentsOf, failed, run } from "./contents.ts";
-import type { DiskSettings, Disks, Mountable, MountedDisk, PrepareRequest } from "./disks.ts";
-import { FilesystemMaker, type UnfinishedFormat, UnfinishedFormats } from "./filesystem-maker.ts";
+import { type Contents, DiskReader } from "./contents.ts";
+import { FilesystemMaker } from "./filesystem-maker.ts";
 import { defaultFilesystem, type Filesystem, filesystemName, filesystems } from "./filesystems.ts";
 
 /** Time limit for a check, which reads the whole file system, in milliseconds; the call usually ends before. */
 const checkMs = 600_000;
+
+/** How one file system is checked before it is mounted. */
+export interface CheckSettings {
+  readonly enabled: boolean;
+  /** Arguments of the checking tool; if not empty, they replace csimux's own. */
+  readonly options: readonly string[];
+}
+
+/** The settings for file systems in the `node:` block of the main file, by the file systems' names. */
+export interface DiskSettings {
+  readonly check: Readonly<Record<string, CheckSettings>>;
+  /** Additional arguments of mkfs. */
+  readonly format: Readonly<Record<string, readonly string[]>>;
+}
 
 /** The dependencies of DiskFilesystems. */
 export interface DiskPorts {
@@ -21,37 +36,61 @@ export interface DiskPorts {
   readonly settings: DiskSettings;
 }
 
-/** A disk, its contents, and the record of an unfinished format on it. */
-interface DiskInspection {
-  readonly device: BlockDevice;
-  readonly format: UnfinishedFormat | undefined;
-  readonly found: Contents;
+/** A request to make a device mountable. */
+export interface PrepareRequest {
+  readonly volumeId: string;
+  /** The requested type; undefined accepts the existing type, and the default for an empty device. */
+  readonly fsType: string | undefined;
+  /** True if nothing may be written: no format, no repair, no growing, no journal replay. */
+  readonly readonly: boolean;
 }
+
+/** The arguments of mount(8) for a device. */
+export interface Mountable {
+  /** The device file: the device itself or one of its partitions. */
+  readonly source: string;
+  /** The number of `source` as "major:minor". */
+  readonly number: string;
+  readonly fsType: string;
+  /** Options that this file system needs, such as "nouuid", or "norecovery" for read-only use. */
+  readonly options: readonly string[];
+  /** Error patterns of mount(8) for this file system, in addition to the common ones. */
+  readonly errorPatterns?: MountErrorPatterns;
+}
+
+/** What the node uses of DiskFilesystems. */
+export type Disks = Pick<DiskFilesystems, keyof DiskFilesystems>;
 
 /**
  * File systems on this node's disks. Writes to a disk only if it is provably empty or holds the requested file system.
+ * Every operation is idempotent and may be interrupted after any step.
  */
-export class DiskFilesystems implements Disks {
+export class DiskFilesystems {
   readonly #runner: CommandRunner;
   readonly #devices: BlockDevices;
-  readonly #formats: UnfinishedFormats;
-  readonly #making: FilesystemMaker;
+  readonly #maker: FilesystemMaker;
   readonly #settings: DiskSettings;
 
   constructor({ runner, sys, folder, settings }: DiskPorts) {
     this.#runner = runner;
     this.#settings = settings;
     this.#devices = new BlockDevices(sys);
-    this.#formats = new UnfinishedFormats(folder);
-    this.#making = new FilesystemMaker(runner, this.#formats, type => settings.format[type] ?? []);
+    this.#maker = new FilesystemMaker(runner, folder, type => settings.format[type] ?? []);
   }
 
-  /** See Disks. */
-  hold(device: AttachedDevice, call: Call): Promise<HeldDisk> {
+  /**
+   * Opens a device, proves that it is the one that was attached, and keeps the kernel from giving its name and number
+   * to another disk until `release`. Throws "unavailable" if it is gone or has been replaced.
+   */
+  hold(device: AttachedDevice, call: Call): Promise<Pick<HeldDisk, "prove" | "release">> {
     return HeldDisk.open(this.#devices, device, call.signal);
   }
 
-  /** See Disks. Also throws "invalid-argument" for a type that csimux does not know. */
+  /**
+   * Finds or makes the file system of a device that is not yet mounted for this volume, and checks it if so configured.
+   * Formats only a device that is provably empty, or provably left in this state by an interrupted format of csimux.
+   * Throws "invalid-argument" for an unknown type, "failed-precondition" for a device that it must not touch.
+   */
   async prepare(attached: AttachedDevice, wanted: PrepareRequest, call: Call): Promise<Mountable> {
     const asked = wanted.fsType === undefined ? undefined : filesystemName(wanted.fsType);
     if (wanted.fsType !== undefined && asked === undefined)
@@ -59,61 +98,41 @@ export class DiskFilesystems implements Disks {
         "invalid-argument",
         `volume "${wanted.volumeId}": the file system "${wanted.fsType}" is not supported`,
       );
-    const held = await this.hold(attached, call);
+    const held = await HeldDisk.open(this.#devices, attached, call.signal);
     try {
-      return await this.#prepared(attached.path, held, wanted, asked, call);
+      const disk = await this.#devices.at(attached.path);
+      const parts = await this.#devices.partitions(disk);
+      const device = await this.#devices.at(parts.at(-1) ?? attached.path);
+      await this.#refuseHeld(device);
+      const mayMake = parts.length === 0;
+      const type = await this.#typeOf(device, asked, { ...wanted, mayMake }, held, call);
+      const filesystem = knownType(type, device.path);
+      if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
+      await held.prove();
+      const { mountType, flags, readOnlyFlags, words } = filesystem;
+      const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
+      const { path: source, number } = device;
+      return { source, number, fsType: mountType, options, ...(words && { errorPatterns: words }) };
     } finally {
       await held.release();
     }
   }
 
-  async #prepared(
-    path: string,
-    held: HeldDisk,
-    wanted: PrepareRequest,
-    asked: string | undefined,
-    call: Call,
-  ): Promise<Mountable> {
-    const disk = await this.#devices.at(path);
-    const parts = await this.#devices.partitions(disk);
-    const device = await this.#devices.at(parts.at(-1) ?? path);
-    await this.#refuseHeld(device);
-    const format = await this.#formats.find(wanted.volumeId);
-    const found = await contentsOf(device, this.#runner, call.signal);
-    // Proves that the disk that was inspected, and is about to be written to, is still the one that was attached.
-    await held.prove();
-    const type = await this.#settled(
-      { device, format, found },
-      asked,
-      { ...wanted, mayMake: parts.length === 0 },
-      call,
-    );
-    const filesystem = knownType(type, device.path);
-    if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
-    await held.prove();
-    const { mountType, flags, readOnlyFlags, words } = filesystem;
-    const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
-    return {
-      source: device.path,
-      number: device.number,
-      fsType: mountType,
-      options,
-      ...(words && { errorPatterns: words }),
-    };
-  }
-
-  /** See Disks. */
+  /** The size of the disk behind a device file. Throws "unavailable" when it is gone. */
   async bytes(path: string): Promise<bigint> {
     return (await this.#devices.at(path)).bytes;
   }
 
-  /** See Disks. */
+  /** Whether the kernel has no disk of this number any more. Throws "unavailable" if sysfs cannot be read. */
   async isGone(number: string): Promise<boolean> {
     return !(await this.#devices.has(number));
   }
 
-  /** See Disks. Does nothing for a file system that cannot grow while mounted. */
-  async grow({ source, number, fsType, at }: MountedDisk, call: Call): Promise<void> {
+  /**
+   * Grows the file system mounted at `at` to the size of its device, if necessary and possible. Also called after every
+   * writable mount.
+   */
+  async grow({ source, number, fsType }: MountedFilesystem, at: string, call: Call): Promise<void> {
     const filesystem = Object.values(filesystems).find(({ mountType }) => mountType === fsType);
     if (!filesystem?.grow) return;
     const disk = await this.#devices.at(source);
@@ -124,53 +143,52 @@ export class DiskFilesystems implements Disks {
       );
     if (filesystem.growsFrom && disk.bytes < filesystem.growsFrom) return;
     const argv = filesystem.grow(source, at);
-    const task = `growing the file system on ${source}`;
-    const output = await run(this.#runner, { argv }, task, call.signal);
-    if (output.exitCode !== 0) throw failed(output, task);
+    await runToSuccess(this.#runner, { argv }, `growing the file system on ${source}`, call.signal);
   }
 
-  /** See Disks. */
+  /**
+   * Makes the kernel refuse all writes to a disk, or accept them again: a read-only bind mount of a device file does
+   * not prevent writes to the device. Throws "unavailable".
+   */
   async protect(path: string, isProtected: boolean, call: Call): Promise<void> {
     const task = `making ${path} ${isProtected ? "read-only" : "writable"}`;
     const argv = ["blockdev", isProtected ? "--setro" : "--setrw", path] as const;
-    const output = await run(this.#runner, { argv }, task, call.signal);
-    if (output.exitCode !== 0) throw failed(output, task);
+    await runToSuccess(this.#runner, { argv }, task, call.signal);
   }
 
   /** The type of the file system found or made. Throws "failed-precondition" instead of guessing. */
-  async #settled(
-    { device, format, found }: DiskInspection,
+  async #typeOf(
+    device: BlockDevice,
     asked: string | undefined,
     wanted: PrepareRequest & { readonly mayMake: boolean },
+    held: HeldDisk,
     call: Call,
   ): Promise<string> {
     const { path } = device;
+    const format = await this.#maker.unfinished(wanted.volumeId);
+    const found = await new DiskReader(device, this.#runner, call.signal).contents();
+    // Proves that the disk that was inspected, and is about to be written to, is still the one that was attached.
+    await held.prove();
     const type = asked ?? format?.type ?? defaultFilesystem;
-    if (format && (await this.#making.isUnfinished(device, format, found, call.signal))) {
+    if (format && (await this.#maker.isUnfinished(device, format, found, call))) {
       refuseMaking(wanted, path);
       if (format.type !== type) throw mismatch(path, format.type, type);
-      await this.#making.repeat(device, format, call);
+      await this.#maker.repeat(device, format, call);
       return type;
     }
     if (found.kind === "filesystem") {
       if (asked && found.type !== asked) throw mismatch(path, found.type, asked);
-      if (format) await this.#finish(device, format, found.type, call);
+      if (!format) return found.type;
+      // An interrupted format left a file system. If its tool signs first, a check must pass.
+      const filesystem = knownType(found.type, path);
+      if (!filesystem.signedLast) await this.#checked(filesystem, filesystem.check.argv, path, call);
+      if (found.type === format.type) await this.#maker.finish(device, format, call);
       return found.type;
     }
     if (found.kind !== "blank") throw refused(path, found);
     refuseMaking(wanted, path);
-    await this.#making.make(device, wanted.volumeId, type, call);
+    await this.#maker.make(device, wanted.volumeId, type, call);
     return type;
-  }
-
-  /**
-   * Completes the record of an interrupted format of which a file system is left. If its tool signs first, a check must
-   * pass.
-   */
-  async #finish(device: BlockDevice, format: UnfinishedFormat, type: string, call: Call): Promise<void> {
-    const filesystem = knownType(type, device.path);
-    if (!filesystem.signedLast) await this.#checked(filesystem, filesystem.check.argv, device.path, call);
-    if (type === format.type) await this.#making.settle(device, format, call.signal);
   }
 
   async #check(type: string, filesystem: Filesystem, path: string, call: Call): Promise<void> {
@@ -192,10 +210,7 @@ export class DiskFilesystems implements Disks {
     );
   }
 
-  /**
-   * Throws for a disk that other devices are built on: its contents mislead, as for one path of several or a member of
-   * an array.
-   */
+  /** Refuses a disk that others are built on: contents mislead, as for one path of several or a member of an array. */
   async #refuseHeld(device: BlockDevice): Promise<void> {
     const holders = await this.#devices.holders(device);
     if (holders.length === 0) return;

@@ -154,9 +154,7 @@ export const filesystems: Readonly<Record<string, Filesystem>> = {
 /** The type to make if the caller requests none. */
 export const defaultFilesystem = "ext4";
 
-/**
- * The name in the table for a requested type; classes may use an old name of ext4. Undefined if it is not in the table.
- */
+/** The name in the table for a requested type ("ext4dev" is an old name of ext4); undefined if it is unknown. */
 export const filesystemName = (asked: string): string | undefined => {
   const name = asked === "ext4dev" ? "ext4" : asked;
   return Object.hasOwn(filesystems, name) ? name : undefined;

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import type { Call } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
+import { type CommandRunner, type Output, run } from "../../io/runner.ts";
 import { bounded } from "../mount/files.ts";
 import { pollUntil, type Sysfs } from "./sysfs.ts";
 
@@ -157,9 +157,7 @@ export class Multipath {
   }
 
   async #run(argv: readonly [string, ...string[]], task: string, call: Call): Promise<Output> {
-    return await this.#host.run({ argv }, call.signal).catch((error: unknown) => {
-      throw commandFailure(error, task);
-    });
+    return await run(this.#host, { argv }, task, call.signal);
   }
 }
 
@@ -185,8 +183,6 @@ export async function isHeld(path: string, signal: AbortSignal): Promise<boolean
  * sync is lost; keeping it attached would not recover that, so the failure is only logged.
  */
 export async function flushDisk(path: string, runner: CommandRunner, call: Call): Promise<void> {
-  const output = await runner.run({ argv: ["blockdev", "--flushbufs", path] }, call.signal).catch((error: unknown) => {
-    throw commandFailure(error, `flushing ${path}`);
-  });
+  const output = await run(runner, { argv: ["blockdev", "--flushbufs", path] }, `flushing ${path}`, call.signal);
   if (output.exitCode !== 0) call.log.warn("cannot flush a disk before detaching it", { path });
 }

@@ -2,7 +2,7 @@ import { readdir, readFile, realpath } from "node:fs/promises";
 import { join } from "node:path";
 import { CsiError } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
-import { type CommandRunner, commandFailure } from "../../io/runner.ts";
+import { type CommandRunner, run } from "../../io/runner.ts";
 
 /** Time limit for the kernel to act on a written attribute, in milliseconds: scanning queries the storage. */
 const writeMs = 60_000;
@@ -43,9 +43,7 @@ export class Sysfs {
     const file = join(this.#root, ...path);
     const task = `writing ${JSON.stringify(text)} to ${file}`;
     const argv = ["dd", `of=${file}`, "conv=notrunc,nocreat", "status=none"] as const;
-    const output = await this.#runner.run({ argv, stdin: text, timeoutMs: writeMs }, signal).catch((error: unknown) => {
-      throw commandFailure(error, task);
-    });
+    const output = await run(this.#runner, { argv, stdin: text, timeoutMs: writeMs }, task, signal);
     if (output.exitCode === 0 || (mayBeGone && (await this.text(...path, "..", "uevent")) === "")) return;
     throw new CsiError("unavailable", `${task} failed: ${output.stderr.trim().slice(0, 300)}`);
   }

@@ -3,7 +3,7 @@ import { basename } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
 import { isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Finding } from "../../health/finding.ts";
-import type { Disks } from "../disks/disks.ts";
+import type { Disks } from "../disks/disk-filesystems.ts";
 import { bounded } from "../mount/files.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import type { StageRecord } from "../state/stage-records.ts";

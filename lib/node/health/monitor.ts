@@ -1,5 +1,6 @@
 import type { Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { mapLimit } from "../../core/semaphore.ts";
 import { type Change, type Condition, ConditionTracker } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
 import { reasonText, severityWords } from "../../health/reasons.ts";
@@ -7,25 +8,13 @@ import { storageFindings } from "../../health/storage.ts";
 import type { Answers } from "../../io/dial.ts";
 import type { StorageAddresses } from "../attach/attacher.ts";
 import { type Attachers, protocolKey } from "../attach/attachers.ts";
-import type { Disks } from "../disks/disks.ts";
-import type { Mounts } from "../mount/mounts.ts";
+import type { NodeParts } from "../parts.ts";
 import type { Context } from "../requests.ts";
-import type { PeriodicTask } from "../state/maintenance.ts";
-import type { MountOwnership } from "../state/ownership.ts";
-import { type StageRecord, type StageRecords, stagedAt } from "../state/stage-records.ts";
+import { type StageRecord, stagedAt } from "../state/stage-records.ts";
 import { hasLostDisk, lostDisk, mountFindings } from "./findings.ts";
 
 /** How many volumes are checked at the same time. */
 const width = 8;
-
-/** The dependencies of VolumeHealthMonitor. */
-export interface MonitorParts {
-  readonly mounts: Mounts;
-  readonly records: StageRecords;
-  readonly ownership: MountOwnership;
-  readonly attachers: Attachers;
-  readonly disks: Pick<Disks, "isGone">;
-}
 
 /** A volume and its problems on this node. */
 export interface VolumeHealth {
@@ -37,12 +26,8 @@ export interface VolumeHealth {
  * Detects problems of the volumes on this node, such as a silent server, a lost path or a removed mount, and logs each
  * change. Repairs nothing: the next staging does, when a pod needs the volume.
  */
-export class VolumeHealthMonitor implements PeriodicTask {
-  readonly #mounts: Mounts;
-  readonly #records: StageRecords;
-  readonly #ownership: MountOwnership;
-  readonly #attachers: Attachers;
-  readonly #disks: Pick<Disks, "isGone">;
+export class VolumeHealthMonitor {
+  readonly #parts: NodeParts;
   readonly #storages: StorageHealthMonitor;
   readonly #elsewhere: () => Promise<readonly Context[]>;
   readonly #conditions: ConditionTracker;
@@ -52,16 +37,12 @@ export class VolumeHealthMonitor implements PeriodicTask {
 
   /** `elsewhere` returns contexts of volumes that this node might get. */
   constructor(
-    parts: MonitorParts,
+    parts: NodeParts,
     storages: StorageHealthMonitor,
     elsewhere: () => Promise<readonly Context[]>,
     holdMs: number,
   ) {
-    this.#mounts = parts.mounts;
-    this.#records = parts.records;
-    this.#ownership = parts.ownership;
-    this.#attachers = parts.attachers;
-    this.#disks = parts.disks;
+    this.#parts = parts;
     this.#storages = storages;
     this.#elsewhere = elsewhere;
     this.#conditions = new ConditionTracker(holdMs);
@@ -69,17 +50,13 @@ export class VolumeHealthMonitor implements PeriodicTask {
 
   /** Checks all volumes and storage systems once. Never throws. */
   async run(log: Log, signal: AbortSignal): Promise<void> {
-    const records = await this.#records.all();
+    const records = await this.#parts.records.all();
     this.#forgetOthers(records);
-    const seen: { readonly context: Context; readonly findings: readonly Finding[] }[] = [];
-    for (let from = 0; from < records.length; from += width) {
-      const part = records.slice(from, from + width);
-      const findings = await Promise.all(part.map(record => this.#check(record, log, signal)));
-      for (const [index, { context }] of part.entries()) {
-        const found = findings[index];
-        if (found) seen.push({ context, findings: found });
-      }
-    }
+    const seen: VolumeReport[] = [];
+    await mapLimit(records, width, async record => {
+      const findings = await this.#check(record, log, signal);
+      if (findings) seen.push({ context: record.context, findings });
+    });
     const elsewhere = await this.#elsewhere().catch(() => []);
     await this.#storages.record(seen, elsewhere, !this.#hasRun, signal);
     this.#hasRun = true;
@@ -93,24 +70,24 @@ export class VolumeHealthMonitor implements PeriodicTask {
 
   /** The problems of a staged volume. Throws errors that say nothing about the volume. */
   async findings(record: StageRecord, signal: AbortSignal): Promise<readonly Finding[]> {
-    const table = await this.#mounts.table();
+    const table = await this.#parts.mounts.table();
     const at = stagedAt(record);
     const top = table.top(at);
-    if (!top || !(await this.#ownership.owns(record.volumeId, record, at, table))) {
+    if (!top || !(await this.#parts.ownership.owns(record.volumeId, record, at, table))) {
       const isUsed = record.published.some(({ target }) => table.layers(target) > 0);
       // Not a problem: a staging of the volume failed, or it has not been used since a reboot.
       const isGone = record.shows !== undefined && (isUsed || this.#seenMounted.has(record.volumeId));
       return isGone ? [{ reason: "NotMounted", message: `the volume is no longer mounted at ${at}` }] : [];
     }
     this.#seenMounted.add(record.volumeId);
-    if (await hasLostDisk(record, this.#disks)) return [lostDisk(record)];
-    const ofMount = await mountFindings(top, record, this.#mounts, signal);
+    if (await hasLostDisk(record, this.#parts.disks)) return [lostDisk(record)];
+    const ofMount = await mountFindings(top, record, this.#parts.mounts, signal);
     return [...ofMount, ...(await this.pathFindings(record))];
   }
 
   /** The problems of the paths to a staged volume. */
   async pathFindings(record: StageRecord): Promise<readonly Finding[]> {
-    return (await this.#attachers.get(record.protocol)?.health?.(record)) ?? [];
+    return (await this.#parts.attachers.get(record.protocol)?.health?.(record)) ?? [];
   }
 
   /** The conditions known now, without new checks. */
@@ -160,10 +137,7 @@ export interface StorageHealth {
   readonly conditions: readonly Condition[];
 }
 
-/**
- * Reports the storage systems of this node (CSI NodeGetStorageHealth), both of its volumes and of volumes on other
- * nodes.
- */
+/** The health of storage systems that this node's volumes, or volumes it might get, are on (NodeGetStorageHealth). */
 export class StorageHealthMonitor {
   readonly #attachers: Attachers;
   readonly #answers: Answers;

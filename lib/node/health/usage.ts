@@ -4,11 +4,10 @@ import { CsiError } from "../../core/errors.ts";
 import { isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Condition } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
-import { type CommandRunner, commandFailure } from "../../io/runner.ts";
-import type { Disks } from "../disks/disks.ts";
+import { type CommandRunner, run } from "../../io/runner.ts";
 import { bounded, isOnLocalFilesystem, statMs } from "../mount/files.ts";
 import type { MountTable } from "../mount/mount-table.ts";
-import type { Mounts } from "../mount/mounts.ts";
+import type { NodeParts } from "../parts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
 import { failureFinding, hasLostDisk, lostDisk, mountFindings, mountTableFindings } from "./findings.ts";
 import type { VolumeHealthMonitor } from "./monitor.ts";
@@ -64,10 +63,7 @@ const measureMs = 2 * statMs + 1_000;
 
 const again = /Resource temporarily unavailable/;
 
-/**
- * Measures file systems, one measurement at a time per volume. Concurrent callers share it, and none of them can cancel
- * it.
- */
+/** Measures file systems, one measurement per volume at a time, which concurrent callers share and cannot cancel. */
 export class UsageReader {
   readonly #runner: CommandRunner;
   readonly #running = new Map<string, Promise<readonly Usage[]>>();
@@ -76,10 +72,7 @@ export class UsageReader {
     this.#runner = runner;
   }
 
-  /**
-   * The usage of the file system mounted at a real path. Throws "deadline-exceeded" or "unavailable" when it does not
-   * answer.
-   */
+  /** The usage at a real mount point. Throws "deadline-exceeded" or "unavailable" when it does not answer. */
   async measure(volumeId: string, path: string, table: MountTable, signal: AbortSignal): Promise<readonly Usage[]> {
     const answer = this.#running.get(volumeId) ?? this.#begin(volumeId, path, table);
     return await bounded(answer, `measuring ${path}`, signal);
@@ -97,9 +90,7 @@ export class UsageReader {
   async #askProgram(path: string, signal: AbortSignal, isLast = false): Promise<StatfsCounts> {
     const task = `measuring ${path}`;
     const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", path], timeoutMs: statMs } as const;
-    const output = await this.#runner.run(command, signal).catch((error: unknown) => {
-      throw commandFailure(error, task);
-    });
+    const output = await run(this.#runner, command, task, signal);
     const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
     if (counts) return counts;
     if (!isLast && again.test(output.stderr)) return await this.#askProgram(path, signal, true);
@@ -148,14 +139,12 @@ export interface VolumeMeasurement {
 
 /** Measures mounted volumes, and records the problems found. */
 export class VolumeStats {
-  readonly #mounts: Mounts;
-  readonly #disks: Disks;
+  readonly #parts: NodeParts;
   readonly #usages: UsageReader;
   readonly #monitor: VolumeHealthMonitor;
 
-  constructor(mounts: Mounts, disks: Disks, usages: UsageReader, monitor: VolumeHealthMonitor) {
-    this.#mounts = mounts;
-    this.#disks = disks;
+  constructor(parts: NodeParts, usages: UsageReader, monitor: VolumeHealthMonitor) {
+    this.#parts = parts;
     this.#usages = usages;
     this.#monitor = monitor;
   }
@@ -169,12 +158,12 @@ export class VolumeStats {
       // A server has just answered; a failed disk may still be measurable through its file system.
       const isDisk = mount && isLocalName(mount.fsType);
       const found = isDisk
-        ? await mountFindings(mount, record, this.#mounts, call.signal)
+        ? await mountFindings(mount, record, this.#parts.mounts, call.signal)
         : tableFindings(mount, record);
       return { usage, conditions: await this.conditionsAfter(seen, found, call), failure: undefined };
     } catch (error) {
       if (!(error instanceof CsiError) || call.signal.aborted) throw error;
-      const isLost = record !== undefined && (await hasLostDisk(record, this.#disks));
+      const isLost = record !== undefined && (await hasLostDisk(record, this.#parts.disks));
       const finding = isLost ? lostDisk(record) : failureFinding(error, mount);
       if (!finding) throw error;
       const conditions = await this.conditionsAfter(seen, [...tableFindings(mount, record), finding], call);
@@ -185,7 +174,7 @@ export class VolumeStats {
   /** The problems of a mounted volume that csimux did not stage. Throws errors that say nothing about it. */
   async health({ path, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
     const mount = table.top(path);
-    const found = mount ? await mountFindings(mount, undefined, this.#mounts, call.signal) : [];
+    const found = mount ? await mountFindings(mount, undefined, this.#parts.mounts, call.signal) : [];
     return found.map(each => ({ ...each, ms: 0 }));
   }
 
@@ -200,13 +189,11 @@ export class VolumeStats {
     return this.#monitor.see(volumeId, [...found, ...ofPaths], call.log);
   }
 
-  /**
-   * Measures a volume. Checks the disk first, because a file system still answers from memory when its disk is gone.
-   */
+  /** Checks the disk first: a file system still answers from memory when its disk is gone. */
   async #usage({ volumeId, path, table, record }: MountedVolume, call: Call): Promise<readonly Usage[]> {
-    if (record && (await hasLostDisk(record, this.#disks)))
+    if (record && (await hasLostDisk(record, this.#parts.disks)))
       throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it again`);
-    if (record?.kind === "block") return sizeOnly(await this.#disks.bytes(path));
+    if (record?.kind === "block") return sizeOnly(await this.#parts.disks.bytes(path));
     return await this.#usages.measure(volumeId, path, table, call.signal);
   }
 }

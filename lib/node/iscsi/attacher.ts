@@ -178,10 +178,7 @@ class Iscsi implements Attacher {
     return units.filter(unit => unit !== undefined);
   }
 
-  /**
-   * The disks seen through the volume's own portals; the host may see the same LUN through others that it opened
-   * itself.
-   */
+  /** The disks seen through the volume's portals; the host may have opened others to the same LUN. */
   async #ownUnits(target: Target, call: Call): Promise<readonly Unit[]> {
     const sessions = (await Promise.all(target.portals.map(portal => this.#login.all(target, portal, call)))).flat();
     const once = new Map(sessions.map(session => [session.id, session]));

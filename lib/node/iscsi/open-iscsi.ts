@@ -5,7 +5,7 @@ import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import { Semaphore } from "../../core/semaphore.ts";
-import { type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
+import { type CommandRunner, type Output, run } from "../../io/runner.ts";
 import { pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import { bounded } from "../mount/files.ts";
 import type { OpenedSessions } from "../state/record-folder.ts";
@@ -98,10 +98,7 @@ export class Login {
     throw new CsiError("unavailable", `the session with ${name} is not logged in; the portal may be down`);
   }
 
-  /**
-   * The attributes, including credentials, of an earlier login to any portal of the target; undefined without one by
-   * csimux.
-   */
+  /** The attributes, with credentials, of csimux's earlier login to any portal of the target; undefined without one. */
   async known(target: Target): Promise<Attributes | undefined> {
     for (const portal of target.portals) {
       const file = await recordFile(this.#root, target, portal);
@@ -164,11 +161,7 @@ export class Login {
   /** Runs iscsiadm. Changes of the database run one at a time; calls that wait for the network do not. */
   async #iscsiadm(words: readonly string[], task: string, signal: AbortSignal, timeoutMs = 30_000): Promise<Output> {
     const ask = async () => {
-      const output = await this.#host
-        .run({ argv: ["iscsiadm", ...words], timeoutMs }, signal)
-        .catch((error: unknown) => {
-          throw commandFailure(error, task);
-        });
+      const output = await run(this.#host, { argv: ["iscsiadm", ...words], timeoutMs }, task, signal);
       last = output;
       return output.exitCode === exit.database ? undefined : output;
     };
@@ -254,9 +247,7 @@ export async function setAttributes(file: string, attributes: Attributes): Promi
 /** Matches a line of a record that is the same for all portals of a target; names and addresses are not. */
 const common = /^(node\.(?:session|conn\[0\]\.(?:timeo|iscsi))\.[^ ]+) = (.+)$/;
 
-/**
- * The attributes of a record that apply to every portal of its target; undefined for a record that belongs to the host.
- */
+/** The attributes of a record that apply to every portal; undefined for a record that belongs to the host. */
 export async function commonAttributes(file: string): Promise<Attributes | undefined> {
   if ((await attributeOf(file, "node.startup")) !== "manual") return undefined;
   const found = (await readFile(file, "utf8")).split("\n").map(line => common.exec(line));

@@ -4,7 +4,7 @@ import { posix } from "node:path";
 import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import { isLocalName } from "../../core/mountinfo.ts";
 import { fileThreads } from "../../io/file-threads.ts";
-import { type CommandRunner, commandFailure } from "../../io/runner.ts";
+import { type CommandRunner, run } from "../../io/runner.ts";
 import type { MountTable } from "./mount-table.ts";
 
 const codes: Readonly<Record<string, Code>> = {
@@ -52,10 +52,7 @@ export async function bounded<T>(work: Promise<T>, task: string, signal: AbortSi
   }
 }
 
-/**
- * As `bounded`, for a file system that may never answer: waits to start while too many operations on that of `path` are
- * pending.
- */
+/** As `bounded`, but waits to start while too many operations on the file system of `path` are pending. */
 export function boundedOn<T>(
   path: string,
   table: MountTable,
@@ -156,9 +153,7 @@ function fileTypeOf(stats: Stats): FileType {
 
 async function askProgram(path: string, runner: CommandRunner, signal: AbortSignal): Promise<FileType | undefined> {
   const command = { argv: ["stat", "-c", "%F", path], timeoutMs: statMs } as const;
-  const output = await runner.run(command, signal).catch((error: unknown) => {
-    throw commandFailure(error, `checking ${path}`);
-  });
+  const output = await run(runner, command, `checking ${path}`, signal);
   if (output.exitCode === 0) return typeNamed(output.stdout.trim());
   if (output.stderr.includes("No such file or directory")) return undefined;
   throw new CsiError("unavailable", `${path} does not answer: ${output.stderr.trim().slice(0, 300)}`);

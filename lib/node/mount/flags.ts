@@ -55,19 +55,13 @@ const ofOtherMounts: ReadonlySet<string> = new Set([
   ...["shared", "slave", "private", "unbindable", "rshared", "rslave", "rprivate", "runbindable"],
 ]);
 
-/**
- * Options of libmount that create folders, or show another folder or owner than the volume's ("X-mount.subdir",
- * "X-mount.idmap").
- */
+/** Options of libmount that create folders or show other folders or owners ("X-mount.subdir", "X-mount.idmap"). */
 const ofLibmount = /^(?:x-mount\.|make-|verity\.)/;
 
 /** Options that name other devices of the node: xfs(5), ext4(5), btrfs(5). */
 const ofOtherDevices: ReadonlySet<string> = new Set(["logdev", "rtdev", "journal_path", "journal_dev", "device"]);
 
-/**
- * Options that name files of the node: mount.cifs(8), mount.lustre(8), mount.objectivefs ("env=" is a folder of
- * variables). Allowed in connection files only.
- */
+/** Options that name files or folders of the node; allowed in connection files only. */
 const ofFiles: ReadonlySet<string> = new Set(["credentials", "cred", "skpath", "env"]);
 
 const nameOf = (flag: string): string => (flag.split("=")[0] ?? "").trim().toLowerCase();

@@ -1,8 +1,6 @@
 import type { Code } from "../../core/errors.ts";
 
-/**
- * The status codes for error output of mount(8) and its helpers, with advice if the output does not explain what to do.
- */
+/** The status codes for error output of mount(8) and its helpers, and advice if the output gives none. */
 export type MountErrorPatterns = readonly (readonly [words: RegExp, code: Code, advice?: string])[];
 
 /** Error output of mount(8) and the resolver for any type of mount. */

@@ -56,10 +56,7 @@ export class MountTable {
     return this.#mounts.filter(mount => mount.at === path).length;
   }
 
-  /**
-   * Whether the top mount at this path is this file system: the same source, and a type of the same family ("nfs",
-   * "nfs4").
-   */
+  /** Whether the top mount here has this source and a type of the same family ("nfs", "nfs4"). */
   isOf(path: string, { fsType, source }: { readonly fsType: string; readonly source: string }): boolean {
     const top = this.top(path);
     return top !== undefined && top.source === source && familyOf(top.fsType) === familyOf(fsType);
@@ -84,10 +81,7 @@ export class MountTable {
     return mount?.at === path ? mount : undefined;
   }
 
-  /**
-   * The mount that a path is on, found from the root mount downwards to ignore mounts hidden below others. Undefined
-   * when the table has no root mount.
-   */
+  /** The mount that a path is on, ignoring mounts hidden below others. Undefined without a root mount. */
   covering(path: string): Mount | undefined {
     let next = this.#root;
     let mount = next;
@@ -98,9 +92,7 @@ export class MountTable {
     return mount;
   }
 
-  /**
-   * The folder that a bind mount of this path will show: its file system, and its path inside it. Throws "unavailable".
-   */
+  /** The folder that a bind mount of this path will show. Throws "unavailable". */
   identity(path: string): Identity {
     const mount = this.covering(path);
     if (!mount) throw new CsiError("unavailable", "the mount table of this node has no root; is /proc mounted?");

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Mount } from "../../core/mountinfo.ts";
-import { type Argv, type Command, type CommandRunner, commandFailure, type Output } from "../../io/runner.ts";
+import { type Argv, type CommandRunner, type Output, run } from "../../io/runner.ts";
 import type { MountFailure, MountProgram } from "../attach/attacher.ts";
 import { deviceNumber } from "../disks/block-device.ts";
 import { ensureFolder, removeMountPoint, resolveParents } from "./files.ts";
@@ -57,10 +57,7 @@ export class Mounts {
   readonly #folder: string;
   readonly #unmounting: Unmounter;
 
-  /**
-   * `host` runs the host's programs. `mountinfo` is the path of the table, `/proc/self/mountinfo` outside tests.
-   * `folder` is csimux's own, for short-lived mounts.
-   */
+  /** `mountinfo` is /proc/self/mountinfo outside tests; `folder` is csimux's own, for short-lived mounts. */
   constructor(runner: CommandRunner, host: CommandRunner, mountinfo: string, folder: string) {
     this.#runner = runner;
     this.#host = host;
@@ -122,10 +119,7 @@ export class Mounts {
     return resolveParents(join(this.#folder, `${name}${preparationSuffix}`), table, signal);
   }
 
-  /**
-   * Removes prepared mounts left by earlier processes; call it before anything is mounted. Returns how many there were.
-   * Throws "unavailable" for one that is in use.
-   */
+  /** Removes preparations of earlier processes and returns their number. Throws "unavailable" for one in use. */
   async removePreparations(signal: AbortSignal): Promise<number> {
     const table = await this.table();
     const folder = await resolveParents(this.#folder, table, signal);
@@ -134,10 +128,7 @@ export class Mounts {
     return left.length;
   }
 
-  /**
-   * Unmounts a preparation. A failure to remove the empty folder is ignored: it is harmless, and the disk may be
-   * read-only.
-   */
+  /** Unmounts a preparation. Its empty folder may stay: it is harmless, and the disk may be read-only. */
   async #clear(preparation: string, before: MountTable, signal: AbortSignal): Promise<void> {
     await this.#unmounting.unmountAll(preparation, before, signal);
     await removeMountPoint(preparation, signal).catch(() => {});
@@ -148,7 +139,7 @@ export class Mounts {
     const task = `binding ${bind.source} to ${bind.at}`;
     const wanted = before.identity(bind.source);
     const argv: Argv = ["mount", "-n", "-o", ["bind", ...options].join(","), bind.source, bind.at];
-    const output = await this.#run({ argv }, task, signal);
+    const output = await run(this.#runner, { argv }, task, signal);
     const after = await this.table();
     const shown = bind.number === undefined ? undefined : await numberOf(bind.at);
     const wrong =
@@ -173,7 +164,7 @@ export class Mounts {
       ...(secret && { secret }),
       ...(timeoutMs !== undefined && { timeoutMs }),
     };
-    const output = await this.#run({ argv, ...more }, task, signal, wanted.onHost ? this.#host : this.#runner);
+    const output = await run(wanted.onHost ? this.#host : this.#runner, { argv, ...more }, task, signal);
     const after = await this.table();
     const top = after.top(at);
     const wrong =
@@ -195,7 +186,7 @@ export class Mounts {
     const task = `protecting ${at}`;
     const options = bindOptions(flags, before.top(at)?.options ?? []);
     const argv: Argv = ["mount", "-n", "-o", ["remount", "bind", ...options].join(","), at];
-    const output = await this.#run({ argv }, task, signal);
+    const output = await run(this.#runner, { argv }, task, signal);
     const wrong = mountMismatch((await this.table()).top(at), shows, flags);
     if (output.exitCode !== 0 || wrong) throw mountFailed(output, task, wrong);
   }
@@ -209,14 +200,6 @@ export class Mounts {
   /** As mountHealth. */
   health(mount: Mount, signal: AbortSignal): Promise<MountHealth> {
     return mountHealth(mount, this.#runner, signal);
-  }
-
-  async #run(command: Command, task: string, signal: AbortSignal, runner = this.#runner): Promise<Output> {
-    try {
-      return await runner.run(command, signal);
-    } catch (error) {
-      throw commandFailure(error, task);
-    }
   }
 }
 
@@ -263,10 +246,7 @@ function failureOf(output: Output, { program, errorPatterns: words }: Filesystem
   return { code: known.code, text: complaint === "" ? known.text : `${known.text} (${complaint})` };
 }
 
-/**
- * The error for a failed mount. A wrong mount is "unavailable": the source may be an automount, or may have moved
- * meanwhile.
- */
+/** A wrong mount is "unavailable": the source may be an automount, or may have moved meanwhile. */
 function mountFailed(output: Output, task: string, wrong: string | undefined, meaning?: MountFailure): CsiError {
   if (output.exitCode === 0) return new CsiError("unavailable", `${task} failed: ${wrong}`);
   const { code, text } = meaning ?? { code: "internal", text: complaintOf(output) };

@@ -8,6 +8,7 @@ import {
   type CommandRunner,
   commandFailure,
   type Output,
+  run,
 } from "../../io/runner.ts";
 import { statMs } from "./files.ts";
 import type { MountTable } from "./mount-table.ts";
@@ -15,9 +16,7 @@ import type { MountTable } from "./mount-table.ts";
 /** The largest number of mounts at one mount point that csimux can have made. */
 const maxLayers = 16;
 
-/**
- * Time limit of umount(8) for a server's file system, in milliseconds: detaching is quick, writing back may never end.
- */
+/** Time limit of umount(8) for a server's mount, in milliseconds: writing back may never end. */
 const serverMs = 10_000;
 
 /** Undoes mounts with umount(8), and verifies the result in the kernel's mount table. */
@@ -76,12 +75,8 @@ export class Unmounter {
     await this.#run(["umount", "-n", "-c", "-i", "-l", at], at, signal);
   }
 
-  async #run(argv: Argv, at: string, signal: AbortSignal): Promise<Output> {
-    try {
-      return await this.#runner.run({ argv }, signal);
-    } catch (error) {
-      throw commandFailure(error, `unmounting ${at}`);
-    }
+  #run(argv: Argv, at: string, signal: AbortSignal): Promise<Output> {
+    return run(this.#runner, { argv }, `unmounting ${at}`, signal);
   }
 }
 
@@ -109,18 +104,13 @@ const hidden = (at: string, cover: Mount | undefined): CsiError =>
 /** The state of a mount: it answers, its server no longer knows it, or its server does not answer. */
 export type MountHealth = "fine" | "stale" | "silent";
 
-/**
- * Error output of stat(1) (strerror(3), locale C). Other errors prove nothing; a new SMB mount may first return EAGAIN.
- */
+/** Error output of stat(1) (strerror(3), locale C); any other, such as EAGAIN of a new SMB mount, proves nothing. */
 const meanings: readonly (readonly [RegExp, MountHealth])[] = [
   [/Stale file handle|Transport endpoint is not connected/, "stale"],
   [/Host is down|No route to host|timed out/, "silent"],
 ];
 
-/**
- * Checks a server's mount with statfs(2) in a program that can be killed; local disks are always "fine". Throws
- * "unavailable" when the call ends first.
- */
+/** Checks a server's mount in a program that can be killed. Throws "unavailable" when the call ends first. */
 export async function mountHealth(mount: Mount, runner: CommandRunner, signal: AbortSignal): Promise<MountHealth> {
   if (isLocalName(mount.fsType)) return "fine";
   try {

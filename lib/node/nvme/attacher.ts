@@ -23,10 +23,7 @@ import { type Controller, controllersOf, disksOf, type Namespace, namespaceOf, t
 /** How long the remaining paths may take once one is connected, in milliseconds. */
 const graceMs = 10_000;
 
-/**
- * Time limit for a namespace to appear, interval between rescans, and time limit for a new size to appear, in
- * milliseconds.
- */
+/** Time limits for a namespace and for a new size to appear, and interval of rescans, in milliseconds. */
 const diskMs = 20_000;
 const rescanMs = 2_000;
 const grownMs = 60_000;
@@ -54,10 +51,7 @@ class Nvmeof implements Attacher {
 
   readonly check = (context: AttachRequest["context"], volumeId: string): void => void namespaceOf(context, volumeId);
 
-  /**
-   * See Attacher. Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no path
-   * connects.
-   */
+  /** Also throws "unauthenticated" when the subsystem refuses this host, "unavailable" when no path connects. */
   async attach({ volumeId, context }: AttachRequest, note: SaveNotes, call: Call): Promise<AttachedDevice> {
     const wanted = namespaceOf(context, volumeId);
     await note({ connecting: "yes" });
@@ -138,10 +132,7 @@ class Nvmeof implements Attacher {
     return seen.bytes;
   };
 
-  /**
-   * See Attacher. Without the secret that a subsystem may require, connecting fails; the next staging has it and
-   * connects.
-   */
+  /** Fails if the subsystem requires the secret; the next staging has it and connects. */
   readonly restore = async ({ volumeId, context }: Attachment, call: Call): Promise<readonly string[]> => {
     const wanted = namespaceOf(context, volumeId);
     const { nqn, transports } = wanted;

@@ -5,7 +5,7 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import type { Call, Secrets } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { commandFailure, type Output } from "../../io/runner.ts";
+import { type Output, run } from "../../io/runner.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
 import { pollUntil, type Sysfs } from "../disks/sysfs.ts";
 import { bounded } from "../mount/files.ts";
@@ -27,10 +27,7 @@ export interface FabricPath {
 
 type Ports = Pick<AttacherPorts, "runner" | "host" | "hostRoot" | "devices">;
 
-/**
- * Connects to subsystems and disconnects through the kernel's interfaces, as nvme-connect(1) does, but without secrets
- * in argv and without parsing its output.
- */
+/** Connects and disconnects through the kernel as nvme-connect(1) does, without secrets in argv. */
 export class FabricConnections {
   readonly #ports: Ports;
   readonly #sysfs: Sysfs;
@@ -113,18 +110,12 @@ export class FabricConnections {
     if (output.exitCode !== 0) throw refused(output, task);
   }
 
-  /**
-   * Connects with a single write to the kernel's device; a program writes, because the write blocks until the subsystem
-   * answers.
-   */
+  /** Connects with a single write, made by a program because it blocks until the subsystem answers. */
   async #write(text: string, task: string, call: Call): Promise<Output> {
     const { runner, host, devices } = this.#ports;
     const device = join(devices, "nvme-fabrics");
     const argv = ["dd", `of=${device}`, "bs=4096", "iflag=fullblock", "conv=notrunc,nocreat", "status=none"] as const;
-    const write = () =>
-      runner.run({ argv, stdin: text, timeoutMs: connectMs }, call.signal).catch((error: unknown) => {
-        throw commandFailure(error, task);
-      });
+    const write = () => run(runner, { argv, stdin: text, timeoutMs: connectMs }, task, call.signal);
     const output = await write();
     if (!/No such (?:file|device)/.test(output.stderr)) return output;
     // Loading the transport's module also loads the one of the device.
@@ -136,10 +127,7 @@ export class FabricConnections {
 
 const keyOf = ({ nqn, transport }: FabricPath): string => `nvmeof ${nqn} ${transportText(transport)}`;
 
-/**
- * The addresses of a transport given by name: the kernel accepts and shows addresses only. Empty if the name cannot be
- * resolved.
- */
+/** The addresses of a transport, because the kernel knows no names. Empty if its name cannot be resolved. */
 async function addressed(transport: Transport, signal: AbortSignal): Promise<readonly Transport[]> {
   const { type, address } = transport;
   if (type === "fc" || isIP(address)) return [transport];

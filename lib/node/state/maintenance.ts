@@ -1,76 +1,39 @@
 import { access } from "node:fs/promises";
 import type { Call, Log } from "../../core/call.ts";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import type { Semaphores } from "../../core/semaphore.ts";
 import type { Attacher } from "../attach/attacher.ts";
-import { type Attachers, withTargetLock } from "../attach/attachers.ts";
+import { withTargetLock } from "../attach/attachers.ts";
 import type { MountTable } from "../mount/mount-table.ts";
-import type { Mounts } from "../mount/mounts.ts";
+import type { NodeParts } from "../parts.ts";
 import type { UnstageRequest } from "../requests.ts";
 import { isKubeletMountPoint } from "./ownership.ts";
-import { namesPath, type StageRecord, type StageRecords, stagedAt } from "./stage-records.ts";
-
-/** A task that runs periodically. Never throws, and ends with the signal. */
-export interface PeriodicTask {
-  run(log: Log, signal: AbortSignal): Promise<void>;
-}
-
-/** Runs the node's periodic tasks for staged volumes, such as health checks. */
-export class Maintenance {
-  readonly #tasks: readonly PeriodicTask[];
-  #timer: ReturnType<typeof setTimeout> | undefined;
-
-  constructor(tasks: readonly PeriodicTask[]) {
-    this.#tasks = tasks;
-  }
-
-  /** Runs all tasks every `everyMs` milliseconds until `stop`; a slow run delays the next one. */
-  start(everyMs: number, log: Log): void {
-    this.#timer = setTimeout(() => {
-      const signal = AbortSignal.timeout(everyMs);
-      void Promise.all(this.#tasks.map(each => each.run(log, signal))).finally(() => {
-        if (this.#timer) this.start(everyMs, log);
-      });
-    }, everyMs);
-    this.#timer.unref();
-  }
-
-  stop(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-}
+import { namesPath, type StageRecord, stagedAt } from "./stage-records.ts";
 
 /**
  * Reopens lost paths of staged volumes: paths that the kernel and open-iscsi gave up during a network failure, and
  * paths that were down when the volume was staged. With multipath, they provide the disk's redundancy.
  */
-export class PathRestorer implements PeriodicTask {
-  readonly #attachers: Attachers;
-  readonly #records: StageRecords;
-  readonly #turns: Semaphores;
+export class PathRestorer {
+  readonly #parts: NodeParts;
   /** The last error logged per volume, to avoid repeats. */
   readonly #failed = new Map<string, string>();
 
-  /** `turns` are the locks of attaching and detaching. */
-  constructor(attachers: Attachers, records: StageRecords, turns: Semaphores) {
-    this.#attachers = attachers;
-    this.#records = records;
-    this.#turns = turns;
+  constructor(parts: NodeParts) {
+    this.#parts = parts;
   }
 
   /** Only volumes that share a target wait for each other. */
   async run(log: Log, signal: AbortSignal): Promise<void> {
-    const call: Call = { id: "care", signal, log, secrets: {} };
-    await Promise.all((await this.#records.all()).map(record => this.#volume(record, call)));
+    const call: Call = { id: "maintenance", signal, log, secrets: {} };
+    await Promise.all((await this.#parts.records.all()).map(record => this.#volume(record, call)));
   }
 
   async #volume(record: StageRecord, call: Call): Promise<void> {
-    const attacher = this.#attachers.get(record.protocol);
+    const attacher = this.#parts.attachers.get(record.protocol);
     if (!attacher?.restore || !record.attached) return;
     const { volumeId } = record;
     try {
-      const opened = await withTargetLock(this.#turns, attacher, record.context, call, () =>
+      const opened = await withTargetLock(this.#parts.targets, attacher, record.context, call, () =>
         this.#restore(record, attacher, call),
       );
       this.#failed.delete(volumeId);
@@ -85,7 +48,7 @@ export class PathRestorer implements PeriodicTask {
 
   /** Reads the record again: the volume may have been unstaged while this waited for the lock. */
   async #restore({ volumeId }: StageRecord, attacher: Attacher, call: Call): Promise<readonly string[]> {
-    const record = await this.#records.find(volumeId, call.log);
+    const record = await this.#parts.records.find(volumeId, call.log);
     return record?.attached ? ((await attacher.restore?.(record, call)) ?? []) : [];
   }
 }
@@ -96,31 +59,29 @@ export class PathRestorer implements PeriodicTask {
  * kubelet's folder is emptied; otherwise their sessions would stay forever. As with every unstaging, a disk in use
  * stays attached.
  */
-export class OrphanedVolumes implements PeriodicTask {
-  readonly #mounts: Mounts;
-  readonly #records: StageRecords;
+export class OrphanedVolumes {
+  readonly #parts: NodeParts;
   readonly #unstage: (request: UnstageRequest, call: Call) => Promise<void>;
   /** Volumes found orphaned in the last run: a single run may fall between two steps of the kubelet. */
   #seen = new Set<string>();
 
-  constructor(mounts: Mounts, records: StageRecords, unstage: (request: UnstageRequest, call: Call) => Promise<void>) {
-    this.#mounts = mounts;
-    this.#records = records;
+  constructor(parts: NodeParts, unstage: (request: UnstageRequest, call: Call) => Promise<void>) {
+    this.#parts = parts;
     this.#unstage = unstage;
   }
 
   async run(log: Log, signal: AbortSignal): Promise<void> {
     const seen = new Set<string>();
-    for (const record of await this.#records.all()) {
+    for (const record of await this.#parts.records.all()) {
       if (!(await this.#isOrphan(record))) continue;
       seen.add(record.volumeId);
-      if (this.#seen.has(record.volumeId)) await this.#remove(record, { id: "care", signal, log, secrets: {} });
+      if (this.#seen.has(record.volumeId)) await this.#remove(record, { id: "maintenance", signal, log, secrets: {} });
     }
     this.#seen = seen;
   }
 
   async #isOrphan(record: StageRecord): Promise<boolean> {
-    const table = await this.#mounts.table();
+    const table = await this.#parts.mounts.table();
     const paths = [stagedAt(record), ...record.published.map(({ target }) => target)];
     if (paths.some(path => table.layers(path) > 0)) return false;
     return await access(record.stagingPath).then(
@@ -148,7 +109,7 @@ const isSeen = (record: StageRecord, table: MountTable): boolean =>
  * differences between records and mounts. Does not touch volumes, because the kubelet repeats the calls that it needs.
  * Never throws.
  */
-export async function reconcile(mounts: Mounts, records: StageRecords, log: Log, signal: AbortSignal): Promise<void> {
+export async function reconcile({ mounts, records }: NodeParts, log: Log, signal: AbortSignal): Promise<void> {
   try {
     const cleared = await mounts.removePreparations(signal);
     if (cleared > 0) log.info("removed prepared mounts of an earlier process", { count: cleared });

@@ -46,10 +46,7 @@ export class MountOwnership {
     return (await this.owns(record.volumeId, record, stagedAt(record), table)) ? record : undefined;
   }
 
-  /**
-   * Whether the kubelet's file names this volume and driver. The volume handles of a driver that was taken over lack
-   * the connection prefix; csimux uses the full handle.
-   */
+  /** Whether the kubelet names this volume. Handles of a driver that was taken over lack the connection prefix. */
   #isSame(volumeId: string, { driverName, volumeHandle }: KubeletVolume): boolean {
     const handle = parseHandle(volumeId, "volume");
     return this.#drivers.some(({ name, connection }) => {
@@ -97,9 +94,7 @@ const file = "vol_data.json";
 
 const maxBytes = 64 << 10;
 
-/**
- * The kubelet's mount points of CSI volumes, and the folder of the file for each: pods, staged volumes, block devices.
- */
+/** The kubelet's CSI mount points and the folder of the file for each: pods, staged volumes, block devices. */
 const mountPoints: readonly (readonly [RegExp, string])[] = [
   [/^(.*\/pods\/[^/]+\/volumes\/kubernetes\.io~csi\/[^/]+)\/mount$/, "$1"],
   [/^(.*\/plugins\/kubernetes\.io\/csi\/volumeDevices)\/staging\/([^/]+)(?:\/.*)?$/, "$1/$2/data"],

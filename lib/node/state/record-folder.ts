@@ -1,21 +1,25 @@
 import { createHash } from "node:crypto";
 import { access, lstat, mkdir, open, readdir, readFile, rename, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { errnoOf } from "../../core/errors.ts";
+import { CsiError, errnoOf } from "../../core/errors.ts";
 import { fileFailure } from "../mount/files.ts";
 
 const ending = ".json";
 
 /**
- * A folder with one small file per key. Each file is written under another name and renamed, so a reader sees either
- * the old or the new text. All methods reject with errno errors.
+ * A folder with one small JSON file per key, readable by root only and created when needed. A file is written under
+ * another name and renamed, so a reader sees either the old or the new record. Methods throw as fileFailure does.
  */
-export class RecordFolder {
+export class RecordFolder<T> {
   readonly #folder: string;
+  readonly #what: string;
+  readonly #parse: (value: unknown) => T | undefined;
 
-  /** Creates `folder`, readable by root only, if it is missing. */
-  constructor(folder: string) {
+  /** `what` names a record before its key in messages; `parse` returns undefined for a value that is not a record. */
+  constructor(folder: string, what: string, parse: (value: unknown) => T | undefined) {
     this.#folder = folder;
+    this.#what = what;
+    this.#parse = parse;
   }
 
   /** The path of a key's file. */
@@ -23,42 +27,58 @@ export class RecordFolder {
     return join(this.#folder, `${createHash("sha256").update(key).digest("hex")}${ending}`);
   }
 
-  /** The text of a key; undefined if there is none. */
-  async read(key: string): Promise<string | undefined> {
-    return await textOf(this.file(key)).catch((cause: unknown) => {
+  /** The record of a key, undefined in it if unreadable; undefined if there is none. Throws "unavailable". */
+  async read(key: string): Promise<{ readonly record: T | undefined } | undefined> {
+    try {
+      return { record: this.#parsed(await textOf(this.file(key))) };
+    } catch (cause) {
       if (errnoOf(cause) === "ENOENT") return undefined;
-      throw cause;
-    });
+      throw new CsiError("unavailable", `${this.#what} "${key}" cannot be read; retrying`, { cause });
+    }
   }
 
-  /** The readable texts of all keys. */
-  async all(): Promise<readonly string[]> {
+  /** The readable records of all keys. */
+  async all(): Promise<readonly T[]> {
     const files = await readdir(this.#folder).catch(() => []);
-    const read = (file: string) => textOf(join(this.#folder, file)).catch(() => "");
-    return await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
+    const read = async (file: string) => this.#parsed(await textOf(join(this.#folder, file)).catch(() => ""));
+    const records = await Promise.all(files.filter(file => file.endsWith(ending)).map(read));
+    return records.filter(record => record !== undefined);
   }
 
-  /** Writes the text of a key. If `lasting`, it survives a crash of the machine once this resolves (fsync(2)). */
-  async write(key: string, text: string, lasting: boolean): Promise<void> {
+  /** Writes the record of a key. If `lasting`, it survives a crash of the machine once this resolves (fsync(2)). */
+  async write(key: string, record: T, lasting: boolean): Promise<void> {
     const file = this.file(key);
-    const options = { mode: 0o600, flush: lasting };
-    await writeFile(`${file}.new`, text, options).catch(async (cause: unknown) => {
-      if (errnoOf(cause) !== "ENOENT") throw cause;
-      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
-      await writeFile(`${file}.new`, text, options);
-    });
-    await rename(`${file}.new`, file);
-    if (lasting) await syncFolder(this.#folder);
+    const write = () => writeFile(`${file}.new`, JSON.stringify(record), { mode: 0o600, flush: lasting });
+    try {
+      await write().catch(async (cause: unknown) => {
+        if (errnoOf(cause) !== "ENOENT") throw cause;
+        await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+        await write();
+      });
+      await rename(`${file}.new`, file);
+      if (lasting) await syncFolder(this.#folder);
+    } catch (cause) {
+      throw fileFailure(cause, `writing ${this.#what} "${key}" to ${file}`);
+    }
   }
 
-  /** Removes a key, also the remains of an interrupted or failed `write`; succeeds if there is none. */
+  /** Removes a record, also the remains of an interrupted or failed `write`; succeeds if there is none. */
   async remove(key: string): Promise<void> {
     const file = this.file(key);
     await unlink(`${file}.new`).catch(() => {});
     await unlink(file).catch(async (cause: unknown) => {
       // A read-only file system reports EROFS even for a missing file.
-      if (errnoOf(cause) !== "ENOENT" && !(errnoOf(cause) === "EROFS" && !(await exists(file)))) throw cause;
+      if (errnoOf(cause) === "ENOENT" || (errnoOf(cause) === "EROFS" && !(await exists(file)))) return;
+      throw fileFailure(cause, `removing ${this.#what} "${key}"`);
     });
+  }
+
+  #parsed(text: string): T | undefined {
+    try {
+      return this.#parse(JSON.parse(text));
+    } catch {
+      return undefined;
+    }
   }
 }
 
@@ -78,44 +98,56 @@ const exists = (file: string): Promise<boolean> =>
     () => false,
   );
 
+/** Whether a value of JSON is an object, not a list. */
+export const isJsonObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** Whether a value is an object of which these keys hold texts. */
+export const hasTexts = <K extends string, V>(value: V, keys: readonly K[]): value is V & Readonly<Record<K, string>> =>
+  isJsonObject(value) && keys.every(key => typeof value[key] === "string");
+
+interface OpenedSession {
+  readonly name: string;
+  readonly boot: string;
+}
+
 /**
- * Records the sessions with storage that csimux itself opened, one small file for each, by names that the caller
- * chooses. A session belongs to no single volume, because it can outlive them. Records from before the last boot do not
- * count: their sessions are gone, and the host may have opened its own since.
+ * The sessions with storage that csimux itself opened, by names that the caller chooses. They belong to no single
+ * volume, because they can outlive it. Records from before the last boot do not count: their sessions are gone, and the
+ * host may have opened its own since.
  */
 export class OpenedSessions {
-  readonly #folder: RecordFolder;
+  readonly #records: RecordFolder<OpenedSession>;
   readonly #boot: string;
 
-  /** Creates `folder` if it is missing. `boot` is the path of the kernel's boot id, /proc/sys/kernel/random/boot_id. */
+  /** `boot` is the path of the kernel's boot id, /proc/sys/kernel/random/boot_id. */
   constructor(folder: string, boot: string) {
-    this.#folder = new RecordFolder(folder);
+    const parse = (value: unknown) => (hasTexts(value, ["name", "boot"]) ? value : undefined);
+    this.#records = new RecordFolder(folder, "the record of session", parse);
     this.#boot = boot;
   }
 
   /** Records that a session is about to be opened. Throws as fileFailure does. */
   async add(name: string): Promise<void> {
-    const write = async () => this.#folder.write(name, await this.#text(name), false);
-    await write().catch((cause: unknown) => {
-      throw fileFailure(cause, `recording that ${name} is opened`);
+    const boot = await this.#bootId().catch((cause: unknown) => {
+      throw fileFailure(cause, `reading ${this.#boot}`);
     });
+    await this.#records.write(name, { name, boot }, false);
   }
 
   /** "now" if csimux opened it since the last boot, "before" if earlier, undefined if csimux did not open it. */
   async has(name: string): Promise<"now" | "before" | undefined> {
-    const text = await this.#folder.read(name).catch(() => undefined);
-    if (!text) return undefined;
-    return text === (await this.#text(name)) ? "now" : "before";
+    const found = await this.#records.read(name).catch(() => undefined);
+    if (!found) return undefined;
+    return found.record?.name === name && found.record.boot === (await this.#bootId()) ? "now" : "before";
   }
 
   /** Removes the record; succeeds if there is none. */
   async remove(name: string): Promise<void> {
-    await this.#folder.remove(name).catch((cause: unknown) => {
-      throw fileFailure(cause, `recording that ${name} is closed`);
-    });
+    await this.#records.remove(name);
   }
 
-  async #text(name: string): Promise<string> {
-    return JSON.stringify({ name, boot: (await readFile(this.#boot, "utf8")).trim() });
+  async #bootId(): Promise<string> {
+    return (await readFile(this.#boot, "utf8")).trim();
   }
 }

@@ -3,12 +3,11 @@ import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { type AccessMode, accessModes } from "../../core/access.ts";
 import type { Log } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
 import type { Notes, SaveNotes } from "../attach/attacher.ts";
 import { fileFailure } from "../mount/files.ts";
 import type { Identity } from "../mount/mount-table.ts";
 import type { Context } from "../requests.ts";
-import { RecordFolder } from "./record-folder.ts";
+import { hasTexts, isJsonObject, RecordFolder } from "./record-folder.ts";
 
 /** A target path at which a volume was published, or was about to be. */
 export interface PublishedTarget {
@@ -16,10 +15,7 @@ export interface PublishedTarget {
   readonly target: string;
   readonly readonly: boolean;
   readonly mode: AccessMode;
-  /**
-   * A hash of all arguments except secrets and target, to distinguish a retry from another call (CSI
-   * NodePublishVolume).
-   */
+  /** A hash of all arguments except secrets and target, to recognise a retry (CSI NodePublishVolume). */
   readonly digest: string;
   /** The identity of its mount; absent in records of older versions. */
   readonly shows?: Identity;
@@ -83,37 +79,25 @@ export const namesPath = (record: StageRecord | undefined, path: string): boolea
 export const isTarget = (record: StageRecord | undefined, path: string): boolean =>
   record?.published.some(published => published.target === path) ?? false;
 
-/**
- * The prefix of keys that the kubelet adds for each pod. None is stored, because they include service account tokens.
- */
+/** The prefix of keys that the kubelet adds for each pod; not stored, because they include service account tokens. */
 const podInfoPrefix = "csi.storage.k8s.io/";
 
 /** A volume context without the keys of a single pod. */
 export const contextWithoutPodInfo = (context: Context): Context =>
   Object.fromEntries(Object.entries(context).filter(([key]) => !key.startsWith(podInfoPrefix)));
 
-/**
- * The records of staged volumes. Usually not fsynced: after a crash, the mount that a record describes is gone as well.
- */
+/** Records of staged volumes. Usually not fsynced: a crash removes the described mount as well. */
 export class StageRecords {
-  readonly #folder: RecordFolder;
+  readonly #folder: RecordFolder<StageRecord>;
 
-  /** Creates `folder`, readable by root only, if it is missing. */
   constructor(folder: string) {
-    this.#folder = new RecordFolder(folder);
+    this.#folder = new RecordFolder(folder, "the record of volume", parse);
   }
 
-  /**
-   * The record of a volume. Renames an unreadable one to `….bad-<time>`, logs a warning and treats it as absent. Throws
-   * "unavailable" when the folder cannot be read.
-   */
+  /** The record of a volume. An unreadable one is renamed to `….bad-<time>` with a warning and counts as absent. */
   async find(volumeId: string, log: Log): Promise<StageRecord | undefined> {
-    const text = await this.#folder.read(volumeId).catch((cause: unknown) => {
-      throw new CsiError("unavailable", `the record of volume "${volumeId}" cannot be read; retrying`, { cause });
-    });
-    if (text === undefined) return undefined;
-    const record = parse(text);
-    if (record?.volumeId === volumeId) return record;
+    const found = await this.#folder.read(volumeId);
+    if (!found || found.record?.volumeId === volumeId) return found?.record;
     const file = this.#folder.file(volumeId);
     const aside = `${file}.bad-${Date.now()}`;
     log.warn("the record of a staged volume is unreadable and was renamed", { volumeId, file: aside });
@@ -129,96 +113,70 @@ export class StageRecords {
   }
 
   /** The readable records of all volumes. */
-  async all(): Promise<readonly StageRecord[]> {
-    return (await this.#folder.all()).map(parse).filter(record => record !== undefined);
+  all(): Promise<readonly StageRecord[]> {
+    return this.#folder.all();
   }
 
-  /**
-   * Throws "resource-exhausted" when the disk is full, "unavailable" and "failed-precondition" for other failures. If
-   * `lasting`, the record survives a crash of the machine.
-   */
+  /** Throws as fileFailure does. If `lasting`, the record survives a crash of the machine. */
   async save(record: StageRecord, lasting = false): Promise<void> {
-    const { volumeId } = record;
-    await this.#folder.write(volumeId, JSON.stringify({ version, ...record }), lasting).catch((cause: unknown) => {
-      throw fileFailure(cause, `writing the record of volume "${volumeId}" to ${this.#folder.file(volumeId)}`);
-    });
+    const versioned = { version, ...record };
+    await this.#folder.write(record.volumeId, versioned, lasting);
   }
 
   /** Removes the record; succeeds if there is none. */
   async remove(volumeId: string): Promise<void> {
-    await this.#folder.remove(volumeId).catch((cause: unknown) => {
-      throw fileFailure(cause, `removing the record of volume "${volumeId}"`);
-    });
+    await this.#folder.remove(volumeId);
   }
 }
 
 const modes: ReadonlySet<unknown> = new Set(accessModes);
 
-type JsonObject = Readonly<Record<string, unknown>>;
+const isTexts = (value: unknown): boolean => isJsonObject(value) && hasTexts(value, Object.keys(value));
 
-const isJsonObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-const isText = (value: unknown): value is string => typeof value === "string";
-const isTexts = (value: unknown): boolean => isJsonObject(value) && Object.values(value).every(isText);
-
-function parse(text: string): StageRecord | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (!isJsonObject(value)) return undefined;
-    const whole = { ...value, attached: value["attached"], notes: value["notes"] ?? {} };
-    return isRecord(whole) ? whole : undefined;
-  } catch {
-    return undefined;
-  }
+function parse(value: unknown): StageRecord | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const whole = { ...value, attached: value["attached"], notes: value["notes"] ?? {} };
+  return isRecord(whole) ? whole : undefined;
 }
 
-const isRecord = (value: JsonObject): value is JsonObject & StageRecord =>
+const isRecord = (value: Readonly<Record<string, unknown>>): value is Readonly<Record<string, unknown>> & StageRecord =>
   value["version"] === version &&
-  [value["volumeId"], value["stagingPath"], value["protocol"]].every(isText) &&
+  hasTexts(value, ["volumeId", "stagingPath", "protocol"]) &&
   isTexts(value["context"]) &&
   (value["kind"] === "mount" || value["kind"] === "block") &&
-  (value["fsType"] === undefined || isText(value["fsType"])) &&
+  (value["fsType"] === undefined || hasTexts(value, ["fsType"])) &&
   modes.has(value["mode"]) &&
   Array.isArray(value["flags"]) &&
-  value["flags"].every(isText) &&
-  (value["shows"] === undefined || isIdentity(value["shows"])) &&
-  (value["attached"] === undefined || isKept(value["attached"])) &&
+  value["flags"].every(flag => typeof flag === "string") &&
+  isIdentity(value["shows"]) &&
+  isAttached(value["attached"]) &&
   isTexts(value["notes"]) &&
   Array.isArray(value["published"]) &&
   value["published"].every(isPublished);
 
-const isIdentity = (value: unknown): value is Identity =>
-  isJsonObject(value) && isText(value["device"]) && isText(value["root"]);
+const isIdentity = (value: unknown): boolean => value === undefined || hasTexts(value, ["device", "root"]);
 
-const isKept = (value: unknown): boolean => {
+function isAttached(value: unknown): boolean {
+  if (value === undefined) return true;
   if (!isJsonObject(value)) return false;
   const { kind, mounted, ...texts } = value;
-  if (!Object.values(texts).every(isText)) return false;
-  if (kind === "share") return isText(texts["fsType"]) && isText(texts["source"]);
-  const device = isText(texts["path"]) && isText(texts["number"]) && isText(texts["identity"]);
-  return kind === "device" && device && (mounted === undefined || isTexts(mounted));
-};
+  const keys = kind === "share" ? ["fsType", "source"] : kind === "device" ? ["path", "number", "identity"] : undefined;
+  return keys !== undefined && isTexts(texts) && hasTexts(texts, keys) && (mounted === undefined || isTexts(mounted));
+}
 
-const isPublished = (value: unknown): value is PublishedTarget =>
+const isPublished = (value: unknown): boolean =>
   isJsonObject(value) &&
-  isText(value["target"]) &&
-  isText(value["digest"]) &&
-  (value["shows"] === undefined || isIdentity(value["shows"])) &&
+  hasTexts(value, ["target", "digest"]) &&
+  isIdentity(value["shows"]) &&
   typeof value["readonly"] === "boolean" &&
   modes.has(value["mode"]);
 
-const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord) => ({
-  stagingPath,
-  protocol,
-  kind,
-  fsType,
-  mode,
-  flags,
-});
+const terms = ({ stagingPath, protocol, kind, fsType, mode, flags }: StageRecord): string =>
+  digest({ stagingPath, protocol, kind, fsType, mode, flags });
 
 /** Whether two records were made by equal staging calls. */
 export const isSameStaging = (before: StageRecord | undefined, record: StageRecord): boolean =>
-  before !== undefined && digest(terms(before)) === digest(terms(record));
+  before !== undefined && terms(before) === terms(record);
 
 const rest = ({ shows, context, attached, notes }: StageRecord) => ({
   shows: { ...shows },

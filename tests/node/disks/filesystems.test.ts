@@ -37,7 +37,7 @@ for (const type of ["ext3", "ext4", "xfs", "btrfs"].filter(kernelHas)) {
     writeFileSync(join(at, "file"), "kept");
     disk.grow(2 * leastFor(type));
     const before = statfsSync(at);
-    await node.grow({ volumeId: "volume", ...made, at }, callOf());
+    await node.grow(made, at, callOf());
     const after = statfsSync(at);
     expect(after.blocks * after.bsize).toBeGreaterThan(before.blocks * before.bsize * 1.8);
     expect(readFileSync(join(at, "file"), "utf8")).toBe("kept");

@@ -106,7 +106,7 @@ test.skipIf(!hasLoops)("a file system is not grown on a disk that took the mount
   truncateSync(other.file, 128 << 20);
   sh('losetup -c "$1"', other.path);
   const before = other.hash();
-  const mounted = { volumeId: "a", source: other.path, number: disk.device.number, fsType: "ext4", at: lab.at("at") };
-  expect(await codeOf(disk.filesystems().grow(mounted, callOf()))).toBe("unavailable");
+  const mounted = { source: other.path, number: disk.device.number, fsType: "ext4" };
+  expect(await codeOf(disk.filesystems().grow(mounted, lab.at("at"), callOf()))).toBe("unavailable");
   expect(other.hash()).toBe(before);
 });

@@ -1,7 +1,9 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError, isFinal } from "../../core/errors.ts";
 import type { Attached, AttachedDevice, AttachedFolder, AttachedShare, AttachRequest } from "../attach/attacher.ts";
-import type { Disks, HeldDevice } from "../disks/disks.ts";
+import type { HeldDisk } from "../disks/block-device.ts";
+import type { Disks } from "../disks/disk-filesystems.ts";
+import type { NodeParts } from "../parts.ts";
 import {
   type AttachedAs,
   isSameStaging,
@@ -19,49 +21,44 @@ import { serverSilent } from "./unmounter.ts";
 /** Time limit for each of several servers, in milliseconds: the whole call has two minutes. */
 const oneOfSeveralMs = 10_000;
 
-/** The data of one staging after the volume is attached. */
-interface StagingStep {
+/** One staging after the volume is attached. */
+export interface AttachedStaging {
   readonly wanted: AttachRequest;
-  readonly draft: StageRecordWriter;
+  readonly writer: StageRecordWriter;
+  /** The record of an earlier call. */
   readonly before: StageRecord | undefined;
+  /** The mount table, read after attaching. */
   readonly table: MountTable;
   readonly call: Call;
+}
+
+interface StagingStep extends AttachedStaging {
   /** The path to mount the volume at. */
   readonly at: string;
 }
 
 /** Mounts attached volumes at their staging paths. */
-export class StagingMounts {
+export class VolumeMounter {
   readonly #mounts: Mounts;
   readonly #disks: Disks;
 
-  constructor(mounts: Mounts, disks: Disks) {
+  constructor({ mounts, disks }: Pick<NodeParts, "mounts" | "disks">) {
     this.#mounts = mounts;
     this.#disks = disks;
   }
 
-  /**
-   * Mounts an attached volume. An existing mount stays if an equal earlier call made it; any other is refused as
-   * "already-exists". `table` must have been read after attaching.
-   */
-  async mount(
-    attached: Attached,
-    wanted: AttachRequest,
-    draft: StageRecordWriter,
-    before: StageRecord | undefined,
-    table: MountTable,
-    call: Call,
-  ): Promise<void> {
-    const step: StagingStep = { wanted, draft, before, table, call, at: stagedAt(draft.record) };
+  /** An existing mount stays if an equal earlier call made it; any other is refused as "already-exists". */
+  async mount(attached: Attached, staging: AttachedStaging): Promise<void> {
+    const step: StagingStep = { ...staging, at: stagedAt(staging.writer.record) };
     if (attached.kind === "folder") return await this.#folder(attached, step);
     if (attached.kind === "share") return await this.#share(attached, step);
-    if (wanted.capability.kind === "block") return await this.#file(attached, step);
+    if (staging.wanted.capability.kind === "block") return await this.#file(attached, step);
     await this.#disk(attached, step);
   }
 
   async #folder({ path: source }: AttachedFolder, step: StagingStep): Promise<void> {
-    const { draft, table, call, at } = step;
-    const { flags, volumeId } = draft.record;
+    const { writer, table, call, at } = step;
+    const { flags, volumeId } = writer.record;
     if (isWithin(source, at) || isWithin(at, source)) {
       throw new CsiError("failed-precondition", `volume "${volumeId}": ${source} and the staging path ${at} overlap`);
     }
@@ -69,20 +66,20 @@ export class StagingMounts {
     if (left.length > 0) call.log.debug("ignoring mount flags that a bind mount cannot have", { flags: left.length });
     const shows = table.identity(source);
     if (table.top(at)) return await this.#mounted(shows, undefined, step);
-    await draft.save({ shows, attached: undefined });
+    await writer.save({ shows, attached: undefined });
     await ensureFolder(at, call.signal);
     await this.#mounts.bind({ source, at, flags }, table, call.signal);
   }
 
   async #share(share: AttachedShare, step: StagingStep): Promise<void> {
-    const { draft, table, at, call } = step;
+    const { writer, table, at, call } = step;
     const top = table.top(at);
     if (!top) return await this.#mountShare(share, step);
     const sources = [share.source, ...(share.alternatives ?? [])];
     const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
-    const known = (isOurs ? top : draft.record.shows) ?? matchesNothing(share.source);
+    const known = (isOurs ? top : writer.record.shows) ?? matchesNothing(share.source);
     const health = sameFolder(top, known) ? await this.#mounts.health(top, call.signal) : "fine";
-    if (health === "silent") throw serverSilent(draft.record.volumeId, top);
+    if (health === "silent") throw serverSilent(writer.record.volumeId, top);
     const halfMade = !isOurs && wasInterrupted(share, step.before);
     if (health === "stale" || halfMade) {
       const why = halfMade ? "an interrupted call mounted it" : "its server no longer knows it";
@@ -91,11 +88,11 @@ export class StagingMounts {
       return await this.#mountShare(share, { ...step, table: await this.#mounts.table() });
     }
     await this.#mounted(known, { kind: "share", fsType: share.fsType, source: share.source }, step);
-    await draft.save({ shows: { device: top.device, root: top.root } });
+    await writer.save({ shows: { device: top.device, root: top.root } });
   }
 
   async #disk(device: AttachedDevice, step: StagingStep): Promise<void> {
-    const { wanted, draft, table, call, at } = step;
+    const { wanted, table, call, at } = step;
     if (await this.#isDead(device, step)) {
       call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", {
         at,
@@ -103,34 +100,32 @@ export class StagingMounts {
       await this.#mounts.unmount(at, table, call);
       return await this.#disk(device, { ...step, table: await this.#mounts.table() });
     }
-    await this.#whileHeld(device, call, async held => {
-      const mounted = table.top(at) ? await this.#mountedDisk(device, step) : await this.#mountDisk(device, held, step);
-      // Also for an existing mount: the call that made it may have been interrupted before growing it.
-      if (!wanted.readonly) await this.#disks.grow({ volumeId: draft.record.volumeId, ...mounted, at }, call);
-    });
-  }
-
-  /** Keeps the device open while `work` runs, so that its name and number stay its own. */
-  async #whileHeld(device: AttachedDevice, call: Call, work: (held: HeldDevice) => Promise<void>): Promise<void> {
+    // The device stays open meanwhile, so that its name and number stay its own.
     const held = await this.#disks.hold(device, call);
     try {
-      await work(held);
+      const mounted = table.top(at) ? await this.#mountedDisk(device, step) : await this.#mountDisk(device, held, step);
+      // Also for an existing mount: the call that made it may have been interrupted before growing it.
+      if (!wanted.readonly) await this.#disks.grow(mounted, at, call);
     } finally {
       await held.release();
     }
   }
 
   /** Whether the mount is this volume's, but of a disk that the kernel no longer has: it can never be used again. */
-  async #isDead({ identity, number }: AttachedDevice, { draft, table, at }: StagingStep): Promise<boolean> {
-    const { attached, shows } = draft.record;
+  async #isDead({ identity, number }: AttachedDevice, { writer, table, at }: StagingStep): Promise<boolean> {
+    const { attached, shows } = writer.record;
     if (attached?.kind !== "device" || attached.identity !== identity || attached.number === number) return false;
     const isOurs = shows !== undefined && table.shows(at, shows);
     return isOurs && (await this.#disks.isGone(attached.mounted?.number ?? attached.number));
   }
 
-  async #mountDisk(device: AttachedDevice, held: HeldDevice, step: StagingStep): Promise<MountedFilesystem> {
-    const { wanted, draft, call } = step;
-    const { volumeId, fsType } = draft.record;
+  async #mountDisk(
+    device: AttachedDevice,
+    held: Pick<HeldDisk, "prove">,
+    step: StagingStep,
+  ): Promise<MountedFilesystem> {
+    const { wanted, writer, call } = step;
+    const { volumeId, fsType } = writer.record;
     const mountable = await this.#disks.prepare(device, { volumeId, fsType, readonly: wanted.readonly }, call);
     const mounted = { source: mountable.source, number: mountable.number, fsType: mountable.fsType };
     const options = [...mountable.options, ...otherFlags(wanted.capability.mountFlags)];
@@ -139,13 +134,10 @@ export class StagingMounts {
     return mounted;
   }
 
-  /**
-   * Accepts a mounted file system without preparing it, because it is in use. It must be the recorded one, on the same
-   * disk.
-   */
+  /** Accepts a mounted file system unprepared, because it is in use. It must be the recorded one on the same disk. */
   async #mountedDisk(device: AttachedDevice, step: StagingStep): Promise<MountedFilesystem> {
-    const { draft, table, at } = step;
-    const { attached, shows } = draft.record;
+    const { writer, table, at } = step;
+    const { attached, shows } = writer.record;
     const mounted = attached?.kind === "device" && attached.identity === device.identity ? attached.mounted : undefined;
     const top = table.top(at);
     const isOurs = mounted && (top?.device === mounted.number || table.isOf(at, mounted));
@@ -156,22 +148,25 @@ export class StagingMounts {
 
   /** Block access: binds the device file to a file in the staging folder. */
   async #file(device: AttachedDevice, step: StagingStep): Promise<void> {
-    const { draft, table, call, at } = step;
+    const { writer, table, call, at } = step;
     const shows = table.identity(device.path);
-    const { attached } = draft.record;
+    const { attached } = writer.record;
     if (table.top(at)) {
       if (attached?.kind === "device" && attached.identity !== device.identity)
         throw new CsiError("already-exists", `${at} shows a different disk from ${device.path}; unmount it first`);
       return await this.#mounted(shows, keptDevice(device), step);
     }
-    await this.#whileHeld(device, call, async held => {
-      await draft.save({ shows, attached: keptDevice(device) });
-      await ensureFolder(draft.record.stagingPath, call.signal);
+    const held = await this.#disks.hold(device, call);
+    try {
+      await writer.save({ shows, attached: keptDevice(device) });
+      await ensureFolder(writer.record.stagingPath, call.signal);
       await ensureFile(at, call.signal);
       await held.prove();
       const { path: source, number } = device;
-      await this.#mounts.bind({ source, at, flags: draft.record.flags, number }, table, call.signal);
-    });
+      await this.#mounts.bind({ source, at, flags: writer.record.flags, number }, table, call.signal);
+    } finally {
+      await held.release();
+    }
   }
 
   /** Tries the sources in order while they do not answer. */
@@ -192,28 +187,28 @@ export class StagingMounts {
   async #mount(
     what: Omit<FilesystemMount, "at" | "flags">,
     attached: AttachedAs,
-    { draft, table, call, at }: StagingStep,
+    { writer, table, call, at }: StagingStep,
   ): Promise<void> {
-    await draft.save({ attached, shows: undefined });
+    await writer.save({ attached, shows: undefined });
     await ensureFolder(at, call.signal);
-    const shows = await this.#mounts.mount({ ...what, at, flags: draft.record.flags }, table, call.signal);
-    await draft.save({ shows });
+    const shows = await this.#mounts.mount({ ...what, at, flags: writer.record.flags }, table, call.signal);
+    await writer.save({ shows });
   }
 
   /** Handles an existing mount: succeeds if an equal earlier call made it, and protects it if that call did not. */
   async #mounted(shows: Identity, attached: AttachedAs | undefined, step: StagingStep): Promise<void> {
-    const { draft, before, table, call, at } = step;
-    const { flags, volumeId } = draft.record;
+    const { writer, before, table, call, at } = step;
+    const { flags, volumeId } = writer.record;
     const top = table.top(at);
     const wrong = mountMismatch(top, shows, flags);
     const unprotected = top && sameFolder(top, shows) && lackingFlags(flags, top.options).length > 0;
-    if (wrong && !(unprotected && isSameStaging(before, draft.record))) {
+    if (wrong && !(unprotected && isSameStaging(before, writer.record))) {
       throw new CsiError(
         "already-exists",
         `${at} is mounted, but not as volume "${volumeId}" requires: ${wrong}; unmount it first`,
       );
     }
-    await draft.save({ shows, attached });
+    await writer.save({ shows, attached });
     if (unprotected) await this.#mounts.protect(at, shows, flags, table, call.signal);
   }
 }
