@@ -6,7 +6,7 @@ import { StoreDriver } from "../store-driver.ts";
 import { cliOf, type StoreSection, storeOn } from "../zfs/open.ts";
 import type { FilesystemSettings, VolumeSettings } from "../zfs/storage.ts";
 import { leasedApi } from "./clients.ts";
-import { scaleOnly } from "./scale-only.ts";
+import { requirementOf, withRequirement } from "./required-version.ts";
 import { type HttpConnection, serverOf } from "./server.ts";
 import { noteKeys, type ShareContext, type SharedDataset } from "./shares/share.ts";
 import { withApiResize } from "./zfs/api-resize.ts";
@@ -36,7 +36,8 @@ export function openTrueNas(
   ports: DriverPorts,
 ): Driver {
   const lease = leasedApi(serverOf(config.httpConnection), identity.connection);
-  const served = config.sshConnection === undefined ? scaleOnly(lease.api, identity) : lease.api;
+  const requirement = requirementOf(identity.driver, way.protocol, config.sshConnection !== undefined);
+  const served = withRequirement(lease.api, requirement, identity);
   const site: ShareContext = {
     api: served,
     connection: identity.connection,

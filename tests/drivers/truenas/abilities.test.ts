@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
-import { scaleVersions } from "../../fakes/truenas/versions.ts";
+import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { makeAuthority, makeServer } from "../../io/certificates.ts";
 import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
 
@@ -13,7 +13,7 @@ import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./
 
 const call = callWith();
 
-describe.each(scaleVersions)("snapshots as full copies on TrueNAS %s", version => {
+describe.each(recentVersions)("snapshots as full copies on TrueNAS %s", version => {
   const ways = version === "24.10" || version === "26.0" ? (["nfs", "iscsi"] as const) : (["nfs"] as const);
   test.each(ways)(
     "over %s survive being cut anywhere, and outlive their volume",
@@ -58,7 +58,7 @@ describe.each(scaleVersions)("snapshots as full copies on TrueNAS %s", version =
   );
 });
 
-describe.each(scaleVersions)("on TrueNAS %s", version => {
+describe.each(recentVersions)("on TrueNAS %s", version => {
   test("a share has the comment and the hosts of its file, and an extent its name, its comment and its way to log in", async () => {
     const parameters = { "csi.storage.k8s.io/pvc/name": "data" };
     const shareCommentTemplate = "{{ parameters.[csi.storage.k8s.io/pvc/name] }} in {{ zfs.datasetName }}";

@@ -2,7 +2,7 @@ import { driverContract } from "../../contract/driver.ts";
 import type { Need } from "../../contract/needs.ts";
 import { shareRig } from "../../contract/parts.ts";
 import { shareContract } from "../../contract/share.ts";
-import { numberOf, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { truenasRig, type Way } from "./rig.ts";
 
 /** From here on a dataset can be renamed, so that one which others need can be set aside. */
@@ -23,7 +23,7 @@ const lacks = (version: Version): Readonly<Partial<Record<Need, string>>> => ({
 const first: Readonly<Record<Way, number>> = { nfs: 0, smb: 0, iscsi: 0, nvmeof: 2510 };
 
 for (const way of ["nfs", "smb", "iscsi", "nvmeof"] as const) {
-  for (const version of scaleVersions.filter(each => numberOf(each) >= first[way])) {
+  for (const version of recentVersions.filter(each => numberOf(each) >= first[way])) {
     const zfs = numberOf(version) < withRename ? {} : { deleteWithDependents: "tombstone" };
     const open = () => truenasRig(way, { version }, { zfs });
     driverContract(`freenas-api-${way} on TrueNAS ${version}`, open, lacks(version));

@@ -1,113 +1,173 @@
 import { describe, expect, test } from "bun:test";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, volumeOf } from "../../contract/rig.ts";
-import { type Double, startDouble } from "../../fakes/truenas/double.ts";
-import { scaleVersions, type Version, versions } from "../../fakes/truenas/versions.ts";
-import { openOn, parent, refusal, type Way } from "./rig.ts";
+import type { Double } from "../../fakes/truenas/double.ts";
+import type { Row } from "../../fakes/truenas/state.ts";
+import { numberOf, scaleVersions, type Version, versions } from "../../fakes/truenas/versions.ts";
+import { datasetOf } from "./foreign.ts";
+import { refusal, truenasRig, type Way } from "./rig.ts";
 import { sshRig } from "./ssh-rig.ts";
 
-/** What a person made under the very name that csimux would use stays as it is, and the call says what stands there. */
+/** What a person made under the very name that csimux would use stays as it is, and the call says what exists there. */
 
 const call = callWith();
-const waysOf = (version: Version): readonly Way[] =>
-  version === "25.10" || version === "26.0" ? ["nfs", "smb", "iscsi", "nvmeof"] : ["nfs", "smb", "iscsi"];
+const theirs = "tank/theirs";
+const protocolsOf = (version: Version): readonly Way[] =>
+  numberOf(version) >= 2510 ? ["nfs", "smb", "iscsi", "nvmeof"] : ["nfs", "smb", "iscsi"];
+const isDisk = (protocol: Way): boolean => protocol === "iscsi" || protocol === "nvmeof";
 
-/** Every call that could adopt, change or remove a volume of this name. */
-async function meddled(driver: Driver, name: string): Promise<readonly string[]> {
-  const made = await refusal(driver.create(volumeOf(name), call));
-  const removed = await refusal(driver.delete(name, call));
-  const grown = await refusal(
-    driver.expand?.expand(name, { required: 2n * gib, limit: undefined }, call) ?? Promise.resolve(),
-  );
-  return [made.code, removed.code, grown.code, made.message];
+/** A driver with its storage, and how a person makes a dataset there by hand. */
+interface Rig {
+  readonly driver: Driver;
+  readonly double: Double;
+  /** The dataset that datasetParentName names. */
+  readonly parent: string;
+  makeDataset(name: string): void;
+  /** Everything on the storage, to compare. */
+  all(): unknown;
+  close(): Promise<void>;
 }
 
-const seen = ({ state: { datasets, snapshots, tables } }: Double): unknown =>
-  structuredClone({ datasets, snapshots, tables });
+async function overApi(protocol: Way, version: Version): Promise<Rig> {
+  const { double, open, close } = await truenasRig(protocol, { version });
+  const { state } = double;
+  return {
+    driver: open(),
+    double,
+    parent: "tank/k8s/v",
+    makeDataset(name) {
+      state.datasets[name] = datasetOf(name, isDisk(protocol) ? "VOLUME" : "FILESYSTEM", 77);
+    },
+    all: () => structuredClone([state.datasets, state.snapshots, state.tables]),
+    close,
+  };
+}
 
-describe.each(scaleVersions)("on TrueNAS %s over the API", version => {
-  test.each(waysOf(version))("a dataset by hand in the place of a volume over %s is left as it is", async way => {
-    const double = await startDouble({ version });
-    const driver = openOn(double, way);
-    const first = await driver.create(volumeOf("pvc-0"), call);
-    const volume = double.state.datasets[`${parent}/${first.id}`];
-    if (!volume) throw new Error("no dataset");
-    // As large as asked for, empty, and of the same kind: only the mark is missing.
-    const name = `${parent}/pvc-1`;
-    double.state.datasets[name] = { ...volume, name, user: {}, guid: "77", createtxg: 77 };
-    const before = seen(double);
-    const [made, removed, grown, message] = await meddled(driver, "pvc-1");
-    expect([made, removed, grown]).toEqual(["already-exists", "failed-precondition", "not-found"]);
-    expect(message).toContain(`${name} exists and bears no mark of csimux`);
-    expect(seen(double)).toEqual(before);
-    await driver.close?.();
-    await double.close();
-  });
+async function overSsh(protocol: Way, version: Version): Promise<Rig> {
+  const { double, fake, open, close } = await sshRig(protocol, version);
+  return {
+    driver: open(),
+    double,
+    parent: "tank/k/v",
+    makeDataset: name => fake.zfs("create", ...(isDisk(protocol) ? ["-s", "-V", String(gib)] : []), name),
+    all: () => [fake.with(pools => JSON.stringify(pools.all())), structuredClone(double.state.tables)],
+    close,
+  };
+}
 
-  test.each(waysOf(version))("a share, target or subsystem by hand of the name over %s is left as it is", async way => {
-    const double = await startDouble({ version });
-    const driver = openOn(double, way);
-    const first = await driver.create(volumeOf("pvc-1"), call);
-    const { tables } = double.state;
-    // What csimux would make, on what is somebody else's.
-    const theirs = structuredClone(tables);
-    await driver.delete(first.id, call);
-    const other = "tank/theirs";
-    const moved = JSON.parse(JSON.stringify(theirs).replaceAll(`${parent}/pvc-1`, other)) as typeof theirs;
-    const volume = { ...double.state.datasets["tank/k8s"] };
-    const type = way === "nfs" || way === "smb" ? "FILESYSTEM" : "VOLUME";
-    double.state.datasets[other] = { ...(volume as never as object), name: other, type } as never;
-    Object.assign(double.state.tables, moved);
-    const before = seen(double);
-    const made = await refusal(driver.create(volumeOf("pvc-1"), call));
-    // NFS exports have no names; those of disks bear a tag that nothing made by hand has.
-    if (way === "smb") {
-      expect(made.code).toBe("failed-precondition");
-      expect(made.message).toContain("exists already");
-    }
-    await driver.delete("pvc-1", call);
-    expect(seen(double)).toEqual(before);
-    await driver.close?.();
-    await double.close();
+/** Something under the name of a volume's: it is the volume's own, made by an interrupted creation, until `takeOver` gives it to others. */
+interface Foreign {
+  readonly what: string;
+  readonly protocol: Way;
+  /** The request after which the creation breaks off. */
+  readonly after: RegExp;
+  takeOver(double: Double): void;
+}
+
+const lastOf = (rows: readonly Row[]): Row => rows.at(-1) ?? { id: 0 };
+
+const foreigners: readonly Foreign[] = [
+  {
+    what: "SMB share",
+    protocol: "smb",
+    after: /^sharing\.smb\.create$/,
+    takeOver: ({ state: { tables } }) => Object.assign(lastOf(tables.smb), { path: `/mnt/${theirs}` }),
+  },
+  {
+    what: "iSCSI extent",
+    protocol: "iscsi",
+    after: /^iscsi\.extent\.create$/,
+    takeOver: ({ state: { tables } }) => Object.assign(lastOf(tables.extent), { disk: `zvol/${theirs}` }),
+  },
+  {
+    what: "iSCSI target",
+    protocol: "iscsi",
+    after: /^iscsi\.target\.create$/,
+    takeOver({ state: { tables } }) {
+      tables.extent.push({ ...lastOf(tables.extent), id: 90, name: "theirs", disk: `zvol/${theirs}` });
+      tables.targetextent.push({ id: 90, target: lastOf(tables.target).id, extent: 90, lunid: 0 });
+    },
+  },
+  {
+    what: "NVMe subsystem",
+    protocol: "nvmeof",
+    after: /^nvmet\.subsys\.create$/,
+    takeOver({ state: { tables } }) {
+      const subsys_id = lastOf(tables.nvmetSubsys).id;
+      tables.nvmetNamespace.push({ id: 90, nsid: 1, device_type: "ZVOL", device_path: `zvol/${theirs}`, subsys_id });
+    },
+  },
+];
+
+const reaches = [
+  ["the API", scaleVersions, overApi],
+  ["ssh", versions, overSsh],
+] as const;
+
+for (const [reach, reachable, open] of reaches)
+  describe.each(reachable)(`on TrueNAS %s over ${reach}`, version => {
+    test.each(protocolsOf(version))(
+      "a dataset by hand in the place of a volume over %s is left as it is",
+      async protocol => {
+        const { driver, parent, makeDataset, all, close } = await open(protocol, version);
+        await driver.create(volumeOf("pvc-0"), call);
+        // As large as the volume asked for, empty, and of the same kind: only the mark is missing.
+        makeDataset(`${parent}/pvc-1`);
+        const before = all();
+        const more = { required: 2n * gib, limit: undefined };
+        const made = await refusal(driver.create(volumeOf("pvc-1"), call));
+        expect(made).toMatchObject({
+          code: "already-exists",
+          message: expect.stringContaining(`${parent}/pvc-1 exists and bears no mark of csimux`),
+        });
+        expect(await refusal(driver.delete("pvc-1", call))).toMatchObject({ code: "failed-precondition" });
+        expect(await refusal(driver.expand?.expand("pvc-1", more, call) ?? Promise.resolve())).toMatchObject({
+          code: "not-found",
+        });
+        expect(all()).toEqual(before);
+        await close();
+      },
+    );
+
+    test.each(foreigners.filter(({ protocol }) => protocolsOf(version).includes(protocol)))(
+      "the $what of others with the very name of a volume's is named, and left as it is",
+      async ({ what, protocol, after, takeOver }) => {
+        const { driver, double, makeDataset, close } = await open(protocol, version);
+        double.faults.loseOnce(after, "after");
+        expect(await refusal(driver.create(volumeOf("pvc-1"), call))).toMatchObject({ code: "unavailable" });
+        makeDataset(theirs);
+        takeOver(double);
+        const before = structuredClone(double.state.tables);
+        const { code, message } = await refusal(driver.create(volumeOf("pvc-1"), call));
+        expect([code, message]).toEqual([
+          "failed-precondition",
+          expect.stringMatching(new RegExp(`the ${what} "pvc-1.*exists`)),
+        ]);
+        await driver.delete("pvc-1", call);
+        // The extent of the volume, made before its target, goes with the volume.
+        const kept = before.extent.filter(({ disk }) => disk === `zvol/${theirs}`);
+        expect(double.state.tables).toEqual(what === "iSCSI target" ? { ...before, extent: kept } : before);
+        await close();
+      },
+    );
   });
-});
 
 /** Up to 25.10 pool.dataset.delete removes everything that serves a dataset before it refuses. */
 describe.each(scaleVersions)("on TrueNAS %s", version => {
   test.each(["nfs", "iscsi"] as const)(
-    "a deletion over %s that is refused for a clone leaves all shares and targets, those by hand too",
-    async way => {
-      const double = await startDouble({ version });
-      const driver = openOn(double, way);
+    "a deletion over %s that is refused because of a clone leaves all shares and targets, also those made by hand",
+    async protocol => {
+      const { driver, double, parent, all, close } = await overApi(protocol, version);
       const { id } = await driver.create(volumeOf("pvc-1"), call);
       const clone = await driver.create(volumeOf("clone", gib, { kind: "volume", id }), call);
       double.state.tables.smb.push({ id: 9, name: "by-hand", path: `/mnt/${parent}/${id}/sub`, enabled: true });
-      const before = seen(double);
+      const before = all();
       expect((await refusal(driver.delete(id, call))).code).toBe("failed-precondition");
-      expect(seen(double)).toEqual(before);
+      expect(all()).toEqual(before);
       await driver.delete(clone.id, call);
       await driver.delete(id, call);
       expect(Object.keys(double.state.datasets).some(name => name.startsWith(`${parent}/`))).toBe(false);
-      await driver.close?.();
-      await double.close();
+      await close();
     },
   );
-});
-
-describe.each(versions)("on TrueNAS %s over ssh", version => {
-  test.each(waysOf(version))("a dataset by hand in the place of a volume over %s is left as it is", async way => {
-    const rig = await sshRig(way, version);
-    const driver = rig.open();
-    await driver.create(volumeOf("pvc-0"), call);
-    const disk = way === "iscsi" || way === "nvmeof";
-    rig.fake.zfs("create", ...(disk ? ["-s", "-V", String(gib)] : []), "tank/k/v/pvc-1");
-    const stands = () =>
-      rig.fake.with(pools => JSON.stringify(pools.all().filter(({ name }) => name.endsWith("pvc-1"))));
-    const before = [stands(), seen(rig.double)];
-    const [made, removed, grown, message] = await meddled(driver, "pvc-1");
-    expect([made, removed, grown]).toEqual(["already-exists", "failed-precondition", "not-found"]);
-    expect(message).toContain("tank/k/v/pvc-1 exists and bears no mark of csimux");
-    expect([stands(), seen(rig.double)]).toEqual(before);
-    await rig.close();
-  });
 });

@@ -4,7 +4,7 @@ import { modules } from "../../../lib/drivers/index.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { atEachStep } from "../../contract/steps.ts";
 import { startDouble } from "../../fakes/truenas/double.ts";
-import { numberOf, scaleVersions } from "../../fakes/truenas/versions.ts";
+import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./rig.ts";
 
 /** What other programs have lost volumes to, or shown to the wrong people. */
@@ -12,7 +12,7 @@ import { on, openOn, parent, refusal, remainsOf, sections, truenasRig } from "./
 const call = callWith();
 const prefix = "democratic-csi:";
 
-describe.each(scaleVersions)("on TrueNAS %s", version => {
+describe.each(recentVersions)("on TrueNAS %s", version => {
   test("a dot in the name of a parent is a dot: what lies beside it is nobody's volume", async () => {
     const zfs = { datasetParentName: "tank/k.8s/v", detachedSnapshotsDatasetParentName: "tank/k.8s/s" };
     await on(
@@ -124,7 +124,7 @@ describe.each(scaleVersions)("on TrueNAS %s", version => {
   });
 });
 
-describe.each(scaleVersions)("a full copy on TrueNAS %s", version => {
+describe.each(recentVersions)("a full copy on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
 
   test("that outlived csimux is waited for by its successor, and what is half made is never a volume", async () => {

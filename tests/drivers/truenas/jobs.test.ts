@@ -5,7 +5,7 @@ import { serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
-import { scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { recentVersions, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { on, parent, refusal } from "./rig.ts";
 
 const call = callWith();
@@ -93,7 +93,7 @@ describe("a job", () => {
     });
   }
 
-  for (const version of scaleVersions) {
+  for (const version of recentVersions) {
     test(`${version}: whose number and method another has after a restart is lost, not done`, async () => {
       await withApi(version, async (api, double) => {
         const snapshots = ["24.10", "25.04"].includes(version) ? "zfs.snapshot" : "pool.snapshot";

@@ -4,7 +4,7 @@ import { type Limits, usualLimits } from "../../../lib/drivers/truenas/methods.t
 import { serverOf } from "../../../lib/drivers/truenas/server.ts";
 import { connectionTo, withDouble } from "../../fakes/truenas/client-rig.ts";
 import type { Double } from "../../fakes/truenas/double.ts";
-import { scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 
 const never = new AbortController().signal;
 const limits = { readMs: 400, changeMs: 800, copyMs: 800, lateMs: 100 };
@@ -42,7 +42,7 @@ async function closed(double: Double): Promise<void> {
 const given = (version: Version): string => (version === "24.10" ? "timeout" : "lost");
 
 describe("an answer that never comes", () => {
-  for (const version of scaleVersions) {
+  for (const version of recentVersions) {
     test(`${version}: ends its call within the limit, and ten of them leave the connection to others`, async () => {
       await withApi(version, async (api, double) => {
         await make(api, "tank/a");

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Source } from "../../../lib/drivers/driver.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { numberOf, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { on, remainsOf, type Way } from "./rig.ts";
 
 /** How many requests each operation costs, apart from logins and questions about jobs. */
@@ -80,7 +80,7 @@ async function counts(version: Version, way: Way): Promise<readonly number[]> {
   return operations.map(operation => least.get(operation) ?? Number.NaN);
 }
 
-describe.each(scaleVersions)("on TrueNAS %s", version => {
+describe.each(recentVersions)("on TrueNAS %s", version => {
   test.each(Object.entries(expected(version)) as [Way, readonly number[]][])(
     "the operations of volumes over %s take no more requests than they need",
     async (way, wanted) => expect(await counts(version, way)).toEqual([...wanted]),

@@ -112,8 +112,13 @@ export function remainsOf({ state }: Double): readonly string[] {
 
 const datasetOf = (double: Double, { id }: Volume) => double.state.datasets[`${parent}/${id}`];
 
-/** The contract's rig on a double of its own. */
-export async function truenasRig(way: Way, options: DoubleOptions, opening: Opening = {}): Promise<DriverRig> {
+/** The rig of the contract suites on a double. */
+export interface ApiRig extends DriverRig {
+  readonly double: Double;
+}
+
+/** Starts a double, and drivers that reach it over the API alone. */
+export async function truenasRig(way: Way, options: DoubleOptions, opening: Opening = {}): Promise<ApiRig> {
   const double = await startDouble(options);
   const opened: Driver[] = [];
   let mortals = 0;
@@ -123,6 +128,7 @@ export async function truenasRig(way: Way, options: DoubleOptions, opening: Open
     return driver;
   };
   return {
+    double,
     facts: moduleOf(`${opening.spelling ?? "freenas"}-api-${way}`).facts,
     open,
     failing(step) {

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { numberOf, scaleVersions } from "../../fakes/truenas/versions.ts";
+import { numberOf, recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, parent } from "./rig.ts";
 
 // Up to 25.10 most queries of snapshots read every snapshot of every pool with all properties, which takes minutes on a system with tens
 // of thousands of periodic snapshots.
 
 const call = callWith();
-const old = scaleVersions.filter(version => numberOf(version) < 2600);
+const old = recentVersions.filter(version => numberOf(version) < 2600);
 
 test.each(old)("on TrueNAS %s no operation reads the snapshots of other datasets", async version => {
   for (const way of ["nfs", "iscsi"] as const) {

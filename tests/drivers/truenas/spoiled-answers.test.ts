@@ -3,7 +3,7 @@ import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, snapshotsOf, volumeOf } from "../../contract/rig.ts";
 import { expectTruthful, operations, type SpoiledRig } from "../../contract/spoiled-answers.ts";
 import { type Double, startDouble } from "../../fakes/truenas/double.ts";
-import { numberOf, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { on, openOn, refusal, type Way } from "./rig.ts";
 import { type ApiAnswer, apiHarms, saved, spoil, thingsOf } from "./spoiled.ts";
 
@@ -39,7 +39,7 @@ async function open(way: Way, version: Version): Promise<SpoiledRig<ApiAnswer>> 
 /** TRUENAS_SPOILED=all in the environment tries every answer in every way; else some are drawn, in each run the same. */
 const effort = process.env["TRUENAS_SPOILED"] === "all" ? { random: 50 } : { random: 2, most: 12 };
 
-const cases = scaleVersions.flatMap(version =>
+const cases = recentVersions.flatMap(version =>
   (["nfs", "smb", "iscsi", "nvmeof"] as const)
     .filter(way => way !== "nvmeof" || numberOf(version) >= 2510)
     .flatMap(way =>
@@ -98,7 +98,7 @@ test("a change that a front end answers with 502 is not asked for again, since i
 });
 
 test("a system that has a page of versions is not spoken to over REST when a front end answers for it with 404", async () => {
-  for (const version of scaleVersions.filter(each => numberOf(each) >= 2504)) {
+  for (const version of recentVersions.filter(each => numberOf(each) >= 2504)) {
     await on({ version }, "nfs", async (driver, double) => {
       paged(double, 404, () => true, false);
       expect(await refusal(driver.create(volumeOf("a"), call))).not.toMatchObject({ code: "ok" });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import * as v from "valibot";
 import { modules } from "../../../lib/drivers/index.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
-import { scaleVersions } from "../../fakes/truenas/versions.ts";
+import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, refusal, remainsOf, type Work } from "./rig.ts";
 
 const call = callWith();
@@ -148,7 +148,7 @@ describe("hosts of a connection file", () => {
   });
 });
 
-test.each(scaleVersions)(
+test.each(recentVersions)(
   "a target that an interrupted creation left without a disk is its volume's on TrueNAS %s; one made by hand is not",
   async version => {
     await on({ version }, "iscsi", async (driver, double) => {

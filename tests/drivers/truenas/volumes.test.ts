@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
 import type { Double, DoubleOptions } from "../../fakes/truenas/double.ts";
-import { numberOf, scaleVersions, type Version } from "../../fakes/truenas/versions.ts";
+import { numberOf, recentVersions, type Version } from "../../fakes/truenas/versions.ts";
 import { type Opening, on, openOn, parent, refusal, remainsOf, type Way } from "./rig.ts";
 
 const call = callWith();
@@ -27,7 +27,7 @@ const methods = (double: Double): readonly string[] => double.requests.map(({ me
 
 const prefix = "democratic-csi:";
 
-describe.each(scaleVersions)("on TrueNAS %s", version => {
+describe.each(recentVersions)("on TrueNAS %s", version => {
   const number = numberOf(version);
 
   test.each(waysOf(version))(
@@ -390,7 +390,7 @@ test("volumes outlive an upgrade of the system from 24.10 to 26", async () => {
   });
 });
 
-describe.each(scaleVersions)("full copies on TrueNAS %s", version => {
+describe.each(recentVersions)("full copies on TrueNAS %s", version => {
   const parameters = { detachedVolumesFromVolumes: "true" };
   const spec = (id: string) => ({ ...volumeOf("copy", gib, { kind: "volume" as const, id }), parameters });
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { callWith, volumeOf } from "../../contract/rig.ts";
-import { scaleVersions } from "../../fakes/truenas/versions.ts";
+import { recentVersions } from "../../fakes/truenas/versions.ts";
 import { on, refusal } from "../truenas/rig.ts";
 import { zfsRig } from "./zfs-rig.ts";
 
@@ -29,7 +29,7 @@ test.each(["zfs-generic-nfs", "zfs-generic-iscsi"])(
   },
 );
 
-test.each(scaleVersions)("a volume on TrueNAS %s is UNAVAILABLE while its pool does not exist", async version => {
+test.each(recentVersions)("a volume on TrueNAS %s is UNAVAILABLE while its pool does not exist", async version => {
   const ask = on({ version }, "nfs", async driver => void (await driver.create(volumeOf("pvc-1"), call)), {
     zfs: parents,
   });

@@ -74,10 +74,17 @@ const volumeModel = v.strictObject({
   sparse: or(flag, false),
   force_size: or(flag, false),
 });
-/** CORE knows no user properties and makes no ancestors, and names lists of access control otherwise (plugins/pool.py of 13.0-U6.3). */
-const unknownToCore = new Set(["user_properties", "user_properties_update", "create_ancestors", "snapdev"]);
-const without = (entries: v.ObjectEntries): v.ObjectEntries =>
-  Object.fromEntries(Object.entries(entries).filter(([key]) => !unknownToCore.has(key)));
+/**
+ * The first version that knows a field, where not all do: CORE has no user properties and makes no ancestors (plugins/pool.py of
+ * TN-12.0-U8.1, TN-13.0-U6.3, TS-21.08-BETA.1, TS-22.02.4 and TS-22.12.4.2).
+ */
+const fieldsSince: Readonly<Record<string, number>> = {
+  user_properties: 2108,
+  user_properties_update: 2108,
+  create_ancestors: 2108,
+  snapdev: 2212,
+};
+/** CORE has other words for access control lists (plugins/pool.py of TN-13.0-U6.3). */
 const coreAcl = {
   aclmode: v.optional(v.picklist(["PASSTHROUGH", "RESTRICTED"])),
   acltype: v.optional(v.picklist(["NOACL", "NFS4ACL", "POSIXACL"])),
@@ -91,29 +98,40 @@ const updateModel = v.strictObject({
   force_size: or(flag, false),
   user_properties_update: v.optional(v.array(change), []),
 });
-const coreFilesystem = v.strictObject({ ...without(filesystemModel.entries), ...coreAcl });
-const coreVolume = v.strictObject(without(volumeModel.entries));
-const coreUpdate = v.strictObject({ ...without(updateModel.entries), ...coreAcl });
 
 type Creation = v.InferOutput<typeof filesystemModel> | v.InferOutput<typeof volumeModel>;
+
+/** A model with the fields that the version knows; up to 25.04 it is of the older kind. Absent fields are absent in what it answers. */
+function fitting<S extends v.StrictObjectSchema<v.ObjectEntries, undefined>>(
+  nas: Nas,
+  model: S,
+  data: unknown,
+  prefix: readonly [old: string, current: string],
+): v.InferOutput<S> {
+  if (nas.number >= 2510) return modelled(model, data, prefix[1]);
+  const known = Object.entries(model.entries).filter(([key]) => nas.number >= (fieldsSince[key] ?? 0));
+  const acl = nas.number < 2000 && "acltype" in model.entries ? coreAcl : {};
+  const fields: object = modelledOld(nas, v.strictObject({ ...Object.fromEntries(known), ...acl }), data, prefix[0]);
+  return fields as v.InferOutput<S>;
+}
 
 /** The fields of a creation, as the version takes them. */
 function creationOf(nas: Nas, data: unknown, prefix: string): Creation {
   const model = (data as { readonly type?: unknown } | undefined)?.type === "VOLUME" ? volumeModel : filesystemModel;
-  if (nas.number >= 2510) return modelled(model, data, prefix);
-  if (nas.number >= 2000) return modelledOld(nas, model, data, "pool_dataset_create");
-  const ofCore = model === volumeModel ? coreVolume : coreFilesystem;
-  const fields: object = modelledOld(nas, ofCore, data, "pool_dataset_create");
-  return { ...fields, create_ancestors: false, user_properties: [] } as unknown as Creation;
+  return {
+    ...none,
+    ...fitting<typeof volumeModel | typeof filesystemModel>(nas, model, data, ["pool_dataset_create", prefix]),
+  };
 }
 
+/** What a version without these fields does. */
+const none = { create_ancestors: false, user_properties: [], user_properties_update: [] };
+
 /** The fields of a change, as the version takes them. */
-function changeOf(nas: Nas, data: unknown): v.InferOutput<typeof updateModel> {
-  if (nas.number >= 2510) return modelled(updateModel, data, "data");
-  if (nas.number >= 2000) return modelledOld(nas, updateModel, data, "pool_dataset_update");
-  const fields: object = modelledOld(nas, coreUpdate, data, "pool_dataset_update");
-  return { ...fields, user_properties_update: [] } as unknown as v.InferOutput<typeof updateModel>;
-}
+const changeOf = (nas: Nas, data: unknown): v.InferOutput<typeof updateModel> => ({
+  ...none,
+  ...fitting(nas, updateModel, data, ["pool_dataset_update", "data"]),
+});
 
 const owned =
   /^org\.freenas:(?:description|quota_warning|quota_critical|refquota_warning|refquota_critical)$|^org\.truenas:managedby$/;
@@ -199,7 +217,8 @@ function checkPlace(nas: Nas, name: string, type: Dataset["type"], ancestors: bo
   const parent = nas.state.datasets[parentOf(name)];
   if (!parent && !ancestors) throw new Invalid([attribute, `Parent dataset (${parentOf(name)}) does not exist.`, 2]);
   const above = parent ?? nearest(nas, name);
-  if (above && property(nas, above, "readonly").raw === "on")
+  // From 22.02 on (plugins/pool.py of TS-21.08-BETA.1 and TS-22.02.4).
+  if (nas.number >= 2202 && above && property(nas, above, "readonly").raw === "on")
     throw new Invalid([
       "pool_dataset_create.readonly",
       `Turn off readonly mode on ${above.name} to create ${pool}`,
@@ -218,8 +237,9 @@ function nearest(nas: Nas, name: string): Dataset | undefined {
 }
 
 /**
- * Lists of access control and how chmod(2) treats them must fit together, whether they are given or inherited (__common_validation in
- * plugins/pool_/dataset.py of TS-24.10.2.4, TS-25.04.2.6 and TS-25.10.6).
+ * Access control lists and how chmod(2) treats them must fit together, whether they are given or inherited (__common_validation in
+ * plugins/pool_/dataset.py of TS-23.10.2 to TS-25.10.6). Up to 22.12 both may be inherited as they are, and NFSv4 goes with DISCARD
+ * (plugins/pool.py of TS-21.08-BETA.1 to TS-22.12.4.2); CORE checks nothing.
  */
 function checkAcl(
   nas: Nas,
@@ -227,6 +247,9 @@ function checkAcl(
   fields: Readonly<Record<string, unknown>>,
   prefix: string,
 ): void {
+  if (nas.number < 2000) return;
+  const inherits = ["acltype", "aclmode"].every(key => String(fields[key] ?? "INHERIT") === "INHERIT");
+  if (nas.number < 2310 && inherits) return;
   const [type, mode] = ["acltype", "aclmode"].map(key => {
     const given = String(fields[key] ?? "INHERIT").toLowerCase();
     return given !== "inherit" || !parent ? given : property(nas, parent, key).raw;
@@ -234,7 +257,7 @@ function checkAcl(
   const at = `${prefix}.aclmode`;
   if ((type === "posix" || type === "off") && mode !== "discard")
     throw new Invalid([at, "Must be set to DISCARD when acltype is POSIX or OFF", 22]);
-  if (type === "nfsv4" && mode === "discard")
+  if (nas.number >= 2310 && type === "nfsv4" && mode === "discard")
     throw new Invalid([at, "DISCARD aclmode may not be set for NFSv4 acl type", 22]);
 }
 
@@ -263,8 +286,7 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const user = userOf(nas, fields.user_properties, prefix);
   checkPlace(nas, fields.name, type, fields.create_ancestors);
   if (fields.type === "VOLUME") checkVolume(nas, fields.name, fields);
-  else if (nas.number >= 2000 && fields.share_type !== "SMB")
-    checkAcl(nas, nearest(nas, fields.name), fields, "pool_dataset_create");
+  else if (fields.share_type !== "SMB") checkAcl(nas, nearest(nas, fields.name), fields, "pool_dataset_create");
   const missing = fields.name.split("/").map((_, n, all) => all.slice(0, n + 1).join("/"));
   for (const name of missing.slice(0, -1)) if (!nas.state.datasets[name]) made(nas, name, "FILESYSTEM");
   const native = nativeOf(fields);
@@ -322,8 +344,8 @@ export const userSource = (nas: Nas, own: boolean): string => (own || nas.number
 
 /**
  * The properties that pool.dataset.query tells, whatever a dataset has besides: get_props_of_interest_mapping() in
- * plugins/pool_/utils.py (24.10.2.4, 25.04.2.6, 25.10.6, 26.0.0-BETA.3), after which dataset.py drops all others; on CORE 13.0-U6.3 the
- * list in plugins/pool.py.
+ * plugins/pool_/utils.py (24.10.2.4, 25.04.2.6, 25.10.6, 26.0.0-BETA.3), after which dataset.py drops all others; up to 22.12 the
+ * list in plugins/pool.py, without snapdev before 22.12.
  */
 const told: ReadonlySet<string> = new Set([
   ...[
@@ -346,7 +368,9 @@ const told: ReadonlySet<string> = new Set([
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;
   const asked = extra["properties"] as readonly string[] | null | undefined;
-  const wanted = propertiesOf(type).filter(key => told.has(key) && (asked?.includes(key) ?? true));
+  const wanted = propertiesOf(type).filter(
+    key => told.has(key) && nas.number >= (fieldsSince[key] ?? 0) && (asked?.includes(key) ?? true),
+  );
   const native = wanted.map(key => {
     const { raw, from } = property(nas, dataset, key);
     const source = from === undefined ? "DEFAULT" : from === name ? "LOCAL" : "INHERITED";

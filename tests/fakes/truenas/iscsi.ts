@@ -5,7 +5,8 @@ import { rowOf } from "./sharing.ts";
 import { inserted, type Nas, placeOf, type Row, removed } from "./state.ts";
 
 /**
- * iscsi.*: plugins/iscsi_/targets.py, extents.py, target_to_extent.py and global_linux.py of TS-24.10.2.4 and TS-25.10.6. assumed: the
+ * iscsi.*: plugins/iscsi.py of TN-12.0-U8.1 to TS-22.02.4; plugins/iscsi_/targets.py, extents.py, target_to_extent.py and
+ * global_linux.py of TS-22.12.4.2 to TS-25.10.6. assumed: the
  * device of a zvol is there as soon as the zvol is; the server looks for it in /dev (extents.py, validate_zvol_path).
  */
 
@@ -103,7 +104,8 @@ export function createExtent(nas: Nas, [data]: readonly unknown[]): unknown {
   const clash = nas.state.tables.extent.find(each => flattened(String(each["name"])) === flattened(name));
   if (clash && nas.number >= 2504)
     throw new Invalid(["iscsi_extent_create.name", `Extent name must be unique when flattened (${clash["name"]})`, 22]);
-  const other = nas.state.tables.extent.find(each => each["disk"] === disk);
+  // Up to 25.04 a disk may have several extents (plugins/iscsi_/extents.py of TS-25.04.2.6 and TS-25.10.6).
+  const other = nas.number >= 2510 && nas.state.tables.extent.find(each => each["disk"] === disk);
   if (other) throw new Invalid(["iscsi_extent_create.disk", `Disk currently in use by extent ${other["name"]}`, 22]);
   checkZvol(nas, disk, "iscsi_extent_create.disk");
   if (nas.state.tables.nvmetNamespace.some(each => each["device_path"] === disk))

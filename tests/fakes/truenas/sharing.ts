@@ -5,9 +5,9 @@ import { type QueryOptions, queried } from "./query.ts";
 import { inserted, type Nas, placeOf, type Row, removed, type TableName } from "./state.ts";
 
 /**
- * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-13.0-U6.3, TS-24.10.2.4, TS-25.04.2.6 and TS-25.10.6;
- * api/v25_10_0/nfs.py and smb.py. assumed: two NFS shares of one path that name neither hosts nor networks are both made, and users of
- * maproot and mapall are not looked up.
+ * sharing.nfs.* and sharing.smb.*: plugins/nfs.py and smb.py of TN-12.0-U8.1 to TS-25.10.6; api/v25_10_0/nfs.py and smb.py. assumed: from
+ * 22.12 on two NFS shares of one path that name neither hosts nor networks are both made, and users of maproot and mapall are not looked
+ * up.
  */
 
 const nfsCommon = {
@@ -29,10 +29,17 @@ const nfsOld = v.strictObject({
   quiet: or(flag, false),
 });
 const nfsNew = v.strictObject({ ...nfsCommon, path: text, aliases: texts, expose_snapshots: or(flag, false) });
+/** One path from 22.12 on, and no "quiet" from 23.10 on (plugins/nfs.py of TS-22.02.4, TS-22.12.4.2 and TS-23.10.2). */
+const nfs2212 = v.strictObject({ ...nfsCommon, path: text, aliases: texts, quiet: or(flag, false) });
 
 type Problems = (row: Row) => Triple | undefined;
 
+/**
+ * Up to 22.02 a share for everybody stands in the way of any other of the dataset (validate_hosts_and_networks in plugins/nfs.py of
+ * TN-12.0-U8.1 to TS-22.02.4).
+ */
 function nfsConflict(
+  nas: Nas,
   path: string,
   fields: { readonly networks: readonly string[]; readonly hosts: readonly string[] },
 ): Problems {
@@ -41,6 +48,9 @@ function nfsConflict(
     const network = fields.networks.find(each => (row["networks"] as readonly string[]).includes(each));
     const host = fields.hosts.find(each => (row["hosts"] as readonly string[]).includes(each));
     const used = network ?? host;
+    const forAll = fields.hosts.length === 0 && fields.networks.length === 0;
+    if (nas.number < 2212 && forAll)
+      return ["sharingnfs_create.networks", "Another NFS share already exports this dataset for some network", 22];
     if (used === undefined) return undefined;
     const kind = network === undefined ? "hosts" : "networks";
     return [`sharingnfs_create.${kind}`, `ERROR - Another NFS share already exports ${path} for network ${used}`, 22];
@@ -57,7 +67,8 @@ const mounted = (nas: Nas, path: string): boolean =>
   (path.startsWith("/mnt/") && nas.state.datasets[path.slice("/mnt/".length)]?.type === "FILESYSTEM");
 
 export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
-  const fields = nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nfsNew, data, "data");
+  const fields =
+    nas.number < 2212 ? modelled(nfsOld, data, "data") : modelled(nas.number < 2310 ? nfs2212 : nfsNew, data, "data");
   const path = "paths" in fields ? (fields.paths[0] ?? "") : fields.path;
   const attribute = "paths" in fields ? "sharingnfs_create.paths" : "sharingnfs_create.path";
   if (!mounted(nas, path)) throw new Invalid([attribute, `${path} does not exist`, 2]);
@@ -65,7 +76,7 @@ export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
     throw new Invalid(["sharingnfs_create.mapall_user", "conflicts with maproot_user", 22]);
   if (fields.maproot_group && !fields.maproot_user)
     throw new Invalid(["sharingnfs_create.maproot_user", "This field is required when map group is specified", 22]);
-  refuse(nas, "nfs", nfsConflict(path, fields));
+  refuse(nas, "nfs", nfsConflict(nas, path, fields));
   const more = nas.number >= 2600 ? { ...placeOf(nas, path.slice("/mnt/".length)), tier: null } : {};
   return inserted(nas, "nfs", { ...fields, locked: false, ...more });
 }
@@ -158,7 +169,8 @@ export function createSmb(nas: Nas, [data]: readonly unknown[]): unknown {
   if (!mounted(nas, path)) throw new Invalid(["sharingsmb_create.path", `${path} does not exist`, 2]);
   refuse(nas, "smb", row =>
     String(row["name"]).toLowerCase() === name.toLowerCase()
-      ? ["sharingsmb_create.name", "Share with this name already exists.", 17]
+      ? // A number of its own from 24.04 on (plugins/smb.py of TS-23.10.2 and TS-24.04.2.5).
+        ["sharingsmb_create.name", "Share with this name already exists.", nas.number >= 2404 ? 17 : 22]
       : undefined,
   );
   return inserted(nas, "smb", { ...fields, locked: false, ...placeOf(nas, path.slice("/mnt/".length)) });

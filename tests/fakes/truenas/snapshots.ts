@@ -7,8 +7,8 @@ import { type QueryOptions, queried } from "./query.ts";
 import { type Nas, nextTxg, type Snapshot } from "./state.ts";
 
 /**
- * zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same (plugins/zfs_/snapshot.py and
- * snapshot_actions.py of TS-24.10.2.4 to TS-25.10.6, plugins/pool_/snapshot.py and plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3).
+ * zfs.snapshot.*, pool.snapshot.* and zfs.resource.snapshot.*: three generations of the same (plugins/zfs.py of TN-12.0-U8.1 to
+ * TS-22.12.4.2, plugins/zfs_/snapshot.py and snapshot_actions.py of TS-23.10.2 to TS-25.10.6, plugins/pool_/snapshot.py and plugins/zfs/snapshot_crud.py of TS-26.0.0-BETA.3).
  */
 
 const nameOf = ({ dataset, name }: Snapshot): string => `${dataset}@${name}`;
@@ -111,7 +111,9 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   }
   if (nas.state.snapshots[`${dataset}@${name}`]) {
     if (nas.number >= 2600) throw new Invalid([prefix, `${dataset}@${name} already exists.`, 17]);
-    throw new CallError("EEXIST", `Failed to snapshot ${dataset}@${name}: dataset already exists`);
+    // A number of its own from 22.12 on (plugins/zfs.py of TS-22.02.4 and TS-22.12.4.2).
+    const errname = nas.number >= 2212 ? "EEXIST" : "EFAULT";
+    throw new CallError(errname, `Failed to snapshot ${dataset}@${name}: dataset already exists`);
   }
   return entry(nas, taken(nas, dataset, name, properties));
 }
@@ -181,7 +183,8 @@ const deleteModel = v.strictObject({ defer: or(flag, false), recursive: or(flag,
 export function remove(nas: Nas, [id, options]: readonly unknown[]): unknown {
   const { defer } = modelled(deleteModel, options ?? {}, "options");
   const name = String(id);
-  present(nas, name);
+  // Up to 22.12 the words of libzfs alone (do_delete() in plugins/zfs.py of TN-12.0-U8.1 to TS-22.12.4.2; get_snapshot() of py-libzfs).
+  if (nas.number < 2310 && !nas.state.snapshots[name]) throw new CallError("EFAULT", `Snapshot ${name} not found`);
   destroySnapshot(nas, name, defer, "pool.snapshot.delete");
   return true;
 }
@@ -194,6 +197,8 @@ function destroySnapshot(nas: Nas, id: string, defer: boolean, method: string): 
   const held = snapshot.holds > 0;
   if (clones !== "" && !defer) {
     if (nas.number >= 2600) throw new Invalid([method, `'${id}' has the following clones: ${clones}`, 16]);
+    // Up to 23.10 the words of libzfs alone (plugins/zfs_/snapshot.py of TS-23.10.2 and TS-24.04.2.5).
+    if (nas.number < 2404) throw new CallError("EFAULT", `cannot destroy '${id}': snapshot has dependent clones`);
     throw new Invalid([
       "options.defer",
       `Please set this attribute as '${id}' snapshot has dependent clones: ${clones}`,

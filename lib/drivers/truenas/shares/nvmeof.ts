@@ -1,6 +1,5 @@
 import { protocols } from "../../../core/access.ts";
 import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
 import type { VolumeFindings } from "../../../health/finding.ts";
 import type { Context, VolumeSpec } from "../../driver.ts";
 import { inUse } from "../../failure.ts";
@@ -41,8 +40,6 @@ export interface NvmeofSettings extends ShareNaming {
   readonly namespaceTemplate?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** The first version with NVMe over fabrics. */
-const first = 2510;
 /** A qualified name holds 223 bytes (NVMe Base Specification, 4.7), of which the server's own part takes some 70. */
 const rule = { foreign: /[^-a-z0-9._:]/g, most: 120 };
 
@@ -71,7 +68,6 @@ export class NvmeofShare implements ShareProtocol<SharedDataset> {
     keep: (notes: Notes) => Promise<SharedDataset>,
     call: Call,
   ): Promise<Notes> {
-    await this.#versioned(call);
     const name = targetName(asset, asset.notes[nameNote.nvmeof], spec.parameters, this.#settings, rule);
     await kept(asset, { [nameNote.nvmeof]: name }, keep);
     const subsystem = await this.#subsystem(asset, name, call);
@@ -99,7 +95,6 @@ export class NvmeofShare implements ShareProtocol<SharedDataset> {
 
   /** As ShareProtocol.withdraw: by the device, which is the volume's alone, and by the name that was kept; never by a noted id alone. */
   async withdraw(asset: SharedDataset, call: Call): Promise<void> {
-    await this.#versioned(call);
     const namespaces = tableOf(this.#site, "nvmet.namespace", call);
     const subsystems = tableOf(this.#site, "nvmet.subsys", call);
     const name = asset.notes[nameNote.nvmeof];
@@ -139,7 +134,6 @@ export class NvmeofShare implements ShareProtocol<SharedDataset> {
   }
 
   async check(call: Call): Promise<void> {
-    await this.#versioned(call);
     await checkService(this.#site, "nvmet", call);
     const ports = await this.#ports(call);
     for (const choice of this.#wanted()) chosen(this.#site, ports, choice);
@@ -167,15 +161,6 @@ export class NvmeofShare implements ShareProtocol<SharedDataset> {
       return [placeOf(row), ...others];
     };
     return { kind: "NVMe-oF port", rows, wordsOf };
-  }
-
-  async #versioned(call: Call): Promise<void> {
-    const { number, text } = await this.#site.api.version(call.signal);
-    if (number >= first) return;
-    throw new CsiError(
-      "failed-precondition",
-      `connection "${this.#site.connection}": NVMe over fabrics needs TrueNAS 25.10 or newer, and ${this.#site.api.where} is ${text}`,
-    );
   }
 
   #held(subsystem: Row, call: Call): Promise<readonly Row[]> {
