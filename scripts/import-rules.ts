@@ -169,8 +169,8 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "process-in-cmd",
     severity: error,
-    comment: "process groups end by process.kill alone, and mkdir obeys process.umask alone",
-    from: { path: "^lib/", pathNot: "^lib/(io/(local|long-running-process)|drivers/directory/direct-files)\\.ts$" },
+    comment: "process groups end by process.kill alone",
+    from: { path: "^lib/", pathNot: "^lib/io/(local|long-running-process)\\.ts$" },
     to: { path: "^(node:)?process$" },
   },
   { name: "portable", severity: error, from: { path: "^(lib|cmd)/" }, to: { path: "^bun(:|$)" } },

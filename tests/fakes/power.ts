@@ -52,12 +52,6 @@ export class Power {
         await files.makeFolder(path, mode);
         changes(gone(path));
       },
-      ...(files.makeExactFolder && {
-        makeExactFolder: async (path: string, mode: number) => {
-          await files.makeExactFolder?.(path, mode);
-          changes(gone(path));
-        },
-      }),
       removeFolder: async path => {
         const mode = (await lstat(path).catch(() => undefined))?.mode ?? 0;
         await files.removeFolder(path);

@@ -38,7 +38,7 @@ async function attended<T>(
       const answered = (): void => {
         askedAt = undefined;
       };
-      files.entry(`${layout.base}/.`, "first").then(answered, answered);
+      files.entry(`${layout.base}/.`).then(answered, answered);
     } else if (performance.now() - askedAt >= silentMs) silence.abort(silent(connection, silentMs));
   };
   const timer = setInterval(look, everyMs);

@@ -16,7 +16,7 @@ export interface BaseInspection {
 
 /** Looks at a base folder by its listings alone: a few steps however many volumes there are. Rejects as `present` and Files do. */
 export async function lookAtBase(space: OperationContext): Promise<BaseInspection> {
-  await present(space, "first");
+  await present(space);
   const { files, layout } = space;
   const namesOf = async (folder: string) => (await unless(files.names(folder), "ENOENT")) ?? [];
   const storage = await storageFindings(space);
@@ -28,7 +28,7 @@ export async function lookAtBase(space: OperationContext): Promise<BaseInspectio
   const findings = new Map<string, readonly Finding[]>();
   const there = new Set(volumes);
   for (const id of keysOf(records, "v")) {
-    if (there.has(id) || isBegun("v", id) || (await files.entry(layout.tree("v", id), "next"))) continue;
+    if (there.has(id) || isBegun("v", id) || (await files.entry(layout.tree("v", id)))) continue;
     findings.set(id, [volumeMissing(`v/${id}`)]);
   }
   const kept = new Set(snapshots);

@@ -67,7 +67,7 @@ async function copyOwn(space: OperationContext, source: string, folder: string, 
   try {
     await copyTree(space, source, folder, call);
   } catch (error) {
-    if ((await space.files.entry(folder, "first")) !== undefined) throw error;
+    if ((await space.files.entry(folder)) !== undefined) throw error;
     const text = `${folder} was taken away while it was filled; repeat the call`;
     throw new CsiError("aborted", `connection "${space.connection}": ${text}`, { cause: error });
   }

@@ -6,15 +6,13 @@ import { StoreDriver } from "../store-driver.ts";
 import type { BackupTool } from "./backup-tool.ts";
 import { Backups } from "./backups.ts";
 import { ShareBase } from "./base.ts";
-import { filesOn } from "./by-server.ts";
 import { eachBegun } from "./each-begun.ts";
 import { explain } from "./failures.ts";
-import type { Files } from "./files.ts";
+import { type Files, filesOn, localFiles } from "./files.ts";
 import { type DirectoryDriver, kinds } from "./kinds.ts";
 import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
-import { carefulFiles, ownFiles } from "./own-files.ts";
 import { OwnershipAndMode } from "./owner.ts";
 import { Restic } from "./restic.ts";
 import type { DirectoryKind, DirectorySettings } from "./settings.ts";
@@ -82,7 +80,7 @@ export function directoryDriver(
   files?: Files,
 ): Driver {
   const kind = kinds[kindName];
-  const serverFiles = files ?? (kind.local ? carefulFiles : filesOn(settings.shareHost ?? ""));
+  const serverFiles = files ?? (kind.local ? localFiles : filesOn(settings.shareHost ?? ""));
   const layout = new Layout(settings.controllerBasePath);
   const base = shareBase(kind, identity, settings, layout, serverFiles, ports);
   const space: OperationContext = {
@@ -101,7 +99,6 @@ export function directoryDriver(
   const store = eachBegun({
     space,
     locate: base && (() => base.find()),
-    choose: files === undefined && kind.local ? ownFiles : undefined,
     storeOn: at => storeOn(at, tools, identity.maxIdBytes, settings),
     close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),
   });

@@ -1,11 +1,14 @@
 import type { VolumeStore } from "../store.ts";
-import { type BaseLocator, type OperationContext, operationContext } from "./operation-context.ts";
+import { Layout } from "./layout.ts";
+import type { OperationContext } from "./operation-context.ts";
 import type { DirectoryStore, VolumeFolder } from "./store.ts";
 
 /** What the stores of a driver's operations are made of. */
-export interface OperationParts extends BaseLocator {
+export interface OperationParts {
   /** The base folder as the connection's file names it. */
   readonly space: OperationContext;
+  /** Finds the base folder of a share; undefined if it is one fixed folder. */
+  readonly locate: (() => Promise<string>) | undefined;
   readonly storeOn: (space: OperationContext) => DirectoryStore;
   /** Gives up what the base folder and the tools needed. */
   readonly close: () => Promise<void>;
@@ -15,12 +18,13 @@ export interface OperationParts extends BaseLocator {
  * A store whose operations each find the base folder once, at their beginning, and keep to it: a share may be mounted elsewhere while
  * another operation is under way, and half of that must not land below another path.
  */
-export function eachBegun({ space, storeOn, close, ...beginning }: OperationParts): VolumeStore<VolumeFolder> {
+export function eachBegun({ space, locate, storeOn, close }: OperationParts): VolumeStore<VolumeFolder> {
   const given = storeOn(space);
   let hidden = given.hidden();
   const at = async (): Promise<DirectoryStore> => {
-    const found = await operationContext(space, beginning);
-    const store = found === space ? given : storeOn(found);
+    const base = await locate?.();
+    const store =
+      base === undefined || base === space.layout.base ? given : storeOn({ ...space, layout: new Layout(base) });
     hidden = store.hidden();
     return store;
   };

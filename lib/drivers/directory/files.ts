@@ -1,7 +1,11 @@
+import { closeSync, fsync as fsyncWith, open as openWith, readFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
+import { promisify } from "node:util";
 import { errnoOf } from "../../core/errors.ts";
+import { type Semaphore, semaphores } from "../../core/semaphore.ts";
+import { fileThreads } from "../../io/file-threads.ts";
 
-/** What stands at a path; a symbolic link is "other", whatever it points to. */
+/** What is at a path; a symbolic link is "other", whatever it points to. */
 export type FileKind = "folder" | "other";
 
 /** Identity and age of a folder: equal `mark`s mean the same folder, not a later one of the same name. */
@@ -16,41 +20,33 @@ export interface FileSystemFacts {
   readonly availableBytes: bigint;
 }
 
-/** Whether a look may be the first step of its operation, or comes right behind another: then the disk is known to answer. */
-export type Step = "first" | "next";
-
 /**
- * The verbs on a file system that this family is made of, so that tests can interrupt after each of them.
- * All of them reject with Node's errno errors; paths are absolute.
+ * All file system calls of this family, so that tests can interrupt after each of them.
+ * They reject with Node's errno errors; paths are absolute.
  */
 export interface Files {
-  /** Follows no link at the last component. Undefined when nothing is there. */
-  entry(path: string, step: Step): Promise<FileKind | undefined>;
+  /** Does not follow a link in the last component. Undefined if nothing is there. */
+  entry(path: string): Promise<FileKind | undefined>;
   /** Facts of an existing folder. */
   facts(path: string): Promise<FolderFacts>;
   /** The permissions are `mode` less the umask. */
   makeFolder(path: string, mode: number): Promise<void>;
-  /**
-   * Makes a folder that has exactly these permissions (at most 0777) from the moment it exists; always the next step behind
-   * another. Absent where that is not possible.
-   */
-  makeExactFolder?(path: string, mode: number): Promise<void>;
   removeFolder(path: string): Promise<void>;
   removeFile(path: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** The path with every link in it resolved (realpath(3)). */
+  /** The path with all links resolved (realpath(3)). */
   realPath(path: string): Promise<string>;
   /** Names in no particular order. */
   names(folder: string): Promise<readonly string[]>;
-  /** Undefined when there is no such file. */
+  /** Undefined if the file does not exist. */
   readText(path: string): Promise<string | undefined>;
-  /** On stable storage when it resolves. "create" rejects with EEXIST when the file is there. */
+  /** On stable storage when it resolves. "create" rejects with EEXIST if the file exists. */
   writeText(path: string, text: string, how: "create" | "replace" | "append"): Promise<void>;
-  /** Puts the names in a folder on stable storage, which syncing the files in it does not promise (fsync(2)). */
+  /** Puts the names in a folder on stable storage; syncing its files does not guarantee that (fsync(2)). */
   sync(folder: string): Promise<void>;
-  /** Of a folder that was just made. Rejects with ELOOP or ENOTDIR when a link is in its place. */
+  /** Changes a folder that was just made. Rejects with ELOOP or ENOTDIR if a link has replaced it. */
   chmod(path: string, mode: number): Promise<void>;
-  /** Undefined leaves that half as it is. Does not follow links. */
+  /** Undefined keeps that owner. Does not follow links. */
   chown(path: string, user: number | undefined, group: number | undefined): Promise<void>;
   /** Rejects unless this process may read, write and enter the folder. */
   usable(folder: string): Promise<void>;
@@ -67,16 +63,43 @@ export async function unless<T>(work: Promise<T>, ...names: readonly string[]): 
   }
 }
 
-/** Open flags of the three ways of writing. */
 const writeFlags = { create: "wx", replace: "w", append: "a" } as const;
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
 
-/** -1 leaves an owner unchanged (chown(2)). */
+/** Keeps an owner (chown(2)). */
 const keep = -1;
 
-/** Every verb in the thread pool: for file systems whose server may be slow or away. */
-export const pooledFiles: Files = {
+const open = promisify(openWith);
+const fsync = promisify(fsyncWith);
+
+async function sync(path: string): Promise<void> {
+  const folder = await open(path, O_RDONLY);
+  try {
+    // Some network file systems cannot sync a folder, because they never cache its names (EINVAL, fsync(2)).
+    await unless(fsync(folder), "EINVAL");
+  } finally {
+    // Closing a folder never waits: there is nothing to write back.
+    closeSync(folder);
+  }
+}
+
+async function chmod(path: string, mode: number): Promise<void> {
+  const folder = await fs.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  try {
+    await folder.chmod(mode);
+  } finally {
+    await folder.close();
+  }
+}
+
+async function readText(path: string): Promise<string | undefined> {
+  // The kernel produces these from memory, so reading returns at once even while a disk hangs.
+  const text = path.startsWith("/proc/") ? async () => readFileSync(path, "utf8") : () => fs.readFile(path, "utf8");
+  return unless(text(), "ENOENT", "ENOTDIR");
+}
+
+const unbounded: Files = {
   async entry(path) {
     const stats = await unless(fs.lstat(path), "ENOENT", "ENOTDIR");
     return stats && (stats.isDirectory() ? "folder" : "other");
@@ -91,25 +114,10 @@ export const pooledFiles: Files = {
   rename: (from, to) => fs.rename(from, to),
   realPath: path => fs.realpath(path),
   names: folder => fs.readdir(folder),
-  readText: path => unless(fs.readFile(path, "utf8"), "ENOENT", "ENOTDIR"),
+  readText,
   writeText: (path, text, how) => fs.writeFile(path, text, { flag: writeFlags[how], mode: 0o600, flush: true }),
-  async sync(folder) {
-    const handle = await fs.open(folder, "r");
-    try {
-      // Some network file systems refuse to sync a folder, because they never keep its names back (EINVAL, fsync(2)).
-      await unless(handle.sync(), "EINVAL");
-    } finally {
-      await handle.close();
-    }
-  },
-  async chmod(path, mode) {
-    const handle = await fs.open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    try {
-      await handle.chmod(mode);
-    } finally {
-      await handle.close();
-    }
-  },
+  sync,
+  chmod,
   chown: (path, user, group) => fs.lchown(path, user ?? keep, group ?? keep),
   usable: folder => fs.access(folder, fs.constants.R_OK | fs.constants.W_OK | fs.constants.X_OK),
   async statfs(path) {
@@ -117,3 +125,55 @@ export const pooledFiles: Files = {
     return { type: Number(BigInt.asUintN(32, type)), availableBytes: bavail * bsize };
   },
 };
+
+/**
+ * One sync at a time for each folder, shared by all who wait for it. A running one is not shared: it may have missed the
+ * newest names.
+ */
+export function sharedSync(sync: Files["sync"]): Files["sync"] {
+  const turns = semaphores(1);
+  const waiting = new Map<string, Promise<void>>();
+  return folder => {
+    const next =
+      waiting.get(folder) ??
+      turns(folder).run(async () => {
+        // The caller has put this sync on the map only afterwards.
+        await Promise.resolve();
+        waiting.delete(folder);
+        await sync(folder);
+      });
+    waiting.set(folder, next);
+    return next;
+  };
+}
+
+/** The files of file systems with a bounded number of calls at once: one that does not answer holds threads of the process. */
+function filesWith(slotsOf: (path: string) => Semaphore): Files {
+  const bounded =
+    <A extends readonly unknown[], T>(verb: (path: string, ...more: A) => Promise<T>) =>
+    (path: string, ...more: A): Promise<T> =>
+      slotsOf(path).run(() => verb(path, ...more));
+  return {
+    entry: bounded(unbounded.entry),
+    facts: bounded(unbounded.facts),
+    makeFolder: bounded(unbounded.makeFolder),
+    removeFolder: bounded(unbounded.removeFolder),
+    removeFile: bounded(unbounded.removeFile),
+    rename: bounded(unbounded.rename),
+    realPath: bounded(unbounded.realPath),
+    names: bounded(unbounded.names),
+    readText: bounded(unbounded.readText),
+    writeText: bounded(unbounded.writeText),
+    sync: sharedSync(bounded(unbounded.sync)),
+    chmod: bounded(unbounded.chmod),
+    chown: bounded(unbounded.chown),
+    usable: bounded(unbounded.usable),
+    statfs: bounded(unbounded.statfs),
+  };
+}
+
+/** The files of this machine, bounded per device. */
+export const localFiles: Files = filesWith(path => fileThreads.on(path));
+
+/** The files on the shares of `server`, bounded for all of its shares together. */
+export const filesOn = (server: string): Files => filesWith(() => fileThreads.onServer(server));

@@ -3,8 +3,8 @@ import type { TryLocks } from "../../core/locks.ts";
 import type { Semaphore } from "../../core/semaphore.ts";
 import type { CommandRunner } from "../../io/runner.ts";
 import type { FailureContext } from "../failure.ts";
-import { type Files, type Step, unless } from "./files.ts";
-import { Layout } from "./layout.ts";
+import { type Files, unless } from "./files.ts";
+import type { Layout } from "./layout.ts";
 
 /** What all parts of one directory driver share during one operation. */
 export interface OperationContext extends FailureContext {
@@ -24,33 +24,13 @@ export interface OperationContext extends FailureContext {
   readonly mountTypes: readonly number[] | undefined;
 }
 
-/** How each operation finds its base folder. */
-export interface BaseLocator {
-  /** The base folder of a share; undefined where it is one fixed folder. */
-  readonly locate: (() => Promise<string>) | undefined;
-  /** How the folder at a path is to be worked on; undefined where that never changes. Rejects with an errno error. */
-  readonly choose: ((base: string) => Promise<Files>) | undefined;
-}
-
-/** The space of one operation: a share that is mounted elsewhere meanwhile does not move what is under way. */
-export async function operationContext(
-  space: OperationContext,
-  { locate, choose }: BaseLocator,
-): Promise<OperationContext> {
-  const base = locate ? await locate() : space.layout.base;
-  const layout = base === space.layout.base ? space.layout : new Layout(base);
-  const files = choose ? await choose(layout.base) : space.files;
-  return layout === space.layout && files === space.files ? space : { ...space, layout, files };
-}
-
 /**
  * Throws "unavailable" unless the base folder is there and on the right file system. Whoever is about to say that something is
  * absent, or to make something, asks this first: below an unmounted share everything looks deleted, and what is made is lost.
- * `step` says whether anything below the base folder was looked at just before.
  */
-export async function present({ connection, files, layout, mountTypes }: OperationContext, step: Step): Promise<void> {
+export async function present({ connection, files, layout, mountTypes }: OperationContext): Promise<void> {
   // "/." looks through a symbolic link: the base folder itself may be one.
-  const entry = await files.entry(`${layout.base}/.`, step);
+  const entry = await files.entry(`${layout.base}/.`);
   if (entry === undefined) {
     throw new CsiError(
       "unavailable",

@@ -5,9 +5,6 @@ import type { DirectorySettings } from "./settings.ts";
 
 type ModeOption = number | string | undefined;
 
-/** Further bits (set-group-ID and the like) are not mkdir(2)'s to give. */
-const plainBits = 0o777;
-
 /** The number behind a name in /etc/passwd or /etc/group (passwd(5), group(5): the third field). */
 async function lookUp(files: Files, file: string, wish: ModeOption): Promise<number | undefined> {
   if (wish === undefined || typeof wish === "number") return wish;
@@ -42,12 +39,10 @@ export class OwnershipAndMode {
     this.#wishes = wishes;
   }
 
-  /** The permissions, where mkdir(2) alone gives the root all that the settings ask for; 0755 less the umask when they ask for nothing. */
-  get plain(): { readonly mode: number; readonly exact: boolean } | undefined {
+  /** Whether the settings ask for nothing. */
+  get isPlain(): boolean {
     const { mode, user, group } = this.#wishes;
-    if (user !== undefined || group !== undefined) return undefined;
-    if (mode === undefined) return { mode: 0o755, exact: false };
-    return this.#space.files.makeExactFolder && (mode & ~plainBits) === 0 ? { mode, exact: true } : undefined;
+    return mode === undefined && user === undefined && group === undefined;
   }
 
   /** Gives a folder what the settings ask for. Throws "failed-precondition" for a name that this system does not know. */

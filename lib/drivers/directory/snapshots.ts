@@ -59,7 +59,7 @@ export class TreeSnapshots {
     const place = placeOfKey(key);
     return trees.alone(place.tree, async () => {
       if (await trees.has(place.tree)) return this.#existing(key, name, volumeId);
-      await present(this.#space, "next");
+      await present(this.#space);
       const file = this.#space.layout.record("s", key);
       const subject = { trees, tree: place.tree, records: this.#records, key, file };
       const record = await make(this.#space, subject, () => this.#plan(name, volumeId, call), call);
@@ -127,7 +127,7 @@ export class TreeSnapshots {
   async #known(id: string): Promise<SnapshotId> {
     const place = parseSnapshotId(id);
     if (place && (await this.#parts.trees.has(place.tree))) return place;
-    await present(this.#space, "first");
+    await present(this.#space);
     throw this.#error("not-found", `snapshot "${id.slice(0, 160)}" does not exist`);
   }
 

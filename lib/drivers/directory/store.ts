@@ -53,7 +53,7 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
     const { trees } = this.#parts;
     const id = this.idOf(spec.name);
     if (await trees.has(id)) return this.#existing(id, spec);
-    await present(this.#space, "next");
+    await present(this.#space);
     const subject = { trees, tree: id, records: this.#records, key: id, file: this.#file(id) };
     return folder(id, await make(this.#space, subject, () => this.#plan(spec, call), call));
   }
@@ -61,8 +61,8 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
   /** A record without a tree tells of an interrupted creation, because it is written before anything else. */
   async find(id: string): Promise<VolumeFolder | undefined> {
     if (isVolumeId(id) && (await this.#parts.trees.has(id))) return folder(id, await this.#records.read(id));
-    await present(this.#space, "next");
-    if (!isVolumeId(id) || (await this.#space.files.entry(this.#file(id), "next")) === undefined) return undefined;
+    await present(this.#space);
+    if (!isVolumeId(id) || (await this.#space.files.entry(this.#file(id))) === undefined) return undefined;
     return { ...folder(id, undefined), finished: false };
   }
 
@@ -100,7 +100,7 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
 
   /** What the file system of the base folder has left. */
   async available(_parameters: Context): Promise<bigint> {
-    await present(this.#space, "first");
+    await present(this.#space);
     return (await this.#space.files.statfs(this.#space.layout.base)).availableBytes;
   }
 
@@ -118,7 +118,7 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
   }
 
   async check(call: Call): Promise<void> {
-    await present(this.#space, "first");
+    await present(this.#space);
     await this.#space.files.usable(this.#space.layout.base);
     await checkTools(this.#space, call);
   }
@@ -126,7 +126,7 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
   /** The tree of an existing volume. Throws "not-found". */
   async origin(id: string): Promise<SourceTree> {
     if (!isVolumeId(id) || !(await this.#parts.trees.has(id))) {
-      await present(this.#space, "first");
+      await present(this.#space);
       const text = `connection "${this.#space.connection}": volume "${id.slice(0, 128)}" does not exist`;
       throw new CsiError("not-found", text);
     }
@@ -178,7 +178,7 @@ export class DirectoryStore implements VolumeStore<VolumeFolder> {
       throwIfCancelled(this.#space, call);
     };
     const record = this.#record(spec.name, sizeFrom(spec.range, from?.bytes ?? 0n), source);
-    return { record, fill: (from === undefined ? dress.plain : undefined) ?? fill };
+    return { record, fill: from === undefined && dress.isPlain ? "empty" : fill };
   }
 }
 

@@ -14,8 +14,11 @@ import { removeTree } from "./tools.ts";
 const immovable = ["ENOSPC", "EDQUOT", "EXDEV"];
 const notEmpty = ["ENOTEMPTY", "EEXIST"];
 
-/** What a new tree begins with: nothing but permissions, so that one step makes it, or what a function puts into a work folder. */
-export type InitialContent = { readonly mode: number; readonly exact: boolean } | ((folder: string) => Promise<void>);
+/** The permissions of an empty tree, less the umask. */
+const plainMode = 0o755;
+
+/** The content of a new tree: none, so that one step makes it, or what a function puts into a work folder. */
+export type InitialContent = "empty" | ((folder: string) => Promise<void>);
 
 /** The finished, half-built and half-removed trees of one sort. */
 export class Trees {
@@ -47,7 +50,7 @@ export class Trees {
   /** Names of everything in the folder of this sort, unchecked. Throws "unavailable" when the base folder is away. */
   async names(): Promise<readonly string[]> {
     const names = await unless(this.#space.files.names(this.#root), "ENOENT");
-    if (names === undefined) await present(this.#space, "next");
+    if (names === undefined) await present(this.#space);
     return names ?? [];
   }
 
@@ -63,12 +66,8 @@ export class Trees {
   async place(name: string, fill: InitialContent): Promise<void> {
     const { files, layout } = this.#space;
     const tree = this.#path(name);
-    if (typeof fill !== "function") {
-      const { mode, exact } = fill;
-      const make = () =>
-        exact && files.makeExactFolder ? files.makeExactFolder(tree, mode) : files.makeFolder(tree, mode);
-      return this.#settle(await withFolders(this.#space, [this.#root], make));
-    }
+    if (fill === "empty")
+      return this.#settle(await withFolders(this.#space, [this.#root], () => files.makeFolder(tree, plainMode)));
     const folder = layout.workTree(this.#sort, name);
     await withFolders(this.#space, this.#work, () => files.makeFolder(folder, 0o700));
     await fill(folder);
@@ -87,7 +86,7 @@ export class Trees {
     await refuseMounted(this.#space, this.#root, name);
     const outcome = await this.#removeEmpty(name);
     if (outcome === "absent") {
-      await present(this.#space, "next");
+      await present(this.#space);
       await this.sweep(name, call);
     }
     if (outcome === "full") {
@@ -143,7 +142,7 @@ export class Trees {
   }
 
   #entry(name: string): Promise<FileKind | undefined> {
-    return this.#space.files.entry(this.#path(name), "first");
+    return this.#space.files.entry(this.#path(name));
   }
 
   #notAFolder(name: string): CsiError {
@@ -198,7 +197,7 @@ export class Trees {
     const { files } = this.#space;
     await unless(files.removeFile(record), "ENOENT", "ENOTDIR").catch(async (cause: unknown) => {
       // A read-only file system is mentioned before a missing file.
-      if (errnoOf(cause) !== "EROFS" || (await files.entry(record, "first")) !== undefined) throw cause;
+      if (errnoOf(cause) !== "EROFS" || (await files.entry(record)) !== undefined) throw cause;
     });
   }
 

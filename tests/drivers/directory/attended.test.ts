@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { Semaphore } from "../../../lib/core/semaphore.ts";
 import { inPlace } from "../../../lib/drivers/directory/attended.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { Layout } from "../../../lib/drivers/directory/layout.ts";
 import type { OperationContext } from "../../../lib/drivers/directory/operation-context.ts";
-import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import { callWith } from "../../contract/rig.ts";
 
 const call = callWith();

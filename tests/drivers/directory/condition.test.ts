@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, rm, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { callWith, volumeOf } from "../../contract/rig.ts";
 import { isHostRoot } from "../../root.ts";

@@ -1,4 +1,4 @@
-import { pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { driverContract } from "../../contract/driver.ts";
 import { storeRig } from "../../contract/parts.ts";
 import { storeContract } from "../../contract/store.ts";
@@ -20,7 +20,7 @@ driverContract(
 
 driverContract(
   "nfs-client",
-  () => directoryRig({ kind: "nfs-client", files: pooledFiles, settings: { requireMount: false, shareHost: "nas" } }),
+  () => directoryRig({ kind: "nfs-client", files: localFiles, settings: { requireMount: false, shareHost: "nas" } }),
   lacks,
 );
 

@@ -14,7 +14,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 

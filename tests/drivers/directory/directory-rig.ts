@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { DirectoryKind, DirectorySettings } from "../../../lib/drivers/directory/settings.ts";
 import type { Driver, Volume } from "../../../lib/drivers/driver.ts";
 import { modules } from "../../../lib/drivers/index.ts";

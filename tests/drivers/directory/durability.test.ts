@@ -50,7 +50,7 @@ test.skipIf(!canTrace)(
       ]);
       expect([status, String(stderr)]).toEqual([0, ""]);
       const answers = syncedBefore(readFileSync(trace, "utf8"));
-      for (const files of ["pooledFiles", "localFiles", "carefulFiles"]) {
+      for (const files of ["localFiles", "sharedFiles"]) {
         for (const how of ["create", "replace", "append"])
           expect([files, how, answers.get(`${how} ${files}`)]).toEqual([files, how, [join(base, files)]]);
         expect([files, "sync", answers.get(`sync ${files}`)]).toEqual([files, "sync", [base]]);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { chmod, mkdir, rename, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { getuid } from "node:process";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
-import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, findVolume, getVolume, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";
@@ -163,7 +163,6 @@ describe("on a file system that turns read-only, as after an error of its disk",
   };
   const changes = {
     makeFolder: refused,
-    makeExactFolder: refused,
     removeFolder: refused,
     removeFile: refused,
     rename: refused,
@@ -183,10 +182,10 @@ describe("on a file system that turns read-only, as after an error of its disk",
     expect(await volumeIds(frozen)).toEqual(["a"]);
   });
 
-  test.each(["makeFolder", "makeExactFolder", "sync"] as const)(
+  test.each(["makeFolder", "chmod", "rename", "sync"] as const)(
     "from the first %s on: it is not, and the repeat finishes the work",
     async verb => {
-      const settings = verb === "makeExactFolder" ? { mode: 0o777 } : {};
+      const settings = verb === "chmod" || verb === "rename" ? { mode: 0o777 } : {};
       await openOn(base, { settings }).create(volumeOf("other"), call);
       const files: Files = { ...localFiles };
       const turn: Files = {

@@ -3,8 +3,8 @@ import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promis
 import { getuid } from "node:process";
 import { parseMountinfo } from "../../../lib/core/mountinfo.ts";
 import type { Files } from "../../../lib/drivers/directory/files.ts";
+import { localFiles } from "../../../lib/drivers/directory/files.ts";
 import { mountsIn, mountsOf } from "../../../lib/drivers/directory/mounted.ts";
-import { localFiles } from "../../../lib/drivers/directory/own-files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { codeOf } from "../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeIds, volumeOf } from "../../contract/rig.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
-import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { callWith, gib, volumeIds, volumeOf } from "../../contract/rig.ts";
 import { localPorts } from "../../fakes/ports.ts";
@@ -25,8 +25,8 @@ test("a copy keeps to the base folder that it began on while the share is mounte
   const point = { folder: async () => current, renew: async () => current };
   const share = () => ({ value: point, release: async () => {} });
   const files: Files = {
-    ...pooledFiles,
-    statfs: async path => ({ ...(await pooledFiles.statfs(path)), type: path.startsWith(`${folder}/`) ? nfs : 1 }),
+    ...localFiles,
+    statfs: async path => ({ ...(await localFiles.statfs(path)), type: path.startsWith(`${folder}/`) ? nfs : 1 }),
   };
   const settings = {
     ...{ shareHost: "nas", shareBasePath: "/export", controllerBasePath: "/nowhere/storage", requireMount: true },

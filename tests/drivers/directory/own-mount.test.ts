@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, realpath, rm } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { directoryDriver } from "../../../lib/drivers/directory/driver.ts";
-import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
+import { type Files, localFiles } from "../../../lib/drivers/directory/files.ts";
 import type { Driver } from "../../../lib/drivers/driver.ts";
 import { localHost } from "../../../lib/io/local-host.ts";
 import { shareAttachers } from "../../../lib/node/attach/attachers.ts";
@@ -32,8 +32,8 @@ async function mounted(): Promise<readonly string[]> {
 
 /** The fake server's shares count as NFS where the fake program has mounted them, and nothing else does. */
 const files = (isNfs: (path: string) => boolean): Files => ({
-  ...pooledFiles,
-  statfs: async path => ({ ...(await pooledFiles.statfs(path)), type: isNfs(path) ? 0x6969 : 1 }),
+  ...localFiles,
+  statfs: async path => ({ ...(await localFiles.statfs(path)), type: isNfs(path) ? 0x6969 : 1 }),
 });
 
 const points = (): SharePoints => {

@@ -1,6 +1,5 @@
 import { accessSync } from "node:fs";
-import { type Files, pooledFiles } from "../../../lib/drivers/directory/files.ts";
-import { carefulFiles, localFiles } from "../../../lib/drivers/directory/own-files.ts";
+import { type Files, filesOn, localFiles } from "../../../lib/drivers/directory/files.ts";
 
 /** Runs each verb that promises stable storage, below the folder of the first argument; a trace of this process shows what it asked for. */
 
@@ -13,7 +12,7 @@ function answered(what: string): void {
   } catch {}
 }
 
-const all: Readonly<Record<string, Files>> = { pooledFiles, localFiles, carefulFiles };
+const all: Readonly<Record<string, Files>> = { localFiles, sharedFiles: filesOn("nas") };
 for (const [name, files] of Object.entries(all)) {
   for (const how of ["create", "replace", "append"] as const) {
     await files.writeText(`${base}/${name}`, how, how);
