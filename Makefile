@@ -1,4 +1,4 @@
-# Everything a person types. Tools come from node_modules; needed beforehand: git, make, Node 20 or newer, npm.
+# Requires git, make, and Node 20 or newer with npm. All other tools come from node_modules.
 
 BUN := node_modules/.bin/bun
 STAMP := node_modules/.csimux-installed
@@ -6,20 +6,20 @@ STAMP := node_modules/.csimux-installed
 .PHONY: help run try test test-lab test-cluster test-peers check assumed bench bench-lab build image install clean
 
 help:
-	@echo "make run      build dist/csimux and serve the quick start of examples/quickstart"
-	@echo "make try      a walk through what make run serves, from a second terminal"
-	@echo "make test     every test, the CSI conformance suite included"
-	@echo "make test-lab tests against real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
-	@echo "make test-cluster csimux from its image and manifests on a real Kubernetes (ONLY='life kills': these)"
-	@echo "make test-peers clients of TrueNAS that you have beside csimux, on its double (see CONTRIBUTING.md)"
-	@echo "make check    types, lint, import rules, generated code"
-	@echo "make assumed  what the fakes of the tests assume without a source"
-	@echo "make bench    figures of the executable (make bench QUICK=1: a shorter run)"
-	@echo "make bench-lab figures of ZFS over ssh: csimux, the bare commands and those of democratic-csi, on a lab's guest"
-	@echo "make build    dist/csimux"
-	@echo "make image    dist/image: an OCI archive for amd64 and arm64, without a container engine (root)"
-	@echo "make install  node_modules"
-	@echo "make clean    remove dist, .cache and run"
+	@echo "make run          build dist/csimux and serve examples/quickstart"
+	@echo "make try          walk through what make run serves, from a second terminal"
+	@echo "make check        types, lint, imports, generated files and conventions"
+	@echo "make test         all tests, including the CSI conformance suite (ONLY=tests/core: these files or folders)"
+	@echo "make test-lab     tests on real NFS, SMB, iSCSI, NVMe/TCP and ZFS in an emulated machine (ONLY='nfs iscsi': these)"
+	@echo "make test-cluster tests of the image and the manifests on a real Kubernetes (ONLY='life kills': these)"
+	@echo "make test-peers   tests of other TrueNAS clients against the TrueNAS double (see CONTRIBUTING.md)"
+	@echo "make assumed      list what the fakes of the tests assume without a source"
+	@echo "make bench        measure the executable (QUICK=1: a shorter run)"
+	@echo "make bench-lab    measure ZFS over ssh on a lab guest, compared with bare commands and democratic-csi's"
+	@echo "make build        build dist/csimux"
+	@echo "make image        write an OCI archive for amd64 and arm64 to dist/image, without a container engine (as root)"
+	@echo "make install      install node_modules"
+	@echo "make clean        remove dist, .cache and run"
 
 install: $(STAMP)
 
@@ -35,22 +35,23 @@ run: $(STAMP)
 try: $(STAMP)
 	@$(BUN) scripts/try.ts
 
+# ONLY="tests/core tests/io/ssh": only these files and folders.
 test: $(STAMP)
-	@$(BUN) scripts/test.ts
+	@$(if $(ONLY),$(BUN) test --timeout=60000 $(ONLY),$(BUN) scripts/test.ts)
 
-# GUEST=1: in a guest that is up (bun scripts/lab/main.ts up). MINUTES=45: when all must be over. CASES=iscsi: only cases so called.
+# GUEST=1: use a running guest (bun scripts/lab/main.ts up). MINUTES=45: time limit. CASES=iscsi: only matching cases.
 test-lab: $(STAMP)
 	@$(BUN) scripts/lab/main.ts test $(if $(GUEST),--guest $(GUEST)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(CASES),--cases "$(CASES)") $(ONLY)
 
-# Needs Go and half an hour the first time; what it builds is kept in ~/.cache/csimux-cluster. KEEP=1: the cluster stays up.
+# Requires Go. The first run takes half an hour; its builds are kept in ~/.cache/csimux-cluster. KEEP=1: keep the cluster running.
 test-cluster: $(STAMP)
 	@$(BUN) scripts/cluster/main.ts test $(if $(KEEP),--keep) $(ONLY)
 
-# PEER_<CLIENT>_<VERSION> in the environment: the command of a client.
+# Environment: PEER_<CLIENT>_<VERSION> is the command of a client.
 test-peers: $(STAMP)
 	@$(BUN) scripts/peers.ts
 
-# FRESH=1: with what Debian has now, instead of what the last run fetched.
+# FRESH=1: use Debian's current packages instead of those that the last run downloaded.
 image: $(STAMP)
 	@$(BUN) scripts/image/main.ts
 
@@ -60,12 +61,12 @@ check: $(STAMP)
 assumed: $(STAMP)
 	@$(BUN) scripts/assumed.ts
 
-# ONLY="TrueNAS": only what is so called. QUICK=1: fewer of everything.
+# ONLY="TrueNAS": only matching measurements. QUICK=1: fewer repetitions.
 bench: $(STAMP)
 	@$(BUN) scripts/bench/main.ts $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 
-# GUEST=1: a guest that is up. QUICK=1: fewer of everything. VOLUMES=0: without the pool of thousands of volumes, which takes long.
-# ONLY="CreateVolume nfs": only what is so called; "in the pool" is a listing and a snapshot in a full one.
+# GUEST=1: use a running guest. QUICK=1: fewer repetitions. VOLUMES=0: skip the slow pool with thousands of volumes.
+# ONLY="CreateVolume nfs": only matching measurements; "in the pool" is a listing and a snapshot in a full pool.
 bench-lab: $(STAMP)
 	@$(BUN) scripts/bench-lab/main.ts $(if $(GUEST),--guest $(GUEST)) $(if $(VOLUMES),--volumes $(VOLUMES)) $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)")
 

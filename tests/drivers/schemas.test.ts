@@ -74,7 +74,7 @@ describe("every driver", () => {
   });
 });
 
-/** The required keys as the documents of the drivers list them. */
+/** The required keys of each driver that democratic-csi has, as its documentation lists them. */
 const parents = ["zfs", "zfs.datasetParentName", "zfs.detachedSnapshotsDatasetParentName"];
 const http = ["httpConnection", "httpConnection.host"];
 const account = ["httpConnection.username", "httpConnection.password"];
@@ -122,9 +122,15 @@ const documented: Readonly<Record<string, readonly string[]>> = {
 describe("a required key", () => {
   const required = shownKeys.filter(({ schema }) => !isOptional(schema));
 
-  test.each(drivers)("$name: these keys are required and no others", ({ name }) => {
+  const compatible = Object.entries(documented).flatMap(([name, keys]) => [
+    { name, keys },
+    ...(name.startsWith("freenas-") ? [{ name: name.replace("freenas-", "truenas-"), keys }] : []),
+  ]);
+
+  test.each(compatible)("$name: these keys are required and no others", ({ name, keys }) => {
+    expect(drivers.map(each => each.name)).toContain(name);
     const found = required.filter(key => key.name === name).map(({ where }) => where);
-    expect(found.sort()).toEqual([...(documented[name.replace(/^truenas-/, "freenas-")] ?? ["unknown"])].sort());
+    expect(found.sort()).toEqual([...keys].sort());
   });
 
   test.each(required)("$name: without $where the file is refused", ({ text, path, where }) => {
