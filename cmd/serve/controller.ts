@@ -6,9 +6,9 @@ import { within } from "../../lib/core/time.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
 import { Connections } from "../../lib/mux/connections.ts";
+import type { RouterSettings } from "../../lib/mux/context.ts";
 import { InlineRouting } from "../../lib/mux/inline-routing.ts";
-import { openRouter } from "../../lib/mux/open.ts";
-import type { RouterSettings } from "../../lib/mux/routed.ts";
+import { openRouter } from "../../lib/mux/router.ts";
 import type { ValueResolver } from "../../lib/schema/value-resolver.ts";
 import type { Host } from "../host.ts";
 import type { MainFile } from "../main-file.ts";
@@ -114,7 +114,7 @@ export function openController(
     await main.refresh();
     return main.config.groups;
   };
-  const { stop, overview, standingFor, lookAtHealth, checkNew, examples, ...parts } = openRouter(
+  const { stop, overview, scopedTo, checkHealth, checkNew, examples, ...parts } = openRouter(
     connections,
     configured,
     settings,
@@ -127,7 +127,7 @@ export function openController(
     tellsHealth: () => connections.anyCan("health"),
     groups: () => connections.anyCan("groupSnapshots"),
   };
-  const rounds = healthRounds(healthMs, log, lookAtHealth);
+  const rounds = healthRounds(healthMs, log, checkHealth);
   const inline = new InlineRouting(connections, () => main.config.single);
   const ending = new AbortController();
   // In the background: a storage system that does not answer must not delay the files of the others.
@@ -153,7 +153,7 @@ export function openController(
     /** Ephemeral inline volumes, for the node. */
     inline,
     /** The same for an alias. */
-    standingFor: (connection: string) => ({ ...standingFor(connection), ...offered }),
+    scopedTo: (connection: string) => ({ ...scopedTo(connection), ...offered }),
     /** Aborts what is running and waits for it, at most `limitMs` milliseconds plus a short time for the clean-up. */
     async close(limitMs: number) {
       for (const each of watches) each.stop();

@@ -46,7 +46,7 @@ export function driverEndpoints(
     const { name, connection } = alias;
     const server = new GrpcServer({ maxRequestBytes });
     const watch = { ...watched, log: log.with({ driver: name }), calls: observers.callsFor(connection) };
-    mountServices(server, { ...options, name }, standingFor(alias, halves), watch);
+    mountServices(server, { ...options, name }, scopedTo(alias, halves), watch);
     const path = aliasSocket(ownSocket(options.endpoints) ?? "", alias);
     return { name, server, endpoints: [{ kind: "unix", path }] };
   });
@@ -57,10 +57,10 @@ export function driverEndpoints(
 type ScopedParts = Omit<ServedParts, "controller"> & { readonly controller: Pick<ServedParts["controller"], "parts"> };
 
 /** The same for an alias: only its connection, with ids without prefix. */
-const standingFor = ({ connection }: Alias, { main, node: { parts }, controller }: ServedParts): ScopedParts => ({
+const scopedTo = ({ connection }: Alias, { main, node: { parts }, controller }: ServedParts): ScopedParts => ({
   main,
   node: { parts: { ...parts, volumes: unprefixed(parts.volumes, connection) } },
-  controller: { parts: controller.standingFor(connection) },
+  controller: { parts: controller.scopedTo(connection) },
 });
 
 /** Mounts the services of the modes; `watched` observes each of their calls. */

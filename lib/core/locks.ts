@@ -3,6 +3,12 @@ import { CsiError } from "./errors.ts";
 const exclusive = -1;
 
 /**
+ * Adds keys to those that the work holds; all are released together. Keys that it already holds for writing are skipped. Throws
+ * "aborted" like `hold`.
+ */
+export type AddKeys = (keys: readonly string[], shared?: readonly string[]) => void;
+
+/**
  * One writer or any number of readers for each key.
  * Locking is synchronous, so there is no gap between check and lock.
  */
@@ -14,18 +20,28 @@ export class TryLocks {
    * Runs `work` while holding `keys` for writing and `shared` for reading.
    * Throws "aborted" immediately if one of them is held in a conflicting mode (CSI "Concurrency").
    */
-  async hold<T>(keys: readonly string[], work: () => Promise<T>, shared: readonly string[] = []): Promise<T> {
-    const busy = keys.find(key => this.#held.has(key)) ?? shared.find(key => this.#held.get(key) === exclusive);
-    if (busy !== undefined) {
-      throw new CsiError("aborted", `another operation on "${busy}" is in progress`);
-    }
-    for (const key of keys) this.#held.set(key, exclusive);
-    for (const key of shared) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+  async hold<T>(
+    keys: readonly string[],
+    work: (add: AddKeys) => Promise<T>,
+    shared: readonly string[] = [],
+  ): Promise<T> {
+    const written = new Set<string>();
+    const read: string[] = [];
+    const add: AddKeys = (more, moreShared = []) => {
+      const wanted = more.filter(key => !written.has(key));
+      const busy = wanted.find(key => this.#held.has(key)) ?? moreShared.find(key => this.#held.get(key) === exclusive);
+      if (busy !== undefined) throw new CsiError("aborted", `another operation on "${busy}" is in progress`);
+      for (const key of wanted) this.#held.set(key, exclusive);
+      for (const key of moreShared) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+      for (const key of wanted) written.add(key);
+      read.push(...moreShared);
+    };
+    add(keys, shared);
     try {
-      return await work();
+      return await work(add);
     } finally {
-      for (const key of keys) this.#held.delete(key);
-      for (const key of shared) this.#release(key);
+      for (const key of written) this.#held.delete(key);
+      for (const key of read) this.#release(key);
     }
   }
 

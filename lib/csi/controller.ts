@@ -1,8 +1,8 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Call } from "../core/call.ts";
 import { type Capacity, infiniteBytes } from "../mux/capacity.ts";
+import type { RoutedVolume } from "../mux/handles.ts";
 import type { Listing } from "../mux/listing.ts";
-import type { RoutedVolume } from "../mux/routed.ts";
 import type { Snapshots } from "../mux/snapshots.ts";
 import type { Volumes } from "../mux/volumes.ts";
 import {

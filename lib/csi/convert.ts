@@ -6,7 +6,7 @@ import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { RepeatedLines } from "../core/log.ts";
 import type { Source } from "../drivers/driver.ts";
-import type { RoutedSnapshot, RoutedVolume } from "../mux/routed.ts";
+import type { RoutedSnapshot, RoutedVolume } from "../mux/handles.ts";
 import {
   VolumeCapability_AccessMode_Mode as Mode,
   type SnapshotSchema,

@@ -1,7 +1,8 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Log } from "../core/call.ts";
-import type { GroupSnapshots, RoutedGroupSnapshot } from "../mux/group-snapshots.ts";
+import type { RoutedGroupSnapshot } from "../mux/handles.ts";
+import type { GroupSnapshots } from "../mux/snapshots.ts";
 import { timeOf, wireSnapshot } from "./convert.ts";
 import {
   GroupControllerServiceCapability_RPC_Type as G,

@@ -1,126 +1,114 @@
-import { type Capability, firstUnmet, type Segments } from "../core/access.ts";
+import type { Capability, Segments } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { RepeatedLines } from "../core/log.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Context } from "../drivers/driver.ts";
-import { isReachableFrom, type PlacementPolicy } from "../topology/accessible-topology.ts";
-import type { Connection } from "./connection.ts";
-import { fingerprint } from "./fingerprint.ts";
-import type { FreeSpace } from "./free-space.ts";
-import type { WhenUnavailable } from "./refusals.ts";
-import type { RouterContext } from "./router-context.ts";
+import type { WhenUnavailable } from "./connections.ts";
+import type { RouterContext } from "./context.ts";
+import { fingerprint } from "./jobs.ts";
+import { evaluatePlacement } from "./placement.ts";
 
-/** The answer for storage that cannot tell, so that capacity tracking does not exclude it: exact in every JSON reader. */
+/** The answer for storage systems that cannot tell, so that capacity tracking does not exclude them: exact in every JSON reader. */
 export const infiniteBytes = 9007199254740991n;
 
-/** How long the answer over all connections is reused, in milliseconds. */
+/** How long an answer about all connections is reused, in milliseconds. */
 const reuseMs = 5_000;
 
-/** How many connections are asked at the same time. */
+/** How many connections are asked at once. */
 const width = 16;
 
-/** Which volume the capacity is asked for (CSI GetCapacity). */
+/** The volume for which the capacity is requested (CSI GetCapacity). */
 export interface CapacityRequest {
   readonly capabilities: readonly Capability[];
   readonly parameters: Context;
-  /** The segment that the volume must be reachable from; undefined for anywhere. */
+  /** The segment from which the volume must be reachable; undefined: anywhere. */
   readonly segment: Segments | undefined;
 }
 
-/** GetCapacity: bytes that one new volume can take. */
+/** GetCapacity: the size in bytes of one new volume. */
 export class Capacity {
-  readonly #common: RouterContext;
-  readonly #space: FreeSpace;
+  readonly #context: RouterContext;
   readonly #repeats = new RepeatedLines();
-  /** Answers over all connections by the parameters that they were given for; `at` is a time of performance.now(). */
+  /** Answers about all connections by their parameters; `at` is a time of performance.now(). */
   readonly #all = new Map<string, { readonly bytes: bigint; readonly at: number }>();
 
-  constructor(common: RouterContext, space: FreeSpace) {
-    this.#common = common;
-    this.#space = space;
+  constructor(context: RouterContext) {
+    this.#context = context;
   }
 
-  /** Bytes for one new volume; `infiniteBytes` where storage cannot tell, 0 where no such volume can be made. Throws "invalid-argument" for an unknown class. */
+  /**
+   * Bytes for one new volume; `infiniteBytes` if the storage system cannot tell, 0 if no such volume can be created. Throws
+   * "failed-precondition" for a class with an unknown connection.
+   */
   async available(request: CapacityRequest, call: Call): Promise<bigint> {
-    const wanted = request.parameters["connection"] || this.#common.settings().single;
-    if (!wanted) return this.#anywhere(request, call);
-    if (!(await this.#common.groups.has(wanted))) return this.#on(wanted, request, call);
-    // One volume lives in one place, so a group can take what its largest member can. The class named the group, so a member
-    // whose file is away is no mistake of the class; a class without any capacity would keep all its pods pending.
-    const members = await this.#common.groups.members(wanted);
-    const answers = await mapLimit(members, width, member => this.#on(member, request, call, "retry").catch(expected));
-    const known = answers.filter(answer => typeof answer === "bigint");
-    const failure = answers.find(answer => answer instanceof CsiError);
-    if (known.length === 0 && failure) throw failure;
-    for (const [index, answer] of answers.entries()) {
-      // The log has said already of which storages nothing is to be had.
-      const isTold = this.#common.breakers.of(members[index] ?? "") !== undefined;
-      if (answer instanceof CsiError && !isTold)
-        this.#tell(call, `the capacity of group "${wanted}" is told without a member: ${answer.message}`);
-    }
+    const { connections, groups, settings } = this.#context;
+    const named = request.parameters["connection"] || settings().single;
+    if (!named) return this.#anywhere(request, call);
+    if (!(await groups.has(named))) return this.#on(named, request, call, "refuse");
+    // One volume is on one member. The class names the group, so a member without a file is not a mistake in the class; a class
+    // without any capacity would keep all its pods pending.
+    const members = await groups.members(named);
+    const { known, failures } = await this.#onEach(members, request, call, "retry");
+    const [failure] = failures;
+    if (known.length === 0 && failure) throw failure.error;
+    // The log already has unreachable storage systems.
+    for (const { name, error } of failures)
+      if (!connections.record(name)?.outage)
+        this.#log(call, `the capacity of group "${named}" is reported without a member: ${error.message}`, name);
     return largest(known);
   }
 
-  /** No class given: the largest connection that answers in time. Throws "unavailable" when there are some and none answers. */
+  /** Without a class: the largest connection that answers in time. Throws "unavailable" if there are some and none answers. */
   async #anywhere(request: CapacityRequest, call: Call): Promise<bigint> {
-    const plain = request.segment === undefined && request.capabilities.length === 0;
+    const isPlain = request.segment === undefined && request.capabilities.length === 0;
     const key = fingerprint(request.parameters);
-    const now = performance.now();
-    for (const [other, { at }] of this.#all) if (now - at >= reuseMs) this.#all.delete(other);
-    const earlier = plain ? this.#all.get(key) : undefined;
+    for (const [other, { at }] of this.#all) if (performance.now() - at >= reuseMs) this.#all.delete(other);
+    const earlier = isPlain ? this.#all.get(key) : undefined;
     if (earlier) return earlier.bytes;
-    const answers = await mapLimit(await this.#common.connections.names(), width, name =>
-      this.#on(name, request, call).catch(expected),
-    );
-    const known = answers.filter(answer => typeof answer === "bigint");
-    const failure = answers.find(answer => answer instanceof CsiError);
+    const { known, failures } = await this.#onEach(await this.#context.connections.names(), request, call, "refuse");
+    const [failure] = failures;
     if (known.length === 0 && failure)
-      throw new CsiError("unavailable", `no connection answers; ${failure.message}`, { cause: failure });
+      throw new CsiError("unavailable", `no connection answers; ${failure.error.message}`, { cause: failure.error });
     const bytes = known.length === 0 ? infiniteBytes : largest(known);
-    if (plain) this.#all.set(key, { bytes, at: performance.now() });
+    if (isPlain) this.#all.set(key, { bytes, at: performance.now() });
     return bytes;
   }
 
-  /** One line for what is asked again every minute, for each class and place; the first place stands for all. */
-  #tell(call: Call, line: string, segment?: Segments): void {
-    const times = this.#repeats.due(line);
-    if (times !== undefined) call.log.info(line, { ...(segment && { segment }), ...(times > 0 && { times }) });
+  async #onEach(names: readonly string[], request: CapacityRequest, call: Call, when: WhenUnavailable) {
+    const answers = await mapLimit(names, width, name =>
+      this.#on(name, request, call, when).catch((error: unknown) => {
+        if (error instanceof CsiError) return { name, error };
+        throw error;
+      }),
+    );
+    return {
+      known: answers.filter(answer => typeof answer === "bigint"),
+      failures: answers.filter(answer => typeof answer === "object"),
+    };
   }
 
-  #on(name: string, request: CapacityRequest, call: Call, then: WhenUnavailable = "refuse"): Promise<bigint> {
-    return this.#common.connections.use(name, then, async connection => {
-      const reason = unusable(connection, request, this.#common.settings().policy);
-      if (reason !== undefined) {
-        this.#tell(call, `connection "${name}" tells no capacity: ${reason}; ${shownAs}`, request.segment);
-        return 0n;
-      }
-      return (await this.#space.on(connection, request.parameters, call)) ?? infiniteBytes;
+  #on(name: string, request: CapacityRequest, call: Call, when: WhenUnavailable): Promise<bigint> {
+    const { calls, connections, settings } = this.#context;
+    const { capabilities, parameters, segment } = request;
+    const isAnywhere = segment === undefined || Object.keys(segment).length === 0;
+    const accessibility = { requisite: isAnywhere ? [] : [segment], preferred: [] };
+    return connections.use(name, when, async connection => {
+      const verdict = evaluatePlacement(connection, { capabilities, accessibility }, settings().policy);
+      if (!(verdict instanceof CsiError)) return (await calls.freeSpace(connection, parameters, call)) ?? infiniteBytes;
+      this.#log(call, `no capacity: ${verdict.message}; ${shownAs}`, `${name} ${verdict.code}`, segment);
+      return 0n;
     });
   }
+
+  /** Limits lines that would be repeated every minute for each class and segment, by `key`; the first segment represents all. */
+  #log(call: Call, line: string, key: string, segment?: Segments): void {
+    const times = this.#repeats.due(key);
+    if (times !== undefined) call.log.info(line, { ...(segment && { segment }), ...(times > 0 && { times }) });
+  }
 }
 
-/** What the scheduler says of pods for which nothing else is left. */
+/** What the scheduler says about pods without another option. */
 const shownAs = 'for pods that can run nowhere else Kubernetes shows "did not have enough free storage"';
-
-/** Why no volume of this kind can be made here and reached from there; undefined when it can. */
-function unusable(
-  connection: Connection,
-  { capabilities, segment }: CapacityRequest,
-  policy: PlacementPolicy,
-): string | undefined {
-  if (connection.suspended) return "it is suspended";
-  const unmet = firstUnmet(connection.access, capabilities);
-  if (unmet !== undefined) return unmet;
-  return segment === undefined || isReachableFrom(connection.accessibleTopology, segment, policy)
-    ? undefined
-    : "it cannot be reached from the place that was asked for";
-}
-
-/** A failure as a value. Throws what nobody threw on purpose. */
-function expected(error: unknown): CsiError {
-  if (error instanceof CsiError) return error;
-  throw error;
-}
 
 const largest = (values: readonly bigint[]): bigint => values.reduce((a, b) => (a > b ? a : b), 0n);

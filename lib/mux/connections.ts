@@ -1,62 +1,71 @@
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { isConnectionName } from "../core/handle.ts";
+import { connectionNameForm, isConnectionName } from "../core/handle.ts";
 import { OrderedReads } from "../core/ordered-reads.ts";
 import type { CacheTimeout } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Ability } from "../drivers/driver.ts";
-import type { Connection } from "./connection.ts";
-import { type ConnectionFacts, type ConnectionFileState, ConnectionFileStates, type LastGood } from "./file-states.ts";
-import { type Entry, Pool } from "./pool.ts";
-import { badName, changedFamily, missing, unopened, type WhenUnavailable } from "./refusals.ts";
+import { type Connection, ConnectionRecord, forgetMs, type OpenConnection } from "./connection.ts";
+import { Pool } from "./pool.ts";
 
 /** Where connection files come from. */
 export interface ConnectionFiles {
-  /** Sorted names of all connections. Throws "unavailable" when the folder cannot be read. */
+  /** Sorted names of all connections. Throws "unavailable" if the folder cannot be read. */
   names(): Promise<readonly string[]>;
-  /** The text of one file, or undefined when there is none. Throws CsiError when that cannot be told. */
+  /** The text of one file, or undefined if there is none. Throws CsiError if that cannot be determined. */
   read(name: string): Promise<string | undefined>;
-  /** The labels in the text of a file of which something else is wrong; undefined when they cannot be read either. */
+  /** The labels in a file that is otherwise invalid; undefined if they cannot be read either. */
   labels(name: string, text: string): Promise<Labels | undefined>;
 }
 
 type Labels = Connection["labels"];
 
-/** What is known of one connection without looking at anything. */
-export interface ConnectionState {
-  readonly name: string;
-  readonly state: ConnectionFileState;
-  /** Since when it is so (Date.now()). */
-  readonly since: number;
-  /** Of its last good file; undefined when there was none since the start, or it is gone. */
-  readonly facts: ConnectionFacts | undefined;
-  /** Calls that use it now. */
-  readonly inUse: number;
-}
-
-/** Checks the text, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError "failed-precondition" that says what is wrong. */
+/**
+ * Checks the text of a file, over the defaults of the main file, and opens the driver, without I/O. Throws CsiError
+ * "failed-precondition" with what is wrong.
+ */
 export type Open = (name: string, text: string) => Connection;
 
-/** How many files are looked at together. */
+/**
+ * What to answer if a connection cannot be used. "refuse": a class or claim names it, and its author can correct that (a final answer,
+ * unless something may have been begun on it). "retry": an existing volume is on it, or may be, and must never be taken for gone.
+ */
+export type WhenUnavailable = "refuse" | "retry";
+
+/** A connection that cannot be used. `isOut`: because its file is missing or invalid. */
+interface Unusable {
+  readonly isOut: boolean;
+  readonly error: (when: WhenUnavailable) => CsiError;
+}
+
+/** A file as it was read: its text, undefined if there is none, or why that cannot be determined. */
+interface ReadFile {
+  readonly text: string | undefined | CsiError;
+  readonly open: Open;
+}
+
+/** How many files are read at once. */
 const width = 64;
 
 /**
- * Name → open connection. The file is looked at on each use and compared by content, so a changed Secret takes effect
- * at the next call; a file that turned bad leaves the last good connection in service; a driver is closed only when its
- * last call has ended.
+ * The connections by name, and all that is known of each. The file is checked on each use and compared by content, so a changed
+ * Secret takes effect at the next call; a file that becomes invalid leaves the last valid connection in service; a driver is closed
+ * only after its last call.
  */
 export class Connections {
   readonly #files: ConnectionFiles;
   readonly #opener: () => Promise<Open>;
   readonly #defaults: () => object;
-  readonly #states: ConnectionFileStates;
+  readonly #log: Log;
+  readonly #now: () => number;
   readonly #pool: Pool;
+  readonly #records = new Map<string, ConnectionRecord>();
   readonly #reads = new OrderedReads<string | undefined | CsiError>();
 
   /**
-   * `opener` gives the function that opens; it is asked at the first use, so that the drivers need not be loaded before.
-   * `defaults` is what that function reads besides the text: another object means that connections are to be opened anew.
-   * `now` gives milliseconds.
+   * `opener` returns the function that opens; it is called at the first use, so that drivers are not loaded before. `defaults`
+   * returns what that function reads besides the text: another object means that connections must be reopened. `now` returns
+   * milliseconds.
    */
   constructor(
     files: ConnectionFiles,
@@ -69,81 +78,86 @@ export class Connections {
     this.#files = files;
     this.#opener = opener;
     this.#defaults = defaults;
-    this.#states = new ConnectionFileStates(log, now);
+    this.#log = log;
+    this.#now = now;
     this.#pool = new Pool(timeout, log);
   }
 
-  /** As ConnectionFiles.names. */
+  /** Like ConnectionFiles.names. */
   names(): Promise<readonly string[]> {
     return this.#files.names();
   }
 
-  /** Runs `work` on the connection that the file describes now; it stays open until `work` settles. */
-  use<T>(name: string, then: WhenUnavailable, work: (connection: Connection) => Promise<T>): Promise<T> {
-    return this.#leased(name, work, why => {
-      throw why(then);
-    });
+  /** Runs `work` on the connection that the file describes now, and keeps it open until `work` settles. */
+  async use<T>(name: string, when: WhenUnavailable, work: (connection: Connection) => Promise<T>): Promise<T> {
+    const file = await this.#read(name);
+    const open = this.#current(name, file);
+    if ("isOut" in open) throw open.error(when);
+    return this.#pool.lease(open, work);
   }
 
-  /** Keeps a connection that is in use open until `work` on it has settled, even when the call that uses it ends before. */
+  /** Like `use` with "retry"; returns undefined if the connection has no file, or one that was never valid since the start. */
+  async useIfHealthy<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
+    const file = await this.#read(name);
+    const open = this.#current(name, file);
+    if (!("isOut" in open)) return this.#pool.lease(open, work);
+    if (open.isOut) return undefined;
+    throw open.error("retry");
+  }
+
+  /** Keeps a connection that is in use open until `work` has settled, even if the call that uses it ends before. */
   keep(connection: Pick<Connection, "driver">, work: Promise<unknown>): void {
     this.#pool.keep(connection, work);
   }
 
-  /** Every connection that is known (ConnectionFileStates.all), sorted by name, as it was when it was looked at last. */
-  seen(): readonly ConnectionState[] {
-    return this.#states.all().map(each => ({
-      ...each,
-      facts: this.#states.lastGood(each.name)?.connection,
-      inUse: this.#pool.get(each.name)?.leases ?? 0,
-    }));
+  /** What is known of a connection; undefined if it never had a file, or was forgotten. */
+  record(name: string): ConnectionRecord | undefined {
+    return this.#records.get(name);
   }
 
-  /** The file of this name that a connection is made from; undefined when there was none since the start, or it is gone. */
-  lastGood(name: string): LastGood | undefined {
-    return this.#states.lastGood(name);
+  /**
+   * What is known of all connections, sorted by name, without reading a file. A connection that was removed on purpose is not
+   * missed by any call and is forgotten after an hour.
+   */
+  seen(): readonly ConnectionRecord[] {
+    for (const { name, state, missed } of this.#records.values()) {
+      if (state !== "gone" || this.#now() - missed < forgetMs) continue;
+      this.#records.delete(name);
+      const text = `connection "${name}" is forgotten: its file was removed, and no call has asked for it for an hour`;
+      this.#log.info(text, { connection: name });
+    }
+    return [...this.#records.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** As `use` with "retry"; undefined for a connection without a file, or whose file could not be used since the start. */
-  useIfHealthy<T>(name: string, work: (connection: Connection) => Promise<T>): Promise<T | undefined> {
-    return this.#leased<T | undefined>(name, work, (why, state) => {
-      // Whoever cannot even tell says nothing about the connection.
-      if (state === undefined || state.kind === "good") throw why("retry");
-      return undefined;
-    });
-  }
-
-  /** Whether a connection that is in order can do this. Throws "unavailable" when the folder cannot be read. */
-  async anyCan(name: Ability): Promise<boolean> {
+  /** Whether a usable connection has an ability. Throws "unavailable" if the folder cannot be read. */
+  async anyCan(ability: Ability): Promise<boolean> {
     let found = false;
-    const names = await this.names();
-    const failures = await mapLimit(names, width, async connection => {
-      // One is enough, so the others need not be opened for it.
+    const failures = await mapLimit(await this.names(), width, async name => {
+      // One is enough; the others need not be opened for this.
       if (found) return undefined;
-      const has = this.useIfHealthy(connection, async ({ driver }) => driver[name] !== undefined);
+      const has = this.useIfHealthy(name, async ({ driver }) => driver[ability] !== undefined);
       const answer = await has.catch((error: unknown) => ({ error }));
       if (answer === true) found = true;
       return typeof answer === "object" ? answer : undefined;
     });
-    const [failure] = failures.filter(each => each !== undefined);
+    const failure = failures.find(each => each !== undefined);
     if (!found && failure) throw failure.error;
     return found;
   }
 
   /**
-   * Looks at all files, so that the log tells of every change soon, and not when a call happens to need the connection.
-   * Throws "unavailable" when the folder cannot be read.
+   * Reads all files, so that the log has every change soon, and not only when a call needs the connection. Throws "unavailable" if
+   * the folder cannot be read.
    */
   async survey(): Promise<void> {
     const names = new Set(await this.names());
-    for (const name of this.#states.present()) names.add(name);
-    // Many at a time, because each may be on a mount that hangs; not all, because judging one takes its time.
-    await mapLimit([...names], width, name => this.#look(name));
+    for (const { name, state } of this.#records.values()) if (state !== "gone") names.add(name);
+    // Many at once, because each may be on a mount that hangs; not all, because validating one takes time.
+    await mapLimit([...names], width, name => this.#review(name));
   }
 
   /**
-   * The labels of a connection; where it cannot be opened, those that its file gives it all the same.
-   * Throws "unavailable" when nobody can tell them.
+   * The labels of a connection; if it cannot be opened, those in its file. Throws "unavailable" if they cannot be determined.
    */
   async labels(name: string): Promise<Labels> {
     try {
@@ -156,113 +170,131 @@ export class Connections {
     }
   }
 
-  /** Closes every connection that is not in use and waits for the closing. For the end of the process. */
+  /** Closes every connection that is not in use and waits for that. For the end of the process. */
   close(): Promise<void> {
     return this.#pool.close();
   }
 
-  /** Judges a file that is not what it was. A connection that was closed for want of calls stays closed. */
-  async #look(name: string): Promise<void> {
-    const text = await this.#read(name);
-    const known = this.#states.get(name);
-    const judged = typeof text === "string" && known && known.kind !== "gone" && this.#isNow(known, text);
-    if (!judged) await this.useIfHealthy(name, async () => {});
+  /** Validates a file that has changed. A connection that was closed because it was idle stays closed. */
+  async #review(name: string): Promise<void> {
+    const { text } = await this.#read(name);
+    const record = this.#records.get(name);
+    const judged = record?.rejected ?? record?.lastValid;
+    if (typeof text !== "string" || !judged || !this.#isPresent(judged, text)) await this.useIfHealthy(name, noWork);
   }
 
-  async #leased<T>(
-    name: string,
-    work: (connection: Connection) => Promise<T>,
-    unusable: (why: (then: WhenUnavailable) => CsiError, state: ConnectionFileState | undefined) => T,
-  ): Promise<T> {
-    if (!isConnectionName(name)) return unusable(() => badName(name), undefined);
-    const text = await this.#read(name);
+  /** Reads are ordered, so that a slow read of an old file does not replace the connection of the new one. */
+  async #read(name: string): Promise<ReadFile> {
+    const read = () => this.#files.read(name).catch(csiError);
+    const text = isConnectionName(name) ? await this.#reads.read(name, read) : undefined;
+    return { text, open: await this.#opener() };
+  }
+
+  #isPresent({ text, defaults }: { readonly text: string | undefined; readonly defaults: object }, now: string) {
+    return text === now && defaults === this.#defaults();
+  }
+
+  /**
+   * The connection of a file, or why there is none. Synchronous: the same text is never opened twice, and nothing can close the
+   * connection before the caller has leased it.
+   */
+  #current(name: string, { text, open }: ReadFile): OpenConnection | Unusable {
+    if (!isConnectionName(name)) return { isOut: false, error: () => badName(name) };
+    const known = this.#records.get(name);
     if (text === undefined) {
-      this.#pool.drop(name);
-      this.#states.put(name, { kind: "gone" });
-      return unusable(then => missing(name, then), { kind: "gone" });
+      if (known) this.#pool.drop(known);
+      known?.remove();
+      return { isOut: true, error: when => missing(name, known?.wasInService ? "retry" : when) };
     }
-    const open = await this.#opener();
-    // Nothing may come between finding the entry and its lease, or it could be closed.
-    const entry = this.#current(name, text, open);
-    return entry instanceof CsiError
-      ? unusable(then => unopened(name, entry, then), this.#states.get(name))
-      : this.#pool.lease(entry, work);
+    const record = known ?? new ConnectionRecord(name, this.#log, this.#now);
+    const found = text instanceof CsiError ? this.#unread(record, text, open) : this.#judged(record, text, open);
+    if (!(found instanceof CsiError)) return found;
+    const isOut = this.#records.has(name) && record.state !== "good";
+    return { isOut, error: when => unopened(name, found, record.wasInService ? "retry" : when) };
   }
 
-  /** The text, undefined when there is no file, or why that cannot be told. */
-  #read(name: string): Promise<string | undefined | CsiError> {
-    return this.#reads.read(name, async () => {
-      try {
-        return await this.#files.read(name);
-      } catch (error) {
-        if (error instanceof CsiError) return error;
-        throw error;
-      }
-    });
-  }
-
-  #isNow(seen: { readonly text: string | undefined; readonly defaults: object }, text: string): boolean {
-    return seen.text === text && seen.defaults === this.#defaults();
-  }
-
-  /** The connection of a file, or what is wrong with it. Synchronous on purpose: two calls can never open the same text twice. */
-  #current(name: string, text: string | CsiError, open: Open): Entry | CsiError {
-    if (text instanceof CsiError) return this.#unread(name, text, open);
-    const old = this.#pool.get(name);
-    const known = this.#states.get(name);
-    if (old && this.#isNow(old, text)) {
-      if (known?.kind !== "good") this.#states.put(name, stateOf(old));
+  /** The connection of a file with this text, or what is wrong with it. */
+  #judged(record: ConnectionRecord, text: string, open: Open): OpenConnection | CsiError {
+    const { name, open: old, lastValid, rejected } = record;
+    if (old && this.#isPresent(old, text)) {
+      if (rejected) record.accept(fileOf(old));
       return old;
     }
-    if (known?.kind === "bad" && this.#isNow(known, text)) return this.#served(name, open) ?? known.error;
+    if (rejected && this.#isPresent(rejected, text)) return this.#served(record, open) ?? rejected.error;
     try {
       const connection = open(name, text);
-      const before = this.#states.lastGood(name);
-      if (before && before.connection.family !== connection.family) throw changedFamily(before.connection, connection);
-      const entry = this.#pool.add(connection, text, this.#defaults());
-      this.#states.put(name, stateOf(entry));
-      return entry;
+      if (lastValid && lastValid.facts.family !== connection.family) throw changedFamily(lastValid.facts, connection);
+      this.#records.set(name, record);
+      const now = this.#pool.add(record, connection, { text, defaults: this.#defaults() });
+      record.accept(fileOf(now));
+      return now;
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      return this.#refused(name, text, error, open);
+      return this.#rejected(record, text, error, open);
     }
   }
 
-  /** A file that cannot be read has turned bad; of a folder that cannot be read, its files are not to blame. */
-  #unread(name: string, error: CsiError, open: Open): Entry | CsiError {
-    if (error.code === "unavailable") return this.#served(name, open) ?? error;
-    return this.#refused(name, undefined, error, open);
+  /** A file that cannot be read counts as invalid, but not if the whole folder cannot be read. */
+  #unread(record: ConnectionRecord, error: CsiError, open: Open): OpenConnection | CsiError {
+    if (error.code === "unavailable") return this.#served(record, open) ?? error;
+    return this.#rejected(record, undefined, error, open);
   }
 
-  #refused(name: string, text: string | undefined, error: CsiError, open: Open): Entry | CsiError {
-    const served = this.#served(name, open);
-    this.#states.put(name, { kind: "bad", text, defaults: this.#defaults(), error, served: served !== undefined });
+  #rejected(record: ConnectionRecord, text: string | undefined, error: CsiError, open: Open) {
+    this.#records.set(record.name, record);
+    const served = this.#served(record, open);
+    record.reject({ text, defaults: this.#defaults(), error, served: served !== undefined });
     return served ?? error;
   }
 
-  /** The last good connection of a file that cannot be used; opened again when it was closed for want of calls. */
-  #served(name: string, open: Open): Entry | undefined {
-    const old = this.#pool.get(name);
-    const good = this.#states.lastGood(name);
-    if (old || !good) return old;
+  /** The last valid connection of a file that cannot be used; reopened if it was closed because it was idle. */
+  #served(record: ConnectionRecord, open: Open): OpenConnection | undefined {
+    const { name, open: old, lastValid } = record;
+    if (old || !lastValid) return old;
     try {
-      return this.#pool.add(open(name, good.text), good.text, good.defaults);
+      return this.#pool.add(record, open(name, lastValid.text), lastValid);
     } catch (error) {
-      if (error instanceof CsiError) return undefined;
-      throw error;
+      return csiError(error) && undefined;
     }
   }
 }
 
-function stateOf({
-  text,
-  defaults,
-  connection: { driverName, family, suspended, accessibleTopology: places, labels },
-}: Entry): ConnectionFileState {
-  return {
-    kind: "good",
-    text,
-    defaults,
-    connection: { driverName, family, suspended, accessibleTopology: places, labels },
-  };
+const noWork = async (): Promise<void> => {};
+
+/** A CsiError as a value; rethrows any other error. */
+function csiError(error: unknown): CsiError {
+  if (error instanceof CsiError) return error;
+  throw error;
 }
+
+const fileOf = ({ text, defaults, connection }: OpenConnection) => {
+  const { driverName, family, suspended, retain, accessibleTopology, labels } = connection;
+  return { text, defaults, facts: { driverName, family, suspended, retain, accessibleTopology, labels } };
+};
+
+/** A text that cannot be the name of a connection. */
+const badName = (name: string): CsiError =>
+  new CsiError("invalid-argument", `"${name.slice(0, 80)}" cannot name a connection: use ${connectionNameForm}`);
+
+/** A file that cannot be used: the code of the error for a class, "unavailable" for a handle. */
+const unopened = (name: string, { code, message }: CsiError, when: WhenUnavailable): CsiError =>
+  new CsiError(when === "refuse" ? code : "unavailable", `connection "${name}" cannot be opened: ${message}`);
+
+/**
+ * There is no file. Never "invalid-argument" for a class: its Secret may arrive a moment later, and external-provisioner holds a
+ * claim back for minutes after that code.
+ */
+const missing = (name: string, when: WhenUnavailable): CsiError =>
+  when === "refuse"
+    ? new CsiError(
+        "failed-precondition",
+        `connection "${name}" is not configured; add the file ${name}.yaml or correct the class`,
+      )
+    : new CsiError("unavailable", `connection "${name}" is not configured any more; restore its file ${name}.yaml`);
+
+/** A file that would hand the volumes of one driver to another. */
+const changedFamily = (old: Pick<Connection, "driverName">, now: Connection): CsiError =>
+  new CsiError(
+    "failed-precondition",
+    `driver changed from "${old.driverName}" to "${now.driverName}", which cannot serve the same volumes; use a new connection name`,
+  );

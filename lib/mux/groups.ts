@@ -3,20 +3,20 @@ import { type Group, selects } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Connections } from "./connections.ts";
 
-/** How many files are read at the same time. */
+/** How many files are read at once. */
 const width = 64;
 
-/** The groups that are configured now. */
+/** The groups of the main file at present. */
 export type ConfiguredGroups = () => Promise<ReadonlyMap<string, Group>>;
 
 /** The connections of a group. */
 export interface Members {
   readonly members: readonly string[];
-  /** Connections whose labels cannot be read; no volume is made on them. */
+  /** Connections whose labels cannot be read; no volume is created on them. */
   readonly unknown: readonly string[];
 }
 
-/** Which connections stand behind a name that a class may use. */
+/** The groups that a class may name. */
 export class Groups {
   readonly #connections: Connections;
   readonly #configured: ConfiguredGroups;
@@ -26,41 +26,40 @@ export class Groups {
     this.#configured = configured;
   }
 
-  /** Whether a group of this name is configured now. */
+  /** Whether there is a group of this name. */
   async has(name: string): Promise<boolean> {
     return (await this.#configured()).has(name);
   }
 
-  /** Names of all groups that are configured now. */
+  /** The names of all groups. */
   async names(): Promise<readonly string[]> {
     return [...(await this.#configured()).keys()];
   }
 
-  /** Whether a class that names `name` can lead to this connection: it is the connection, or a group that has it. */
+  /** Whether a class that names `name` can lead to this connection: it is the connection, or a group with it. */
   async leads(name: string, connection: string): Promise<boolean> {
     if (name === connection) return true;
     return (await this.has(name)) && (await this.members(name)).includes(connection);
   }
 
-  /** How a member is chosen. Throws "failed-precondition" when there is no such group any more. */
+  /** How a member is selected. Throws "failed-precondition" if the group no longer exists. */
   async policy(name: string): Promise<Group["policy"]> {
     return (await this.#group(name)).policy;
   }
 
-  /** Names of the members now, in the order of the group. Throws "failed-precondition" when there is no such group any more. */
+  /** The names of its members, in the order of the group. Throws "failed-precondition" if the group no longer exists. */
   async members(name: string): Promise<readonly string[]> {
     return (await this.resolve(name)).members;
   }
 
-  /** As `members`, and the connections of which nothing can tell whether the group's selector chooses them. */
+  /** Like `members`, with the connections that may or may not match the group's selector. */
   async resolve(name: string): Promise<Members> {
     const { from } = await this.#group(name);
     if (from.kind === "members") return { members: from.members, unknown: [] };
     const names = await this.#connections.names();
-    const labels = await mapLimit(names, width, each => this.#connections.labels(each).catch(untold));
-    const chosen = names.map((_, index) => {
-      const own = labels[index];
-      return own === undefined ? undefined : selects(from.selector, own);
+    const chosen = await mapLimit(names, width, async each => {
+      const labels = await this.#connections.labels(each).catch(unknownLabels);
+      return labels && selects(from.selector, labels);
     });
     const those = (wanted: boolean | undefined) => names.filter((_, index) => chosen[index] === wanted);
     return { members: those(true), unknown: those(undefined) };
@@ -73,7 +72,7 @@ export class Groups {
   }
 }
 
-/** Labels that cannot be read, as a value. Rethrows a defect. */
-function untold(error: unknown): undefined {
+/** Labels that cannot be read, as a value. Rethrows any other error. */
+function unknownLabels(error: unknown): undefined {
   if (!(error instanceof CsiError)) throw error;
 }

@@ -7,26 +7,27 @@ import type { Handles } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { badToken } from "./tokens.ts";
 
-/** What is known, and how ids are told to who asks. */
+/** The health of volumes, and how their ids are written. */
 export interface Sources {
   readonly health: HealthMonitor;
   readonly handles: Handles;
 }
 
-/** A volume with which something is wrong; `id` is its handle. */
+/** A volume with conditions; `id` is its handle. */
 export interface UnhealthyVolume {
   readonly id: string;
   readonly conditions: readonly Condition[];
 }
 
 /**
- * Where a page of one connection begins: in its listing of volumes, all of which are concerned when the storage is; among the
- * volumes that something is known of; or among those of these that no listing shows, because they are lost.
+ * Where a page of one connection begins: in its listing of volumes, all of which have the conditions of the storage system; among the
+ * volumes with conditions of their own; or among the lost ones of these, which no listing shows.
  */
 type Part = "listed" | "known" | "lost";
+const parts: readonly Part[] = ["listed", "known", "lost"];
 const letters: Readonly<Record<Part, string>> = { listed: "i", known: ">", lost: "x" };
 
-/** One page of a connection's volumes with which something is wrong. Throws why the storage cannot be looked at. */
+/** One page of a connection's volumes with conditions. Throws why the storage system cannot be checked. */
 export async function unhealthyPage(
   from: Sources,
   connection: Connection,
@@ -34,20 +35,14 @@ export async function unhealthyPage(
   call: Call,
 ): Promise<Page<UnhealthyVolume>> {
   await from.health.refresh(connection, call);
-  const whole = from.health.ofStorage(connection.name).length > 0 && connection.driver.inventory !== undefined;
-  const { part, inner } = page.token === undefined ? first(whole) : parsed(page.token);
+  const concernsAll = from.health.ofStorage(connection.name).length > 0 && connection.driver.inventory !== undefined;
+  const { token } = page;
+  const part = token === undefined ? parts[concernsAll ? 0 : 1] : parts.find(each => letters[each] === token[0]);
+  if (part === undefined) throw badToken();
+  const inner = token?.slice(1) ?? "";
   return part === "listed"
     ? listed(from, connection, { ...page, token: inner || undefined }, call)
     : known(from, connection, part, inner, page.max);
-}
-
-const first = (whole: boolean) => ({ part: whole ? ("listed" as const) : ("known" as const), inner: "" });
-
-function parsed(token: string): { readonly part: Part; readonly inner: string } {
-  const parts = ["listed", "known", "lost"] as const;
-  const part = parts.find(each => letters[each] === token[0]);
-  if (part === undefined) throw badToken();
-  return { part, inner: token.slice(1) };
 }
 
 async function listed(

@@ -2,39 +2,39 @@ import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Page, PageRequest } from "../drivers/driver.ts";
-import type { Connection } from "./connection.ts";
-import type { Handles } from "./handles.ts";
+import type { Connection, StorageFigures } from "./connection.ts";
+import type { RouterContext } from "./context.ts";
+import type { RoutedSnapshot, RoutedVolume } from "./handles.ts";
 import type { HealthMonitor } from "./health-monitor.ts";
 import { type UnhealthyVolume, unhealthyPage } from "./health-pages.ts";
-import type { ResponseTimeout } from "./response-timeout.ts";
-import { type RoutedSnapshot, type RoutedVolume, routedSnapshot, routedVolume } from "./routed.ts";
-import type { RouterContext } from "./router-context.ts";
 import { badToken, filterTokens, healthTokens, type ListTokens, snapshotTokens, volumeTokens } from "./tokens.ts";
 
-/** The most entries of one answer, however many are asked for: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
+/** The most entries of one answer, however many are requested: with 4 KiB of context each they still fit a 4 MiB gRPC message. */
 const largestPage = 800;
 
 const pageOf = (max: number): number => Math.min(max || largestPage, largestPage);
 
-/** How many connections are asked at the same time. */
+const emptyPage = { items: [], next: undefined };
+
+/** How many connections are listed at once. */
 const width = 16;
 
-/** Which page of a listing is wanted. */
+/** The requested page of a listing. */
 export interface ListRequest {
-  /** 0: no limit asked for. */
+  /** 0: no limit. */
   readonly max: number;
   /** Empty for the first page. */
   readonly token: string;
 }
 
-/** What ListSnapshots is narrowed down to. */
+/** The filter of ListSnapshots. */
 export interface SnapshotFilter {
-  /** Handles; empty: not filtered by it. */
+  /** Handles; empty: no filter. */
   readonly snapshot: string;
   readonly volume: string;
 }
 
-/** One of the two listings: what it is called, how a connection gives a page of it, and its tokens. */
+/** One of the listings: its name, how a connection returns a page of it, and its tokens. */
 interface ListingKind<T> {
   readonly name: string;
   readonly list: (connection: Connection, page: PageRequest, call: Call) => Promise<Page<T>>;
@@ -43,100 +43,111 @@ interface ListingKind<T> {
 
 /** ListVolumes, ListSnapshots and ControllerListVolumeHealth over all connections in the order of their names, without state between pages. */
 export class Listing {
-  readonly #common: RouterContext;
-  readonly #patience: ResponseTimeout;
+  readonly #context: RouterContext;
   readonly #health: HealthMonitor;
 
-  constructor(common: RouterContext, patience: ResponseTimeout, health: HealthMonitor) {
-    this.#common = common;
-    this.#patience = patience;
+  constructor(context: RouterContext, health: HealthMonitor) {
+    this.#context = context;
     this.#health = health;
   }
 
   /** ListVolumes. Throws "aborted" for a token of another listing, "unavailable" for a connection that cannot answer. */
   volumes(request: ListRequest, call: Call): Promise<Page<RoutedVolume>> {
+    const { connections, handles } = this.#context;
     const list = async (connection: Connection, page: PageRequest, own: Call) => {
-      const found = await volumesOf(this.#common.handles, connection, page, own);
-      this.#common.figures.page(connection.name, page, found);
-      return found;
+      const found = (await connection.driver.inventory?.list(page, own)) ?? emptyPage;
+      const record = connections.record(connection.name);
+      if (record) countPage(record.figures, page, found);
+      return { ...found, items: found.items.map(volume => handles.volume(connection, volume)) };
     };
     return this.#joined(request, call, { name: "volumes", list, tokens: volumeTokens });
   }
 
   /**
-   * ControllerListVolumeHealth: volumes with which something is wrong. Throws as `volumes`: one that is left out would count as
-   * well, so a storage that cannot be looked at is treated as one that cannot be listed.
+   * ControllerListVolumeHealth: volumes with a condition. Throws like `volumes`: an omitted volume would count as healthy, so a storage
+   * system that cannot be checked is treated like one that cannot be listed.
    */
   health(request: ListRequest, call: Call): Promise<Page<UnhealthyVolume>> {
     const list = (connection: Connection, page: PageRequest, own: Call) =>
-      unhealthyPage({ health: this.#health, handles: this.#common.handles }, connection, page, own);
+      unhealthyPage({ health: this.#health, handles: this.#context.handles }, connection, page, own);
     return this.#joined(request, call, { name: "health", list, tokens: healthTokens });
   }
 
-  /** A filter touches only its own connection; an id that csimux cannot have made lists nothing. */
+  /** ListSnapshots. A filter concerns only one connection; an id that csimux cannot have created lists nothing. */
   async snapshots(request: ListRequest, filter: SnapshotFilter, call: Call): Promise<Page<RoutedSnapshot>> {
     if (filter.snapshot !== "") {
-      // One snapshot is one page, so there is no token that it could be continued with.
+      // One snapshot is one page, so there is no token to continue with.
       if (request.token !== "") throw badToken();
       return { items: await this.#oneSnapshot(filter, call), next: undefined };
     }
     if (filter.volume !== "") return this.#ofVolume(request, filter.volume, call);
     const list = (connection: Connection, page: PageRequest, own: Call) =>
-      snapshotsOf(this.#common.handles, connection, undefined, page, own);
+      this.#snapshotsOn(connection, undefined, page, own);
     return this.#joined(request, call, { name: "snapshots", list, tokens: snapshotTokens });
   }
 
   async #ofVolume(request: ListRequest, volume: string, call: Call): Promise<Page<RoutedSnapshot>> {
-    const handle = this.#common.handles.parse(volume, "volume");
+    const { calls, connections, handles } = this.#context;
+    const handle = handles.parse(volume, "volume");
     if (!handle) {
       if (request.token !== "") throw badToken();
-      return { items: [], next: undefined };
+      return emptyPage;
     }
     const tokens = filterTokens(handle);
     const token = request.token === "" ? undefined : tokens.read(request.token);
-    return this.#common.connections.use(handle.connection, "retry", async connection => {
-      const page = { token, max: pageOf(request.max) };
-      const { items, next } = await this.#common.breakers.ask(connection, () =>
-        snapshotsOf(this.#common.handles, connection, handle.id, page, call),
-      );
+    const page = { token, max: pageOf(request.max) };
+    return connections.use(handle.connection, "retry", async connection => {
+      const list = () => this.#snapshotsOn(connection, handle.id, page, call);
+      const { items, next } = await calls.make(connection, list);
       return { items, next: next && tokens.write(next) };
     });
   }
 
   async #oneSnapshot(filter: SnapshotFilter, call: Call): Promise<readonly RoutedSnapshot[]> {
-    const handle = this.#common.handles.parse(filter.snapshot, "snapshot");
+    const { calls, connections, handles } = this.#context;
+    const handle = handles.parse(filter.snapshot, "snapshot");
     if (!handle) return [];
-    const found = await this.#common.connections.use(handle.connection, "retry", async connection => {
+    const found = await connections.use(handle.connection, "retry", async connection => {
       try {
         const { snapshots } = connection.driver;
-        const snapshot =
-          snapshots && (await this.#common.breakers.ask(connection, () => snapshots.get(handle.id, call)));
-        return snapshot && routedSnapshot(this.#common.handles, connection, snapshot);
+        const snapshot = snapshots && (await calls.make(connection, () => snapshots.get(handle.id, call)));
+        return snapshot && handles.snapshot(connection, snapshot);
       } catch (error) {
         if (error instanceof CsiError && error.code === "not-found") return undefined;
         throw error;
       }
     });
-    return found && (filter.volume === "" || this.#same(filter.volume, found.volumeId)) ? [found] : [];
+    return found && (filter.volume === "" || this.#isSame(filter.volume, found.volumeId)) ? [found] : [];
   }
 
-  /** Whether an id from outside, in whatever form, is that of the volume with this handle. */
-  #same(text: string, volume: string): boolean {
-    const [one, other] = [text, volume].map(each => this.#common.handles.parse(each, "volume"));
+  /** Whether two ids in any form belong to the same volume. */
+  #isSame(...ids: readonly [string, string]): boolean {
+    const [one, other] = ids.map(id => this.#context.handles.parse(id, "volume"));
     return one !== undefined && one.connection === other?.connection && one.id === other.id;
   }
 
-  /** Equal listings that run at the same time are one: each alone makes every storage walk through all it has. */
-  #joined<T>(request: ListRequest, call: Call, kind: ListingKind<T>): Promise<Page<T>> {
-    // Who brings secrets gets what these secrets may see.
-    if (Object.keys(call.secrets).length > 0) return this.#all(request, call, kind);
-    const key = `list of ${kind.name}, ${request.max} from "${request.token}"`;
-    return this.#common.jobs.run(key, "", call, own => this.#all(request, own, kind));
+  /** One page of a connection's snapshots; empty if the driver has none. */
+  async #snapshotsOn(
+    connection: Connection,
+    volumeId: string | undefined,
+    page: PageRequest,
+    call: Call,
+  ): Promise<Page<RoutedSnapshot>> {
+    const found = (await connection.driver.snapshots?.list({ volumeId }, page, call)) ?? emptyPage;
+    return { ...found, items: found.items.map(snapshot => this.#context.handles.snapshot(connection, snapshot)) };
   }
 
-  /** A driver that is one connection lists that one. */
+  /** Joins equal listings that run at the same time: each makes every storage system list all it has. */
+  #joined<T>(request: ListRequest, call: Call, kind: ListingKind<T>): Promise<Page<T>> {
+    // The secrets of a caller may decide what it sees.
+    if (Object.keys(call.secrets).length > 0) return this.#all(request, call, kind);
+    const key = `list of ${kind.name}, ${request.max} from "${request.token}"`;
+    return this.#context.jobs.run(key, "", call, own => this.#all(request, own, kind));
+  }
+
+  /** All connections, or the only one of the driver name. */
   async #names(): Promise<readonly string[]> {
-    const { connections, settings } = this.#common;
+    const { connections, settings } = this.#context;
     const { single } = settings();
     return single === undefined ? connections.names() : [single];
   }
@@ -146,14 +157,14 @@ export class Listing {
     const start = request.token === "" ? undefined : tokens.read(request.token);
     const max = pageOf(request.max);
     const names = (await this.#names()).filter(name => !start || name >= start.connection);
-    // All pages that are there belong to connections before the one that is asked next.
+    // All pages so far belong to connections before the next one.
     let known = 0;
     let ends = false;
     const pages = await mapLimit(names, width, async name => {
-      // The page is full, and it is known that more follows. Without this bound, pages would pile up behind a slow connection.
+      // The page is full, and more follows. Without this bound, pages would pile up behind a slow connection.
       if (ends || known > max) return undefined;
       const token = name === start?.connection ? start.inner : undefined;
-      // A full page still has to know whether anything follows.
+      // A full page still needs to know whether anything follows.
       const page = await this.#page(name, { token, max: Math.max(1, max - known) }, call, kind);
       known += page?.items.length ?? 0;
       ends ||= page?.next !== undefined;
@@ -172,7 +183,7 @@ export class Listing {
     return { items, next: undefined };
   }
 
-  /** The page ends inside a connection that was asked for more than there is room left: ask it again for the rest. */
+  /** The page ends inside a connection that returned more than there is room left: lists that many again. */
   async #again<T>(name: string, most: number, items: T[], call: Call, kind: ListingKind<T>): Promise<Page<T>> {
     const max = most - items.length;
     const { write } = kind.tokens;
@@ -185,55 +196,28 @@ export class Listing {
   async #page<T>(name: string, page: PageRequest, call: Call, { list }: ListingKind<T>): Promise<Page<T> | undefined> {
     const token = page.token === "" ? undefined : page.token;
     try {
-      // A listing shows the connections that are in order; the log has said which are not.
-      return await this.#common.connections.useIfHealthy(name, connection =>
-        this.#common.breakers.ask(connection, () =>
-          this.#patience.ask(connection, call, own => list(connection, { token, max: page.max }, own)),
-        ),
+      // The log has the connections that a listing does not show.
+      return await this.#context.connections.useIfHealthy(name, connection =>
+        this.#context.calls.read("listing", connection, call, own => list(connection, { token, max: page.max }, own)),
       );
     } catch (error) {
       if (error instanceof CsiError && error.code === "aborted") throw error;
-      // Only another driver below this one finds out that late that it has no such list.
-      if (error instanceof CsiError && error.code === "unimplemented") return undefined;
       const reason = error instanceof Error ? error.message : String(error);
-      if (this.#common.settings().listing === "partial") {
+      if (this.#context.settings().listing === "partial") {
         call.log.warn("a connection is missing from the listing", { connection: name, reason });
         return undefined;
       }
-      throw new CsiError(
-        "unavailable",
-        `connection "${name}" cannot be listed, and a shorter list would read as deletion: ${reason}`,
-        {
-          cause: error,
-        },
-      );
+      const text = `connection "${name}" cannot be listed, and a shorter list would read as deletion: ${reason}`;
+      throw new CsiError("unavailable", text, { cause: error });
     }
   }
 }
 
-/** One page of a connection's volumes; empty when the driver cannot list. */
-async function volumesOf(
-  handles: Handles,
-  connection: Connection,
-  page: PageRequest,
-  call: Call,
-): Promise<Page<RoutedVolume>> {
-  const { inventory } = connection.driver;
-  if (!inventory) return { items: [], next: undefined };
-  const { items, next } = await inventory.list(page, call);
-  return { items: items.map(volume => routedVolume(handles, connection, volume)), next };
-}
-
-/** One page of a connection's snapshots with handles; empty when the driver has none. */
-async function snapshotsOf(
-  handles: Handles,
-  connection: Connection,
-  volumeId: string | undefined,
-  page: PageRequest,
-  call: Call,
-): Promise<Page<RoutedSnapshot>> {
-  const { snapshots } = connection.driver;
-  if (!snapshots) return { items: [], next: undefined };
-  const { items, next } = await snapshots.list({ volumeId }, page, call);
-  return { items: items.map(snapshot => routedSnapshot(handles, connection, snapshot)), next };
+/** Counts the volumes of a connection from its pages. Only a listing that was followed to its end shows their number. */
+function countPage(figures: StorageFigures, { token }: PageRequest, { items, next }: Page<unknown>): void {
+  const { listing } = figures;
+  if (token !== undefined && listing?.next !== token) return;
+  const count = items.length + (token === undefined ? 0 : (listing?.count ?? 0));
+  figures.listing = next === undefined ? undefined : { next, count };
+  if (next === undefined) figures.volumes = { value: count, at: Date.now() };
 }

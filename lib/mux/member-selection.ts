@@ -1,209 +1,206 @@
-import { CsiError } from "../core/errors.ts";
+import { createHash } from "node:crypto";
+import { wantedBytes } from "../core/bytes.ts";
+import type { Call } from "../core/call.ts";
+import { CsiError, jointCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import { type Candidate, candidateOf, noMember, ordered } from "./candidates.ts";
-import type { FreeSpace } from "./free-space.ts";
-import { nameLock, volumeLock } from "./handles.ts";
-import { evaluatePlacement } from "./placement.ts";
-import type { Creation, RoutedVolume } from "./routed.ts";
-import type { RouterContext } from "./router-context.ts";
+import type { AddKeys } from "../core/locks.ts";
+import type { Group } from "../core/proxy.ts";
+import type { CreateRequest, RouterContext } from "./context.ts";
+import { type RoutedVolume, volumeLock } from "./handles.ts";
+import { evaluatePlacement, type Placement } from "./placement.ts";
 
-/** Makes the volume on one member. */
-type Make = (member: string) => Promise<RoutedVolume>;
+/** A running CreateVolume. */
+export interface Creation {
+  /** The connection or group that the class names. */
+  readonly named: string;
+  readonly request: CreateRequest;
+  readonly source: Handle | undefined;
+  readonly call: Call;
+  /** Adds to the locks that it holds. */
+  readonly add: AddKeys;
+}
 
-/** What a member says that it has of a volume. "unable": its driver cannot look volumes up; "silent": it cannot be asked. */
+/** Where to create a volume. */
+export interface Selection {
+  /** The members to try, the best first. */
+  readonly members: readonly string[];
+  /** Members that could not be asked whether they have the volume. */
+  readonly skipped: readonly string[];
+  /** The error if none of `members` has room; `full`: their refusals. */
+  refusal(full: readonly CsiError[]): CsiError;
+}
+
+/** A member of a group that could take a volume. */
+interface Candidate extends Pick<Placement, "preference"> {
+  readonly name: string;
+  /** Bytes that a new volume may take; undefined if the driver cannot tell. */
+  readonly free: bigint | undefined;
+}
+
+/** What a member has of a volume. "unable": its driver cannot look up names; "silent": it cannot be asked. */
 interface MemberLookup {
   readonly member: string;
   readonly has: "nothing" | "volume" | "unfinished" | "unable" | "silent";
 }
 
-/** Members that could not be asked, by what is known of them. */
-interface UnreachableMembers {
-  readonly members: readonly string[];
-  /** Those that would not take the volume anyway, and why. */
-  readonly excluded: readonly CsiError[];
-  /** Those that might. */
-  readonly eligible: readonly string[];
-}
-
 /**
- * Chooses a member of a group for each new volume. Every member that can be asked is asked first whether it has the volume, so a
- * repeat finds what an earlier call made. A member that cannot be asked is passed over: then the volume may come to stand on two
- * members, which is noticed when the member answers again (DuplicateVolumes, SkippedMembers).
+ * Selects members of a group for a new volume. Every member that can be asked is asked first whether it has the volume, so that a
+ * retry finds what an earlier call created. A member that cannot be asked is skipped; if the volume then exists on two members, that
+ * is found when the member answers again (DuplicateVolumes).
  */
 export class MemberSelection {
-  readonly #common: RouterContext;
-  readonly #space: FreeSpace;
+  readonly #context: RouterContext;
 
-  /** `space` tells how much is free on members. */
-  constructor(common: RouterContext, space: FreeSpace) {
-    this.#common = common;
-    this.#space = space;
+  constructor(context: RouterContext) {
+    this.#context = context;
   }
 
-  /** Throws "resource-exhausted" when no member can take the volume, "invalid-argument" when none ever could, "unavailable" when one that cannot be asked might. */
-  create(creation: Creation, make: Make): Promise<RoutedVolume> {
-    const { named, request } = creation;
-    return this.#common.locks.hold([nameLock(request.name)], async () => {
-      const { members, unknown } = await this.#common.groups.resolve(named);
-      const begun = this.#common.attempts.members(request.name, named);
-      const former = begun.filter(member => !members.includes(member));
-      const answers = await Promise.all([...members, ...former].map(member => this.#lookUp(member, creation)));
-      const having = (has: MemberLookup["has"]) => answers.filter(each => each.has === has).map(({ member }) => member);
-      // Of two, the one that was answered last may be in use already.
-      const owners = having("volume");
-      const owner = begun.findLast(member => owners.includes(member)) ?? owners[0];
-      const away = [...having("silent"), ...unknown.filter(name => !former.includes(name))];
-      if (owner !== undefined) return this.#skipping(creation, [], () => make(owner));
-      if (members.length + unknown.length === 0)
-        throw new CsiError("failed-precondition", `group "${named}" has no members`);
-      // The choice may be another one than that of an interrupted call, of which nothing shall stay behind.
-      for (const member of having("unfinished")) if (!(await this.#clear(member, creation))) away.push(member);
-      const unable = members.filter(member => having("unable").includes(member));
-      if (unable.length > 0) throw cannotLookUp(named, unable);
-      return this.#onOneOf(creation, members, away, make);
-    });
+  /** The caller holds the lock of the volume's name. Throws CsiError if no member can be selected. */
+  async select(creation: Creation): Promise<Selection> {
+    const { named, request, source } = creation;
+    const { groups, duplicates } = this.#context;
+    const { members, unknown } = await groups.resolve(named);
+    const lookups = await Promise.all(members.map(member => this.#lookUp(member, creation)));
+    const having = (has: MemberLookup["has"]) => lookups.filter(each => each.has === has).map(({ member }) => member);
+    const owners = having("volume");
+    // Of two, the one that was returned last may already be in use.
+    const returned = duplicates.createdOn(named, request.name);
+    const owner = owners.find(member => member === returned) ?? owners[0];
+    if (owner !== undefined) return this.#only(creation, owner);
+    if (members.length + unknown.length === 0)
+      throw new CsiError("failed-precondition", `group "${named}" has no members`);
+    const skipped = [...having("silent"), ...unknown];
+    // The volume may be created on another member than in an interrupted call; nothing of that may remain.
+    for (const member of having("unfinished")) if (!(await this.#clear(member, creation))) skipped.push(member);
+    const unable = having("unable");
+    if (unable.length > 0) throw cannotLookUp(named, unable);
+    // A clone is created only beside its source, so the other members have nothing of it.
+    if (source) return this.#only(creation, memberOfSource(named, members, source));
+    return this.#ranked(members, skipped, creation);
   }
 
-  async #onOneOf(
-    creation: Creation,
-    members: readonly string[],
-    skipped: readonly string[],
-    make: Make,
-  ): Promise<RoutedVolume> {
-    const { named, source } = creation;
-    // Beside its source alone a volume is ever made, so nothing of it is on the others.
-    if (source) return this.#skipping(creation, [], () => make(memberOfSource(named, members, source)));
-    const here = members.filter(member => !skipped.includes(member));
-    return this.#skipping(creation, skipped, async () => {
-      const { candidates, refusals, away } = await this.#ranked(here, skipped, creation);
-      return this.#first(creation, candidates, refusals, away, make);
-    });
-  }
-
-  /**
-   * What a member has of the volume. One whose storage is being checked, because it did not answer, is not waited for, unless this
-   * process began the volume there.
-   */
-  async #lookUp(member: string, { named, request, call }: Creation): Promise<MemberLookup> {
-    const { attempts: begun, breakers, connections, lookup } = this.#common;
-    if (breakers.isDoubted(member) && !begun.members(request.name, named).includes(member))
-      return { member, has: "silent" };
-    try {
-      return await connections.use(member, "retry", async connection => {
-        if (!connection.driver.names) return { member, has: connection.suspended ? "nothing" : "unable" };
-        const found = await lookup.find(connection, request.name, call);
-        return { member, has: found?.kind ?? "nothing" };
-      });
-    } catch (error) {
-      if (call.signal.aborted || !isUnreachable(error)) throw error;
-      return { member, has: "silent" };
-    }
-  }
-
-  /** Removes what is unfinished. False when the member cannot be asked any more. */
-  async #clear(member: string, { request, call }: Creation): Promise<boolean> {
-    const { connections, locks, lookup } = this.#common;
-    try {
-      await connections.use(member, "retry", connection =>
-        locks.hold([volumeLock(connection, request.name)], () => lookup.clear(connection, request.name, call)),
-      );
-      return true;
-    } catch (error) {
-      if (call.signal.aborted || !isUnreachable(error)) throw error;
-      return false;
-    }
-  }
-
-  /** Members that can take the volume, the best first; why others cannot; and which cannot be asked. */
-  async #ranked(members: readonly string[], skipped: readonly string[], creation: Creation) {
-    const { connections, groups, settings } = this.#common;
-    const { named, request, call } = creation;
-    const { policy } = settings();
-    const found = await Promise.all(
-      members.map(async member => {
-        try {
-          return await connections.use(member, "retry", connection =>
-            candidateOf(connection, request, policy, this.#space, call),
-          );
-        } catch (error) {
-          if (call.signal.aborted || !isUnreachable(error)) throw error;
-          return member;
-        }
-      }),
-    );
-    const candidates = found.filter(
-      (each): each is Candidate => typeof each === "object" && !(each instanceof CsiError),
-    );
-    const away = this.#away([...skipped, ...found.filter(each => typeof each === "string")], creation);
-    const refusals = [...found.filter(each => each instanceof CsiError), ...away.excluded];
-    return { candidates: ordered(candidates, await groups.policy(named), request.name), refusals, away };
-  }
-
-  /** Judges members that cannot be asked by their files. One that this process began the volume on may have it, whatever is asked for now. */
-  #away(members: readonly string[], { named, request }: Creation): UnreachableMembers {
-    const { attempts: begun, connections, settings } = this.#common;
-    const began = begun.members(request.name, named);
-    const verdicts = members.map(name => {
-      const facts = connections.lastGood(name)?.connection;
-      const verdict =
-        facts && !began.includes(name) && evaluatePlacement({ ...facts, name }, request, settings().policy);
-      return verdict instanceof CsiError ? verdict : undefined;
-    });
-    const eligible = members.filter((_, index) => verdicts[index] === undefined);
-    return { members, eligible, excluded: verdicts.filter(each => each !== undefined) };
-  }
-
-  /** Tries the next member only after an answer that proves that nothing was made. */
-  async #first(
-    { named, call }: Creation,
-    candidates: readonly Candidate[],
-    unfit: readonly CsiError[],
-    { eligible }: UnreachableMembers,
-    make: Make,
-  ): Promise<RoutedVolume> {
-    const refusals = [...unfit];
-    for (const { name: member } of candidates) {
-      try {
-        return await make(member);
-      } catch (error) {
-        if (!(error instanceof CsiError && error.code === "resource-exhausted")) throw error;
-        call.log.info("a member of the group is full, trying the next", { connection: member, reason: error.message });
-        refusals.push(error);
-      }
-    }
-    throw noMember(named, refusals, eligible);
-  }
-
-  /** Keeps in mind, and writes into the volume context, which members were not asked whether they have the volume. */
-  async #skipping(
-    { named, request, call }: Creation,
-    skipped: readonly string[],
-    make: () => Promise<RoutedVolume>,
-  ): Promise<RoutedVolume> {
-    const { handles, duplicates: twins } = this.#common;
-    const volume = await make();
-    const made = handles.known(volume.id, "volume");
-    twins.answered(named, request.name, made, skipped);
+  /** Records a volume that was created or found in a group, and writes into its context which members were skipped. */
+  created({ named, request, call }: Creation, volume: RoutedVolume, skipped: readonly string[]): RoutedVolume {
+    const { handles, duplicates } = this.#context;
+    duplicates.created(named, request.name, handles.known(volume.id, "volume"), skipped);
     if (skipped.length === 0) return volume;
-    call.log.warn("made a volume while members of its group could not be asked whether they have it", {
+    call.log.warn("created a volume while members of its group could not be asked whether they have it", {
       volume: volume.id,
       skipped,
     });
     return { ...volume, context: { ...volume.context, skipped: skipped.join(",") } };
   }
+
+  #only({ named }: Creation, member: string): Selection {
+    return { members: [member], skipped: [], refusal: full => noMember(named, full, []) };
+  }
+
+  /** What a member has of the volume. One that is being checked because it did not answer is not waited for. */
+  async #lookUp(member: string, { request, call }: Creation): Promise<MemberLookup> {
+    const { calls, connections } = this.#context;
+    if (calls.isDoubted(member)) return { member, has: "silent" };
+    const has = connections.use(member, "retry", async (connection): Promise<MemberLookup["has"]> => {
+      if (!connection.driver.names) return connection.suspended ? "nothing" : "unable";
+      return (await calls.find(connection, request.name, call))?.kind ?? "nothing";
+    });
+    return { member, has: (await answered(has, call)) ?? "silent" };
+  }
+
+  /** Removes what is unfinished. Returns false if the member can no longer be asked. */
+  async #clear(member: string, { request, call, add }: Creation): Promise<boolean> {
+    const { calls, connections } = this.#context;
+    const cleared = connections.use(member, "retry", async connection => {
+      add([volumeLock(connection, request.name)]);
+      await calls.clear(connection, request.name, call);
+      return true;
+    });
+    return (await answered(cleared, call)) ?? false;
+  }
+
+  /** The members that can take the volume, by preferred topology and the group's policy. */
+  async #ranked(members: readonly string[], skipped: readonly string[], creation: Creation): Promise<Selection> {
+    const { groups } = this.#context;
+    const { named, request } = creation;
+    const asked = members.filter(member => !skipped.includes(member));
+    const found = await Promise.all(asked.map(member => this.#candidate(member, creation)));
+    const silent = asked.filter((_, index) => found[index] === undefined);
+    // Members that cannot be asked are judged by their files.
+    const excluded = [...skipped, ...silent].map(name => [name, this.#excluded(name, request)] as const);
+    const eligible = excluded.filter(([, why]) => why === undefined).map(([name]) => name);
+    const refusals = [...found, ...excluded.map(([, why]) => why)].filter(each => each instanceof CsiError);
+    const candidates = found.filter((each): each is Candidate => each !== undefined && !(each instanceof CsiError));
+    return {
+      members: ordered(candidates, await groups.policy(named), request.name),
+      skipped,
+      refusal: full => noMember(named, [...refusals, ...full], eligible),
+    };
+  }
+
+  /** The member as a candidate, why it is not one, or undefined if it does not answer. */
+  async #candidate(name: string, { request, call }: Creation): Promise<Candidate | CsiError | undefined> {
+    const { calls, connections, settings } = this.#context;
+    const judged = connections.use(name, "retry", async (connection): Promise<Candidate | CsiError> => {
+      const verdict = evaluatePlacement(connection, request, settings().policy);
+      if (verdict instanceof CsiError) return verdict;
+      const free = await calls.freeSpace(connection, request.parameters, call);
+      if (free !== undefined && free < wantedBytes(request.range))
+        return new CsiError("resource-exhausted", `connection "${name}": ${free} bytes are free`);
+      return { name, preference: verdict.preference, free };
+    });
+    return answered(judged, call);
+  }
+
+  /** Why a member that cannot be asked would not take the volume, according to its last valid file. */
+  #excluded(name: string, request: CreateRequest): CsiError | undefined {
+    const facts = this.#context.connections.record(name)?.lastValid?.facts;
+    const verdict = facts && evaluatePlacement({ ...facts, name }, request, this.#context.settings().policy);
+    return verdict instanceof CsiError ? verdict : undefined;
+  }
 }
 
-/** A member that is busy with the volume can be asked: the caller repeats. */
-const isUnreachable = (error: unknown): error is CsiError => error instanceof CsiError && error.code !== "aborted";
+/** The answer of a member; undefined if it does not answer. One that is busy with the volume does: then the caller retries. */
+async function answered<T>(asking: Promise<T>, call: Call): Promise<T | undefined> {
+  try {
+    return await asking;
+  } catch (error) {
+    if (call.signal.aborted || !(error instanceof CsiError) || error.code === "aborted") throw error;
+    return undefined;
+  }
+}
+
+function ordered(candidates: readonly Candidate[], policy: Group["policy"], volume: string): readonly string[] {
+  const byPolicy = (a: Candidate, b: Candidate): number => {
+    if (policy === "ordered") return 0;
+    if (policy === "most-free" && a.free !== b.free) return (b.free ?? 0n) > (a.free ?? 0n) ? 1 : -1;
+    return weight(b.name, volume) > weight(a.name, volume) ? 1 : -1;
+  };
+  return candidates.toSorted((a, b) => a.preference - b.preference || byPolicy(a, b)).map(({ name }) => name);
+}
+
+/** Rendezvous hashing: the rank of a member for a name does not change when other members come or go. */
+const weight = (member: string, volume: string): string =>
+  createHash("sha256").update(`${member}\0${volume}`).digest("hex");
+
+/** The refusal of a whole group. It is not final if a member of `silent` might take the volume once it answers. */
+function noMember(group: string, refusals: readonly CsiError[], silent: readonly string[]): CsiError {
+  const reasons = [
+    ...refusals.map(each => each.message),
+    ...silent.map(name => `connection "${name}": it cannot be asked now`),
+  ];
+  return new CsiError(
+    silent.length > 0 ? "unavailable" : jointCode(refusals),
+    `no member of group "${group}" can take the volume: ${reasons.join("; ")}`,
+  );
+}
 
 /**
- * No repeat heals that. What was made on other members for the same name was found before, and a member that cannot look volumes up
- * was never given one by this group.
+ * No retry can help. Volumes of the same name on other members were found before, and a member that cannot look up names was never
+ * given a volume by this group.
  */
 const cannotLookUp = (group: string, members: readonly string[]): CsiError =>
   new CsiError(
     "failed-precondition",
-    `members of group "${group}" cannot look volumes up by their names, so a repeated call could make a second volume: take ${members.map(each => `"${each}"`).join(", ")} out of the group`,
+    `members of group "${group}" cannot look up volumes by name, so a retry could create a second volume: take ${members.map(each => `"${each}"`).join(", ")} out of the group`,
   );
 
 function memberOfSource(group: string, members: readonly string[], source: Handle): string {

@@ -1,31 +1,27 @@
 import { type Group, selects } from "../core/proxy.ts";
 import { topologyText } from "../topology/accessible-topology.ts";
 import type { Outage } from "./breaker.ts";
-import type { Breakers } from "./breakers.ts";
-import type { ConnectionState, Connections } from "./connections.ts";
+import type { ConnectionRecord, ConnectionState, StorageFigures } from "./connection.ts";
+import type { Connections } from "./connections.ts";
 import type { HealthMonitor, HealthView } from "./health-monitor.ts";
 import type { Jobs } from "./jobs.ts";
-import type { KnownFigures, StorageFigures } from "./storage-figures.ts";
 
-/** How a connection's file stands: "degraded" serves its last good version, "bad" nothing. */
-export type FileStanding = "good" | "degraded" | "bad" | "gone";
-
-/** One connection as csimux sees it. */
-export interface ConnectionView extends KnownFigures {
+/** One connection in a status. */
+export interface ConnectionView extends Pick<StorageFigures, "free" | "volumes"> {
   readonly name: string;
-  readonly standing: FileStanding;
-  /** Since when it stands so (Date.now()). */
+  readonly state: ConnectionState;
+  /** Since when it has this state (Date.now()). */
   readonly since: number;
-  /** What is wrong with its file; undefined when it is good. */
+  /** What is wrong with its file; undefined if it is valid or gone. */
   readonly problem: string | undefined;
-  /** Undefined when no good file was seen since the start. */
+  /** Undefined if no valid file was seen since the start. */
   readonly driver: string | undefined;
   readonly suspended: boolean;
-  /** The places it is reachable from, without csimux's own prefix; empty: everywhere. */
+  /** The topologies it is reachable from, without csimux's own prefix; empty: everywhere. */
   readonly accessibleTopology: readonly string[];
-  /** Calls that use it now. */
+  /** The number of calls that use it. */
   readonly inUse: number;
-  /** Since when its storage is away, and when it is asked again; undefined while calls are made. */
+  /** Set while its storage system is unreachable. */
   readonly outage: Outage | undefined;
   readonly health: HealthView;
 }
@@ -37,14 +33,14 @@ export interface GroupView {
   readonly members: readonly string[];
 }
 
-/** Work that goes on whoever waits for it. */
+/** A running operation, which its callers may have left. */
 export interface JobView {
   readonly what: string;
   /** When it began (Date.now()). */
   readonly since: number;
 }
 
-/** All of csimux's routing at one moment. */
+/** The state of the whole router. */
 export interface RouterView {
   readonly connections: readonly ConnectionView[];
   readonly groups: readonly GroupView[];
@@ -52,51 +48,40 @@ export interface RouterView {
 }
 
 interface OverviewParts {
-  readonly breakers: Breakers;
   readonly connections: Connections;
   readonly jobs: Jobs;
-  readonly figures: StorageFigures;
   readonly health: HealthMonitor;
 }
 
-/** What is known at this moment, sorted by name. Asks no storage and reads no file: it answers at once whatever is dead. */
-export function overview(parts: OverviewParts, groups: ReadonlyMap<string, Group>, prefix: string): RouterView {
-  const seen = parts.connections.seen();
-  return {
-    connections: seen.map(each => ({
-      ...viewOf(each, prefix),
-      ...parts.figures.of(each.name),
-      outage: parts.breakers.of(each.name),
-      health: parts.health.view(each.name),
-    })),
-    groups: [...groups].map(([name, group]) => ({ name, policy: group.policy, members: membersOf(group, seen) })),
-    jobs: parts.jobs.running(),
-  };
-}
-
-function viewOf(
-  { name, state, since, facts, inUse }: ConnectionState,
+/** The present state, sorted by name. Sends no request and reads no file, so it never waits. */
+export function overview(
+  { connections, jobs, health }: OverviewParts,
+  groups: ReadonlyMap<string, Group>,
   prefix: string,
-): Omit<ConnectionView, keyof KnownFigures | "outage" | "health"> {
+): RouterView {
+  const seen = connections.seen();
+  const view = (record: ConnectionRecord): ConnectionView => {
+    const { name, state, since, figures, outage, lastValid, rejected, open } = record;
+    const { driverName: driver, suspended = false, accessibleTopology = [] } = lastValid?.facts ?? {};
+    return {
+      ...{ name, state, since, outage, driver, suspended, free: figures.free, volumes: figures.volumes },
+      problem: rejected?.error.message,
+      accessibleTopology: accessibleTopology.map(({ requirements }) => topologyText(requirements, prefix)),
+      inUse: open?.leases ?? 0,
+      health: health.view(record),
+    };
+  };
   return {
-    name,
-    standing: fileStandingOf(state),
-    since,
-    problem: state.kind === "bad" ? state.error.message : undefined,
-    driver: facts?.driverName,
-    suspended: facts?.suspended ?? false,
-    accessibleTopology: (facts?.accessibleTopology ?? []).map(place => topologyText(place.requirements, prefix)),
-    inUse,
+    connections: seen.map(view),
+    groups: [...groups].map(([name, group]) => ({ name, policy: group.policy, members: membersOf(group, seen) })),
+    jobs: jobs.running(),
   };
 }
 
-function fileStandingOf(state: ConnectionState["state"]): FileStanding {
-  if (state.kind !== "bad") return state.kind;
-  return state.served ? "degraded" : "bad";
-}
-
-/** A connection whose file was never good has no labels that a selector could choose. */
-const membersOf = ({ from }: Group, seen: readonly ConnectionState[]): readonly string[] =>
+/** A connection without a valid file has no labels that a selector could match. */
+const membersOf = ({ from }: Group, seen: readonly ConnectionRecord[]): readonly string[] =>
   from.kind === "members"
     ? from.members
-    : seen.filter(({ facts }) => facts && selects(from.selector, facts.labels)).map(({ name }) => name);
+    : seen.flatMap(({ name, lastValid }) =>
+        lastValid && selects(from.selector, lastValid.facts.labels) ? [name] : [],
+      );

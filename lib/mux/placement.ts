@@ -1,5 +1,7 @@
 import { type Access, type Capability, firstUnmet, type Segments } from "../core/access.ts";
 import { CsiError } from "../core/errors.ts";
+import type { Handle } from "../core/handle.ts";
+import type { Ability, Driver, Source } from "../drivers/driver.ts";
 import {
   type AccessibilityRequirements,
   type AccessibleTopology,
@@ -7,17 +9,18 @@ import {
   type PlacementPolicy,
   preferenceOf,
 } from "../topology/accessible-topology.ts";
+import type { Connection } from "./connection.ts";
 
-/** What of a connection decides whether it takes a volume. */
+/** The properties of a connection that decide whether it takes a volume. */
 export interface PlacementTarget {
   readonly name: string;
   readonly accessibleTopology: readonly AccessibleTopology[];
   readonly suspended: boolean;
-  /** Undefined where only the file was read: then the capabilities are not judged. */
+  /** Undefined if only the file was read: then capabilities are not checked. */
   readonly access?: Access | undefined;
 }
 
-/** What of a request decides about it. */
+/** The properties of a request that decide about it. */
 export interface PlacementRequest {
   readonly accessibility: AccessibilityRequirements;
   readonly capabilities: readonly Capability[];
@@ -32,27 +35,88 @@ export interface Placement {
 }
 
 /**
- * Whether a connection would take a new volume, and if not why: "invalid-argument" when it never will, "resource-exhausted" when
- * another connection or another node may help. How much is free is not looked at. Pure.
+ * Whether a connection would take a new volume. The error says why not: "invalid-argument" if it never will, "resource-exhausted" if
+ * another connection or node may help. Free space is not considered. Pure.
  */
 export function evaluatePlacement(
   connection: PlacementTarget,
-  wanted: PlacementRequest,
+  { capabilities, accessibility }: PlacementRequest,
   policy: PlacementPolicy,
 ): Placement | CsiError {
-  const refused = (code: CsiError["code"], why: string) =>
-    new CsiError(code, `connection "${connection.name}": ${why}`);
-  const unmet = connection.access && firstUnmet(connection.access, wanted.capabilities);
+  const { name, accessibleTopology: reachable } = connection;
+  const refused = (code: CsiError["code"], why: string) => new CsiError(code, `connection "${name}": ${why}`);
+  const unmet = connection.access && firstUnmet(connection.access, capabilities);
   if (unmet !== undefined) return refused("invalid-argument", unmet);
   if (connection.suspended) return refused("resource-exhausted", "it is suspended and takes no new volumes");
   try {
-    const places = accessibleTopologyFor(connection.accessibleTopology, wanted.accessibility, policy);
-    return {
-      accessibleTopology: places,
-      preference: preferenceOf(connection.accessibleTopology, wanted.accessibility, policy),
-    };
+    const accessibleTopology = accessibleTopologyFor(reachable, accessibility, policy);
+    return { accessibleTopology, preference: preferenceOf(reachable, accessibility, policy) };
   } catch (error) {
     if (error instanceof CsiError) return refused(error.code, error.message);
     throw error;
   }
 }
+
+/**
+ * Like `evaluatePlacement` for a volume that exists: it satisfies every request whose requirements it meets. A preference is not one
+ * (CSI TopologyRequirement), and suspending a connection concerns new volumes only.
+ */
+export function evaluateExisting(
+  connection: PlacementTarget,
+  request: PlacementRequest & { readonly name: string },
+  policy: PlacementPolicy,
+): Placement | CsiError {
+  const verdict = evaluatePlacement({ ...connection, suspended: false }, request, {
+    ...policy,
+    honourPreferred: "off",
+  });
+  return verdict instanceof CsiError && verdict.code === "resource-exhausted"
+    ? new CsiError("already-exists", `volume "${request.name}" exists, but ${verdict.message}`)
+    : verdict;
+}
+
+/** Throws "invalid-argument" for the first capability that the connection's volumes do not have. */
+export function refuseUnmet({ name, access }: Connection, capabilities: readonly Capability[]): void {
+  const reason = firstUnmet(access, capabilities);
+  if (reason !== undefined) throw new CsiError("invalid-argument", `connection "${name}": ${reason}`);
+}
+
+/** The source in terms of the driver. Throws "invalid-argument" if it is on another connection or of a kind that the driver cannot copy. */
+export function sourceOn(connection: Connection, source: Handle): Source {
+  if (source.connection !== connection.name) {
+    throw new CsiError(
+      "invalid-argument",
+      `the source is on connection "${source.connection}", the new volume on "${connection.name}"; name the source's connection`,
+    );
+  }
+  if (!ability(connection, "clones").from.includes(source.kind))
+    throw unable(connection, `create a volume from a ${source.kind}`);
+  return { kind: source.kind, id: source.id };
+}
+
+const abilityWords: Readonly<Record<Ability, string>> = {
+  names: "look up volumes by name",
+  reading: "read a volume",
+  modify: "change properties of a volume",
+  groupSnapshots: "take snapshots of several volumes at once",
+  expand: "expand volumes",
+  snapshots: "take snapshots",
+  clones: "create a volume from another one",
+  capacity: "report its capacity",
+  inventory: "list its volumes",
+  health: "report the health of its volumes",
+  inline: "create ephemeral inline volumes",
+};
+
+/**
+ * The member of the driver. Throws "invalid-argument" if it is absent, because sidecars take "unimplemented" for a statement about the
+ * whole driver name.
+ */
+export function ability<A extends Ability>(connection: Connection, name: A): NonNullable<Driver[A]> {
+  const member = connection.driver[name];
+  if (member === undefined) throw unable(connection, abilityWords[name]);
+  return member as NonNullable<Driver[A]>;
+}
+
+const unable = ({ name, driverName }: Connection, what: string): CsiError =>
+  new CsiError("invalid-argument", `connection "${name}" (driver ${driverName}) cannot ${what}`);

@@ -1,29 +1,15 @@
 import type { Log } from "../core/call.ts";
 import type { CacheTimeout } from "../core/proxy.ts";
 import type { Driver } from "../drivers/driver.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection, ConnectionRecord, OpenConnection, ValidFile } from "./connection.ts";
 
-/** An open connection, what it was opened from, and what uses it. */
-export interface Entry {
-  readonly connection: Connection;
-  readonly text: string;
-  readonly defaults: object;
-  leases: number;
-  /** Pieces of work that go on whether or not a call still waits for them. */
-  kept: number;
-  /** Another one has its name, or none; it is closed when nothing uses it any more. */
-  retired: boolean;
-  /** When its last call ended (Date.now()). */
-  idleSince: number;
-}
-
-/** The open connections by name. Each stays open while a call uses it, and then as long as `cacheTimeoutMinutes` says. */
+/** The open connections. Each stays open while a call uses it, and then for `cacheTimeoutMinutes`. */
 export class Pool {
   readonly #timeout: CacheTimeout;
   readonly #log: Log;
-  readonly #entries = new Map<string, Entry>();
-  /** Every connection that is open, those that others have replaced included. */
-  readonly #open = new WeakMap<Driver, Entry>();
+  /** Those that are in service: `open` of their record. */
+  readonly #inService = new Set<OpenConnection>();
+  readonly #byDriver = new WeakMap<Driver, OpenConnection>();
   readonly #closing = new Set<Promise<void>>();
   #sweep: ReturnType<typeof setTimeout> | undefined;
 
@@ -32,65 +18,62 @@ export class Pool {
     this.#log = log;
   }
 
-  /** The connection that has this name now. */
-  get(name: string): Entry | undefined {
-    return this.#entries.get(name);
+  /** Puts a connection in service, in place of the record's present one. */
+  add(record: ConnectionRecord, connection: Connection, file: Pick<ValidFile, "text" | "defaults">): OpenConnection {
+    this.drop(record);
+    const { text, defaults } = file;
+    const open: OpenConnection = { record, connection, text, defaults, leases: 0, kept: 0, idleSince: 0 };
+    record.open = open;
+    this.#inService.add(open);
+    this.#byDriver.set(connection.driver, open);
+    return open;
   }
 
-  /** Takes a connection in, in the place of the one that has its name now. */
-  add(connection: Connection, text: string, defaults: object): Entry {
-    const old = this.#entries.get(connection.name);
-    if (old) this.#retire(old);
-    const entry: Entry = { connection, text, defaults, leases: 0, kept: 0, retired: false, idleSince: 0 };
-    this.#entries.set(connection.name, entry);
-    this.#open.set(connection.driver, entry);
-    return entry;
-  }
-
-  /** Runs `work` on an entry, which is not closed until that settles. */
-  async lease<T>(entry: Entry, work: (connection: Connection) => Promise<T>): Promise<T> {
-    entry.leases++;
+  /** Runs `work` on a connection and keeps it open until that settles. */
+  async lease<T>(open: OpenConnection, work: (connection: Connection) => Promise<T>): Promise<T> {
+    open.leases++;
     try {
-      return await work(entry.connection);
+      return await work(open.connection);
     } finally {
-      entry.leases--;
-      this.#released(entry);
+      open.leases--;
+      this.#released(open);
     }
   }
 
-  /** Keeps a connection open until `work` has settled, which no call may be waiting for by then. */
-  keep(connection: Pick<Connection, "driver">, work: Promise<unknown>): void {
-    const entry = this.#open.get(connection.driver);
-    if (!entry) return;
-    entry.kept++;
+  /** Keeps a leased connection open until `work` has settled, even if the lease ends before. */
+  keep({ driver }: Pick<Connection, "driver">, work: Promise<unknown>): void {
+    const open = this.#byDriver.get(driver);
+    if (!open) return;
+    open.kept++;
     const settled = () => {
-      entry.kept--;
-      this.#released(entry);
+      open.kept--;
+      this.#released(open);
     };
     work.then(settled, settled);
   }
 
-  /** Lets a name go: its connection is closed as soon as nobody uses it. */
-  drop(name: string): void {
-    const entry = this.#entries.get(name);
-    if (!entry) return;
-    this.#entries.delete(name);
-    this.#retire(entry);
+  /** Takes a record's connection out of service and closes it as soon as it is unused. */
+  drop(record: ConnectionRecord): void {
+    const { open } = record;
+    if (!open) return;
+    record.open = undefined;
+    this.#inService.delete(open);
+    if (!isUsed(open)) this.#close(open);
   }
 
-  /** Closes every connection that is not in use and waits for the closing. */
+  /** Closes every unused connection and waits for that. */
   async close(): Promise<void> {
     clearTimeout(this.#sweep);
-    for (const name of [...this.#entries.keys()]) this.drop(name);
+    for (const { record } of [...this.#inService]) this.drop(record);
     await Promise.allSettled(this.#closing);
   }
 
-  #released(entry: Entry): void {
-    if (isUsed(entry)) return;
-    if (entry.retired) this.#close(entry);
-    else if (this.#timeout.kind === "none") this.drop(entry.connection.name);
+  #released(open: OpenConnection): void {
+    if (isUsed(open)) return;
+    if (!this.#inService.has(open)) this.#close(open);
+    else if (this.#timeout.kind === "none") this.drop(open.record);
     else if (this.#timeout.kind === "idle") {
-      entry.idleSince = Date.now();
+      open.idleSince = Date.now();
       this.#schedule(this.#timeout.ms);
     }
   }
@@ -104,25 +87,14 @@ export class Pool {
   #dropIdle(): void {
     this.#sweep = undefined;
     if (this.#timeout.kind !== "idle") return;
-    const { ms } = this.#timeout;
-    const now = Date.now();
-    let next = Number.POSITIVE_INFINITY;
-    for (const [name, entry] of this.#entries) {
-      if (isUsed(entry)) continue;
-      const left = entry.idleSince + ms - now;
-      if (left <= 0) this.drop(name);
-      else next = Math.min(next, left);
-    }
-    if (next < Number.POSITIVE_INFINITY) this.#schedule(next);
+    const dueSince = Date.now() - this.#timeout.ms;
+    const unused = [...this.#inService].filter(open => !isUsed(open));
+    for (const { record, idleSince } of unused) if (idleSince <= dueSince) this.drop(record);
+    const left = unused.filter(({ idleSince }) => idleSince > dueSince).map(({ idleSince }) => idleSince - dueSince);
+    if (left.length > 0) this.#schedule(Math.min(...left));
   }
 
-  #retire(entry: Entry): void {
-    entry.retired = true;
-    if (!isUsed(entry)) this.#close(entry);
-  }
-
-  #close(entry: Entry): void {
-    const { connection } = entry;
+  #close({ connection }: OpenConnection): void {
     const closed = connection.driver.close?.().catch(cause => {
       this.#log.warn(`connection "${connection.name}" did not close cleanly`, {
         connection: connection.name,
@@ -135,4 +107,4 @@ export class Pool {
   }
 }
 
-const isUsed = ({ leases, kept }: Entry): boolean => leases > 0 || kept > 0;
+const isUsed = ({ leases, kept }: OpenConnection): boolean => leases > 0 || kept > 0;

@@ -3,16 +3,16 @@ import type { VolumeFindings } from "../health/finding.ts";
 import type { Reason } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
 
-/** What can be wrong with the way to a volume and be made anew: its content is there. */
-const mendable: ReadonlySet<Reason> = new Set<Reason>(["TargetMissing", "ShareMissing"]);
+/** Problems that csimux can repair: the data exists, only the export or target is missing. */
+const restorable: ReadonlySet<Reason> = new Set<Reason>(["TargetMissing", "ShareMissing"]);
 
-/** How long one round of mending may take, in milliseconds; the next one goes on. */
+/** The time limit of one round of repairs, in milliseconds; the next one continues. */
 const roundMs = 30_000;
 
 /**
- * Has a driver make anew what leads to volumes and is lost: a storage host that began anew without its configuration has everything
- * but its targets. Only for what has lasted (`holds`), since a volume that is being deleted loses its target first. Never throws; the
- * first failure ends the round.
+ * Restores missing exports and targets: a storage host that was reset without its configuration has everything else. Only for
+ * conditions that last (`holds`), since a volume that is being deleted loses its target first. Never throws; the first failure ends the
+ * round.
  */
 export async function restoreExports(
   { name, driver: { health } }: Connection,
@@ -23,16 +23,16 @@ export async function restoreExports(
   if (!health?.restore) return;
   const end = performance.now() + roundMs;
   for (const [id, findings] of found) {
-    const lost = findings.find(({ reason }) => mendable.has(reason) && holds(id, reason));
+    const lost = findings.find(({ reason }) => restorable.has(reason) && holds(id, reason));
     if (!lost) continue;
     if (performance.now() > end || call.signal.aborted) return;
     const fields = { connection: name, volume: id, reason: lost.reason };
     try {
       await health.restore(id, call);
-      call.log.info("what leads to a volume was made anew", fields);
+      call.log.info("restored the missing export or target of a volume", fields);
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
-      return void call.log.warn("what leads to a volume could not be made anew", { ...fields, detail });
+      return call.log.warn("cannot restore the missing export or target of a volume", { ...fields, detail });
     }
   }
 }

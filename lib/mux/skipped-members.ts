@@ -1,26 +1,26 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { TryLocks } from "../core/locks.ts";
+import type { AddKeys, TryLocks } from "../core/locks.ts";
 import type { Connection } from "./connection.ts";
 import type { Connections } from "./connections.ts";
 import { nameLock, volumeLock } from "./handles.ts";
-import type { Lookup } from "./lookup.ts";
+import type { StorageCalls } from "./storage-calls.ts";
 
-/** How many volumes are remembered; the oldest go first. */
+/** The number of volumes remembered; the oldest are forgotten first. */
 const most = 10_000;
 
-/** How long one round may take, in milliseconds; the next one continues. */
+/** The time limit of one round, in milliseconds; the next one continues. */
 const roundMs = 30_000;
 
-/** Which volume of a connection, by the driver's id. */
-type Where = Pick<Handle, "connection" | "id">;
+/** A volume of a connection, by the driver's id. */
+export type VolumeLocation = Pick<Handle, "connection" | "id">;
 
-/** A volume that was made while members of its group could not be asked for it. */
-interface SkippedMember {
-  readonly volume: string;
-  /** Where it was made; undefined once this process has deleted it. */
-  made: Where | undefined;
+/** A volume that was created while members of its group could not be asked whether they have it. */
+interface SkippedVolume {
+  readonly name: string;
+  /** Where it was created; undefined once this process has deleted it. */
+  created: VolumeLocation | undefined;
   /** Members that have not been asked since. */
   readonly members: Set<string>;
   /** Members that have a finished volume of the name, with the driver's id. */
@@ -30,54 +30,64 @@ interface SkippedMember {
 interface SkippedParts {
   readonly connections: Connections;
   readonly locks: TryLocks;
-  readonly lookup: Lookup;
+  readonly calls: StorageCalls;
 }
 
 /**
- * What this process made while members of a group could not be asked. Such a member may hold an earlier attempt at the same volume:
- * once it answers, an unfinished one is removed, and a finished one is reported, never removed.
+ * The volumes that this process created while members of a group could not be asked. Such a member may hold an earlier attempt at the
+ * same volume: once it answers, an unfinished one is removed; a finished one is reported and never removed.
  */
 export class SkippedMembers {
   readonly #parts: SkippedParts;
-  readonly #skips = new Map<string, SkippedMember>();
+  readonly #skips = new Map<string, SkippedVolume>();
 
   constructor(parts: SkippedParts) {
     this.#parts = parts;
   }
 
-  /** A volume of the group was answered; `members` could not be asked, and what stands under its name there is not it. */
-  answered(group: string, volume: string, made: Where, members: readonly string[]): void {
-    const key = `${group}/${volume}`;
+  /** A volume of the group was returned; `members` could not be asked, and any volume of its name there is another one. */
+  created(group: string, name: string, location: VolumeLocation, members: readonly string[]): void {
+    const key = `${group}/${name}`;
     const before = this.#skips.get(key);
-    const skip: SkippedMember = { volume, made, members: new Set(before?.members), found: new Map(before?.found) };
-    for (const member of members) skip.members.add(member);
-    skip.members.delete(made.connection);
-    skip.found.delete(made.connection);
+    const found = new Map(before?.found);
+    const skip: SkippedVolume = {
+      name,
+      created: location,
+      members: new Set([...(before?.members ?? []), ...members]),
+      found,
+    };
+    skip.members.delete(location.connection);
+    found.delete(location.connection);
     this.#skips.delete(key);
-    if (skip.members.size + skip.found.size > 0) this.#skips.set(key, skip);
+    if (!isSettled(skip)) this.#skips.set(key, skip);
     const [oldest] = this.#skips.keys();
     if (this.#skips.size > most && oldest !== undefined) this.#skips.delete(oldest);
   }
 
+  /** The connection on which a volume was created while members were skipped. */
+  createdOn(group: string, name: string): string | undefined {
+    return this.#skips.get(`${group}/${name}`)?.created?.connection;
+  }
+
   /** A volume was deleted. */
-  deleted({ connection, id }: Where): void {
+  deleted({ connection, id }: VolumeLocation): void {
     for (const [key, skip] of this.#skips) {
-      if (skip.made?.connection === connection && skip.made.id === id) skip.made = undefined;
+      if (skip.created?.connection === connection && skip.created.id === id) skip.created = undefined;
       if (skip.found.get(connection) === id) skip.found.delete(connection);
-      if (skip.members.size + skip.found.size === 0) this.#skips.delete(key);
+      if (isSettled(skip)) this.#skips.delete(key);
     }
   }
 
-  /** Finished volumes of a connection beside which another one of the name was made, by the driver's id. */
+  /** The finished volumes of a connection, by the driver's id, beside which another one of the name was created. */
   found(connection: string): ReadonlyMap<string, { readonly elsewhere: string | undefined }> {
-    const own = [...this.#skips.values()].flatMap(({ found, made }) => {
+    const own = [...this.#skips.values()].flatMap(({ found, created }) => {
       const id = found.get(connection);
-      return id === undefined ? [] : [[id, { elsewhere: made?.connection }] as const];
+      return id === undefined ? [] : [[id, { elsewhere: created?.connection }] as const];
     });
     return new Map(own);
   }
 
-  /** Asks the members that were passed over, those of them that answer. Throws no CsiError. */
+  /** Asks the skipped members that answer now. Throws no CsiError. */
   async round(call: Call): Promise<void> {
     const end = performance.now() + roundMs;
     const silent = new Set<string>();
@@ -86,48 +96,51 @@ export class SkippedMembers {
         if (performance.now() > end || call.signal.aborted) return;
         if (!silent.has(member) && !(await this.#settle(skip, member, call))) silent.add(member);
       }
-      if (skip.members.size + skip.found.size === 0 && this.#skips.get(key) === skip) this.#skips.delete(key);
+      if (isSettled(skip) && this.#skips.get(key) === skip) this.#skips.delete(key);
     }
   }
 
-  /** Whether the member could be asked. */
-  async #settle(skip: SkippedMember, member: string, call: Call): Promise<boolean> {
+  /** Returns whether the member could be asked. */
+  async #settle(skip: SkippedVolume, member: string, call: Call): Promise<boolean> {
     const { connections, locks } = this.#parts;
     try {
-      await locks.hold([nameLock(skip.volume)], () =>
-        connections.use(member, "retry", connection => this.#look(skip, connection, call)),
+      await locks.hold([nameLock(skip.name)], add =>
+        connections.use(member, "retry", connection => this.#ask(skip, connection, add, call)),
       );
       return true;
     } catch (error) {
       if (!(error instanceof CsiError)) throw error;
-      // The volume is being made or removed: the member may answer for others.
+      // The volume is being created or removed: the member may answer for others.
       return error.code === "aborted";
     }
   }
 
-  async #look(skip: SkippedMember, connection: Connection, call: Call): Promise<void> {
-    const { locks, lookup } = this.#parts;
+  async #ask(skip: SkippedVolume, connection: Connection, add: AddKeys, call: Call): Promise<void> {
+    const { calls } = this.#parts;
     const { name } = connection;
-    const found = await lookup.find(connection, skip.volume, call);
+    const found = await calls.find(connection, skip.name, call);
     skip.found.delete(name);
     if (found?.kind === "volume") skip.found.set(name, found.volume.id);
     if (found?.kind === "unfinished") {
-      if (!(await this.#isElsewhere(skip, call))) return;
-      await locks.hold([volumeLock(connection, skip.volume)], () => lookup.clear(connection, skip.volume, call));
-      call.log.info("removed the unfinished rest of a volume that was made on another member of the group", {
+      if (!(await this.#isUnneeded(skip, call))) return;
+      add([volumeLock(connection, skip.name)]);
+      await calls.clear(connection, skip.name, call);
+      call.log.info("removed an unfinished volume that was created on another member of the group", {
         connection: name,
-        volume: skip.volume,
-        ...(skip.made && { madeOn: skip.made.connection }),
+        volume: skip.name,
+        ...(skip.created && { createdOn: skip.created.connection }),
       });
     }
     skip.members.delete(name);
   }
 
-  /** Whether nobody needs an unfinished one any more: the volume stands elsewhere at this moment, or this process has deleted it. */
-  async #isElsewhere({ made, volume }: SkippedMember, call: Call): Promise<boolean> {
-    const { connections, lookup } = this.#parts;
-    if (!made) return true;
-    const found = await connections.use(made.connection, "retry", other => lookup.find(other, volume, call));
+  /** Whether an unfinished volume is no longer needed: it exists elsewhere right now, or this process has deleted it. */
+  async #isUnneeded({ created, name }: SkippedVolume, call: Call): Promise<boolean> {
+    const { connections, calls } = this.#parts;
+    if (!created) return true;
+    const found = await connections.use(created.connection, "retry", other => calls.find(other, name, call));
     return found?.kind === "volume";
   }
 }
+
+const isSettled = ({ members, found }: SkippedVolume): boolean => members.size + found.size === 0;

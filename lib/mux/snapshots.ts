@@ -1,103 +1,172 @@
 import type { Call } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
-import { encodeHandle, type Handle } from "../core/handle.ts";
-import type { Context, SnapshotAbility } from "../drivers/driver.ts";
+import { encodeGroup, encodeHandle, type GroupHandle, type Handle, parseGroup } from "../core/handle.ts";
+import type { Context } from "../drivers/driver.ts";
 import { type AccessibilityRequirements, accessibleTopologyFor } from "../topology/accessible-topology.ts";
-import { ability, asked } from "./ability.ts";
-import type { Connection } from "./connection.ts";
-import { fingerprint } from "./fingerprint.ts";
-import { lockKey } from "./handles.ts";
-import { type RoutedSnapshot, routedSnapshot } from "./routed.ts";
-import type { RouterContext } from "./router-context.ts";
+import type { RouterContext } from "./context.ts";
+import { lockKey, type RoutedGroupSnapshot, type RoutedSnapshot } from "./handles.ts";
+import { fingerprint } from "./jobs.ts";
+import { ability } from "./placement.ts";
 
-/** A snapshot that somebody wants of `volume`, a handle. */
+/** A requested snapshot of `volume`, a handle. */
 export interface SnapshotRequest {
   readonly name: string;
   readonly volume: string;
   readonly parameters: Context;
-  /** Where volumes made from it must be usable. */
+  /** Where volumes created from it must be usable. */
   readonly accessibility: AccessibilityRequirements;
 }
 
 /** The operations on one snapshot, in terms of handles. */
 export class Snapshots {
-  readonly #common: RouterContext;
+  readonly #context: RouterContext;
 
-  constructor(common: RouterContext) {
-    this.#common = common;
+  constructor(context: RouterContext) {
+    this.#context = context;
   }
 
   /**
-   * CreateSnapshot; both ids of the answer are handles. The volume may be read by others meanwhile, not changed. Throws
-   * "resource-exhausted" when volumes made from it could not be usable where they must be (CSI CreateSnapshotRequest).
+   * CreateSnapshot; both ids of the answer are handles. Meanwhile others may read the volume, but not change it. Throws
+   * "resource-exhausted" if volumes created from it could not be used where they must be (CSI CreateSnapshotRequest).
    */
   async create(request: SnapshotRequest, call: Call): Promise<RoutedSnapshot> {
-    const { name, volume, parameters } = request;
-    const source = this.#common.handles.known(volume, "volume");
+    const { calls, connections, handles, jobs, locks, settings } = this.#context;
+    const { name, volume, parameters, accessibility } = request;
+    const source = handles.known(volume, "volume");
     await this.#refuseOther(parameters["connection"], source);
-    await this.#common.breakers.refuse(source.connection);
+    await calls.refuse(source.connection);
     const key = `snapshot ${source.connection}/${name}`;
-    const made = await this.#common.jobs.run(key, fingerprint(request), call, own =>
-      this.#common.locks.hold([key], () => this.#make(source, request, own), [lockKey(source)]),
+    const create = (own: Call) =>
+      connections.use(source.connection, "retry", async connection => {
+        const snapshots = ability(connection, "snapshots");
+        // A snapshot has the topologies of its connection, whatever is preferred.
+        const policy = { ...settings().policy, honourPreferred: "off" } as const;
+        accessibleTopologyFor(connection.accessibleTopology, accessibility, policy);
+        const made = await calls.make(connection, () => snapshots.create(name, source.id, parameters, own));
+        const id = handles.encodeNew("snapshot", source.connection, made.id);
+        return { ...handles.snapshot(connection, made), id };
+      });
+    const made = await jobs.run(key, fingerprint(request), call, own =>
+      locks.hold([key], () => create(own), [lockKey(source)]),
     );
     return { ...made, volumeId: volume };
   }
 
   /** GetSnapshot. Throws "not-found". */
   async get(text: string, call: Call): Promise<RoutedSnapshot> {
-    const handle = this.#common.handles.known(text, "snapshot");
-    return this.#common.connections.use(handle.connection, "retry", async connection =>
-      routedSnapshot(
-        this.#common.handles,
-        connection,
-        await this.#ask(connection, snapshots => snapshots.get(handle.id, call)),
-      ),
-    );
-  }
-
-  /** DeleteSnapshot. An id that csimux cannot have made does not exist, so it is gone (CSI DeleteSnapshot). */
-  async delete(text: string, call: Call): Promise<void> {
-    const handle = this.#common.handles.parse(text, "snapshot");
-    if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { snapshot: text });
-    await this.#common.breakers.refuse(handle.connection);
-    await this.#common.jobs.run(`delete ${encodeHandle(handle)}`, "", call, own =>
-      this.#common.connections.use(handle.connection, "retry", connection =>
-        this.#common.locks.hold([lockKey(handle)], () =>
-          this.#ask(connection, snapshots => snapshots.delete(handle.id, own)),
-        ),
-      ),
-    );
-  }
-
-  async #make(source: Handle, request: SnapshotRequest, call: Call): Promise<RoutedSnapshot> {
-    const { connection: from } = source;
-    const { name, parameters, accessibility: demand } = request;
-    return this.#common.connections.use(from, "retry", async connection => {
-      ability(connection, "snapshots");
-      // The places of a snapshot are those of its connection, whatever is preferred.
-      accessibleTopologyFor(connection.accessibleTopology, demand, {
-        ...this.#common.settings().policy,
-        honourPreferred: "off",
-      });
-      const made = await this.#ask(connection, snapshots => snapshots.create(name, source.id, parameters, call));
-      return {
-        ...routedSnapshot(this.#common.handles, connection, made),
-        id: this.#common.handles.encodeNew("snapshot", from, made.id),
-      };
+    const { calls, connections, handles } = this.#context;
+    const handle = handles.known(text, "snapshot");
+    return connections.use(handle.connection, "retry", async connection => {
+      const snapshots = ability(connection, "snapshots");
+      return handles.snapshot(connection, await calls.make(connection, () => snapshots.get(handle.id, call)));
     });
   }
 
-  #ask<T>(connection: Connection, question: (snapshots: SnapshotAbility) => Promise<T>): Promise<T> {
-    const snapshots = ability(connection, "snapshots");
-    return asked(this.#common.breakers, connection, () => question(snapshots));
+  /** DeleteSnapshot. An id that csimux cannot have created does not exist, so it is gone (CSI DeleteSnapshot). */
+  async delete(text: string, call: Call): Promise<void> {
+    const { calls, connections, handles, jobs, locks } = this.#context;
+    const handle = handles.parse(text, "snapshot");
+    if (!handle) return call.log.warn("deleted nothing: the id is not one of this driver", { snapshot: text });
+    await calls.refuse(handle.connection);
+    await jobs.run(`delete ${encodeHandle(handle)}`, "", call, own =>
+      locks.hold([lockKey(handle)], () =>
+        connections.use(handle.connection, "retry", connection => {
+          const snapshots = ability(connection, "snapshots");
+          return calls.make(connection, () => snapshots.delete(handle.id, own));
+        }),
+      ),
+    );
   }
 
-  /** A snapshot class may name the connection, or a group that it belongs to. */
+  /** A snapshot class may name the connection, or a group with that connection. */
   async #refuseOther(named: string | undefined, { connection }: Handle): Promise<void> {
-    if (!named || (await this.#common.groups.leads(named, connection))) return;
+    if (!named || (await this.#context.groups.leads(named, connection))) return;
     throw new CsiError(
       "invalid-argument",
       `the snapshot class names "${named}", but the volume is on connection "${connection}"`,
     );
   }
+}
+
+/** Snapshots of several volumes at one moment, in terms of handles. The volumes are on one connection. */
+export class GroupSnapshots {
+  readonly #context: RouterContext;
+
+  constructor(context: RouterContext) {
+    this.#context = context;
+  }
+
+  /**
+   * CreateVolumeGroupSnapshot. Throws "failed-precondition" for volumes of several connections (CSI "Cannot snapshot multiple volumes
+   * together").
+   */
+  async create(
+    name: string,
+    volumes: readonly string[],
+    parameters: Context,
+    call: Call,
+  ): Promise<RoutedGroupSnapshot> {
+    const { calls, connections, handles, jobs, locks } = this.#context;
+    const sources = volumes.map(volume => handles.known(volume, "volume"));
+    const only = onlyConnection(sources);
+    const ids = sources.map(({ id }) => id);
+    const key = `group snapshot ${only}/${name}`;
+    await calls.refuse(only);
+    const create = (own: Call) =>
+      connections.use(only, "retry", async connection => {
+        const groups = ability(connection, "groupSnapshots");
+        const made = await calls.make(connection, () => groups.create(name, ids, parameters, own));
+        return handles.groupSnapshot(connection, made);
+      });
+    return jobs.run(key, fingerprint([volumes, parameters]), call, own =>
+      locks.hold([key], () => create(own), sources.map(lockKey)),
+    );
+  }
+
+  /** DeleteVolumeGroupSnapshot. An id that csimux cannot have created does not exist, so it is gone. */
+  async delete(text: string, snapshots: readonly string[], call: Call): Promise<void> {
+    const { calls, connections, jobs, locks } = this.#context;
+    const group = parseGroup(text);
+    if (!group) return call.log.warn("deleted nothing: the id is not one of this driver", { group: text });
+    const ids = this.#inside(group, snapshots);
+    await calls.refuse(group.connection);
+    const keys = ids.map(id => lockKey({ kind: "snapshot", connection: group.connection, id }));
+    const remove = (own: Call) =>
+      connections.use(group.connection, "retry", connection => {
+        const groups = ability(connection, "groupSnapshots");
+        return calls.make(connection, () => groups.delete(group.id, ids, own));
+      });
+    await jobs.run(`delete ${encodeGroup(group)}`, fingerprint([ids]), call, own =>
+      locks.hold([`group snapshot with the id ${encodeGroup(group)}`, ...keys], () => remove(own)),
+    );
+  }
+
+  /** GetVolumeGroupSnapshot. Throws "not-found". */
+  async get(text: string, snapshots: readonly string[], call: Call): Promise<RoutedGroupSnapshot> {
+    const { calls, connections, handles } = this.#context;
+    const group = parseGroup(text);
+    if (!group) throw new CsiError("not-found", `group snapshot "${text}" is not an id of this driver`);
+    const ids = this.#inside(group, snapshots);
+    return connections.use(group.connection, "retry", async connection => {
+      const groups = ability(connection, "groupSnapshots");
+      const found = await calls.make(connection, () => groups.get(group.id, ids, call));
+      return handles.groupSnapshot(connection, found);
+    });
+  }
+
+  /** The driver's ids of the snapshots. Throws "invalid-argument" for one that cannot be in the group. */
+  #inside(group: GroupHandle, snapshots: readonly string[]): readonly string[] {
+    return snapshots.map(text => {
+      const handle = this.#context.handles.parse(text, "snapshot");
+      if (handle?.connection === group.connection) return handle.id;
+      throw new CsiError("invalid-argument", `snapshot "${text}" is not in the group "${encodeGroup(group)}"`);
+    });
+  }
+}
+
+function onlyConnection(sources: readonly Handle[]): string {
+  const [first, ...others] = new Set(sources.map(({ connection }) => connection));
+  if (first !== undefined && others.length === 0) return first;
+  const text = `the volumes are on the connections ${[first, ...others].join(", ")}; a group snapshot is taken on one`;
+  throw new CsiError("failed-precondition", text);
 }

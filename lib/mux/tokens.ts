@@ -9,14 +9,14 @@ export interface PagePosition {
   readonly inner: string;
 }
 
-/** The tokens of one listing. A token of another one is refused: it would leave out what this one has not shown yet. */
+/** The tokens of one listing. A token of another one is refused: it would omit what this one has not shown yet. */
 export interface ListTokens<T = PagePosition> {
   write(position: T): string;
-  /** Throws "aborted" for a token that csimux did not make for this listing (CSI ListVolumes, "Invalid starting_token"). */
+  /** Throws "aborted" for a token that csimux did not create for this listing (CSI ListVolumes, "Invalid starting_token"). */
   read(token: string): T;
 }
 
-/** The mark behind the connection tells the listing; no connection name holds it. One character, since tokens have 128 bytes. */
+/** The mark after the connection's name, which cannot contain it, identifies the listing. One character, since tokens have 128 bytes. */
 const tokensWith = (mark: string): ListTokens => ({
   write: ({ connection, inner }) => connection + mark + inner,
   read(token) {
@@ -50,4 +50,4 @@ export function filterTokens(volume: Handle): ListTokens<string> {
 
 /** The refusal of a token. */
 export const badToken = (): CsiError =>
-  new CsiError("aborted", "starting_token is not one of this listing; start the listing again");
+  new CsiError("aborted", "starting_token is not a token of this listing; start the listing again");

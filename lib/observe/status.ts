@@ -1,5 +1,5 @@
 import { parseHandle } from "../core/handle.ts";
-import type { FileStanding, RouterView } from "../mux/overview.ts";
+import type { RouterView } from "../mux/overview.ts";
 import type { CallTracker, LastCall, LastFailure } from "./call-tracker.ts";
 import { type HealthStatus, healthOf, type NodeHealthView } from "./health.ts";
 
@@ -29,7 +29,7 @@ type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
 export interface ConnectionStatus {
   readonly name: string;
   /** "unknown" in a process without connection files: a node knows only the connections of its volumes. */
-  readonly state: FileStanding | "unknown";
+  readonly state: RouterView["connections"][number]["state"] | "unknown";
   readonly since?: string | undefined;
   /** What is wrong with its file, and where. */
   readonly problem?: string | undefined;
@@ -136,12 +136,11 @@ export function statusOf(
 }
 
 function connectionStatus(view: RouterView["connections"][number], ledger: CallTracker): ConnectionStatus {
-  const { standing, since, free, volumes, outage, health: _, accessibleTopology: places, ...rest } = view;
+  const { since, free, volumes, outage, health: _, accessibleTopology: places, ...rest } = view;
   const storage = storageStatus(view);
   return {
     ...rest,
     places,
-    state: standing,
     since: time(since),
     freeBytes: free && { value: Number(free.value), at: time(free.at) },
     volumes: volumes && { value: volumes.value, at: time(volumes.at) },
@@ -152,8 +151,8 @@ function connectionStatus(view: RouterView["connections"][number], ledger: CallT
   };
 }
 
-function storageStatus({ standing, outage, health }: RouterView["connections"][number]): StorageStatus | undefined {
-  if (standing === "bad" || standing === "gone") return undefined;
+function storageStatus({ state: of, outage, health }: RouterView["connections"][number]): StorageStatus | undefined {
+  if (of === "bad" || of === "gone") return undefined;
   const { state, at, reason } = health.storage;
   // The breaker has noticed before the next check.
   if (outage && (state === "good" || state === "not-checked"))

@@ -37,3 +37,22 @@ test("a refused call holds nothing, and a failed one lets go", async () => {
   await expect(first).rejects.toThrow("boom");
   expect(await locks.hold(["a"], async () => 4)).toBe(4);
 });
+
+test("keys that are added while the work runs are held with the others, once, and released with them", async () => {
+  const locks = new TryLocks();
+  const gate = open();
+  const first = locks.hold(["a"], async add => {
+    add(["a", "b"], ["s"]);
+    add(["b"]);
+    await gate.promise;
+  });
+  await expect(locks.hold(["b"], async () => {})).rejects.toMatchObject({ code: "aborted" });
+  await expect(locks.hold(["s"], async () => {})).rejects.toMatchObject({ code: "aborted" });
+  expect(await locks.hold(["c"], async () => 1, ["s"])).toBe(1);
+  const late = locks.hold(["d"], async add => add(["e", "a"]));
+  await expect(late).rejects.toMatchObject({ code: "aborted" });
+  expect(await locks.hold(["d", "e"], async () => 2)).toBe(2);
+  gate.resolve();
+  await first;
+  expect(await locks.hold(["a", "b", "s"], async () => 3)).toBe(3);
+});

@@ -36,7 +36,7 @@ test.each(used)(
     try {
       await lostAndFound(world, driver);
     } finally {
-      const lines = (await world.daemon.log()).split("\n").filter(line => /health|made anew|inaccessible/.test(line));
+      const lines = (await world.daemon.log()).split("\n").filter(line => /health|restore|inaccessible/.test(line));
       process.stderr.write(`${lines.slice(-6).join("\n")}\n`);
       expect(await world.end()).toEqual([]);
     }

@@ -33,7 +33,7 @@ function world() {
     },
     /** The file is read, as by any call; no storage is asked. */
     opened: () => mux.volumes.delete("v:nas/none", call).catch(() => {}),
-    round: () => mux.lookAtHealth(call),
+    round: () => mux.checkHealth(call),
     checkNew: () => mux.checkNew(call),
     status,
     storage: () => status().connections[0]?.storage,

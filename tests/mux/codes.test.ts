@@ -57,9 +57,7 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       world.broken.add("c");
       await create(world, "c");
     },
-    "the file went away after the volume was begun": async world => {
-      world.memory("a").fail.create = down;
-      await failure(create(world));
+    "the file was removed less than an hour ago": async world => {
       world.up.delete("a");
       await create(world);
     },

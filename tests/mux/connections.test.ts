@@ -209,7 +209,7 @@ test("a survey says each change of the state of each connection once, with the r
   files.set("a", "two");
   expect(await survey()).toEqual(['"a": changed file accepted']);
   files.set("a", "bad now");
-  expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*last good.*: line 1: bad now$/)]);
+  expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*last valid.*: line 1: bad now$/)]);
   files.set("a", "unreadable");
   expect(await survey()).toEqual([expect.stringMatching(/^"a" is degraded: .*: EIO$/)]);
   files.set("a", "two");
@@ -294,7 +294,7 @@ test("a connection that was removed is forgotten an hour after the last call tha
   await connections.use("c", "retry", nameOf);
   files.delete("c");
   const hour = 3_600_000;
-  const seen = () => connections.seen().map(({ name, state }) => `${name} ${state.kind}`);
+  const seen = () => connections.seen().map(({ name, state }) => `${name} ${state}`);
   await connections.survey();
   clock.now = hour - 1;
   expect(seen()).toEqual(["c gone"]);
@@ -311,4 +311,21 @@ test("a connection that was removed is forgotten an hour after the last call tha
   files.set("c", "one");
   await connections.use("c", "retry", nameOf);
   expect(seen()).toEqual(["c good"]);
+});
+
+test("a class whose connection was removed is told to retry for an hour, since a volume may have been begun", async () => {
+  const { files, clock, connections } = world();
+  const code = () => connections.use("c", "refuse", nameOf).catch((error: CsiError) => error.code);
+  expect(await code()).toBe("failed-precondition");
+  files.set("c", "bad from the start");
+  expect(await code()).toBe("failed-precondition");
+  files.set("c", "one");
+  expect(await code()).toBe("c");
+  for (const text of [undefined, "bad now", undefined]) {
+    if (text === undefined) files.delete("c");
+    else files.set("c", text);
+    expect(await code()).toBe("unavailable");
+  }
+  clock.now = 3_600_000;
+  expect(await code()).toBe("failed-precondition");
 });

@@ -107,7 +107,7 @@ test("a cause has to last, and to be gone, for a while; but for the first look o
 });
 
 test("each change is one line of the log, and so is a storage that cannot be looked at any more", async () => {
-  const { memory, lookAtHealth } = world(["a"]);
+  const { memory, checkHealth } = world(["a"]);
   const lines: string[] = [];
   const log: Call["log"] = {
     ...call.log,
@@ -117,7 +117,7 @@ test("each change is one line of the log, and so is a storage that cannot be loo
   const looks = async (...all: readonly StorageFindings[]) => {
     for (const each of all) {
       memory("a").findings = each;
-      for (const _ of [1, 2]) await lookAtHealth({ ...call, log });
+      for (const _ of [1, 2]) await checkHealth({ ...call, log });
     }
     return lines.splice(0);
   };
@@ -128,18 +128,18 @@ test("each change is one line of the log, and so is a storage that cannot be loo
     "a volume is no longer degraded a v:a/1 QuotaFull",
   ]);
   memory("a").fail.health = new CsiError("unavailable", "down");
-  expect(await looks(found([]))).toEqual(["the health of a storage cannot be seen a down"]);
+  expect(await looks(found([]))).toEqual(["cannot check the health of a storage a down"]);
   memory("a").fail = {};
-  expect(await looks(found([]))).toEqual(["the health of a storage can be seen again a"]);
+  expect(await looks(found([]))).toEqual(["the health of a storage can be checked again a"]);
 });
 
 test("what the file of a connection is in for is seen with its health, and goes with its cause", async () => {
-  const { up, broken, memory, lookAtHealth, overview, volumes } = world(["a", "b"]);
+  const { up, broken, memory, checkHealth, overview, volumes } = world(["a", "b"]);
   memory("a").findings = found(["StorageFull"]);
   const seen = async () => {
     // Whoever uses a connection sees what became of its file.
     for (const name of ["a", "b"]) await failure(volumes.get(`v:${name}/1`, call));
-    await lookAtHealth(call);
+    await checkHealth(call);
     return overview(new Map()).connections.map(
       ({ name, health }) => `${name} ${health.conditions.map(({ reason }) => reason)}`,
     );
@@ -156,25 +156,25 @@ test("what the file of a connection is in for is seen with its health, and goes 
 });
 
 test("a volume that was deleted is forgotten at once", async () => {
-  const { memory, volumes, list, lookAtHealth } = world(["a"], { hold: 60_000, fresh: 60_000 });
+  const { memory, volumes, list, checkHealth } = world(["a"], { hold: 60_000, fresh: 60_000 });
   memory("a").findings = found([], { 1: "QuotaFull" });
-  await lookAtHealth(call);
+  await checkHealth(call);
   expect(await list()).toEqual(["v:a/1 QuotaFull"]);
   await volumes.delete("v:a/1", call);
   expect(await list()).toEqual([]);
 });
 
 test("nodes are led to the storages of those connections that they reach", async () => {
-  const { memory, traits, lookAtHealth, examples } = world(["a", "b"]);
+  const { memory, traits, checkHealth, examples } = world(["a", "b"]);
   traits.set("a", { accessibleTopology: [{ requirements: { "t.example/zone": "x" }, extra: {} }] });
   for (const name of ["a", "b"]) memory(name).findings = { ...found([]), example: { server: name } };
-  await lookAtHealth(call);
+  await checkHealth(call);
   expect(examples({ "t.example/zone": "x" })).toEqual([{ server: "a" }, { server: "b" }]);
   expect(examples({ "t.example/zone": "y" })).toEqual([{ server: "b" }]);
 });
 
-test("what leads to volumes and has been lost for a while is made anew, and nothing else; a failure is told once a round", async () => {
-  const { memory, lookAtHealth } = world(["a"], { hold: 1, fresh: 60_000 });
+test("exports and targets that stay missing are restored, and nothing else; a failure is logged once a round", async () => {
+  const { memory, checkHealth } = world(["a"], { hold: 1, fresh: 60_000 });
   const told: string[] = [];
   const tell = (message: string) => void told.push(message);
   const log: Call["log"] = { ...call.log, info: tell, warn: tell };
@@ -182,17 +182,17 @@ test("what leads to volumes and has been lost for a while is made anew, and noth
     memory("a").mended.length = 0;
     told.length = 0;
     await Bun.sleep(2);
-    await lookAtHealth({ ...call, log });
+    await checkHealth({ ...call, log });
     return memory("a").mended;
   };
   expect(await round()).toEqual([]);
   memory("a").findings = found([], { 1: "TargetMissing", 2: "QuotaFull", 3: "ShareMissing" });
   expect(await round()).toEqual([]);
   expect(await round()).toEqual(["1", "3"]);
-  expect(told.filter(each => each.includes("made anew"))).toHaveLength(2);
+  expect(told.filter(each => each.includes("restored the missing"))).toHaveLength(2);
   memory("a").fail.mend = new CsiError("unavailable", "no");
   expect(await round()).toEqual(["1"]);
-  expect(told).toEqual(["what leads to a volume could not be made anew"]);
+  expect(told).toEqual(["cannot restore the missing export or target of a volume"]);
   memory("a").findings = found([]);
   expect(await round()).toEqual([]);
 });
@@ -204,7 +204,7 @@ test("a volume whose handle is longer than CSI allows is shown like any other, i
   mux.memory("a").findings = found([], { [long]: "QuotaFull", 1: "QuotaFull" });
   const lines: unknown[] = [];
   const log = { ...call.log, warn: (_: string, fields?: object) => void lines.push(fields) };
-  for (let round = 0; round < 2; round++) await mux.lookAtHealth({ ...call, log });
+  for (let round = 0; round < 2; round++) await mux.checkHealth({ ...call, log });
   const view = mux.overview(new Map()).connections[0]?.health;
   expect(view?.volumes.map(each => each.volume)).toEqual(["v:a/1", `v:a/${long}`]);
   expect(lines).toContainEqual(expect.objectContaining({ volume: `v:a/${long}`, reason: "QuotaFull" }));
@@ -249,7 +249,7 @@ test("a defect in a look at one storage is an error in the log, and all others a
   mux.traits.set("b", { driver: { ...mux.memory("b").driver(), health: { look } } });
   const errors: unknown[] = [];
   const log = { ...call.log, error: (_: string, fields?: object) => void errors.push(fields) };
-  await mux.lookAtHealth({ ...call, log });
+  await mux.checkHealth({ ...call, log });
   expect(errors).toEqual([{ connection: "b", reason: expect.stringContaining("TypeError: not a finding") }]);
   expect(["a", "c"].map(name => mux.memory(name).lookedAt)).toEqual([1, 1]);
 });
@@ -262,6 +262,6 @@ test("storages that hang are waited for once in a round, wherever they stand amo
   for (const name of names.filter((_, index) => index % 50 === 0))
     mux.traits.set(name, { driver: { ...mux.memory(name).driver(), health: { look: never } } });
   const from = performance.now();
-  await mux.lookAtHealth(call);
+  await mux.checkHealth(call);
   expect(performance.now() - from).toBeLessThan(2 * limit);
 });

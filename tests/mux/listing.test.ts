@@ -168,13 +168,6 @@ test("a listing shows the connections that are in order: not one whose file was 
   expect(await list()).toEqual(["v:a/v", "v:b/v"]);
 });
 
-test("a connection that finds out only when it is asked that it has no such list does not fail that of the others", async () => {
-  const world = muxWorld(["a", "b"]);
-  world.memory("a").volumes.set("v", volume("v"));
-  world.memory("b").fail.list = new CsiError("unimplemented", "unknown method ListVolumes");
-  expect((await world.listing.volumes({ max: 0, token: "" }, call)).items.map(item => item.id)).toEqual(["v:a/v"]);
-});
-
 test("equal listings that run at the same time are one, others are not", async () => {
   const world = muxWorld(["a"]);
   world.memory("a").volumes.set("v", volume("v"));

@@ -18,7 +18,7 @@ test("an overview tells what listings and capacities have told, and asks nobody 
   for (const name of ["a", "b"]) world.memory(name).look = never;
   const asked = world.memory("a").asked;
   const [a, b] = world.overview(none).connections;
-  expect([a?.name, a?.standing, a?.volumes?.value, a?.free]).toEqual(["a", "good", 2, undefined]);
+  expect([a?.name, a?.state, a?.volumes?.value, a?.free]).toEqual(["a", "good", 2, undefined]);
   expect([b?.name, b?.driver, b?.volumes?.value, b?.free?.value]).toEqual(["b", "memory", 0, 7n]);
   expect(world.memory("a").asked).toBe(asked);
 });
@@ -52,19 +52,19 @@ test("a connection is degraded while its last good file is served, then gone, an
   const one = () => world.overview(none).connections[0];
   const good = one();
   expect(good).toMatchObject({
-    standing: "good",
+    state: "good",
     suspended: true,
     accessibleTopology: ["zone=z1"],
     problem: undefined,
   });
   world.broken.add("a");
   await list(world);
-  expect(one()).toMatchObject({ standing: "degraded", problem: "no such storage", driver: "memory" });
+  expect(one()).toMatchObject({ state: "degraded", problem: "no such storage", driver: "memory" });
   const { since } = one() ?? { since: 0 };
   expect(since).toBeGreaterThanOrEqual(good?.since ?? Number.POSITIVE_INFINITY);
   world.up.delete("a");
   await world.volumes.delete("v:a/x", call).catch(() => {});
-  expect(one()).toMatchObject({ standing: "gone", problem: undefined, driver: undefined, accessibleTopology: [] });
+  expect(one()).toMatchObject({ state: "gone", problem: undefined, driver: undefined, accessibleTopology: [] });
 });
 
 test("the members of a group are those of its list, or those whose labels its selector chooses", async () => {

@@ -28,7 +28,7 @@ function revive(world: World, name: string): void {
 
 /** Handles of the volumes that the status names as doubled, after one round. */
 async function doubled(world: World): Promise<readonly string[]> {
-  await world.lookAtHealth(call);
+  await world.checkHealth(call);
   return world
     .overview(world.groups)
     .connections.flatMap(({ health }) => health.volumes)

@@ -45,7 +45,7 @@ const pairs: Readonly<Record<string, () => readonly [Side, Side]>> = {
   "two aliases whose ids are equal": () => {
     const world = muxWorld(["a", "b"]);
     const side = (connection: string): Side => ({
-      parts: world.standingFor(connection),
+      parts: world.scopedTo(connection),
       connection,
       storage: world.memory(connection),
       names: same,
@@ -62,7 +62,7 @@ const pairs: Readonly<Record<string, () => readonly [Side, Side]>> = {
       names: apart("main"),
       prefixed: true,
     };
-    return [{ ...main, parts: world.standingFor("a"), names: apart("alias"), prefixed: false }, main];
+    return [{ ...main, parts: world.scopedTo("a"), names: apart("alias"), prefixed: false }, main];
   },
   "two connections on one parent": () => {
     const world = muxWorld(["a", "b"]);

@@ -60,15 +60,13 @@ test("deleteStrategy retain succeeds and leaves the volume", async () => {
   expect(world.memory("c").volumes.has("v")).toBe(true);
 });
 
-test("an ability that a connection lacks is INVALID_ARGUMENT with its name, and so is a driver's UNIMPLEMENTED", async () => {
+test("an ability that a connection lacks is INVALID_ARGUMENT with its name", async () => {
   const world = muxWorld(["c"]);
   world.traits.set("c", { driver: { ...world.memory("c").driver(), expand: undefined } });
   await world.volumes.create(request("v", "c"), call);
   const error = await failure(world.volumes.expand("v:c/v", { required: 2n, limit: undefined }, undefined, call));
   expect(error).toMatchObject({ code: "invalid-argument" });
   expect(error?.message).toContain('"c"');
-  world.memory("c").fail.delete = new CsiError("unimplemented", "not here");
-  expect((await failure(world.volumes.delete("v:c/v", call)))?.code).toBe("invalid-argument");
 });
 
 test("a volume is not deleted while it is being copied, nor copied while it is being made", async () => {
@@ -133,28 +131,6 @@ test("a repeat joins the running call although its parameters come in another or
   expect((await other)?.code).toBe("aborted");
 });
 
-test("a volume that was begun is not refused for good when the file of its connection has gone", async () => {
-  const world = muxWorld(["c"]);
-  const create = (name: string) => world.volumes.create(request(name, "c"), call);
-  world.memory("c").fail.create = new CsiError("deadline-exceeded", "still copying");
-  expect((await failure(create("begun")))?.code).toBe("deadline-exceeded");
-  world.memory("c").fail.create = new CsiError("resource-exhausted", "full");
-  expect((await failure(create("refused")))?.code).toBe("resource-exhausted");
-  world.memory("c").fail = {};
-  await create("made");
-  await create("deleted");
-  await world.volumes.delete("v:c/deleted", call);
-  world.up.delete("c");
-  const codes = ["begun", "refused", "made", "deleted", "new"].map(async name => (await failure(create(name)))?.code);
-  expect(await Promise.all(codes)).toEqual([
-    "unavailable",
-    "failed-precondition",
-    "unavailable",
-    "failed-precondition",
-    "failed-precondition",
-  ]);
-});
-
 test("a snapshot has the places of its connection, and one that would be needed elsewhere is refused before it is made", async () => {
   const world = muxWorld(["c"]);
   const zone = (value: string) => ({ "t.example/zone": value });
@@ -213,17 +189,6 @@ test("a connection that refuses a volume has nothing of it left, suspended or ou
     );
     expect(world.memory("c").begun.size).toBe(0);
   }
-});
-
-test("a volume that was begun by a driver without look-up by name is made to its end, although the connection is suspended", async () => {
-  const world = muxWorld(["c"]);
-  world.memory("c").named = false;
-  world.memory("c").fail.create = new CsiError("deadline-exceeded", "still copying");
-  expect((await failure(world.volumes.create(request("v", "c"), call)))?.code).toBe("deadline-exceeded");
-  world.memory("c").fail = {};
-  world.traits.set("c", { suspended: true });
-  expect((await world.volumes.create(request("v", "c"), call)).id).toBe("v:c/v");
-  expect((await failure(world.volumes.create(request("new", "c"), call)))?.code).toBe("resource-exhausted");
 });
 
 test("an expansion that lacks something is never taken for one of a volume in use", async () => {

@@ -2,8 +2,8 @@ import { CsiError } from "../../lib/core/errors.ts";
 import type { Group } from "../../lib/core/proxy.ts";
 import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
-import { openRouter } from "../../lib/mux/open.ts";
-import type { CreateRequest, RouterSettings } from "../../lib/mux/routed.ts";
+import type { CreateRequest, RouterSettings } from "../../lib/mux/context.ts";
+import { openRouter } from "../../lib/mux/router.ts";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 

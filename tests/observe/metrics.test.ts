@@ -16,7 +16,7 @@ const facts = {
 };
 const connection = {
   name: "nas",
-  standing: "degraded",
+  state: "degraded",
   since: 5_000,
   problem: "nas.yaml:1:1: no",
   driver: "nfs-client",

@@ -79,7 +79,7 @@ test(
         const begun = performance.now();
         const { code, details } = await failureOf(call());
         expect([what, code]).toEqual([what, status.unavailable]);
-        expect(details).toMatch(/"nas" has failed since .* and is asked again at /);
+        expect(details).toMatch(/"nas" has been unreachable since .*; next attempt at /);
         expect(performance.now() - begun).toBeLessThan(3_000);
       }
       await until("it is a condition", async () =>
@@ -137,7 +137,7 @@ test.skipIf(!canMountFuse())(
       await until("it is known to be away", () => outage(world));
       // Also of a volume whose deletion hangs already.
       const { code, details } = await failureOf(world.controller("deleteVolume", { volumeId: "v:nas/a" }, 20_000));
-      expect([code, details]).toEqual([status.unavailable, expect.stringContaining("is asked again at")]);
+      expect([code, details]).toEqual([status.unavailable, expect.stringContaining("next attempt at")]);
       end();
       await until("it is back", () => answers(world));
       await world.controller("deleteVolume", { volumeId: "v:nas/a" });

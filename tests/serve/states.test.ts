@@ -28,7 +28,7 @@ test("the log tells of every file at the start and at each change, without any c
     await writeFile(file, good);
     expect(await logged(world, '"wrong\\": file accepted now"')).toBe(1);
     await writeFile(file, `${good}proxy: [`);
-    expect(await logged(world, '"wrong\\" is degraded', "last good", "wrong.yaml:")).toBe(1);
+    expect(await logged(world, '"wrong\\" is degraded', "last valid", "wrong.yaml:")).toBe(1);
     await rm(file);
     expect(await logged(world, '"wrong\\" is gone', "UNAVAILABLE")).toBe(1);
     await writeFile(file, good);

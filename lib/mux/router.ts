@@ -1,0 +1,90 @@
+import type { Segments } from "../core/access.ts";
+import type { Call, Log } from "../core/call.ts";
+import { TryLocks } from "../core/locks.ts";
+import type { Group } from "../core/proxy.ts";
+import { Capacity } from "./capacity.ts";
+import type { Connections } from "./connections.ts";
+import type { RouterContext, RouterSettings } from "./context.ts";
+import { DuplicateVolumes } from "./duplicate-volumes.ts";
+import { type ConfiguredGroups, Groups } from "./groups.ts";
+import { Handles } from "./handles.ts";
+import { HealthMonitor, type HealthTimes } from "./health-monitor.ts";
+import { Jobs } from "./jobs.ts";
+import { Listing } from "./listing.ts";
+import { overview } from "./overview.ts";
+import { SkippedMembers } from "./skipped-members.ts";
+import { GroupSnapshots, Snapshots } from "./snapshots.ts";
+import { type ResponseTimes, StorageCalls } from "./storage-calls.ts";
+import { Volumes } from "./volumes.ts";
+
+const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000 };
+const usualHealth: HealthTimes = { hold: 45_000, fresh: 120_000 };
+
+/**
+ * The context of a driver name that stands for one connection. Jobs have keys of their own: equal ids mean other objects under another
+ * name, so an answer must not reach a caller of that one.
+ */
+const scopedTo = (connection: string, context: RouterContext): RouterContext => ({
+  ...context,
+  handles: new Handles(
+    () => connection,
+    () => connection,
+  ),
+  jobs: { run: (key, ...rest) => context.jobs.run(`${key} (as the only connection "${connection}")`, ...rest) },
+  settings: () => ({ ...context.settings(), legacyConnection: connection, single: connection }),
+});
+
+/** Opens the router over these connections and groups. */
+export function openRouter(
+  connections: Connections,
+  configured: ConfiguredGroups,
+  settings: () => RouterSettings,
+  log: Log,
+  times: ResponseTimes = usualTimes,
+  healthTimes: HealthTimes = usualHealth,
+) {
+  const jobs = new Jobs();
+  const calls = new StorageCalls(connections, times, log);
+  const groups = new Groups(connections, configured);
+  const locks = new TryLocks();
+  const skipped = new SkippedMembers({ connections, locks, calls });
+  const duplicates = new DuplicateVolumes({ calls, connections, groups, skipped });
+  const handles = new Handles(
+    () => settings().legacyConnection ?? settings().single,
+    () => settings().single,
+  );
+  const context: RouterContext = { connections, calls, groups, handles, locks, jobs, duplicates, settings };
+  const health = new HealthMonitor(context, healthTimes);
+  const parts = (own: RouterContext) => ({
+    volumes: new Volumes(own, health),
+    snapshots: new Snapshots(own),
+    listing: new Listing(own, health),
+    capacity: new Capacity(own),
+    groupSnapshots: new GroupSnapshots(own),
+  });
+  return {
+    ...parts(context),
+    /**
+     * The same for a driver name that stands for one connection: classes need not name it, ids without a prefix belong to it, and new
+     * ids have none. Locks are shared, so that a volume is never changed under two names at once.
+     */
+    scopedTo: (connection: string) => parts(scopedTo(connection, context)),
+    /** The present state with these groups. */
+    overview: (groups: ReadonlyMap<string, Group>) =>
+      overview({ connections, jobs, health }, groups, settings().policy.prefix),
+    /** Checks the health of all storage systems once; each change is a line of the log. */
+    checkHealth: async (call: Call) => {
+      await duplicates.round(call);
+      await health.survey(call);
+    },
+    /** Checks the storage systems of connections that are new or were changed. */
+    checkNew: (call: Call) => health.checkNew(call),
+    /** Like HealthMonitor.examples. */
+    examples: (segment: Segments) => health.examples(segment),
+    /** Aborts all jobs and waits up to `limitMs` milliseconds. Returns the keys of those still running. */
+    stop: (limitMs: number) => {
+      calls.close();
+      return jobs.stop(limitMs);
+    },
+  };
+}

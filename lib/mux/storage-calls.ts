@@ -1,0 +1,241 @@
+import type { Call, Log } from "../core/call.ts";
+import { CsiError } from "../core/errors.ts";
+import type { Context, FoundVolume } from "../drivers/driver.ts";
+import { Breaker } from "./breaker.ts";
+import type { Connection, ConnectionRecord } from "./connection.ts";
+import type { Connections } from "./connections.ts";
+
+/** How long a connection may take, in milliseconds; less than the 15 s that sidecars wait. */
+export interface ResponseTimes {
+  /** To look up one volume, or to list all. */
+  readonly look: number;
+  /** To report its free space. */
+  readonly capacity: number;
+}
+
+/**
+ * The kinds of calls with a time limit. Each is judged by itself: a slow listing must not make a connection count as one that answers
+ * nothing.
+ */
+export type TimedCall = "lookup" | "listing" | "comparison" | "capacity" | "health" | "check";
+
+/** The time limit of the breaker's check, in milliseconds. */
+const breakerCheckMs = 20_000;
+
+/** A call that takes this long, in milliseconds, counts as a failed one: it may be copying, or it may never end. */
+const slowMs = 15_000;
+
+type Called = Pick<Connection, "name" | "driver" | "suspended">;
+
+/**
+ * Calls the storage systems. One that is known to be unreachable is spared: while its driver's check fails like the calls before, calls
+ * are refused at once, and only the check contacts it, at growing intervals. Calls in progress continue. Drivers without a check
+ * are always called.
+ */
+export class StorageCalls {
+  readonly #connections: Pick<Connections, "record" | "useIfHealthy" | "keep">;
+  readonly #times: ResponseTimes;
+  readonly #log: Log;
+  readonly #stop = new AbortController();
+
+  constructor(connections: Pick<Connections, "record" | "useIfHealthy" | "keep">, times: ResponseTimes, log: Log) {
+    this.#connections = connections;
+    this.#times = times;
+    this.#log = log;
+  }
+
+  /** Calls the driver, without a time limit. Throws "unavailable" at once while the storage system is known to be unreachable. */
+  async make<T>(connection: Connection, work: () => Promise<T>): Promise<T> {
+    this.#refuse(connection.name);
+    return this.#counted(connection, work, true);
+  }
+
+  /** Like `make`, with a time limit; for calls that change nothing. Throws "unavailable" if there is no answer in time. */
+  async read<T>(kind: TimedCall, connection: Connection, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+    this.#refuse(connection.name);
+    return this.#counted(connection, () => this.#timed(kind, this.#limit(kind), connection, call, work), true);
+  }
+
+  /** Like `read`, for checks of the storage system: never refused, and their success does not mean that volumes can be used. */
+  probe<T>(kind: TimedCall, connection: Connection, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+    return this.#counted(connection, () => this.#timed(kind, this.#limit(kind), connection, call, work), false);
+  }
+
+  /** The volume of this name, finished or not; undefined also if the driver cannot look up names. */
+  async find(connection: Connection, name: string, call: Call): Promise<FoundVolume | undefined> {
+    const { names } = connection.driver;
+    return names && this.read("lookup", connection, call, own => names.find(name, own));
+  }
+
+  /**
+   * Removes what an interrupted creation of this name left, because the volume is created elsewhere; a finished volume stays and is
+   * returned. The caller holds the lock of the volume.
+   */
+  async clear(connection: Connection, name: string, call: Call): Promise<FoundVolume | undefined> {
+    const found = await this.find(connection, name, call);
+    if (found?.kind !== "unfinished") return found;
+    await this.make(connection, () => connection.driver.delete(found.id, call));
+    return undefined;
+  }
+
+  /** Bytes that a new volume may take; undefined if the driver cannot tell. */
+  async freeSpace(connection: Connection, parameters: Context, call: Call): Promise<bigint | undefined> {
+    const { capacity } = connection.driver;
+    if (!capacity) return undefined;
+    const value = await this.read("capacity", connection, call, own => capacity.available(parameters, own));
+    const record = this.#connections.record(connection.name);
+    if (record) record.figures.free = { value, at: Date.now() };
+    return value;
+  }
+
+  /**
+   * Throws "unavailable" if the storage system is known to be unreachable; its file is checked for a change first. `deleting`: a volume
+   * is to be deleted, which needs no storage system if volumes are left in place.
+   */
+  async refuse(name: string, deleting = false): Promise<void> {
+    if (!this.#connections.record(name)?.outage) return;
+    await this.#connections.useIfHealthy(name, async () => {}).catch(() => {});
+    if (!deleting || !this.#connections.record(name)?.lastValid?.facts.retain) this.#refuse(name);
+  }
+
+  /** Whether the storage system is unreachable, or is being checked because calls failed: callers with an alternative need not wait for it. */
+  isDoubted(name: string): boolean {
+    const breaker = this.#connections.record(name)?.breaker;
+    return breaker !== undefined && (breaker.outage !== undefined || breaker.isDoubted);
+  }
+
+  /** Ends all checks. */
+  close(): void {
+    this.#stop.abort();
+  }
+
+  #refuse(name: string): void {
+    const outage = this.#connections.record(name)?.outage;
+    if (!outage) return;
+    const [since, next] = [outage.since, outage.next].map(time => `${new Date(time).toISOString().slice(0, 19)}Z`);
+    throw new CsiError(
+      "unavailable",
+      `connection "${name}" has been unreachable since ${since}; next attempt at ${next}: ${outage.reason}`,
+    );
+  }
+
+  #limit(kind: TimedCall): number {
+    const { look, capacity } = this.#times;
+    if (kind === "capacity") return capacity;
+    // A check makes several requests, one after the other.
+    return kind === "check" ? 2 * look : look;
+  }
+
+  /** Counts failures; `proves`: success shows that the storage system can be used. */
+  async #counted<T>({ name, driver }: Connection, work: () => Promise<T>, proves: boolean): Promise<T> {
+    const record = this.#connections.record(name);
+    if (!driver.check || !record) return work();
+    const breaker = breakerOf(record);
+    const slow = setTimeout(() => this.#failed(record, breaker), slowMs);
+    slow.unref();
+    try {
+      const answer = await work();
+      if (proves) this.#succeeded(record, breaker);
+      return answer;
+    } catch (error) {
+      if (isUnreachable(error)) this.#failed(record, breaker);
+      throw error;
+    } finally {
+      clearTimeout(slow);
+    }
+  }
+
+  /**
+   * Calls with a time limit. A late call is aborted, which ends a command or request; but a call to a dead NFS mount ends for no signal
+   * and holds a thread of the process. So a connection with an unanswered call of a kind gets no further one of it; after it was
+   * reopened it does, unless that was to suspend it.
+   */
+  async #timed<T>(
+    kind: TimedCall | "breaker",
+    ms: number,
+    connection: Called,
+    call: Call,
+    work: (call: Call) => Promise<T>,
+  ): Promise<T> {
+    const { name, driver, suspended } = connection;
+    const none = () => new CsiError("unavailable", `connection "${name}" has not answered for ${ms / 1000} s`);
+    const unanswered = this.#connections.record(name)?.silent ?? new Map();
+    const silent = unanswered.get(kind);
+    if (silent === driver || (silent && suspended)) throw none();
+    const limit = new AbortController();
+    const leave = () => limit.abort(call.signal.reason);
+    if (call.signal.aborted) leave();
+    else call.signal.addEventListener("abort", leave, { once: true });
+    const answer = work({ id: call.id, log: call.log, secrets: call.secrets, signal: limit.signal });
+    this.#connections.keep(connection, answer);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        unanswered.set(kind, driver);
+        const answered = () => void (unanswered.get(kind) === driver && unanswered.delete(kind));
+        answer.then(answered, answered);
+        if (kind !== "breaker") this.#late(connection);
+        reject(none());
+        limit.abort(none());
+      }, ms);
+    });
+    return Promise.race([answer, late]).finally(() => {
+      clearTimeout(timer);
+      call.signal.removeEventListener("abort", leave);
+    });
+  }
+
+  /** A connection has exceeded a time limit: its check runs at once. */
+  #late({ name, driver }: Called): void {
+    const record = this.#connections.record(name);
+    if (!driver.check || !record || this.#stop.signal.aborted) return;
+    const breaker = breakerOf(record);
+    if (breaker.late()) void this.#check(record, breaker);
+  }
+
+  #succeeded({ name, retry }: ConnectionRecord, breaker: Breaker): void {
+    if (!breaker.succeeded()) return;
+    clearTimeout(retry);
+    this.#log.info(`connection "${name}" can be used again`, { connection: name });
+  }
+
+  #failed(record: ConnectionRecord, breaker: Breaker): void {
+    if (!this.#stop.signal.aborted && breaker.failed()) void this.#check(record, breaker);
+  }
+
+  /** Runs the driver's check. Problems of the file, or of anything but reaching the storage system, are left to the calls themselves. */
+  async #check(record: ConnectionRecord, breaker: Breaker): Promise<void> {
+    const { name } = record;
+    const log = this.#log.with({ connection: name });
+    const call: Call = { id: "check", signal: this.#stop.signal, log, secrets: {} };
+    const failureOf = (connection: Connection): Promise<unknown> =>
+      this.#timed("breaker", breakerCheckMs, connection, call, async own => connection.driver.check?.(own)).catch(
+        (cause: unknown) => cause,
+      );
+    const error = await this.#connections.useIfHealthy(name, failureOf).catch(() => undefined);
+    if (this.#stop.signal.aborted || record.breaker !== breaker) return;
+    if (!isUnreachable(error)) return this.#succeeded(record, breaker);
+    const isNew = breaker.outage === undefined;
+    const ms = breaker.confirmed(error.message);
+    if (ms === undefined) return;
+    if (isNew)
+      this.#log.warn(
+        `connection "${name}" cannot be used: calls that need its storage are refused until its check succeeds`,
+        { connection: name, reason: error.message },
+      );
+    record.retry = setTimeout(() => {
+      breaker.retried();
+      if (!this.#stop.signal.aborted) void this.#check(record, breaker);
+    }, ms);
+    record.retry.unref();
+  }
+}
+
+function breakerOf(record: ConnectionRecord): Breaker {
+  record.breaker ??= new Breaker();
+  return record.breaker;
+}
+
+/** Whether the storage system may not have received the call at all. */
+const isUnreachable = (error: unknown): error is CsiError =>
+  error instanceof CsiError && (error.code === "unavailable" || error.code === "deadline-exceeded");
