@@ -24,7 +24,7 @@ function problems(files: readonly string[]): readonly string[] {
     const role = file.includes("connections/") ? "connection" : "given";
     return { file, text: readFileSync(new URL(file, folder), "utf8"), role };
   });
-  return lint(inputs, { modules, outside, checkEnvironment: true, compile })
+  return lint(inputs, { modules, resolver: outside, checkEnvironment: true, compile })
     .problems.filter(({ rule }) => rule !== intended)
     .map(({ file, line, rule, message }) => `${file}:${line} ${rule} ${message}`);
 }

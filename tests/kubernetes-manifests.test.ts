@@ -148,7 +148,7 @@ describe("the manifests", () => {
       return { file, text: text(file), role };
     });
     expect(inputs.map(({ role }) => role).sort()).toContain("connection");
-    expect(lint(inputs, { modules, outside, checkEnvironment: false, compile }).problems).toEqual([]);
+    expect(lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile }).problems).toEqual([]);
   });
 
   test("give csimux no flag that it does not know", async () => {

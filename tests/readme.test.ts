@@ -32,7 +32,7 @@ function said(
     ...Object.entries(connections).map(([file, text]): Input => ({ file, text, role: "connection" })),
     ...others.map((text, index): Input => ({ file: `${index}.yaml`, text, role: "given" })),
   ];
-  return lint(inputs, { modules, outside, checkEnvironment: false, compile }).problems.map(
+  return lint(inputs, { modules, resolver: outside, checkEnvironment: false, compile }).problems.map(
     ({ file, line, severity, message }) => `${file}:${line} ${severity} ${message}`,
   );
 }

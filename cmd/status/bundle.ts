@@ -4,10 +4,10 @@ import { unknownFolder } from "../../lib/config/proxy.ts";
 import { errnoOf } from "../../lib/core/errors.ts";
 import { masked } from "../../lib/core/secrets.ts";
 import { modules } from "../../lib/drivers/index.ts";
+import { secretByName } from "../../lib/lint/document.ts";
 import { gather } from "../../lib/lint/gather.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { maskedText, secretValues } from "../../lib/lint/masked-text.ts";
-import { secretByName } from "../../lib/lint/source-document.ts";
 import type { RunningDetails, Status } from "../../lib/observe/status.ts";
 import { isMapping } from "../../lib/schema/mapping.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
@@ -61,14 +61,15 @@ async function configuration({ config }: RunningDetails, host: Host) {
       else inputs.push({ file: join(folder, name), text, role: "connection" });
     }
   }
-  const { leaves } = gather(inputs, modules, outside, await patternCompiler([]));
+  const settings = { modules, resolver: outside, compile: await patternCompiler([]) };
+  const documents = gather(inputs, settings).flatMap(each => each.documents);
   // The main file of a single driver is also a connection, whose schema knows the secrets better.
-  const shown = [...new Map(leaves.map(leaf => [leaf.file, leaf])).values()];
-  const values = leaves.flatMap(secretValues);
+  const shown = [...new Map(documents.map(document => [document.file, document])).values()];
+  const values = documents.flatMap(secretValues);
   const fromEnvironment = values.flatMap(value =>
     [...value.matchAll(/\$\{env:(\w+)\}/g)].flatMap(([, name = ""]) => host.env[name] || []),
   );
-  const sections = shown.map(leaf => ({ title: leaf.file, text: maskedText(leaf) }));
+  const sections = shown.map(document => ({ title: document.file, text: maskedText(document) }));
   return { sections: [...sections, ...missing], secrets: [...values, ...fromEnvironment] };
 }
 

@@ -30,7 +30,7 @@ export async function takeOver(options: TakeoverOptions, host: Host): Promise<nu
   refuseDoubles(olds);
   const settings: LintSettings = {
     modules,
-    outside: valueResolver(host.env),
+    resolver: valueResolver(host.env),
     checkEnvironment: false,
     compile: await patternCompiler(["."]),
   };

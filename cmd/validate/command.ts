@@ -14,23 +14,20 @@ interface Flags {
   readonly listRules?: true;
 }
 
-/** `csimux validate`: exit code 0 clean, 1 problems, 2 bad usage or unreadable input. */
+/** `csimux validate`. Exit codes: 0: no problems; 1: problems; 2: bad usage, or something that could not be checked. */
 export function addValidate(program: Command, host: Host): void {
   program
     .command("validate")
     .description("check configuration files, Secrets, classes and Helm values before they reach a cluster")
-    .argument(
-      "[inputs...]",
-      "files, folders, globs; - for standard input; without any, the folder that the main file names",
-    )
+    .argument("[inputs...]", "files, folders, globs; - for standard input (default: the folder named in the main file)")
     .option("--config <file>", "the main file, usually proxy.yaml; its connection folder is checked with it")
-    .option("--name <connection>", "the connection that a file on standard input would be", "stdin")
+    .option("--name <connection>", "the name of the connection on standard input", "stdin")
     .option("-o, --output <format>", `${formats.join(", ")}`, "text")
     .option("--format <format>", "same as --output")
-    .option("--quiet", "errors only, and nothing when there are none")
-    .option("--strict", "warnings fail too")
-    .option("--online", "also connect to each storage system; references to the environment must then be right")
-    .option("--list-rules", "print every rule and what it is for")
+    .option("--quiet", "print errors only")
+    .option("--strict", "fail for warnings, too")
+    .option("--online", "also connect to each storage system, and check references to the environment")
+    .option("--list-rules", "print every rule with its reason")
     .action(async (inputs: readonly string[], flags: Flags) => exit(await run(inputs, flags, host)));
 }
 

@@ -17,16 +17,16 @@ export class InputError extends Error {
 const isYaml = (name: string): boolean => /\.ya?ml$/.test(name);
 const isCandidate = (name: string): boolean => /\.(?:ya?ml|json)$/i.test(name);
 
-/** What the command line names. */
+/** The files to check. */
 export interface Inputs {
   readonly all: readonly Input[];
-  /** The connection folder that the main file names, where it is not on this machine. */
+  /** The connection folder of the main file, if it is not on this machine. */
   readonly missingFolder: string | undefined;
 }
 
 /**
- * Everything that the command line names and the connection folder of the main file, read once each, however often it is
- * named. A connection file that was named stands for the one of its name in that folder. Throws InputError.
+ * Reads everything that the command line names, and the connection folder of the main file, once each. A named connection file replaces
+ * the one with its name in that folder. Throws InputError.
  */
 export async function readInputs({ inputs, config, name }: ValidateOptions, host: Host): Promise<Inputs> {
   // A pipe such as <(sops -d proxy.yaml) can be read only once.
@@ -44,7 +44,7 @@ export async function readInputs({ inputs, config, name }: ValidateOptions, host
   return { all: [...all.values()], missingFolder: folder?.missing };
 }
 
-/** What cannot be looked at (a loop of links, a folder without permission) is an input that cannot be read. */
+/** Converts errors of the file system (a loop of links, a folder without permission) to InputError. */
 async function readable<T>(input: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
@@ -59,7 +59,7 @@ function unreadable(file: string, error: unknown): InputError {
   return new InputError(`${file}: cannot be read (${errnoOf(error) ?? "unknown reason"})`);
 }
 
-/** Of a link that leads nowhere or in a circle there is nothing to know. */
+/** Undefined for a link without a target or in a circle. */
 function statOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
@@ -79,7 +79,7 @@ async function expand(input: string, name: string, host: Host): Promise<readonly
   }
   if (stat) return [{ file: input, text: textOf(input), role: "given" }];
   if (!/[*?[{]/.test(input)) throw new InputError(`${input}: no such file or folder`);
-  // Looked up only here, because Node 20 has no glob and needs none for anything else.
+  // Imported only here, because Node 20 has no glob.
   const { glob } = await import("node:fs/promises");
   if (!glob) throw new InputError(`${input}: patterns need a newer runtime; name the files`);
   const matches: string[] = [];
@@ -88,7 +88,7 @@ async function expand(input: string, name: string, host: Host): Promise<readonly
   return matches.sort().map(file => ({ file, text: textOf(file), role: "found" }));
 }
 
-/** Files below a folder in stable order. Hidden entries are left out: Secret volumes keep their data behind such links. */
+/** Files below a folder in a stable order, without hidden entries: Secret volumes keep their data behind such links. */
 function walk(folder: string, seen: Set<string>): readonly string[] {
   const real = realpathSync(folder);
   if (seen.has(real)) return [];
@@ -104,7 +104,7 @@ function walk(folder: string, seen: Set<string>): readonly string[] {
     });
 }
 
-/** The files of the connection folder that the main file names, or its name if it is not on this machine. */
+/** The files of the connection folder that the main file names, or its path if it is not on this machine. */
 async function folderOf(
   config: string,
   text: string,
@@ -123,7 +123,7 @@ async function folderOf(
   return { files: read };
 }
 
-/** The beginning of a larger file is enough to refuse it. */
+/** The start of a larger file is enough to refuse it. */
 const maxRead = 5 << 20;
 
 function textOf(file: string): string {

@@ -11,13 +11,13 @@ import { opener } from "../open.ts";
 import { openPorts } from "../ports.ts";
 import { valueResolver } from "../value-resolver.ts";
 
-/** How many systems are asked at once. */
+/** The number of storage systems checked at once. */
 const parallel = 8;
 
-/** How long one system may take, in milliseconds. */
+/** Time limit for one storage system, in milliseconds. */
 const defaultLimitMs = 20_000;
 
-/** Opens one connection and asks its driver's check. Rejects with what is wrong. */
+/** Opens one connection and runs its driver's check. Rejects with the problem. */
 export type CheckConnection = (connection: ConnectionFile, signal: AbortSignal) => Promise<void>;
 
 /** The share of a connection is not mounted on this machine. */
@@ -25,24 +25,24 @@ export class NotMountedHere extends Error {
   override readonly name = "NotMountedHere";
 }
 
-/** What asking gave: failures, and what could not be asked here, in words. */
-export interface Asked {
+/** The result of checking storage systems: failures, and in words what could not be checked here. */
+export interface OnlineResult {
   readonly problems: readonly Problem[];
   readonly unseen: readonly string[];
 }
 
 /**
- * Asks every connection whose file is right, some at a time; each failure is a problem of its file. A share that is not mounted here is
- * none: csimux serve mounts it itself, and this machine is left as it is.
+ * Checks every connection with a valid file; each failure is a problem of its file. A share that is not mounted here is not a failure,
+ * because csimux serve mounts it itself. Changes nothing on this machine.
  */
 export async function online(
-  world: LintInput,
+  input: LintInput,
   host: Host,
   given?: CheckConnection,
   limitMs = defaultLimitMs,
-): Promise<Asked> {
-  const { check, close } = given ? { check: given, close: async () => {} } : opening(world, host);
-  const waiting = world.connections.filter(({ read }) => read.config);
+): Promise<OnlineResult> {
+  const { check, close } = given ? { check: given, close: async () => {} } : opening(input, host);
+  const waiting = input.connections.filter(({ read }) => read.config);
   const total = waiting.length;
   const problems: Problem[] = [];
   const unseen: string[] = [];
@@ -52,7 +52,7 @@ export async function online(
     if (typeof failed === "string") unseen.push(failed);
     else if (failed) problems.push(failed);
     done++;
-    if (host.colour) host.err(`\r\x1b[Kasked ${done} of ${total} connections, ${problems.length} failed`);
+    if (host.colour) host.err(`\r\x1b[Kchecked ${done} of ${total} connections, ${problems.length} failed`);
   });
   if (host.colour && total > 0) host.err("\r\x1b[K");
   await close();
@@ -64,30 +64,30 @@ async function checked(
   check: CheckConnection,
   limitMs: number,
 ): Promise<Problem | string | undefined> {
-  const { leaf, name } = connection;
+  const { document, name } = connection;
   const signal = AbortSignal.timeout(limitMs);
   try {
     await Promise.race([check(connection, signal), aborted(signal)]);
     return undefined;
   } catch (error) {
     if (isNotMountedHere(error))
-      return `connection "${name}" was not asked: its share is not mounted on this machine; csimux serve mounts it itself`;
+      return `connection "${name}" was not checked: its share is not mounted on this machine; csimux serve mounts it itself`;
     const reason = signal.aborted
       ? `no answer within ${limitMs / 1000} s`
       : error instanceof Error
         ? error.message
         : String(error);
-    const place = leaf.outward({ line: 1, column: 1 }) ?? leaf.start;
+    const position = document.outward({ line: 1, column: 1 }) ?? document.start;
     const head = `connection "${name}": `;
     const finding = problem("connection-check", [], reason.startsWith(head) ? reason : `${head}${reason}`);
-    return { ...located(leaf.file, place, finding), excerpt: undefined };
+    return { ...located(document.file, position, finding), excerpt: undefined };
   }
 }
 
 const isNotMountedHere = (error: unknown): boolean =>
   error instanceof NotMountedHere || (error instanceof Error && isNotMountedHere(error.cause));
 
-/** In place of mounting shares. */
+/** Refuses to mount shares. */
 const notMounted: NonNullable<DriverPorts["share"]> = () => {
   const refuse = () => Promise.reject(new NotMountedHere("the share is not mounted on this machine"));
   return { value: { folder: refuse, renew: refuse }, release: async () => {} };
@@ -96,12 +96,12 @@ const notMounted: NonNullable<DriverPorts["share"]> = () => {
 const aborted = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 
-/** The real thing: opens the driver as `serve` would. */
+/** Opens drivers like `serve`. */
 function opening(
-  world: LintInput,
+  input: LintInput,
   host: Host,
 ): { readonly check: CheckConnection; readonly close: () => Promise<void> } {
-  const main = world.main?.read.config;
+  const main = input.main?.read.config;
   const log = leveledLog("error", () => {});
   const { ports, close } = openPorts(host, {}, log);
   const defaults = main?.defaults ?? noDefaults;
@@ -113,8 +113,8 @@ function opening(
     ownPlace: undefined,
     log,
   });
-  const check: CheckConnection = async ({ name, leaf }, signal) => {
-    const { driver } = open(name, leaf.text);
+  const check: CheckConnection = async ({ name, document }, signal) => {
+    const { driver } = open(name, document.text);
     const call: Call = { id: "validate", signal, log, secrets: {} };
     try {
       await driver.check?.(call);

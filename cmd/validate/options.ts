@@ -1,18 +1,18 @@
-/** The forms of what `validate` prints. */
+/** The output formats. */
 export const formats = ["text", "json", "sarif", "github", "junit"] as const;
-/** One of them. */
+/** An output format. */
 export type Format = (typeof formats)[number];
 
 /** The command line of `csimux validate`. */
 export interface ValidateOptions {
   readonly inputs: readonly string[];
   readonly config: string | undefined;
-  /** Of the connection that is read from standard input. */
+  /** The name of the connection on standard input. */
   readonly name: string;
   readonly format: Format;
-  /** Errors only. */
+  /** Print errors only. */
   readonly quiet: boolean;
-  /** Warnings fail too. */
+  /** Fail for warnings, too. */
   readonly strict: boolean;
   /** Also connect to each storage system. */
   readonly online: boolean;

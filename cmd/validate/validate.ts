@@ -7,16 +7,16 @@ import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { type Linted, lint, type Problem } from "../../lib/lint/lint.ts";
 import type { LintInput } from "../../lib/lint/lint-input.ts";
-import { rules } from "../../lib/lint/rules.ts";
+import { rules } from "../../lib/lint/rules/index.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
 import type { Host } from "../host.ts";
 import { valueResolver } from "../value-resolver.ts";
 import { version } from "../version.ts";
 import { InputError, type Inputs, readInputs } from "./files.ts";
-import type { Asked } from "./online.ts";
+import type { OnlineResult } from "./online.ts";
 import type { Format, ValidateOptions } from "./options.ts";
 
-/** Checks everything in one run. Returns the exit code: 0 clean, 1 problems, 2 unreadable input. */
+/** Checks everything in one run. Returns the exit code: 0: no problems; 1: problems; 2: something could not be checked. */
 export async function validate(options: ValidateOptions, host: Host): Promise<number> {
   let read: Inputs;
   try {
@@ -34,39 +34,39 @@ export async function validate(options: ValidateOptions, host: Host): Promise<nu
   const linted = await linting(inputs, options, host);
   if (linted.files.length === 0) {
     host.err(
-      `csimux: none of the ${inputs.length} files is one of csimux: no configuration, no class, no Secret with connections\n`,
+      `csimux: none of the ${inputs.length} files concerns csimux: found no configuration, class or Secret of connection files\n`,
     );
     return 2;
   }
-  const asked = options.online ? await askAll(linted.worlds, host) : [];
+  const asked = options.online ? await askAll(linted.deployments, host) : [];
   const all = [...linted.problems, ...asked.flatMap(({ problems }) => problems)];
   const shown = options.quiet ? all.filter(({ severity }) => severity === "error") : all;
   const failing = options.strict ? all : all.filter(({ severity }) => severity === "error");
-  const without = linted.worlds.every(({ connections }) => connections.length === 0);
+  const without = linted.deployments.every(({ connections }) => connections.length === 0);
   const folder = missingFolder === undefined || !without ? [] : [absentFolder(missingFolder)];
   const unseen = [...folder, ...linted.unseen, ...asked.flatMap(each => each.unseen)];
   const code = failing.length > 0 ? 1 : unseen.length > 0 ? 2 : 0;
   host.out(printed(shown, options, { files: linted.files, unseen, code }, host.colour));
-  if (options.format === "text" && !options.quiet) for (const world of linted.worlds) host.out(changes(world));
+  if (options.format === "text" && !options.quiet) for (const each of linted.deployments) host.out(changes(each));
   for (const each of unseen) host.err(`csimux: ${each}\n`);
   return code;
 }
 
 const absentFolder = (folder: string): string =>
-  `no connection was looked at: the folder ${folder} is not on this machine; name the connection files`;
+  `no connection was checked: the folder ${folder} is not on this machine; name the connection files`;
 
-async function askAll(worlds: Linted["worlds"], host: Host): Promise<readonly Asked[]> {
+async function askAll(deployments: Linted["deployments"], host: Host): Promise<readonly OnlineResult[]> {
   const { online } = await import("./online.ts");
-  const all: Asked[] = [];
-  for (const world of worlds) all.push(await online(world, host));
+  const all: OnlineResult[] = [];
+  for (const each of deployments) all.push(await online(each, host));
   return all;
 }
 
 async function linting(inputs: readonly Input[], { online }: ValidateOptions, host: Host): Promise<Linted> {
-  // The pattern engine is loaded only where there are rules; any pattern but the plainest asks for it.
+  // The pattern engine is loaded only if there are rules.
   const rules = inputs.some(({ text }) => /fromRegexp|customRules/.test(text));
   const compile = await patternCompiler(rules ? ["."] : []);
-  return lint(inputs, { modules, outside: valueResolver(host.env), checkEnvironment: online, compile });
+  return lint(inputs, { modules, resolver: valueResolver(host.env), checkEnvironment: online, compile });
 }
 
 function printed(
@@ -76,7 +76,7 @@ function printed(
   colour: boolean,
 ): string {
   if (format === "json") return json(problems, seen);
-  // What fails the command is an error to the services that read these.
+  // Services that read these formats see everything that fails the command as an error.
   const judged = strict ? problems.map(each => ({ ...each, severity: "error" as const })) : problems;
   if (format === "sarif") return sarif(judged, rules, version, seen.code);
   if (format === "github") return github(judged);
@@ -87,16 +87,16 @@ function printed(
   return quiet && problems.length === 0 ? "" : text + summary(problems, seen.files.length);
 }
 
-/** What is different from democratic-csi for a main file of a single driver; empty for others. */
+/** Differences to democratic-csi for a main file of a single driver; empty for others. */
 function changes({ main, connections }: LintInput): string {
   const { single } = main?.read.config ?? {};
   const driver = connections.find(({ name }) => name === single)?.driver;
   if (main === undefined || single === undefined || driver === undefined) return "";
   return [
-    `${main.leaf.file} configures one driver, ${driver}; csimux serves it as it is:`,
+    `${main.document.file} configures one driver, ${driver}; csimux serves it unchanged:`,
     "  - volumes and snapshots keep their ids, and new ones get ids of the same form, without a prefix",
     '  - classes stay as they are; none needs the parameter "connection"',
-    "  - keys without effect here are the warnings above, if there are any",
+    "  - the warnings above name keys without effect",
     `  - for more connections later: this file becomes <folder>/${single}.yaml beside others, and a main file says "driver: proxy",`,
     `    "proxy.configFolder: <folder>" and "proxy.legacyConnection: ${single}"; classes then name their connection`,
     "",
@@ -108,7 +108,7 @@ const errorsFirst = (problems: readonly Problem[]): readonly Problem[] => [
   ...problems.filter(({ severity }) => severity !== "error"),
 ];
 
-/** Prints what rules there are, as text or as JSON. */
+/** Prints all rules, as text or as JSON. */
 export function listRules(format: Format, host: Host): number {
   if (format === "json") {
     const list = rules.map(({ id, severity, title, why }) => ({ id, severity, title, why }));

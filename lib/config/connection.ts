@@ -30,7 +30,7 @@ export interface ReadConnection {
   /** The module of the file's `driver:`, known even if the rest of the file is wrong. */
   readonly module: DriverModule | undefined;
   /** File and defaults together, in the schema's spelling; for further rules. */
-  readonly tidied: Mapping;
+  readonly normalized: Mapping;
   readonly diagnostics: readonly Diagnostic[];
 }
 
@@ -60,7 +60,7 @@ export function readConnectionSource(
   modules: readonly DriverModule[],
 ): ReadConnection {
   const result = (
-    tidied: Mapping,
+    normalized: Mapping,
     findings: readonly SchemaFinding[],
     rest: Partial<ReadConnection> = {},
   ): ReadConnection => ({
@@ -68,7 +68,7 @@ export function readConnectionSource(
     source,
     config: undefined,
     module: undefined,
-    tidied,
+    normalized,
     diagnostics: [...source.diagnostics, ...findings.map(finding => withPosition(source, finding))],
     ...rest,
   });
@@ -85,12 +85,12 @@ export function readConnectionSource(
     .flatMap(finding => fromDefaults(finding, file, defaults))
     .map(finding => ofOtherDriver(finding, driver, modules))
     .map(ofCommonPart);
-  const tidied = { ...mapping(own.tidied), ...mapping(common.tidied) };
+  const normalized = { ...mapping(own.normalized), ...mapping(common.normalized) };
   if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined) {
-    return result(tidied, findings, { module });
+    return result(normalized, findings, { module });
   }
   const config = { ...commonConfig(common.value), name, module, settings: own.value };
-  return result(tidied, findings, { module, config });
+  return result(normalized, findings, { module, config });
 }
 
 /** Suggests the section of a common key that is at the top level for lack of indentation. */
@@ -155,7 +155,7 @@ function sectionsOf(schema: GenericSchema, driver: string, file: Mapping, defaul
 
 /** An `extra` label must not contradict a required key. */
 function collisions(common: Applied<unknown>, prefix: string): readonly SchemaFinding[] {
-  const places = mapping(mapping(mapping(common.tidied)["proxy"])["perDriver"])["topology"];
+  const places = mapping(mapping(mapping(common.normalized)["proxy"])["perDriver"])["topology"];
   if (!Array.isArray(places)) return [];
   return places.flatMap((place: unknown, index) =>
     Object.keys(mapping(mapping(place)["extra"]))

@@ -4,16 +4,16 @@ import type { Input } from "./input.ts";
 
 const folderOf = (file: string): string => (file.includes("/") ? file.slice(0, file.lastIndexOf("/") + 1) : "");
 
-const saysProxy = ({ role, text }: Input): boolean =>
+const isProxy = ({ role, text }: Input): boolean =>
   role !== "connection" && /^["']?driver["']?:\s*["']?proxy\b/m.test(text);
 
-/** `proxy.configFolder` of a main file; undefined where there is none. */
+/** `proxy.configFolder` of a main file; undefined if there is none. */
 const configFolder = ({ text }: Input): string | undefined =>
   /\bconfigFolder["']?:\s*["']?([^"'\s#,}]+)/.exec(text)?.[1];
 
 /**
- * Whether the folder of `other` is the connection folder of `main`: seen from the main file, or, of a path inside a container, by its
- * last part. A file that says "driver: proxy" there is a connection, and a wrong one.
+ * Whether `other` is in the connection folder of `main`: relative to the main file, or, for a path inside a container, by the last part.
+ * A file with "driver: proxy" there is a wrong connection.
  */
 function isConnectionOf(main: Input, other: Input): boolean {
   const folder = configFolder(main);
@@ -27,13 +27,12 @@ function isConnectionOf(main: Input, other: Input): boolean {
 }
 
 /**
- * Inputs that belong together. A main file that was named as such makes one deployment of everything. Otherwise so does a single
- * one that was met; of several in different folders each has what lies in or below its folder, and what lies elsewhere is
- * checked on its own.
+ * Groups inputs by deployment. A main file named by the user, or a single one, makes one deployment of everything. With several in
+ * different folders, each has the files in and below its folder; other files are checked separately.
  */
 export function deployments(inputs: readonly Input[]): readonly (readonly Input[])[] {
   if (inputs.some(({ role }) => role === "main")) return [inputs];
-  const proxies = inputs.filter(saysProxy);
+  const proxies = inputs.filter(isProxy);
   const mains = proxies.filter(each => !proxies.some(main => isConnectionOf(main, each)));
   const folders = new Set(mains.map(({ file }) => folderOf(file)));
   if (folders.size < 2) return [inputs];

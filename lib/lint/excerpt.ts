@@ -1,6 +1,6 @@
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
 import type { Path, Position } from "../schema/finding.ts";
-import type { SourceDocument } from "./source-document.ts";
+import type { SourceDocument } from "./document.ts";
 
 /** The offending line, without secrets, and the column of the caret in it (from 1). */
 export interface Excerpt {
@@ -13,18 +13,18 @@ type Range = readonly [start: number, end: number];
 const maxColumns = 160;
 const hidden = "***";
 
-/** Makes excerpts of one document; what must be hidden is worked out once, at the first use. */
-export function excerpts(leaf: SourceDocument): (place: Position) => Excerpt | undefined {
-  const body = leaf.text.startsWith("\uFEFF") ? leaf.text.slice(1) : leaf.text;
+/** Makes excerpts of one document. */
+export function excerpts(document: SourceDocument): (position: Position) => Excerpt | undefined {
+  const body = document.text.startsWith("\uFEFF") ? document.text.slice(1) : document.text;
   let lines: readonly string[] | undefined;
   let starts: readonly number[] = [];
   let secrets: readonly Range[] = [];
-  const broken = leaf.source.diagnostics.some(each => each.blocks);
+  const broken = document.source.diagnostics.some(each => each.blocks);
   return ({ line, column }) => {
     if (!lines) {
       lines = body.split("\n");
       starts = startsOf(lines);
-      secrets = broken ? [] : secretRanges(leaf);
+      secrets = broken ? [] : secretRanges(document);
     }
     const text = lines[line - 1];
     const start = starts[line - 1];
@@ -37,7 +37,7 @@ export function excerpts(leaf: SourceDocument): (place: Position) => Excerpt | u
   };
 }
 
-/** Control characters in a file must not reach a terminal. A tab is shown, because it may be what is wrong. */
+/** Replaces control characters, which must not reach a terminal; a tab becomes an arrow, because it may be the mistake. */
 export const printable = (text: string): string =>
   [...text.replaceAll("\t", "→")].map(each => (each < " " || (each >= "\x7f" && each <= "\x9f") ? " " : each)).join("");
 
@@ -51,31 +51,31 @@ function startsOf(lines: readonly string[]): readonly number[] {
   return starts;
 }
 
-/** Where the text of secret values stands. */
-function secretRanges(leaf: SourceDocument): readonly Range[] {
+/** The ranges of secret values in the text. */
+function secretRanges({ isSecret, source }: SourceDocument): readonly Range[] {
   const ranges: Range[] = [];
   const walk = (node: unknown, path: Path, from?: number): void => {
-    const hides = path.length === 0 || leaf.isSecret(path);
+    const hides = path.length === 0 || isSecret(path);
     if (isMap(node)) for (const pair of node.items) walkPair(pair, path, hides);
     else if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index]);
     else if ((isScalar(node) || isAlias(node)) && hides) hide(ranges, node, from);
   };
   const walkPair = ({ key, value }: Pair, path: Path, hides: boolean): void => {
     const isText = isScalar(key);
-    // "password:value" without a space is a key without a value to YAML, and so is the text in { }.
+    // To YAML, "password:value" without a space is a key without a value, and so is a text in { }.
     if (isText && value === null && (hides || /[:=]/.test(String(key.value)))) hide(ranges, key);
     walk(value, [...path, isText ? String(key.value) : ""], isText ? key.range?.[1] : undefined);
   };
-  walk(leaf.source.document.contents, []);
+  walk(source.document.contents, []);
   return ranges.sort((a, b) => a[0] - b[0]);
 }
 
-/** From the end of the key where that is known: an anchor or a tag before the value may be its unquoted beginning. */
+/** Starts at the end of the key if it is known: an anchor or tag before the value may be its unquoted start. */
 function hide(ranges: Range[], { range }: Node, keyEnd?: number): void {
   if (range) ranges.push([keyEnd === undefined ? range[0] : Math.min(keyEnd + 2, range[0]), range[1]]);
 }
 
-/** The line with every secret in it replaced; a line that begins inside a secret is hidden from there. */
+/** The line with every secret in it replaced. */
 function masked(text: string, start: number, secrets: readonly Range[]): string {
   let result = "";
   let from = start;
@@ -87,7 +87,7 @@ function masked(text: string, start: number, secrets: readonly Range[]): string 
   return result + text.slice(from - start);
 }
 
-/** Of a file that cannot be parsed nobody knows what is secret: indentation and key only. */
+/** Indentation and key only, for a file that cannot be parsed: its secrets are unknown. */
 function onlyKey(text: string): string {
   const match = /^([\t ]*(?:-[\t ]+)?["']?[A-Za-z_][\w.-]{0,60}["']?[\t ]*:)([\t ]+)?(.*)$/.exec(text);
   if (match) return `${match[1]}${match[3]?.trim() ? ` ${hidden}` : ""}`;

@@ -3,13 +3,13 @@ import { modules } from "../drivers/index.ts";
 import { keysOf } from "../schema/shape.ts";
 import type { ConnectionFile } from "./lint-input.ts";
 
-/** What is known of the driver of a connection; undefined where the file names none that exists. */
+/** The facts of a connection's driver; undefined if the driver does not exist. */
 export const factsOf = ({ read }: ConnectionFile): DriverFacts | undefined => read.module?.facts;
 
 /** Whether volumes of the connection exist only on the node that made them. */
 export const isLocal = (connection: ConnectionFile): boolean => factsOf(connection)?.local === true;
 
-/** The first connection whose volumes live on their node, and the first whose do not. */
+/** The first connection with volumes on their node, and the first without. */
 export function bothKinds(
   all: readonly ConnectionFile[],
 ): Readonly<Record<"local" | "remote", ConnectionFile | undefined>> {
@@ -17,26 +17,26 @@ export function bothKinds(
   return { local: known.find(isLocal), remote: known.find(connection => !isLocal(connection)) };
 }
 
-/** Whether some need a controller on every node and others one for all. */
+/** Whether some connections need a controller on every node and others one for all nodes. */
 export function isMixed(all: readonly ConnectionFile[]): boolean {
   const { local, remote } = bothKinds(all);
   return local !== undefined && remote !== undefined;
 }
 
-/** The names that `fsType` may have, or undefined when any will do. */
+/** The allowed values of `fsType`; undefined: any. */
 export function filesystemsOf(connection: ConnectionFile): readonly string[] | undefined {
   const filesystems = factsOf(connection)?.access.filesystems;
   return filesystems === "any" ? undefined : filesystems;
 }
 
-/** Whether volumes of the connection are disks to their nodes, on which a file system is made. */
+/** Whether nodes see volumes of the connection as disks, and make file systems on them. */
 export const isDisk = (connection: ConnectionFile): boolean =>
   factsOf(connection)?.access.kinds.includes("block") === true;
 
 /** The sections of connection files that belong to drivers. */
 export const sections: ReadonlySet<string> = new Set(modules.flatMap(({ schema }) => [...keysOf(schema)]));
 
-/** Every parameter that some driver reads from classes of this kind. */
+/** Every parameter that any driver reads from classes of this kind. */
 export const driverParameters = (kind: "volume" | "snapshot"): readonly string[] => [
   ...new Set(modules.flatMap(({ facts }) => facts.parameters[kind])),
 ];

@@ -1,29 +1,33 @@
 import { noDefaults } from "../config/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
-import { failure } from "../schema/finding.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
+import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
 import { addInput, type Input } from "./input.ts";
 import { type ConnectionFile, type LintInput, textAt } from "./lint-input.ts";
 import type { FoundObjects } from "./objects.ts";
-import { connectionFile, mainFile, type UnreadDocument } from "./read.ts";
-import type { DocumentDiagnostic, DocumentFinding, SourceDocument } from "./source-document.ts";
+import { readConnectionFile, readMainFile, type UnreadDocument } from "./read.ts";
+import { report } from "./rule.ts";
+import { severalMainFiles } from "./rules/reading.ts";
 
-/** What was given, read and sorted; plus findings about what could not be sorted. */
-export interface SortedInputs {
-  readonly world: LintInput;
-  readonly leaves: readonly SourceDocument[];
-  readonly reported: readonly DocumentFinding[];
-  readonly placed: readonly DocumentDiagnostic[];
+/** The facts needed to read configuration files. */
+export interface ReadSettings {
+  readonly modules: readonly DriverModule[];
+  readonly resolver: ValueResolver;
+  /** Compiles patterns of topology rules. */
+  readonly compile: PatternCompiler;
+}
+
+/** One deployment: its files, and the problems found while reading them. */
+export interface Gathered {
+  readonly input: LintInput;
+  /** All documents that concern csimux. */
+  readonly documents: readonly SourceDocument[];
+  readonly diagnostics: readonly DocumentDiagnostic[];
 }
 
 /** Reads all inputs. Pure; never throws. */
-export function gather(
-  inputs: readonly Input[],
-  modules: readonly DriverModule[],
-  outside: ValueResolver,
-  compile: PatternCompiler,
-): SortedInputs {
+export function gather(inputs: readonly Input[], settings: ReadSettings): readonly Gathered[] {
   const found: FoundObjects = {
     candidates: [],
     classes: [],
@@ -35,68 +39,89 @@ export function gather(
     encrypted: [],
     stores: [],
     kustomizations: [],
-    reported: [],
-    placed: [],
+    diagnostics: [],
     documents: 0,
   };
   for (const input of inputs) addInput(input, found);
-  const mains = mainCandidates(found.candidates).map(({ leaf }) => mainFile(leaf, modules, outside));
-  const main = mains[0];
+  return byInstance(found).map(each => readAll(each, settings));
+}
+
+/**
+ * Main files in objects with different labels app.kubernetes.io/instance belong to different deployments, each with the objects that have
+ * its label; objects without one belong to the first.
+ */
+function byInstance(found: FoundObjects): readonly FoundObjects[] {
+  const mains = found.candidates.filter(({ role }) => role === "main");
+  const instances = [...new Set(mains.flatMap(({ document }) => document.instance ?? []))];
+  if (instances.length < 2 || mains.some(({ named }) => named)) return [found];
+  const [first] = instances;
+  return instances.map(instance => {
+    const own = <T extends { readonly document: SourceDocument }>(all: readonly T[]): T[] =>
+      all.filter(({ document }) => (instances.find(each => each === document.instance) ?? first) === instance);
+    return {
+      ...found,
+      candidates: own(found.candidates),
+      classes: own(found.classes),
+      helm: own(found.helm),
+      volumes: own(found.volumes),
+      drivers: own(found.drivers),
+      workloads: own(found.workloads),
+      stores: own(found.stores),
+      kustomizations: own(found.kustomizations),
+      diagnostics: own(found.diagnostics),
+    };
+  });
+}
+
+function readAll({ candidates, diagnostics: found, ...objects }: FoundObjects, settings: ReadSettings): Gathered {
+  const { modules, resolver, compile } = settings;
+  const mains = mainCandidates(candidates).map(({ document }) => readMainFile(document, modules, resolver));
+  const [main, ...more] = mains;
   const defaults = main?.read.partial?.defaults ?? noDefaults;
   const single = main?.read.config?.single;
   const itself: readonly UnreadDocument[] =
-    main && single !== undefined ? [{ leaf: main.leaf, name: single, role: "connection" }] : [];
-  const connections = [...itself, ...found.candidates.filter(({ role }) => role === "connection")].map(candidate =>
-    connectionFile(candidate, defaults, modules, outside),
+    main && single !== undefined ? [{ document: main.document, name: single, role: "connection" }] : [];
+  const connections = [...itself, ...candidates.filter(({ role }) => role === "connection")].map(candidate =>
+    readConnectionFile(candidate, defaults, modules, resolver),
   );
-  for (const { leaf } of mains.slice(1)) {
-    // The Secret that is made from the main file.
-    if (leaf.text === main?.leaf.text && leaf.inside !== main.leaf.inside) continue;
-    const message = `the main file is ${main?.leaf.file ?? ""}, and nothing beside it can say "driver: proxy" too`;
-    const fix = "name the driver of the storage if this is a connection; else check one deployment at a time";
-    found.reported.push({ leaf, finding: failure("several-main-files", ["driver"], message, fix, "key") });
-  }
-  const placed = [
-    ...found.placed,
-    ...[...mains.slice(0, 1), ...connections].flatMap(({ leaf, read }) =>
-      read.diagnostics.map(diagnostic => ({ leaf, diagnostic })),
+  // The same text in a Secret or ConfigMap is made from the main file.
+  const others = more.filter(
+    ({ document }) => document.text !== main?.document.text || document.inside === main.document.inside,
+  );
+  const message = `the main file is ${main?.document.file ?? ""}; another file next to it cannot have "driver: proxy"`;
+  const fix =
+    "if this is a connection, name its driver; otherwise check one deployment at a time, or label the objects of each with app.kubernetes.io/instance";
+  const diagnostics = [
+    ...found,
+    ...others.map(({ document }) => report(document, severalMainFiles, ["driver"], message, fix, "key")),
+    ...[...(main ? [main] : []), ...connections].flatMap(({ document, read }) =>
+      read.diagnostics.map(diagnostic => ({ document, diagnostic })),
     ),
   ];
-  const leaves = [...mains, ...connections, ...found.classes, ...found.helm, ...found.volumes].map(({ leaf }) => leaf);
-  const world = {
-    main,
-    connections: distinct(connections),
-    classes: found.classes,
-    helm: found.helm,
-    volumes: found.volumes,
-    drivers: found.drivers,
-    workloads: found.workloads,
-    sealed: found.sealed,
-    encrypted: found.encrypted,
-    stores: found.stores,
-    kustomizations: found.kustomizations,
-    modules,
-    compile,
-  };
-  const others = [...found.reported, ...placed].map(({ leaf }) => leaf);
-  return { world, leaves: [...new Set([...leaves, ...others])], reported: found.reported, placed };
+  const documents = [
+    ...[...mains, ...connections, ...objects.classes, ...objects.helm, ...objects.volumes, ...diagnostics].map(
+      ({ document }) => document,
+    ),
+  ];
+  const input = { ...objects, main, connections: distinct(connections), modules, compile };
+  return { input, documents: [...new Set(documents)], diagnostics };
 }
 
-/** The main file first: the one that was named as such, or one that says where its connections are, whatever the order. */
+/** The main file first: the one that the user named, or one that names a connection folder. */
 function mainCandidates(candidates: readonly UnreadDocument[]): readonly UnreadDocument[] {
   const all = candidates.filter(({ role }) => role === "main");
   const main =
     all.find(({ named }) => named) ??
-    all.find(({ leaf }) => textAt(leaf.source.value, "proxy", "configFolder")) ??
+    all.find(({ document }) => textAt(document.source.value, "proxy", "configFolder")) ??
     all[0];
   return main ? [main, ...all.filter(each => each !== main)] : [];
 }
 
-/** The same text under the same name, as a file and in the Secret made from it, is one connection. */
+/** A file and the same text in the Secret made from it are one connection. */
 function distinct(connections: readonly ConnectionFile[]): readonly ConnectionFile[] {
   const seen = new Set<string>();
-  return connections.filter(({ name, leaf }) => {
-    const key = `${name}\n${leaf.text}`;
+  return connections.filter(({ name, document }) => {
+    const key = `${name}\n${document.text}`;
     if (seen.has(key)) return false;
     seen.add(key);
     return true;

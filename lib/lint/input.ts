@@ -1,47 +1,45 @@
-import { failure, located, problem, type SchemaFinding } from "../schema/finding.ts";
+import { failure, located } from "../schema/finding.ts";
 import { isMapping } from "../schema/mapping.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
 import { parseYaml, parseYamlDocuments, type Source } from "../yaml/parse.ts";
-import { explained } from "./explain.ts";
+import { documentOf } from "./document.ts";
 import { nameOf } from "./file-name.ts";
-import { type DocumentKind, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
+import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { addObject, type FoundObjects } from "./objects.ts";
-import { type DocumentDiagnostic, fileLeaf } from "./source-document.ts";
+import { report } from "./rule.ts";
+import { fileNotRead, nothingToCheck, wrongEncoding, yamlSyntax } from "./rules/reading.ts";
 
-/** A text to be checked. */
+/** A text to check. */
 export interface Input {
-  /** As the user knows it; used in messages. */
+  /** The name that the user knows; used in messages. */
   readonly file: string;
   readonly text: string;
   /**
-   * What it is, where that is known: the main file was named as such, or the file lies in the connection folder.
-   * `given`: the user named this very file, so it must be something. `found`: met in a folder, may be anything.
+   * What the file is, if known: `main`: the user named it as the main file; `connection`: it is in the connection folder; `given`: the
+   * user named the file, so it must contain something; `found`: it was found in a folder and may be anything.
    */
   readonly role: "main" | "connection" | "given" | "found";
-  /** The connection that the text would be, where `file` does not say it: on standard input. */
+  /** The name of the connection in the text, if it does not follow from `file`, as on standard input. */
   readonly name?: string | undefined;
 }
 
-/** Words of which every file of csimux has one; parsing a large foreign file would take long. */
-const telling = /driver|kind|httpConnection|datasetParentName|shareBasePath|configFolder/i;
+/** Every file of csimux contains one of these words; parsing a large foreign file would take long. */
+const ownWords = /driver|kind|httpConnection|datasetParentName|shareBasePath|configFolder/i;
 
-/** Reads one input and sorts its documents; what fits nowhere is reported. */
+/** Reads one input and adds its documents to `found`. */
 export function addInput(input: Input, found: FoundObjects): void {
   const { file, text, role } = input;
-  if (role === "found" && !telling.test(text.replaceAll("\0", ""))) return;
-  const foreign = foreignText(file, text);
-  if (foreign) {
-    found.documents++;
-    found.placed.push(foreign);
-    // UTF-16 read as UTF-8: nothing in it means anything.
+  if (role === "found" && !ownWords.test(text.replaceAll("\0", ""))) return;
+  if (text.includes("\uFFFD")) {
+    addWrongEncoding(file, text, found);
+    // UTF-16 read as UTF-8 has no meaning.
     if (text.includes("\0")) return;
   }
   const sources =
     role === "main" || role === "connection"
-      ? [explained(parseYaml(file, text), text)]
-      : parseYamlDocuments(file, text, manifestBudget).map(each => explained(asServed(each, text), text));
-  const before = sizeOf(found);
+      ? [parseYaml(file, text)]
+      : parseYamlDocuments(file, text, manifestBudget).map(each => likeDaemon(each, text));
   if (sources.some(isEncrypted)) {
     found.documents++;
     found.encrypted.push(file);
@@ -49,85 +47,73 @@ export function addInput(input: Input, found: FoundObjects): void {
     if (isFile && role !== "main") found.sealed.push(input.name ?? nameOf(file));
     return;
   }
+  const before = sizeOf(found);
   for (const source of sources) addDocument(input, source, found);
-  const plain = sources.filter(({ value }) => isConfiguration(kindOf(value)));
   const [first] = sources;
   if (!first) return;
-  const leaf = fileLeaf(file, text, first);
-  if (plain.length > 0 && sources.length > 1) {
-    found.reported.push({ leaf, finding: failure("yaml-syntax", [], ...syntaxErrors.MULTIPLE_DOCS) });
-  }
-  const after = sizeOf(found);
-  if (role === "given" && after === before && !isOtherManifest(sources)) {
-    const message = "this is no file that csimux knows: no configuration, no class, no Secret with connection files";
-    found.reported.push({
-      leaf: { ...leaf, isSecret: () => true },
-      finding: failure("nothing-to-check", [], message, 'a connection file begins with "driver: <name>"'),
-    });
+  const document = documentOf(file, text, first);
+  if (sources.length > 1 && sources.some(({ value }) => isConfiguration(kindOf(value))))
+    found.diagnostics.push(report(document, yamlSyntax, [], ...syntaxErrors.MULTIPLE_DOCS));
+  if (role === "given" && sizeOf(found) === before && !isOtherManifest(sources)) {
+    const message = "not a file of csimux: expected a configuration, a class or a Secret of connection files";
+    const fix = 'start a connection file with "driver: <name>"';
+    found.diagnostics.push(report({ ...document, isSecret: () => true }, nothingToCheck, [], message, fix));
   }
 }
 
-/** A configuration is read as the daemon reads it, within a smaller budget than manifests have. */
-const asServed = (source: Source, text: string): Source =>
+/** Reads a configuration within the daemon's budget, which is smaller than that of manifests. */
+const likeDaemon = (source: Source, text: string): Source =>
   isConfiguration(kindOf(source.value)) && textOverBudget(text, fileBudget) ? parseYaml(source.file, text) : source;
 
-/** A file whose name keeps the daemon from reading it. */
-function passedOver(file: string): SchemaFinding | undefined {
-  if (/\.ya?ml$/.test(file) || !/\.(?:ya?ml|json)$/i.test(file)) return undefined;
-  const message = "the daemon reads files that end in .yaml or .yml only, and passes over this one";
-  return problem("file-not-read", [], message, `rename it to "${nameOf(file)}.yaml"`);
-}
-
-/** Whether sops has encrypted the values: it adds a mapping with a code that proves them (getsops/sops, "Encryption Protocol"). */
+/** Whether sops encrypted the values: it adds a mapping with a code that authenticates them (getsops/sops, "Encryption Protocol"). */
 const isEncrypted = ({ value }: Source): boolean =>
   isMapping(value) && isMapping(value["sops"]) && typeof value["sops"]["mac"] === "string";
 
-/** How much was found that csimux has to do with. */
+/** The number of things found that concern csimux. */
 const sizeOf = ({ candidates, classes, helm, volumes, documents }: FoundObjects): number =>
   candidates.length + classes.length + helm.length + volumes.length + documents;
 
-/** What reading another encoding as UTF-8 leaves behind, with its place. */
-function foreignText(file: string, text: string): DocumentDiagnostic | undefined {
-  const at = text.indexOf("\uFFFD");
-  if (at < 0) return undefined;
-  const lines = text.slice(0, at).split("\n");
-  const place = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
-  const message = "this is not UTF-8 text, so some of it is lost";
-  const diagnostic = located(file, place, failure("wrong-encoding", [], message, "save the file as UTF-8"));
-  // A source that says so is shown without its values: nobody knows which of them are secret.
-  const leaf = fileLeaf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
-  return { leaf, diagnostic };
+/** Reports characters that result from reading another encoding as UTF-8. */
+function addWrongEncoding(file: string, text: string, found: FoundObjects): void {
+  const lines = text.slice(0, text.indexOf("\uFFFD")).split("\n");
+  const position = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+  const message = "this is not UTF-8 text, so parts of it are lost";
+  const diagnostic = located(file, position, failure(wrongEncoding.id, [], message, "save the file as UTF-8"));
+  // A source with a blocking diagnostic is shown without values, because its secrets are unknown.
+  const document = documentOf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
+  found.documents++;
+  found.diagnostics.push({ document, diagnostic });
 }
 
-/** Manifests as charts render them: objects that have nothing to do with csimux, other Secrets and empty documents among them. */
+/** Whether these are manifests that do not concern csimux, such as those of a rendered chart; Secrets and empty documents included. */
 function isOtherManifest(sources: readonly Source[]): boolean {
   const values = sources.map(({ value }) => value).filter(value => value !== null);
   return values.some(isOtherObject) && values.every(value => isOtherObject(value) || kindOf(value) === "secret");
 }
 
-/** A Kubernetes object that may have nothing to do with csimux: a deployment, a role. */
-const isOtherObject = (value: unknown): boolean =>
-  isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && isOther(kindOf(value));
+const otherKinds: readonly string[] = ["other", "csi-driver", "workload", "kustomization"];
 
-const isOther = (kind: DocumentKind): boolean =>
-  kind === "other" || kind === "csi-driver" || kind === "workload" || kind === "kustomization";
+const isOtherObject = (value: unknown): boolean =>
+  isMapping(value) && typeof value["kind"] === "string" && "apiVersion" in value && otherKinds.includes(kindOf(value));
 
 function addDocument(input: Input, source: Source, found: FoundObjects): void {
   const { file, text, role, name = nameOf(file) } = input;
-  const leaf = fileLeaf(file, text, source);
+  const document = documentOf(file, text, source);
   const broken = source.diagnostics.some(each => each.blocks);
   const guess = broken ? kindOfText(text) : kindOf(source.value);
   if (role === "main" || role === "connection") {
-    // Whatever it says: the main file is the one that was named as such, and no file of the folder.
-    found.candidates.push({ leaf, name, role, named: role === "main" });
+    // Whatever the text: the user named the main file, and every other file of the folder is a connection.
+    found.candidates.push({ document, name, role, named: role === "main" });
   } else if (guess === "main" || guess === "connection") {
-    found.candidates.push({ leaf, name, role: guess });
-    const finding = guess === "connection" ? passedOver(file) : undefined;
-    if (finding) found.reported.push({ leaf, finding });
+    found.candidates.push({ document, name, role: guess });
+    if (guess === "connection" && /\.(?:ya?ml|json)$/i.test(file) && !/\.ya?ml$/.test(file)) {
+      const message = "the daemon ignores this file: it reads only files that end in .yaml or .yml";
+      found.diagnostics.push(report(document, fileNotRead, [], message, `rename it to "${nameOf(file)}.yaml"`));
+    }
   } else if (broken && role === "found" && text.includes("{{")) {
-    // A template of a chart is no YAML yet.
+    // A template of a chart is not YAML yet.
   } else if (broken && (guess !== "other" || role === "given")) {
     found.documents++;
-    found.placed.push(...source.diagnostics.map(diagnostic => ({ leaf, diagnostic })));
-  } else if (isMapping(source.value)) addObject(leaf, guess, source.value, [], found);
+    found.diagnostics.push(...source.diagnostics.map(diagnostic => ({ document, diagnostic })));
+  } else if (isMapping(source.value)) addObject(document, guess, source.value, [], found);
 }

@@ -4,86 +4,78 @@ import type { DriverModule } from "../drivers/module.ts";
 import type { Path } from "../schema/finding.ts";
 import { isMapping, type Mapping } from "../schema/mapping.ts";
 import type { PatternCompiler } from "../topology/pattern.ts";
-import type { DocumentFinding, SourceDocument } from "./source-document.ts";
+import type { SourceDocument } from "./document.ts";
 
-/** The main file, as given. */
+/** The main file. */
 export interface MainFile {
-  readonly leaf: SourceDocument;
+  readonly document: SourceDocument;
   readonly read: ReadProxy;
-  /** The `proxy:` block as written. */
+  /** The unchecked `proxy:` block. */
   readonly proxy: Mapping;
 }
 
 /** One connection file. */
 export interface ConnectionFile {
-  readonly leaf: SourceDocument;
+  readonly document: SourceDocument;
   readonly name: string;
   readonly read: ReadConnection;
-  /** The value of `driver:`, "" when there is none. */
+  /** The value of `driver:`; "" if there is none. */
   readonly driver: string;
 }
 
-/** A StorageClass, a VolumeSnapshotClass, or a class in Helm values. */
-export interface ClassObject {
-  readonly leaf: SourceDocument;
-  readonly kind: "storage" | "snapshot";
-  /** Where the object stands in its document. */
-  readonly path: Path;
-  readonly value: Mapping;
-  /** `provisioner` or `driver`. */
-  readonly provisioner: string | undefined;
-  /** Whether it is a class of this driver for certain. */
-  readonly ours: boolean;
-}
-
-/** A PersistentVolume. */
-export interface VolumeObject {
-  readonly leaf: SourceDocument;
-  /** Where the object stands in its document. */
-  readonly path: Path;
-  readonly value: Mapping;
-}
-
-/** A CSIDriver, a Deployment, DaemonSet or StatefulSet, of csimux or of anybody else, or a kustomization. */
+/** An object of Kubernetes or kustomize, or Helm values. */
 export interface ManifestObject {
-  readonly leaf: SourceDocument;
-  /** Where the object stands in its document. */
+  readonly document: SourceDocument;
+  /** The path of the object in its document. */
   readonly path: Path;
   readonly value: Mapping;
 }
 
-/** Values of the Helm chart. */
-export interface HelmValues {
-  readonly leaf: SourceDocument;
-  readonly value: Mapping;
+/** A StorageClass, a VolumeSnapshotClass, or a class in Helm values. */
+export interface ClassObject extends ManifestObject {
+  readonly kind: "storage" | "snapshot";
+  /** The value of `provisioner` or `driver`. */
+  readonly provisioner: string | undefined;
+  /** Whether it is in Helm values, which only have classes of this driver. */
+  readonly inHelm: boolean;
 }
 
-/** Everything that was given, read. */
-export interface LintInput {
-  readonly main: MainFile | undefined;
-  readonly connections: readonly ConnectionFile[];
+/** A Secret or ConfigMap. */
+export interface StoreObject {
+  readonly document: SourceDocument;
+  readonly kind: "Secret" | "ConfigMap";
+  readonly name: string;
+}
+
+/** The objects found in the files of one deployment. */
+export interface Objects {
   readonly classes: readonly ClassObject[];
-  readonly helm: readonly HelmValues[];
-  readonly volumes: readonly VolumeObject[];
+  readonly helm: readonly ManifestObject[];
+  /** PersistentVolumes. */
+  readonly volumes: readonly ManifestObject[];
+  /** CSIDrivers, of csimux and of others. */
   readonly drivers: readonly ManifestObject[];
+  /** Deployments, DaemonSets and StatefulSets, of csimux and of others. */
   readonly workloads: readonly ManifestObject[];
-  /** Connections that exist, but whose files cannot be read here. */
-  readonly sealed: readonly string[];
-  /** Files that sops has encrypted. */
-  readonly encrypted: readonly string[];
-  /** Secrets and ConfigMaps, whatever they hold. */
-  readonly stores: readonly { readonly kind: "Secret" | "ConfigMap"; readonly name: string }[];
   /** Files kustomization.yaml. */
   readonly kustomizations: readonly ManifestObject[];
+  readonly stores: readonly StoreObject[];
+  /** Names of connections with encrypted files. */
+  readonly sealed: readonly string[];
+  /** Files encrypted by sops. */
+  readonly encrypted: readonly string[];
+}
+
+/** All files of one deployment, read. */
+export interface LintInput extends Objects {
+  readonly main: MainFile | undefined;
+  readonly connections: readonly ConnectionFile[];
   readonly modules: readonly DriverModule[];
   /** Compiles patterns of topology rules. */
   readonly compile: PatternCompiler;
 }
 
-/** A rule that looks at more than one key. */
-export type Check = (world: LintInput) => Iterable<DocumentFinding>;
-
-/** The value at a path, undefined where there is none. */
+/** The value at a path; undefined if there is none. */
 export function at(value: unknown, ...path: readonly (string | number)[]): unknown {
   let here = value;
   for (const step of path) {
@@ -100,13 +92,13 @@ export const textAt = (value: unknown, ...path: readonly (string | number)[]): s
   return typeof found === "string" || typeof found === "number" ? String(found) : undefined;
 };
 
-/** The mapping at a path, empty where there is none. */
+/** The mapping at a path; empty if there is none. */
 export const mappingAt = (value: unknown, ...path: readonly (string | number)[]): Mapping => {
   const found = at(value, ...path);
   return isMapping(found) ? found : {};
 };
 
-/** The list at a path, empty where there is none. */
+/** The list at a path; empty if there is none. */
 export const listAt = (value: unknown, ...path: readonly (string | number)[]): readonly unknown[] => {
   const found = at(value, ...path);
   return Array.isArray(found) ? found : [];

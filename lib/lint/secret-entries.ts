@@ -1,85 +1,52 @@
-import { failure, type Path, type SchemaFinding } from "../schema/finding.ts";
-import { isMapping, type Mapping } from "../schema/mapping.ts";
+import type { Path } from "../schema/finding.ts";
+import type { Mapping } from "../schema/mapping.ts";
 import { fileBudget } from "../yaml/budget.ts";
 import { parseYamlDocuments } from "../yaml/parse.ts";
+import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
 import { nameOf } from "./file-name.ts";
-import { hasSection, kindOf, kindOfText } from "./kinds.ts";
+import { type DocumentKind, hasSection, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { mappingAt } from "./lint-input.ts";
+import { report } from "./rule.ts";
+import { secretEntry } from "./rules/reading.ts";
 import { decoded } from "./secret-files.ts";
 
-const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
-
 /**
- * Entries of the Secret at `path` that hold a configuration, or stand beside some, and that csimux would not read:
- * what is in the wrong one of `data` and `stringData`, is no text, has a name that is passed over, or holds nothing.
- * Each is one finding at the key of the entry; none quotes what is in it.
+ * Entries of the Secret at `path` that csimux does not read although they contain a configuration, or are next to one: plain text in
+ * `data`, base64 in `stringData`, names that do not end in .yaml or .yml, and other content. No message quotes an entry.
  */
-export function* secretEntries(secret: Mapping, path: Path): Iterable<SchemaFinding> {
-  const data = Object.entries(mappingAt(secret, "data"));
-  const plain = Object.entries(mappingAt(secret, "stringData"));
-  const texts = [...data.map(([, value]) => textOf(value)), ...plain.map(([, value]) => value)];
-  const beside = texts.some(text => typeof text === "string" && kindOfFile(text) === "connection");
-  for (const [name, value] of data) yield* at([...path, "data", name], encodedFault(name, value, beside));
-  for (const [name, value] of plain) yield* at([...path, "stringData", name], plainFault(name, value, beside));
-}
-
-type EntryFault = readonly [message: string, fix: string];
-
-function* at(path: Path, fault: EntryFault | undefined): Iterable<SchemaFinding> {
-  if (fault) yield failure("secret-entry", path, fault[0], fault[1], "key");
-}
-
-function encodedFault(name: string, value: unknown, beside: boolean): EntryFault | undefined {
-  const text = textOf(value);
-  if (text !== undefined) return textFault(name, text, beside);
-  if (isConfiguration(value))
-    return [`"${name}" is plain text, but "data" holds base64`, 'put the entry under "stringData"'];
-  if (typeof value === "string" && beside && isFileName(name))
-    return [
-      `"${name}" is no text in base64, so Kubernetes refuses the Secret`,
-      'put the plain text under "stringData"',
-    ];
-  return noText(name, value);
-}
-
-function plainFault(name: string, value: unknown, beside: boolean): EntryFault | undefined {
-  if (typeof value !== "string") return noText(name, value);
-  if (isConfiguration(textOf(value)))
-    return [`"${name}" is base64, but "stringData" holds plain text`, 'put the entry under "data"'];
-  return textFault(name, value, beside);
-}
-
-/** A mapping where the text of a file belongs: the "|" behind the name is missing. */
-const noText = (name: string, value: unknown): EntryFault | undefined =>
-  isMapping(value) && isConnectionOrMain(kindOf(value))
-    ? [`"${name}" is a mapping, but entries of a Secret are text`, `write "${name}: |"`]
-    : undefined;
-
-function textFault(name: string, text: string, beside: boolean): EntryFault | undefined {
-  if (isFileName(name)) {
-    if (!beside || isConfiguration(text)) return undefined;
-    return [
-      `"${name}" holds no configuration`,
-      'a connection begins with "driver: <name>"; remove the entry otherwise',
-    ];
+export function* secretEntries(document: SourceDocument, secret: Mapping, path: Path): Iterable<DocumentDiagnostic> {
+  const entries = [
+    ...Object.entries(mappingAt(secret, "data")).map(([name, value]) => {
+      return { name, section: "data", text: textOf(value), other: "stringData", inOther: value };
+    }),
+    ...Object.entries(mappingAt(secret, "stringData")).map(([name, value]) => {
+      return { name, section: "stringData", text: value, other: "data", inOther: textOf(value) };
+    }),
+  ];
+  const beside = entries.some(({ text }) => kindIn(text) === "connection");
+  for (const { name, section, text, other, inOther } of entries) {
+    const isYaml = /\.ya?ml$/.test(name);
+    const fault = isConfiguration(kindIn(text))
+      ? isYaml || !isConnection(text)
+        ? undefined
+        : [`"${name}" is ignored: connection files end in .yaml or .yml`, `rename it to "${nameOf(name)}.yaml"`]
+      : isConfiguration(kindIn(inOther))
+        ? [`"${name}" cannot be read: "data" holds base64, and "stringData" plain text`, `move it to "${other}"`]
+        : beside && isYaml
+          ? [`"${name}" is not a configuration`, 'start a connection with "driver: <name>"; otherwise remove the entry']
+          : undefined;
+    if (fault) yield report(document, secretEntry, [...path, section, name], fault[0] ?? "", fault[1], "key");
   }
-  if (
-    kindOfFile(text) !== "connection" ||
-    !parseYamlDocuments("", text, fileBudget).some(each => hasSection(each.value))
-  )
-    return undefined;
-  return [`"${name}" is passed over: connection files end in .yaml or .yml`, `rename it to "${nameOf(name)}.yaml"`];
 }
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? decoded(value) : undefined);
 
-const isConfiguration = (value: unknown): boolean => typeof value === "string" && isConnectionOrMain(kindOfFile(value));
+const isConnection = (text: unknown): boolean =>
+  kindIn(text) === "connection" &&
+  parseYamlDocuments("", String(text), fileBudget).some(({ value }) => hasSection(value));
 
-const isConnectionOrMain = (kind: string): boolean => kind === "connection" || kind === "main";
-
-function kindOfFile(text: string): string {
-  if (!text.includes(":")) return "other";
+function kindIn(text: unknown): DocumentKind {
+  if (typeof text !== "string" || !text.includes(":")) return "other";
   const [source] = parseYamlDocuments("", text, fileBudget);
-  const broken = !source || source.diagnostics.some(each => each.blocks);
-  return broken ? kindOfText(text) : kindOf(source.value);
+  return source?.diagnostics.some(each => each.blocks) === false ? kindOf(source.value) : kindOfText(text);
 }

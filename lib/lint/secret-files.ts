@@ -4,7 +4,7 @@ import type { Mapping } from "../schema/mapping.ts";
 import type { Source } from "../yaml/parse.ts";
 import { mappingAt } from "./lint-input.ts";
 
-/** A file that a Secret manifest holds. */
+/** A file inside a Secret or ConfigMap. */
 export interface SecretFile {
   readonly name: string;
   readonly text: string;
@@ -12,7 +12,7 @@ export interface SecretFile {
   readonly outward: (position: Position) => Position | undefined;
 }
 
-/** The YAML files in `data` and `stringData` of a Secret that stands at `path` of a manifest. */
+/** The YAML files in `data` and `stringData` of the Secret at `path` of a manifest. */
 export function secretFiles(source: Source, manifestText: string, secret: Mapping, path: Path): readonly SecretFile[] {
   const plain = textFiles(source, manifestText, secret, [...path, "stringData"]);
   const encoded = Object.entries(mappingAt(secret, "data")).flatMap(([name, value]) => {
@@ -26,14 +26,14 @@ export function secretFiles(source: Source, manifestText: string, secret: Mappin
 
 const isFileName = (name: string): boolean => /\.ya?ml$/.test(name);
 
-/** The YAML files in a mapping of texts of an object, such as `data` of a ConfigMap; `path` is that of the mapping. */
+/** The YAML files in a mapping of texts, such as `data` of a ConfigMap; `path` is that of the mapping. */
 export function textFiles(source: Source, manifestText: string, object: Mapping, path: Path): readonly SecretFile[] {
   return Object.entries(mappingAt(object, String(path.at(-1)))).flatMap(([name, text]) =>
     typeof text === "string" && isFileName(name) ? [inPlain(source, manifestText, name, text, [...path, name])] : [],
   );
 }
 
-/** UTF-8 text in base64, or undefined. */
+/** Decodes base64; undefined if it is not valid or not UTF-8 text. */
 export function decoded(value: string): string | undefined {
   const compact = value.replace(/\s+/g, "");
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact)) return undefined;
@@ -53,14 +53,14 @@ function inPlain(source: Source, manifestText: string, name: string, text: strin
   return { name, text, start, outward: inBlock(manifestText, header, text) };
 }
 
-/** Lines of a literal block stand below its "|" in the same order, all indented by the same number of columns. */
+/** Lines of a literal block follow its "|" in the same order, indented by the same number of columns. */
 function inBlock(manifestText: string, header: Position, text: string): (position: Position) => Position {
   const lines = manifestText.split("\n");
   const inner = text.split("\n");
   const first = inner.findIndex(line => line.trim() !== "");
   const margin = (line: string | undefined): number => (line ?? "").search(/\S|$/);
   const indent = first < 0 ? 0 : margin(lines[header.line + first]) - margin(inner[first]);
-  // What is wrong at the end of the inner text may stand a line below the last one.
+  // A problem at the end of the inner text may be one line below the last one.
   return ({ line, column }) =>
     header.line + line > lines.length
       ? { line: lines.length, column: 1 }

@@ -6,12 +6,12 @@ const comment = /(?:^|\s)#\s*csimux-ignore\b([^#]*)/;
 interface Suppression {
   readonly line: number;
   readonly column: number;
-  /** The line whose findings are meant. */
+  /** The line that the comment refers to. */
   readonly target: number;
   readonly rule: string;
 }
 
-/** `# csimux-ignore rule, rule` behind a line means that line; on a line of its own, the next line with content. */
+/** `# csimux-ignore rule, rule` at the end of a line refers to that line; on a separate line, to the next line with content. */
 function suppressions(text: string): readonly Suppression[] {
   if (!text.includes("csimux-ignore")) return [];
   const lines = text.split("\n");
@@ -27,7 +27,7 @@ function suppressions(text: string): readonly Suppression[] {
   });
 }
 
-/** The findings of one document that no comment takes back, and a warning for each comment that takes back nothing. */
+/** The problems of one text without those that a comment suppresses, and a warning for each comment that suppresses none. */
 export function suppressed(
   file: string,
   text: string,
@@ -42,11 +42,11 @@ export function suppressed(
     if (match) for (const each of all) if (each.target === match.target && each.rule === match.rule) used.add(each);
     return !match;
   });
-  const idle = all.filter(each => !used.has(each)).map(each => idleDiagnostic(file, each, ruleIds));
-  return [...kept, ...idle];
+  const unused = all.filter(each => !used.has(each)).map(each => unusedComment(file, each, ruleIds));
+  return [...kept, ...unused];
 }
 
-function idleDiagnostic(file: string, { line, column, rule }: Suppression, ruleIds: ReadonlySet<string>): Diagnostic {
+function unusedComment(file: string, { line, column, rule }: Suppression, ruleIds: ReadonlySet<string>): Diagnostic {
   const near = nearest(rule, ruleIds);
   const [message, fix] =
     rule === ""

@@ -5,7 +5,7 @@ import { at, listAt, type ManifestObject, textAt } from "./lint-input.ts";
 export const containersOf = ({ value }: ManifestObject): readonly unknown[] =>
   listAt(value, "spec", "template", "spec", "containers");
 
-/** Arguments of a container, with the variables that its `env` gives as text ("$(NAME)", Kubernetes' own expansion). */
+/** The arguments of a container, with variables of its `env` expanded ("$(NAME)", as Kubernetes does). */
 export function argsOf(container: unknown): readonly string[] {
   const variables = new Map(
     listAt(container, "env").map(each => [textAt(each, "name") ?? "", textAt(each, "value")] as const),
@@ -25,7 +25,7 @@ export const valuesOf = (args: readonly string[], option: string): readonly stri
 /** Whether the container runs `csimux serve`. */
 export const isServing = (container: unknown): boolean => argsOf(container).includes("serve");
 
-/** Whether the container runs `csimux serve` with the controller's part. */
+/** Whether the container runs `csimux serve` with the controller service. */
 export function isController(container: unknown): boolean {
   const modes = valuesOf(argsOf(container), "--mode");
   return isServing(container) && (modes.length === 0 || modes.some(mode => mode.includes("controller")));
@@ -36,7 +36,7 @@ export const isSidecar = (container: unknown, name: string): boolean =>
   new RegExp(`\\b(?:csi|external)-${name}\\b`).test(textAt(container, "image") ?? "") ||
   new RegExp(`^${name}\\b`).test(textAt(container, "name") ?? "");
 
-/** Names of drivers that csimux answers to in these workloads, each with the connection of its alias, or undefined for all. */
+/** The driver names served by csimux in these workloads, each with the connection of its alias; undefined: all connections. */
 export function servedNames(workloads: readonly ManifestObject[]): ReadonlyMap<string, string | undefined> {
   const names = new Map<string, string | undefined>();
   for (const container of workloads.flatMap(containersOf).filter(isServing)) {
@@ -48,16 +48,16 @@ export function servedNames(workloads: readonly ManifestObject[]): ReadonlyMap<s
   return names;
 }
 
-/** A Secret or ConfigMap, and the workload that mounts it. */
+/** A Secret or ConfigMap with the workload that mounts it. */
 export interface Mounted {
   readonly workload: ManifestObject;
-  /** Which of the pod's volumes. */
+  /** Index in the pod's volumes. */
   readonly index: number;
   readonly kind: "Secret" | "ConfigMap";
   readonly name: string;
 }
 
-/** The Secret or ConfigMap that the container of csimux sees at a folder, for each workload that has one there. */
+/** The Secret or ConfigMap that each workload mounts at a folder of its csimux container. */
 export function mountedAt(workloads: readonly ManifestObject[], folder: string): readonly Mounted[] {
   return workloads.flatMap(workload =>
     containersOf(workload)
@@ -73,7 +73,7 @@ export function mountedAt(workloads: readonly ManifestObject[], folder: string):
   );
 }
 
-/** The folder of the main file, as the containers of csimux see it. */
+/** The folders of main files in the containers of csimux. */
 export const mainFolders = (workloads: readonly ManifestObject[]): readonly string[] => [
   ...new Set(
     workloads
@@ -95,5 +95,5 @@ function objectOf(volume: unknown): Pick<Mounted, "kind" | "name"> | undefined {
   return map === undefined ? undefined : { kind: "ConfigMap", name: map };
 }
 
-/** Whether a CSIDriver is a patch of kustomize: names of drivers are domains in reverse order, those of patches may be anything. */
+/** Whether a CSIDriver is a patch of kustomize: names of drivers are reversed domain names, those of patches are arbitrary. */
 export const isPatch = (name: string): boolean => !name.includes(".");

@@ -9,7 +9,7 @@ import type { ValueResolver } from "./value-resolver.ts";
 export interface Applied<T> {
   readonly value: T | undefined;
   /** The value in the schema's spelling and types even if it is invalid; for further rules. */
-  readonly tidied: unknown;
+  readonly normalized: unknown;
   readonly findings: readonly SchemaFinding[];
 }
 
@@ -23,21 +23,21 @@ export function apply<S extends v.GenericSchema>(
   outside: ValueResolver,
   siblings: readonly string[] = [],
 ): Applied<v.InferOutput<S>> {
-  const { value: tidied, findings } = normalize(schema, raw, outside, siblings);
-  const result = v.safeParse(schema, tidied ?? {});
+  const { value: normalized, findings } = normalize(schema, raw, outside, siblings);
+  const result = v.safeParse(schema, normalized ?? {});
   if (result.success) {
     const blocked = findings.some(finding => finding.blocks);
-    return { value: blocked ? undefined : result.output, tidied, findings };
+    return { value: blocked ? undefined : result.output, normalized, findings };
   }
   const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(subject(finding))));
   for (const issue of result.issues) {
-    const finding = fromIssue(schema, issue, tidied, raw);
+    const finding = fromIssue(schema, issue, normalized, raw);
     if (finding.path.some((_, index) => told.has(dotted(finding.path.slice(0, index + 1))))) continue;
     told.add(dotted(finding.path));
     if (finding.rule === "missing-key" && mistyped(findings, finding)) continue;
     findings.push(finding);
   }
-  return { value: undefined, tidied, findings };
+  return { value: undefined, normalized, findings };
 }
 
 /** The path that a finding is about: for an unreadable secret file, the secret's own key. */
@@ -89,7 +89,12 @@ function valueAt(value: unknown, path: Path): unknown {
 const isEmpty = (value: unknown, path: Path): boolean =>
   valueAt(value, path) === null && path.length > 0 && valueAt(value, path.slice(0, -1)) !== undefined;
 
-function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, tidied: unknown, raw: unknown): SchemaFinding {
+function fromIssue(
+  schema: v.GenericSchema,
+  issue: v.BaseIssue<unknown>,
+  normalized: unknown,
+  raw: unknown,
+): SchemaFinding {
   const path: Path = (issue.path ?? []).map(item => (typeof item.key === "number" ? item.key : String(item.key)));
   const at = schemaAt(schema, path);
   const about = at ? aboutOf(at) : {};
@@ -97,7 +102,7 @@ function fromIssue(schema: v.GenericSchema, issue: v.BaseIssue<unknown>, tidied:
   if (issue.path?.at(-1)?.origin === "key" && name !== undefined)
     return isEmpty(raw, path) ? empty(path, String(name), at) : missing(path, String(name), at);
   if (!issue.message.startsWith("Invalid ")) {
-    const absent = path.length > 0 && valueAt(tidied, path) === undefined;
+    const absent = path.length > 0 && valueAt(normalized, path) === undefined;
     return failure("invalid-value", path, issue.message, absent ? additionOf(name, at) : fixFor(at, issue.input));
   }
   const wanted = at ? (words[shapeOf(at).kind] ?? "another value") : "another value";

@@ -20,18 +20,18 @@ export function normalize(
 ): { value: unknown; findings: SchemaFinding[] } {
   const findings: SchemaFinding[] = [];
   const work: Work = { outside, findings, root: schema, siblings };
-  return { value: tidied(schema, value, [], work), findings };
+  return { value: normalized(schema, value, [], work), findings };
 }
 
-function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
+function normalized(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
   if (value === null || value === undefined) return undefined;
   const shape = shapeOf(schema);
-  if (shape.kind === "either") return tidiedEither(schema, shape.options, value, path, work);
+  if (shape.kind === "either") return normalizedEither(schema, shape.options, value, path, work);
   if (isMapping(value)) {
-    if (shape.kind === "mapping") return tidiedMapping(schema, shape.keys, value, path, work);
+    if (shape.kind === "mapping") return normalizedMapping(schema, shape.keys, value, path, work);
     if (shape.kind === "free-mapping") {
       work.findings.push(...misspeltKeys(aboutOf(schema).familiar ?? [], value, path));
-      return tidiedFree(shape.value, value, path, work);
+      return normalizedFree(shape.value, value, path, work);
     }
     return value;
   }
@@ -41,13 +41,13 @@ function tidied(schema: GenericSchema, value: unknown, path: Path, work: Work): 
       work.findings.push(failure("wrong-type", path, "expected a mapping, found a list", "write key: value"));
     }
     if (shape.kind !== "list") return value;
-    return value.map((item, index) => tidied(shape.item, item, [...path, index], work) ?? null);
+    return value.map((item, index) => normalized(shape.item, item, [...path, index], work) ?? null);
   }
-  return tidiedScalar(schema, value, path, work);
+  return normalizedScalar(schema, value, path, work);
 }
 
 /** Of several allowed shapes, uses the first that has the form of the value. */
-function tidiedEither(
+function normalizedEither(
   schema: GenericSchema,
   options: readonly GenericSchema[],
   value: unknown,
@@ -56,7 +56,7 @@ function tidiedEither(
 ): unknown {
   const wanted = isMapping(value) ? ["mapping", "free-mapping"] : Array.isArray(value) ? ["list"] : [];
   const option = options.find(each => wanted.includes(shapeOf(each).kind));
-  return option ? tidied(option, value, path, work) : tidiedScalar(schema, value, path, work);
+  return option ? normalized(option, value, path, work) : normalizedScalar(schema, value, path, work);
 }
 
 /** Free keys that are probably misspelt: not usual, but similar to a usual one. */
@@ -70,14 +70,14 @@ function misspeltKeys(familiar: readonly string[], value: Mapping, path: Path): 
   });
 }
 
-function tidiedFree(schema: GenericSchema, value: Mapping, path: Path, work: Work): Mapping {
+function normalizedFree(schema: GenericSchema, value: Mapping, path: Path, work: Work): Mapping {
   const entries = Object.entries(value).map(
-    ([key, item]) => [key, tidied(schema, item, [...path, key], work)] as const,
+    ([key, item]) => [key, normalized(schema, item, [...path, key], work)] as const,
   );
   return Object.fromEntries(entries.filter(([, item]) => item !== undefined));
 }
 
-function tidiedMapping(
+function normalizedMapping(
   schema: GenericSchema,
   keys: ReadonlyMap<string, GenericSchema>,
   value: Mapping,
@@ -90,13 +90,13 @@ function tidiedMapping(
     const known = keys.has(key) ? { name: key, item } : unrecognizedKey(schema, keys, value, key, here, work);
     const inner = known && keys.get(known.name);
     if (!known || !inner) continue;
-    const tidy = tidied(inner, known.item, here, work);
+    const tidy = normalized(inner, known.item, here, work);
     if (tidy !== undefined) result[known.name] = tidy;
   }
   return result;
 }
 
-function tidiedScalar(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
+function normalizedScalar(schema: GenericSchema, value: unknown, path: Path, work: Work): unknown {
   if (typeof value !== "string") return retyped(schema, value, path, work, true);
   if (isPlaceholder(value)) {
     const message = `"${value}" is a placeholder from published examples`;

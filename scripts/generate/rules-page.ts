@@ -1,9 +1,11 @@
 import { modules } from "../../lib/drivers/index.ts";
 import { inOneLine } from "../../lib/lint/format/words.ts";
 import { lint } from "../../lib/lint/lint.ts";
-import type { Example, Rule } from "../../lib/lint/rules/rule.ts";
-import { rules } from "../../lib/lint/rules.ts";
+import type { Rule } from "../../lib/lint/rule.ts";
+import { rules } from "../../lib/lint/rules/index.ts";
 import { type PatternCompiler, patternCompiler } from "../../lib/topology/pattern.ts";
+import type { Example } from "../../tests/lint/examples/files.ts";
+import { examples } from "../../tests/lint/examples/index.ts";
 import type { Generated } from "./generated.ts";
 
 const introduction = `# What \`csimux validate\` checks
@@ -29,12 +31,12 @@ const blocks = (example: Example): string =>
     .join("\n");
 
 /** The finding of this rule in its bad example, as the command prints it. */
-function said({ id, bad }: Rule, compile: PatternCompiler): string {
+function printed(id: string, bad: Example, compile: PatternCompiler): string {
   const inputs = Object.entries(bad).map(([file, text]) => {
     return { file, text, role: file === "proxy.yaml" ? ("main" as const) : ("given" as const) };
   });
-  const outside = { env: () => undefined, file: () => undefined };
-  const { problems } = lint(inputs, { modules, outside, checkEnvironment: true, compile });
+  const resolver = { env: () => undefined, file: () => undefined };
+  const { problems } = lint(inputs, { modules, resolver, checkEnvironment: true, compile });
   const problem = problems.find(({ rule }) => rule === id);
   if (!problem) return "";
   const { file, line, column, severity } = problem;
@@ -43,8 +45,11 @@ function said({ id, bad }: Rule, compile: PatternCompiler): string {
 }
 
 function chapter(rule: Rule, compile: PatternCompiler): string {
-  const { id, severity, title, why, bad, good } = rule;
-  return `## ${id}\n\n${title} (${severity}). ${why}\n\nBad:\n\n${blocks(bad)}\n${said(rule, compile)}Good:\n\n${blocks(good)}`;
+  const { id, severity, title, why } = rule;
+  const found = examples[id];
+  if (!found) throw new Error(`tests/lint/examples has no examples of the rule ${id}`);
+  const { bad, good } = found;
+  return `## ${id}\n\n${title} (${severity}). ${why}\n\nBad:\n\n${blocks(bad)}\n${printed(id, bad, compile)}Good:\n\n${blocks(good)}`;
 }
 
 /** examples/rules.md */

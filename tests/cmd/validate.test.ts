@@ -9,7 +9,7 @@ import { addValidate } from "../../cmd/validate/command.ts";
 import { online } from "../../cmd/validate/online.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { gather } from "../../lib/lint/gather.ts";
-import { rules } from "../../lib/lint/rules.ts";
+import { rules } from "../../lib/lint/rules/index.ts";
 
 const folders: string[] = [];
 afterAll(() => {
@@ -314,21 +314,25 @@ describe("csimux validate", () => {
 
 describe("asking the storage systems", () => {
   const names = Array.from({ length: 20 }, (_, index) => `c${index}`);
-  const { world } = gather(
+  const [gathered] = gather(
     names.map(name => ({
       file: `${name}.yaml`,
       text: nfs.replace("shareHost: a", `shareHost: ${name}`),
       role: "connection" as const,
     })),
-    modules,
-    { env: () => undefined, file: () => undefined },
-    () => ({ groups: 0, match: () => undefined, finds: () => false }),
+    {
+      modules,
+      resolver: { env: () => undefined, file: () => undefined },
+      compile: () => ({ groups: 0, match: () => undefined, finds: () => false }),
+    },
   );
+  if (!gathered) throw new Error("nothing was read");
+  const { input } = gathered;
 
   test("happens some at a time, and every failure is told", async () => {
     let running = 0;
     let most = 0;
-    const { problems } = await online(world, fakeHost([], []), async ({ name }) => {
+    const { problems } = await online(input, fakeHost([], []), async ({ name }) => {
       running++;
       most = Math.max(most, running);
       await new Promise(resolve => setImmediate(resolve));
@@ -343,7 +347,7 @@ describe("asking the storage systems", () => {
   });
 
   test("ends for a system that does not answer", async () => {
-    const one = { ...world, connections: world.connections.slice(0, 1) };
+    const one = { ...input, connections: input.connections.slice(0, 1) };
     const { problems } = await online(one, fakeHost([], []), () => new Promise(() => {}), 20);
     expect(problems.map(({ message }) => message)).toEqual(['connection "c0": no answer within 0.02 s']);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { hostpath, iscsi, main, nfs, values, volume } from "../../lib/lint/rules/rule.ts";
 import { check } from "./checking.ts";
+import { hostpath, iscsi, main, nfs, values, volume } from "./examples/files.ts";
 
 const name = "org.example.csimux";
 const disk = iscsi("[nas.example.org]");

@@ -2,18 +2,18 @@ import { modules } from "../../lib/drivers/index.ts";
 import { paint, problemText } from "../../lib/lint/format/text.ts";
 import type { Input } from "../../lib/lint/input.ts";
 import { lint, type Problem } from "../../lib/lint/lint.ts";
-import type { Example } from "../../lib/lint/rules/rule.ts";
 import { patternCompiler } from "../../lib/topology/pattern.ts";
+import type { Example } from "./examples/files.ts";
 
 const compile = await patternCompiler(["."]);
 const outside = { env: (name: string) => (name === "PATH_THAT_IS_SET" ? "x" : undefined), file: () => undefined };
 
 /** Lints files; one called proxy.yaml is the main file. */
-export function check(files: Example, atHome = false): readonly Problem[] {
+export function check(files: Example, checkEnvironment = false): readonly Problem[] {
   const inputs = Object.entries(files).map(([file, text]): Input => {
     return { file, text, role: file === "proxy.yaml" ? "main" : "given" };
   });
-  return lint(inputs, { modules, outside, checkEnvironment: atHome, compile }).problems;
+  return lint(inputs, { modules, resolver: outside, checkEnvironment, compile }).problems;
 }
 
 /** What a user sees, without colours. */

@@ -10,7 +10,7 @@ const outside = { env: () => undefined, file: () => undefined };
 /** `file:line severity rule message` of every problem, of inputs as `[file, text, role]`. */
 function gist(...inputs: readonly (readonly [string, string, Input["role"]])[]): readonly string[] {
   const all = inputs.map(([file, text, role]): Input => ({ file, text, role }));
-  return lint(all, { modules, outside, checkEnvironment: false, compile }).problems.map(
+  return lint(all, { modules, resolver: outside, checkEnvironment: false, compile }).problems.map(
     ({ file, line, severity, rule, message }) => `${file}:${line} ${severity} ${rule} ${message}`,
   );
 }

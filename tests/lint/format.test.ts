@@ -5,7 +5,7 @@ import { junit } from "../../lib/lint/format/junit.ts";
 import { sarif } from "../../lib/lint/format/sarif.ts";
 import { paint, problemText, summary } from "../../lib/lint/format/text.ts";
 import type { Problem } from "../../lib/lint/lint.ts";
-import { rules } from "../../lib/lint/rules.ts";
+import { rules } from "../../lib/lint/rules/index.ts";
 
 const problem: Problem = {
   file: "conf/my nas, 1.yaml",

@@ -1,15 +1,19 @@
 import { describe, expect, test } from "bun:test";
-import type { Example } from "../../lib/lint/rules/rule.ts";
 import { deployment, good, secret } from "./cases/good.ts";
 import { check, seen } from "./checking.ts";
+import type { Example } from "./examples/files.ts";
+import { examples } from "./examples/index.ts";
 import { mutators, random } from "./mutants.ts";
 
 const count = Number(process.env["CSIMUX_MUTANTS"] ?? 1500);
 const seed = Number(process.env["CSIMUX_SEED"] ?? 1);
 
-const files: readonly Example[] = [...good.values(), deployment, { "secret.yaml": secret }].filter(
-  each => Object.values(each).join("").length < 100_000,
-);
+const files: readonly Example[] = [
+  ...good.values(),
+  ...Object.values(examples).map(each => each.good),
+  deployment,
+  { "secret.yaml": secret },
+].filter(each => Object.values(each).join("").length < 100_000);
 
 /** One to three changes of one file of one good example. */
 function mutant(number: number): { readonly how: string; readonly example: Example } {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import type { Example } from "../../lib/lint/rules/rule.ts";
 import { connections } from "./cases/connections.ts";
 import { check, seen } from "./checking.ts";
+import type { Example } from "./examples/files.ts";
 
 const connection = (driver: string): string => connections[driver] ?? "";
 const nfs = connection("nfs-client");

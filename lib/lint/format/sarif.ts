@@ -1,5 +1,5 @@
 import type { Problem } from "../lint.ts";
-import type { Rule } from "../rules/rule.ts";
+import type { Rule } from "../rule.ts";
 import { inOneLine } from "./words.ts";
 
 /** SARIF 2.1.0 (OASIS), as code scanning services read it. `exitCode` is that of the command. */

@@ -1,126 +1,174 @@
-import { hostpath, main, type Rule, values, zones } from "./rule.ts";
+import { unknownFolder } from "../../config/proxy.ts";
+import type { Path } from "../../schema/finding.ts";
+import type { DocumentDiagnostic } from "../document.ts";
+import { factsOf, isLocal } from "../facts.ts";
+import { at, type LintInput, listAt, type ManifestObject, mappingAt, textAt } from "../lint-input.ts";
+import { type Rule, report, type Theme } from "../rule.ts";
 
-const gate = '  externalProvisioner:\n    extraArgs: ["--feature-gates=Topology=true"]\n';
-const localArgs = '"--feature-gates=Topology=true", "--strict-topology=true"';
+const helmFolderNotMounted: Rule = {
+  id: "helm-folder-not-mounted",
+  severity: "error",
+  title: "The connection folder is mounted",
+  why: "Otherwise the controller finds no connections.",
+};
+const helmTopologyGate: Rule = {
+  id: "helm-topology-gate",
+  severity: "error",
+  title: "external-provisioner uses topology",
+  why: "The chart's external-provisioner 3.x ignores topology by default.",
+};
+const helmLocalDriver: Rule = {
+  id: "helm-local-driver",
+  severity: "error",
+  title: "Local drivers run a controller on every node",
+  why: "One central controller would make every volume on its own node.",
+};
+const helmCapacity: Rule = {
+  id: "helm-capacity",
+  severity: "warning",
+  title: "Capacity tracking is enabled on both sides",
+  why: "The scheduler uses capacity only if the CSIDriver says so, and only the sidecar's flag publishes it.",
+};
+const helmConfig: Rule = {
+  id: "helm-config",
+  severity: "error",
+  title: "The chart gets a main file",
+  why: "Neither the controller nor the nodes start without it.",
+};
+const helmImage: Rule = {
+  id: "helm-image",
+  severity: "error",
+  title: "Controller and nodes run the image of csimux",
+  why: "The chart's own image is democratic-csi, which knows neither connections nor their handles.",
+};
+const helmLocalVolume: Rule = {
+  id: "helm-local-volume",
+  severity: "error",
+  title: "Folders of the node are mounted into the node's container, in both directions",
+  why: "Otherwise pods see an empty folder, or none.",
+};
 
-const mounted = "      - { name: connections, mountPath: /connections }\n";
-const propagated = ", mountPropagation: Bidirectional";
-const local = (text: string) => ({
-  "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-  "c1.yaml": hostpath,
-  "values.yaml": text,
-});
-const localValues = values(
-  `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true"]\n`,
-);
+/** Rules about Helm values of democratic-csi's chart: what connections need from it. */
+export const helm: Theme = {
+  rules: [
+    helmFolderNotMounted,
+    helmTopologyGate,
+    helmLocalDriver,
+    helmCapacity,
+    helmConfig,
+    helmImage,
+    helmLocalVolume,
+  ],
+  *check(input) {
+    for (const values of input.helm) {
+      yield* mainFile(values);
+      yield* images(values);
+      yield* connectionFolder(values, input);
+      yield* topologyGate(values, input);
+      yield* localController(values, input);
+      yield* localFolders(values, input);
+      yield* capacity(values);
+    }
+  },
+};
 
-/** Rules about values of the Helm chart. */
-export const helm: readonly Rule[] = [
-  {
-    id: "helm-driver-name",
-    severity: "error",
-    title: "Helm values name the driver",
-    why: "The chart cannot be installed without.",
-    bad: { "values.yaml": values("").replace("  name: org.example.csimux\n", "") },
-    good: { "values.yaml": values("") },
-  },
-  {
-    id: "helm-folder-not-mounted",
-    severity: "error",
-    title: "The connection folder is mounted",
-    why: "The controller finds no connections.",
-    bad: {
-      "values.yaml": values("", "", "driver: { config: { driver: proxy, proxy: { configFolder: /elsewhere } } }\n"),
-    },
-    good: {
-      "values.yaml": values("", "", "driver: { config: { driver: proxy, proxy: { configFolder: /connections } } }\n"),
-    },
-  },
-  {
-    id: "helm-topology-gate",
-    severity: "error",
-    title: "external-provisioner knows of topology",
-    why: "The chart's external-provisioner 3.x ignores topology unless told otherwise.",
-    bad: { "proxy.yaml": main(zones), "values.yaml": values("") },
-    good: { "proxy.yaml": main(zones), "values.yaml": values(gate) },
-  },
-  {
-    id: "helm-local-driver",
-    severity: "error",
-    title: "Local drivers run a controller on every node",
-    why: "One central controller would make every volume on its own node.",
-    bad: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-      "c1.yaml": hostpath,
-      "values.yaml": values(`  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true"]\n`),
-    },
-    good: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-      "c1.yaml": hostpath,
-      "values.yaml": values(
-        `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true"]\n`,
-      ),
-    },
-  },
-  {
-    id: "helm-capacity",
-    severity: "warning",
-    title: "Capacity tracking is switched on at both ends",
-    why: "The scheduler reads capacity only when the CSIDriver object says so, and only the sidecar's flag makes it exist.",
-    bad: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-      "c1.yaml": hostpath,
-      "values.yaml": values(
-        `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true", "--enable-capacity=true"]\n`,
-      ),
-    },
-    good: {
-      "proxy.yaml": main("  nodeTopology: { type: node }\n"),
-      "c1.yaml": hostpath,
-      "values.yaml": values(
-        `  strategy: node\n  externalProvisioner:\n    extraArgs: [${localArgs}, "--node-deployment=true", "--enable-capacity=true"]\n`,
-        "  storageCapacity: true\n",
-      ),
-    },
-  },
-  {
-    id: "helm-key",
-    severity: "error",
-    title: "Values have the keys and types of the chart",
-    why: "Helm passes over keys that a chart does not know, and what they should have set keeps its default.",
-    bad: { "values.yaml": values("  extraVolume: []\n").replace("  extraVolumes:", "  extraVolumez:") },
-    good: { "values.yaml": values("") },
-  },
-  {
-    id: "helm-config",
-    severity: "error",
-    title: "The chart gets a main file",
-    why: "Neither the controller nor the nodes start without.",
-    bad: { "values.yaml": values("", "", "driver: { config: { driver: proxy } }\n") },
-    good: { "values.yaml": values("") },
-  },
-  {
-    id: "helm-image",
-    severity: "error",
-    title: "Controller and nodes run the image of csimux",
-    why: "The chart's own image is democratic-csi, which knows neither connections nor their handles.",
-    bad: { "values.yaml": values("").replace(/node:\n {2}driver:\n.*\n/, "node:\n  driver:\n") },
-    good: { "values.yaml": values("") },
-  },
-  {
-    id: "helm-volume",
-    severity: "error",
-    title: "Mounts have their volumes",
-    why: "Kubernetes refuses the pod.",
-    bad: { "values.yaml": values("").replace(mounted, mounted.replace("connections", "conections")) },
-    good: { "values.yaml": values("") },
-  },
-  {
-    id: "helm-local-volume",
-    severity: "error",
-    title: "Folders of the node are mounted into the node's container, both ways",
-    why: "Pods are shown an empty folder otherwise, or none.",
-    bad: local(localValues.replace(propagated, "")),
-    good: local(localValues),
-  },
-];
+type Found = Iterable<DocumentDiagnostic>;
+
+const provisionerArgs: Path = ["controller", "externalProvisioner", "extraArgs"];
+
+const argsOf = ({ value }: ManifestObject): readonly string[] => listAt(value, ...provisionerArgs).map(String);
+
+function* mainFile({ document, value }: ManifestObject): Found {
+  if (textAt(value, "driver", "existingConfigSecret") !== undefined) return;
+  if (Object.keys(mappingAt(value, "driver", "config")).some(key => key !== "driver")) return;
+  const fix = 'add "driver.existingConfigSecret" with the name of a Secret that has the key driver-config-file.yaml';
+  yield report(document, helmConfig, ["driver"], "the chart gets no main file", fix, "key");
+}
+
+function* images({ document, value }: ManifestObject): Found {
+  for (const part of ["controller", "node"] as const) {
+    const path = [part, "driver", "image"];
+    if (at(value, part, "enabled") === false || (at(value, ...path) ?? null) !== null) continue;
+    const key = path.join(".");
+    const message = `without "${key}", ${part === "node" ? "nodes run" : "the controller runs"} the image of democratic-csi`;
+    yield report(document, helmImage, path, message, `add "${key}" with registry and tag of csimux`, "key");
+  }
+}
+
+function* connectionFolder({ document, value }: ManifestObject, { main }: LintInput): Found {
+  if (main?.read.config?.single !== undefined) return;
+  const folder = textAt(value, "driver", "config", "proxy", "configFolder") ?? main?.read.partial?.configFolder;
+  if (folder === undefined || folder === unknownFolder) return;
+  const path = ["controller", "driver", "extraVolumeMounts"];
+  if (listAt(value, ...path).some(mount => isAtOrAbove(textAt(mount, "mountPath"), folder))) return;
+  const message = `nothing is mounted at ${folder}, where csimux expects the connection files`;
+  yield report(
+    document,
+    helmFolderNotMounted,
+    path,
+    message,
+    "mount the Secret with the connection files there",
+    "key",
+  );
+}
+
+function* topologyGate(values: ManifestObject, { main, connections }: LintInput): Found {
+  const wanted = main?.read.partial?.nodeTopology ?? connections.some(({ read }) => read.config?.topology);
+  if (!wanted) return;
+  if (argsOf(values).some(arg => /^--feature-gates=(?:.*,)?Topology=true(?:,|$)/.test(arg))) return;
+  const image = at(values.value, "controller", "externalProvisioner", "image");
+  const tag = typeof image === "string" ? image.split(":").at(-1) : textAt(image, "tag");
+  // The chart's own version is 3.
+  if (Number(/^v?(\d+)/.exec(tag ?? "v3")?.[1] ?? 3) >= 5) return;
+  const message =
+    "this external-provisioner ignores the configured topology: before version 5, its Topology gate is off";
+  const fix = 'add "--feature-gates=Topology=true"';
+  yield report(values.document, helmTopologyGate, provisionerArgs, message, fix, "key");
+}
+
+function* localController(values: ManifestObject, { connections }: LintInput): Found {
+  const local = connections.find(isLocal);
+  if (!local) return;
+  const { document, value } = values;
+  if (textAt(value, "controller", "strategy") !== "node") {
+    const message = `${local.driver} needs a controller on every node`;
+    yield report(document, helmLocalDriver, ["controller", "strategy"], message, 'write "controller.strategy: node"');
+  }
+  const args = argsOf(values);
+  for (const arg of ["--node-deployment=true", "--strict-topology=true"].filter(each => !args.includes(each))) {
+    const message = `${local.driver} needs the argument ${arg} of external-provisioner`;
+    yield report(document, helmLocalDriver, provisionerArgs, message, `add "${arg}"`, "key");
+  }
+}
+
+/** Folders of local volumes must have the same path in the container, including mounts below them. */
+function* localFolders({ document, value }: ManifestObject, { connections }: LintInput): Found {
+  const path = ["node", "driver", "extraVolumeMounts"];
+  const mounts = listAt(value, ...path);
+  for (const connection of connections.filter(isLocal)) {
+    for (const tree of factsOf(connection)?.territory?.trees ?? []) {
+      const root = textAt(connection.read.normalized, ...tree) ?? "";
+      if (!root.startsWith("/")) continue;
+      const index = mounts.findIndex(mount => isAtOrAbove(textAt(mount, "mountPath"), root));
+      if (index < 0) {
+        const message = `${root}, the folder of volumes of connection "${connection.name}", is not mounted into the node's container`;
+        const fix = "mount the folder of the host there, with mountPropagation: Bidirectional";
+        yield report(document, helmLocalVolume, path, message, fix, "key");
+      } else if (textAt(mounts[index], "mountPropagation") !== "Bidirectional") {
+        const message = `without it, mounts of volumes below ${root} stay inside the container`;
+        const fix = 'write "mountPropagation: Bidirectional"';
+        yield report(document, helmLocalVolume, [...path, index, "mountPropagation"], message, fix);
+      }
+    }
+  }
+}
+
+const isAtOrAbove = (folder = "", path: string): boolean =>
+  folder !== "" && `${path}/`.startsWith(`${folder.replace(/\/+$/, "")}/`);
+
+function* capacity(values: ManifestObject): Found {
+  const isPublished = argsOf(values).includes("--enable-capacity=true");
+  if (isPublished === (at(values.value, "csiDriver", "storageCapacity") === true)) return;
+  const message = '"storageCapacity: true" and "--enable-capacity=true" work only together';
+  yield report(values.document, helmCapacity, ["csiDriver", "storageCapacity"], message, "set both or neither", "key");
+}

@@ -1,75 +1,202 @@
-import { main, type Rule, zones } from "./rule.ts";
+import { commonSchema } from "../../config/common.ts";
+import { ownKeys } from "../../config/proxy.ts";
+import { type Path, problem } from "../../schema/finding.ts";
+import { unknownKeysIn } from "../../schema/merge.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
+import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
+import { compileRules } from "../../topology/rules.ts";
+import { withPosition } from "../../yaml/parse.ts";
+import type { DocumentDiagnostic } from "../document.ts";
+import { type LintInput, listAt, type MainFile, mappingAt, textAt } from "../lint-input.ts";
+import { type Rule, report, type Theme } from "../rule.ts";
 
-const rule = (text: string): string => `  nodeTopology:\n    type: zone\n    fromRegexp:\n${text}`;
+const mixedSpellings: Rule = {
+  id: "mixed-spellings",
+  severity: "warning",
+  title: "Topology rules use one spelling",
+  why: "Two spellings exist (topologyKey, regex, template; keySuffix, matchRegexp, resultTemplate). Both work, but a mixture is easily misread.",
+};
+const rulesWithoutEffect: Rule = {
+  id: "rules-without-effect",
+  severity: "warning",
+  title: "Topology rules need type zone",
+  why: "With type cluster or node, nodes report something else and the rules are not used.",
+};
+const unknownPlaceholder: Rule = {
+  id: "unknown-placeholder",
+  severity: "error",
+  title: "Templates use {match:N} only",
+  why: "Anything else in braces would become part of a node label, which Kubernetes refuses.",
+};
+const topologyGap: Rule = {
+  id: "topology-gap",
+  severity: "warning",
+  title: "Every node reports every key",
+  why: "Kubernetes expects the same keys from all nodes. Volumes cannot be scheduled on a node to which no rule applies.",
+};
+const topologyPattern: Rule = {
+  id: "topology-pattern",
+  severity: "error",
+  title: "Patterns are valid and have the groups that templates use",
+  why: "A node plugin does not start with a rule that cannot be evaluated.",
+};
+const reservedPrefix: Rule = {
+  id: "reserved-prefix",
+  severity: "error",
+  title: "The prefix does not belong to Kubernetes",
+  why: "Kubernetes refuses most labels below kubernetes.io and k8s.io from nodes, so they would not register. The cluster's own zone and region may work and are a warning.",
+};
+const nodeIdWithoutPrefixes: Rule = {
+  id: "node-id-without-prefixes",
+  severity: "warning",
+  title: "IQN and NQN in node ids are shortened",
+  why: "A node id has at most 256 bytes. Without a table of prefixes it contains the whole name.",
+};
 
 /** Rules about the main file alone. */
-export const mainFile: readonly Rule[] = [
-  {
-    id: "mixed-spellings",
-    severity: "warning",
-    title: "Topology rules use one spelling",
-    why: "Two spellings exist (topologyKey, regex, template; keySuffix, matchRegexp, resultTemplate). Both work; a mixture was put together from two sources and is easily misread.",
-    bad: { "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName, matchRegexp: '(.*)' }\n")) },
-    good: { "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName, regex: '(.*)' }\n")) },
+export const mainFile: Theme = {
+  rules: [
+    mixedSpellings,
+    rulesWithoutEffect,
+    unknownPlaceholder,
+    topologyGap,
+    topologyPattern,
+    reservedPrefix,
+    nodeIdWithoutPrefixes,
+  ],
+  *check(input) {
+    const { main } = input;
+    if (!main) return;
+    yield* spellings(main);
+    yield* unusedRules(main);
+    yield* nodeIds(main);
+    yield* prefixes(main);
+    yield* templates(main);
+    if (main.read.config?.single === undefined) yield* inherited(main, input);
+    const topology = main.read.partial?.nodeTopology;
+    if (topology?.kind === "rules") yield* gaps(main, topology);
+    if (topology === undefined || topology.kind === "rules")
+      yield* patterns(main, topology?.rules ?? uncheckedRules(main), input);
   },
-  {
-    id: "rules-without-effect",
-    severity: "warning",
-    title: "Topology rules need type zone",
-    why: "With type cluster or node, nodes report something else and the rules are never looked at.",
-    bad: { "proxy.yaml": main("  nodeTopology:\n    fromRegexp:\n      - { topologyKey: zone, source: nodeName }\n") },
-    good: { "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName }\n")) },
-  },
-  {
-    id: "unknown-placeholder",
-    severity: "error",
-    title: "Templates use {match:N} only",
-    why: "Anything else in braces would become part of a node's label, which Kubernetes refuses.",
-    bad: { "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName, template: 'z-${ZONE}' }\n")) },
-    good: { "proxy.yaml": main(rule("      - { topologyKey: zone, source: nodeName, template: 'z-{match:0}' }\n")) },
-  },
-  {
-    id: "topology-gap",
-    severity: "warning",
-    title: "Every node reports every key",
-    why: "Kubernetes expects the same keys from all nodes. On a node to which no rule applies, volumes cannot be scheduled.",
-    bad: { "proxy.yaml": main(rule("      - { topologyKey: zone, source: env, envName: ZONE }\n")) },
-    good: { "proxy.yaml": main(zones) },
-  },
-  {
-    id: "topology-pattern",
-    severity: "error",
-    title: "Patterns are valid and have the groups that templates use",
-    why: "A node plugin with a rule that cannot be evaluated does not start.",
-    bad: {
-      "proxy.yaml": main(
-        rule("      - { topologyKey: zone, source: nodeName, regex: '(.*)', template: '{match:2}' }\n"),
-      ),
-    },
-    good: {
-      "proxy.yaml": main(
-        rule("      - { topologyKey: zone, source: nodeName, regex: '(.*)', template: '{match:1}' }\n"),
-      ),
-    },
-  },
-  {
-    id: "reserved-prefix",
-    severity: "error",
-    title: "The prefix is not one of Kubernetes' own",
-    why: "Kubernetes keeps nodes from setting most labels below kubernetes.io and k8s.io, so they would not register. With exactly the cluster's zone and region it may work, and is a warning.",
-    bad: { "proxy.yaml": main("  nodeTopology: { type: node, prefix: topology.kubernetes.io }\n") },
-    good: { "proxy.yaml": main("  nodeTopology: { type: node, prefix: topology.example.org }\n") },
-  },
-  {
-    id: "node-id-without-prefixes",
-    severity: "warning",
-    title: "IQN and NQN in node ids are shortened",
-    why: "A node id has 256 bytes; without a table of prefixes the whole name goes into it.",
-    bad: { "proxy.yaml": main("  nodeId: { parts: { iqn: true } }\n") },
-    good: {
-      "proxy.yaml": main(
-        "  nodeId: { parts: { iqn: true }, iqnPrefix: [{ shortName: '1', prefix: 'iqn.2005-03.org.open-iscsi:' }] }\n",
-      ),
-    },
-  },
-];
+};
+
+type Found = Iterable<DocumentDiagnostic>;
+
+/** Connections inherit keys outside `proxy:`; a key that no driver has is a mistake. */
+function* inherited({ document }: MainFile, { modules }: LintInput): Found {
+  const values = Object.entries(mappingAt(document.source.value)).filter(
+    ([key]) => !ownKeys.has(key) && key !== "node",
+  );
+  const schemas = [commonSchema, ...modules.map(({ schema }) => schema)];
+  for (const { path, known } of unknownKeysIn(schemas, Object.fromEntries(values))) {
+    const key = String(path.at(-1));
+    const near = nearest(key, known);
+    const fix = near ? meant(near) : "remove it";
+    const finding = problem("unknown-key", path, `unknown key "${key}": no driver could inherit it`, fix, "key");
+    yield { document, diagnostic: withPosition(document.source, finding) };
+  }
+}
+
+/** The name of the list of rules in either spelling. */
+const listName = ({ proxy }: MainFile): "fromRegexp" | "customRules" =>
+  listAt(proxy, "nodeTopology", "fromRegexp").length > 0 ? "fromRegexp" : "customRules";
+
+const rulesOf = (main: MainFile): readonly (readonly [Path, unknown])[] => {
+  const name = listName(main);
+  return listAt(main.proxy, "nodeTopology", name).map((rule, index) => [["proxy", "nodeTopology", name, index], rule]);
+};
+
+function* spellings(main: MainFile): Found {
+  const rules = rulesOf(main);
+  const ruleWith = (key: string) => rules.find(([, rule]) => textAt(rule, key) !== undefined);
+  const documented = ["topologyKey", "regex", "template"].find(ruleWith);
+  const other = ["keySuffix", "matchRegexp", "resultTemplate"].find(ruleWith);
+  if (documented === undefined || other === undefined) return;
+  const path = [...(ruleWith(other)?.[0] ?? []), other];
+  const message = `"${other}" and "${documented}" belong to two spellings of the same rules`;
+  yield report(main.document, mixedSpellings, path, message, "use one of them throughout", "key");
+}
+
+function* unusedRules(main: MainFile): Found {
+  const type = textAt(main.proxy, "nodeTopology", "type") ?? "cluster";
+  if (rulesOf(main).length === 0 || type === "zone" || type === "custom") return;
+  const path = ["proxy", "nodeTopology", listName(main)];
+  const message = `rules have no effect with type "${type}"`;
+  yield report(main.document, rulesWithoutEffect, path, message, 'write "type: zone"', "key");
+}
+
+function* nodeIds({ document, proxy }: MainFile): Found {
+  for (const part of ["iqn", "nqn"] as const) {
+    const list = `${part}Prefix`;
+    if (mappingAt(proxy, "nodeId", "parts")[part] !== true || listAt(proxy, "nodeId", list).length > 0) continue;
+    const message = `without "${list}", node ids contain the whole ${part.toUpperCase()} and may exceed 256 bytes`;
+    const path = ["proxy", "nodeId", "parts", part];
+    yield report(document, nodeIdWithoutPrefixes, path, message, `add "nodeId.${list}"`, "key");
+  }
+}
+
+/** Labels that kubelet may set and the cluster sets itself (NodeRestriction in the Kubernetes documentation). */
+const clusterKeys: ReadonlySet<string> = new Set(["zone", "region"]);
+
+function* prefixes(main: MainFile): Found {
+  const prefix = textAt(main.proxy, "nodeTopology", "prefix") ?? "";
+  if (!/(?:^|\.)(?:kubernetes|k8s)\.io$/.test(prefix)) return;
+  const path = ["proxy", "nodeTopology", "prefix"];
+  const keys = rulesOf(main).map(([, rule]) => textAt(rule, "topologyKey") ?? textAt(rule, "keySuffix") ?? "");
+  const shared = prefix === "topology.kubernetes.io" && keys.length > 0 && keys.every(key => clusterKeys.has(key));
+  const message = shared
+    ? `${prefix}/${keys[0]} is a label of the cluster: a node for which csimux reports another value does not register`
+    : `labels below "${prefix}" belong to Kubernetes, which refuses them from nodes`;
+  const rule = { ...reservedPrefix, severity: shared ? "warning" : "error" } as const;
+  yield report(main.document, rule, path, message, "use your own domain, or omit the key");
+}
+
+/** A placeholder has two forms; anything else in a template becomes part of a label. */
+function* templates(main: MainFile): Found {
+  for (const [path, rule] of rulesOf(main)) {
+    for (const key of ["template", "resultTemplate"]) {
+      const rest = (textAt(rule, key) ?? "").replace(/\$?\{match:[0-9]+\}/g, "");
+      const odd = /\$?\{[^}]*\}?|[^A-Za-z0-9._-]+/.exec(rest);
+      if (!odd) continue;
+      const message = `"${odd[0]}" is not a placeholder, and a node label cannot contain it`;
+      const fix = "write {match:1} for the first group of the pattern";
+      yield report(main.document, unknownPlaceholder, [...path, key], message, fix);
+    }
+  }
+}
+
+function* gaps(main: MainFile, topology: TopologyConfig & { kind: "rules" }): Found {
+  const always = new Set(topology.rules.filter(appliesAlways).map(({ key }) => key));
+  for (const [index, rule] of topology.rules.entries()) {
+    if (always.has(rule.key) || topology.rules.findIndex(({ key }) => key === rule.key) !== index) continue;
+    const message = `a node to which no rule for "${rule.key}" applies does not report this key, and volumes cannot be scheduled there`;
+    const path = ["proxy", "nodeTopology", listName(main), index];
+    yield report(main.document, topologyGap, path, message, 'add "default: <value>" to one of its rules', "key");
+  }
+}
+
+/** Sources that always exist, or without which a node does not register at all. */
+const certain: ReadonlySet<string> = new Set(["nodeName", "hostname", "nodeLabel"]);
+
+const appliesAlways = (rule: RuleConfig): boolean =>
+  rule.fallback !== undefined || (certain.has(rule.source.kind) && /^\(?\.[*+]\)?$/.test(rule.pattern));
+
+/** The patterns and templates in the file, for a topology with other mistakes. */
+const uncheckedRules = (main: MainFile): readonly RuleConfig[] =>
+  rulesOf(main).map(([, rule]) => ({
+    key: "",
+    source: { kind: "nodeName" },
+    pattern: textAt(rule, "regex") ?? textAt(rule, "matchRegexp") ?? "(.*)",
+    template: textAt(rule, "template") ?? textAt(rule, "resultTemplate") ?? "{match:0}",
+    fallback: undefined,
+  }));
+
+/** Compiles the rules as a node does. */
+function* patterns(main: MainFile, rules: readonly RuleConfig[], { compile }: LintInput): Found {
+  const keys = { pattern: ["regex", "matchRegexp"], template: ["template", "resultTemplate"] } as const;
+  for (const { rule, field, message } of compileRules(rules, compile).problems) {
+    const path = ["proxy", "nodeTopology", listName(main), rule];
+    const key = keys[field].find(each => textAt(main.proxy, ...path.slice(1), each) !== undefined);
+    yield report(main.document, topologyPattern, key === undefined ? path : [...path, key], message);
+  }
+}

@@ -1,232 +1,212 @@
-import { hostpath, main, nfs, type Rule } from "./rule.ts";
+import type { Rule, Theme } from "../rule.ts";
 
-const c1 = (bad: string, good: string): Pick<Rule, "bad" | "good"> => ({
-  bad: { "c1.yaml": bad },
-  good: { "c1.yaml": good },
-});
+export const yamlSyntax: Rule = {
+  id: "yaml-syntax",
+  severity: "error",
+  title: "The file is YAML",
+  why: "A file that cannot be parsed configures nothing; the connection keeps its last valid version or cannot be used.",
+};
 
-const objectivefs = (key: string): string =>
-  `driver: objectivefs\nobjectivefs:\n  pool: csi\n  env:\n    OBJECTSTORE: minio://\n    ${key}: x\n`;
+export const wrongEncoding: Rule = {
+  id: "wrong-encoding",
+  severity: "error",
+  title: "Files are UTF-8 text",
+  why: "csimux reads UTF-8; in another encoding (PowerShell writes UTF-16), letters or the whole file are lost.",
+};
 
-/** Rules about one file as YAML, and about its keys and values one by one. */
-export const reading: readonly Rule[] = [
-  {
-    id: "yaml-syntax",
-    severity: "error",
-    title: "The file is YAML",
-    why: "A file that cannot be parsed configures nothing; the connection stays on its last good version or cannot be used.",
-    ...c1("driver: nfs-client\nnfs:\n\tshareHost: nas.example.org\n", nfs()),
-  },
-  {
-    id: "wrong-encoding",
-    severity: "error",
-    title: "Files are UTF-8 text",
-    why: "csimux reads UTF-8; of a file in another encoding (PowerShell writes UTF-16) letters or the whole are lost.",
-    ...c1(nfs("", "nas.example.org # B\uFFFDro"), nfs("", "nas.example.org # Büro")),
-  },
-  {
-    id: "yaml-alias",
-    severity: "error",
-    title: "Aliases name an anchor and stay small",
-    why: "An alias of nothing has no value. Aliases and merges of aliases and merges multiply: what would take long or fill the memory is refused before it is resolved.",
-    ...c1(
-      nfs().replace("/storage", "*folder"),
-      nfs().replace("/export/k8s", "&folder /export/k8s").replace("/storage", "*folder"),
-    ),
-  },
-  {
-    id: "yaml-tag",
-    severity: "warning",
-    title: "No unknown tags",
-    why: "A !tag that YAML does not know has no effect; it was probably meant as text.",
-    ...c1(nfs("", "!nas nas.example.org"), nfs()),
-  },
-  {
-    id: "yaml-too-large",
-    severity: "error",
-    title: "Files have a sensible size",
-    why: "A file is refused before it is read when it is larger than 1 MiB or has more than 30000 keys, values, signs and line breaks: reading it would hold up every other connection.",
-    ...c1(`${nfs()}#${" ".repeat(4 << 20)}`, nfs()),
-  },
-  {
-    id: "yaml-too-deep",
-    severity: "error",
-    title: "Lists and mappings are not nested hundreds of levels deep",
-    why: "No configuration is; forgotten brackets are the usual reason.",
-    ...c1(`${nfs()}x: ${"[".repeat(300)}${"]".repeat(300)}\n`, nfs()),
-  },
-  {
-    id: "duplicate-key",
-    severity: "error",
-    title: "A key stands once in a mapping",
-    why: "Only one of the two values can have an effect, and readers disagree on which.",
-    ...c1(nfs("  shareHost: other.example.org\n"), nfs()),
-  },
-  {
-    id: "empty-file",
-    severity: "error",
-    title: "A file in the connection folder is a connection",
-    why: "An empty file, or one with comments only, is a connection that was never good: classes that name it fail.",
-    bad: { "proxy.yaml": "# nothing yet\n" },
-    good: { "proxy.yaml": main() },
-  },
-  {
-    id: "unknown-key",
-    severity: "error",
-    title: "Every key is known",
-    why: "A mistyped key has no effect, and what it should have set keeps its default. csimux starts all the same and logs it.",
-    ...c1(nfs("  dirPermissionsMod: '0777'\n"), nfs("  dirPermissionsMode: '0777'\n")),
-  },
-  {
-    id: "missing-key",
-    severity: "error",
-    title: "Required keys are there",
-    why: "The connection cannot be opened without them.",
-    ...c1(nfs().replace("  shareHost: nas.example.org\n", ""), nfs()),
-  },
-  {
-    id: "wrong-type",
-    severity: "error",
-    title: "Values have the right type",
-    why: "A list where text is expected has no meaning.",
-    ...c1(nfs("", "[nas.example.org]"), nfs()),
-  },
-  {
-    id: "invalid-value",
-    severity: "error",
-    title: "Values are in their range",
-    why: "The storage system or the kernel would refuse the value later, when a volume is made.",
-    ...c1(nfs("  dirPermissionsMode: '0888'\n"), nfs("  dirPermissionsMode: '0770'\n")),
-  },
-  {
-    id: "retyped-value",
-    severity: "warning",
-    title: "Text is quoted, numbers and booleans are not",
-    why: "csimux takes the only possible meaning; other readers of the file may not.",
-    ...c1(nfs("  requireMount: 'true'\n"), nfs("  requireMount: true\n")),
-  },
-  {
-    id: "renamed-key",
-    severity: "warning",
-    title: "Keys have their current name",
-    why: "The other spelling is understood, but documentation and other tools only know the current one.",
-    ...c1(nfs("  dirPermissionMode: '0777'\n"), nfs("  dirPermissionsMode: '0777'\n")),
-  },
-  {
-    id: "ignored-key",
-    severity: "warning",
-    title: "No keys without effect",
-    why: "The key does nothing here, so the file says more than is true.",
-    ...c1(nfs("proxy: { configFolder: /connections }\n"), nfs()),
-  },
-  {
-    id: "key-given-twice",
-    severity: "error",
-    title: "One spelling of a key at a time",
-    why: "Two spellings of the same key, or a secret and its file, contradict each other.",
-    ...c1(nfs("  dirPermissionMode: '0700'\n  dirPermissionsMode: '0777'\n"), nfs("  dirPermissionsMode: '0777'\n")),
-  },
-  {
-    id: "unset-variable",
-    severity: "error",
-    title: "Variables are set",
-    why: "${env:NAME} without NAME has no value. Checked only with --online, where the environment is the real one.",
-    ...c1(nfs("", "${env:CSIMUX_EXAMPLE_UNSET}"), nfs("", "${env:PATH_THAT_IS_SET}")),
-  },
-  {
-    id: "unreadable-file",
-    severity: "error",
-    title: "Files named by <key>File exist",
-    why: "The value of a secret could not be read. Checked only with --online.",
-    ...c1(nfs("  snapshots: { kopia: { config_tokenFile: /no/such/file } }\n"), nfs()),
-  },
-  {
-    id: "unexpanded-variable",
-    severity: "warning",
-    title: "References to the environment are written ${env:NAME}",
-    why: "$NAME and ${NAME} are taken literally: passwords may contain them.",
-    ...c1(nfs("", "${NAS}"), nfs("", "${env:NAS}")),
-  },
-  {
-    id: "unusual-key",
-    severity: "warning",
-    title: "Keys that are handed on are those that their reader knows",
-    why: "csimux passes these keys on without knowing all of them; one that is nearly a usual one is probably misspelt.",
-    ...c1(objectivefs("ACESS_KEY"), objectivefs("ACCESS_KEY")),
-  },
-  {
-    id: "placeholder-value",
-    severity: "warning",
-    title: "No placeholders of published examples",
-    why: "The file was copied from an example and not filled in.",
-    ...c1(nfs("", "server address"), nfs()),
-  },
-  {
-    id: "unknown-driver",
-    severity: "error",
-    title: "The driver exists",
-    why: "Nothing can open the connection.",
-    ...c1(nfs().replace("nfs-client", "nfs-clint"), nfs()),
-  },
-  {
-    id: "bad-connection-name",
-    severity: "error",
-    title: "File names can name a connection",
-    why: "The name is part of every volume handle, so it has a grammar: letters, digits, '.', '_', '-', at most 63, a letter or digit at both ends.",
-    bad: { "my nas.yaml": nfs() },
-    good: { "my-nas.yaml": nfs() },
-  },
-  {
-    id: "file-not-read",
-    severity: "error",
-    title: "Connection files end in .yaml or .yml",
-    why: "The daemon passes over all other names, so the connection would not exist.",
-    bad: { "c1.YAML": nfs() },
-    good: { "c1.yaml": nfs() },
-  },
-  {
-    id: "not-proxy",
-    severity: "error",
-    title: "The main file says driver: proxy, or is the configuration of one driver",
-    why: "A main file of a single driver is served as the only connection. One with proxy.configFolder and another driver is neither.",
-    bad: { "proxy.yaml": "driver: nfs-client\nproxy: { configFolder: /connections }\n" },
-    good: { "proxy.yaml": main() },
-  },
-  {
-    id: "nothing-to-check",
-    severity: "error",
-    title: "Files given are files of csimux",
-    why: "A file that was named but holds nothing of csimux is probably the wrong one.",
-    bad: { "c1.yaml": "colour: red\n" },
-    good: { "c1.yaml": nfs() },
-  },
-  {
-    id: "too-many-problems",
-    severity: "error",
-    title: "A file has at most 200 problems",
-    why: "Further ones are counted, but not shown.",
-    ...c1(nfs(Array.from({ length: 201 }, (_, index) => `  key${index}: 1\n`).join("")), nfs()),
-  },
-  {
-    id: "several-main-files",
-    severity: "error",
-    title: "One main file at a time",
-    why: "Connections, groups and classes are checked against the main file of their deployment.",
-    bad: { "a.yaml": main(), "b.yaml": main() },
-    good: { "a.yaml": main() },
-  },
-  {
-    id: "connection-check",
-    severity: "error",
-    title: "The storage system answers",
-    why: "Only with --online: the system is not reachable, refuses the credentials, or lacks something that the driver needs.",
-    ...c1(hostpath.replaceAll("/data", "/no/such/folder"), hostpath.replaceAll("/data", "/tmp")),
-  },
-  {
-    id: "unused-suppression",
-    severity: "warning",
-    title: "Suppression comments have a purpose",
-    why: "A comment that takes back nothing hides the next real problem of that line.",
-    ...c1(`${nfs()}# csimux-ignore unknown-key\n`, nfs("  colour: red # csimux-ignore unknown-key\n")),
-  },
-];
+export const ignoredKey: Rule = {
+  id: "ignored-key",
+  severity: "warning",
+  title: "No keys without effect",
+  why: "The key has no effect here.",
+};
+
+export const fileNotRead: Rule = {
+  id: "file-not-read",
+  severity: "error",
+  title: "Connection files end in .yaml or .yml",
+  why: "The daemon ignores all other names, so the connection would not exist.",
+};
+
+export const secretEntry: Rule = {
+  id: "secret-entry",
+  severity: "error",
+  title: "Entries of Secrets are files that csimux reads",
+  why: "csimux reads only entries whose names end in .yaml or .yml, with base64 under `data` and plain text under `stringData`.",
+};
+
+export const nothingToCheck: Rule = {
+  id: "nothing-to-check",
+  severity: "error",
+  title: "The files concern csimux",
+  why: "A file that was named but contains nothing of csimux is probably the wrong one.",
+};
+
+export const tooManyProblems: Rule = {
+  id: "too-many-problems",
+  severity: "error",
+  title: "A file has at most 200 problems",
+  why: "Further ones are counted, but not shown.",
+};
+
+export const severalMainFiles: Rule = {
+  id: "several-main-files",
+  severity: "error",
+  title: "One main file per deployment",
+  why: "Connections, groups and classes are checked against the main file of their deployment. Objects of several deployments are told apart by folder, or by the label app.kubernetes.io/instance.",
+};
+
+/** Rules about reading single files, and about their keys and values. lib/yaml, lib/schema and lib/config report most of them. */
+export const reading: Theme = {
+  rules: [
+    yamlSyntax,
+    wrongEncoding,
+    {
+      id: "yaml-alias",
+      severity: "error",
+      title: "Aliases name an anchor and stay small",
+      why: "An alias without an anchor has no value. Aliases of aliases and merges of merges multiply: a file that would take long or exhaust the memory is refused before they are resolved.",
+    },
+    {
+      id: "yaml-tag",
+      severity: "warning",
+      title: "No unknown tags",
+      why: "A !tag unknown to YAML has no effect; it was probably meant as text.",
+    },
+    {
+      id: "yaml-too-large",
+      severity: "error",
+      title: "Files have a sensible size",
+      why: "csimux refuses a file larger than 1 MiB, or with more than 30000 keys, values, signs and line breaks, without reading it, because that would delay every other connection.",
+    },
+    {
+      id: "yaml-too-deep",
+      severity: "error",
+      title: "Lists and mappings are not nested hundreds of levels deep",
+      why: "No configuration is; forgotten brackets are the usual reason.",
+    },
+    {
+      id: "duplicate-key",
+      severity: "error",
+      title: "A key occurs once in a mapping",
+      why: "Only one of the two values can have an effect, and programs disagree on which.",
+    },
+    {
+      id: "empty-file",
+      severity: "error",
+      title: "A file in the connection folder is a connection",
+      why: "An empty file, or one with only comments, is a connection that was never valid: classes that name it fail.",
+    },
+    {
+      id: "unknown-key",
+      severity: "error",
+      title: "Every key is known",
+      why: "A mistyped key has no effect, and the intended key keeps its default. csimux starts nevertheless and logs it.",
+    },
+    {
+      id: "missing-key",
+      severity: "error",
+      title: "Required keys exist",
+      why: "The connection cannot be opened without them.",
+    },
+    {
+      id: "wrong-type",
+      severity: "error",
+      title: "Values have the right type",
+      why: "A list in place of text has no meaning.",
+    },
+    {
+      id: "invalid-value",
+      severity: "error",
+      title: "Values are in their range",
+      why: "The storage system or the kernel would refuse the value later, when a volume is created.",
+    },
+    {
+      id: "retyped-value",
+      severity: "warning",
+      title: "Text is quoted, numbers and booleans are not",
+      why: "csimux uses the only possible meaning; other programs that read the file may not.",
+    },
+    {
+      id: "renamed-key",
+      severity: "warning",
+      title: "Keys have their current name",
+      why: "The other spelling works, but documentation and other tools only know the current one.",
+    },
+    ignoredKey,
+    {
+      id: "key-given-twice",
+      severity: "error",
+      title: "One spelling of a key at a time",
+      why: "Two spellings of the same key, or a secret and its file, contradict each other.",
+    },
+    {
+      id: "unset-variable",
+      severity: "error",
+      title: "Variables are set",
+      why: "${env:NAME} without NAME has no value. Only --online checks it, where the environment is the real one.",
+      online: true,
+    },
+    {
+      id: "unreadable-file",
+      severity: "error",
+      title: "Files named by <key>File exist",
+      why: "The value of a secret could not be read. Only --online checks it.",
+      online: true,
+    },
+    {
+      id: "unexpanded-variable",
+      severity: "warning",
+      title: "References to the environment are written ${env:NAME}",
+      why: "$NAME and ${NAME} are taken literally, because passwords may contain them.",
+    },
+    {
+      id: "unusual-key",
+      severity: "warning",
+      title: "Keys passed to another program are usual ones",
+      why: "csimux passes these keys on without knowing all of them; a key similar to a usual one is probably misspelt.",
+    },
+    {
+      id: "placeholder-value",
+      severity: "warning",
+      title: "No placeholders of published examples",
+      why: "The file was copied from an example and not completed.",
+    },
+    {
+      id: "unknown-driver",
+      severity: "error",
+      title: "The driver exists",
+      why: "csimux cannot open the connection.",
+    },
+    {
+      id: "bad-connection-name",
+      severity: "error",
+      title: "File names are valid connection names",
+      why: "The name is part of every volume handle: letters, digits, '.', '_', '-', at most 63, with a letter or digit at both ends.",
+    },
+    fileNotRead,
+    {
+      id: "not-proxy",
+      severity: "error",
+      title: "The main file has driver: proxy, or configures one driver",
+      why: "A main file of a single driver is served as the only connection. One with proxy.configFolder and another driver is neither.",
+    },
+    secretEntry,
+    nothingToCheck,
+    tooManyProblems,
+    severalMainFiles,
+    {
+      id: "connection-check",
+      severity: "error",
+      title: "The storage system answers",
+      why: "Only with --online: the system is unreachable, refuses the credentials, or lacks something that the driver needs.",
+      online: true,
+    },
+    {
+      id: "unused-suppression",
+      severity: "warning",
+      title: "Suppression comments have a purpose",
+      why: "A comment that suppresses nothing would hide the next real problem of that line.",
+    },
+  ],
+};

@@ -1,5 +1,4 @@
-import type { Example } from "../../../lib/lint/rules/rule.ts";
-import { rules } from "../../../lib/lint/rules.ts";
+import type { Example } from "../examples/files.ts";
 
 import { connections } from "./connections.ts";
 
@@ -180,7 +179,6 @@ const forms: Readonly<Record<string, string>> = {
 export const good: ReadonlyMap<string, Example> = new Map<string, Example>([
   ...Object.entries(connections).map(([name, text]) => [name, { [`${name}.yaml`]: text }] as const),
   ...Object.entries(forms).map(([name, text]) => [`form ${name}`, { "c1.yaml": text }] as const),
-  ...rules.map(({ id, good: files }) => [`rule ${id}`, files] as const),
   ["main", { "proxy.yaml": main.replace(/ {2}groups:[\s\S]*?listing/, "  listing") }],
   ["deployment", deployment],
   ["secret", { "secret.yaml": secret }],

@@ -1,19 +1,16 @@
-/** Files by name, small enough to be read at a glance. */
+/** Files by name, small enough to read at a glance. */
 export type Example = Readonly<Record<string, string>>;
 
-/** One rule: what documentation, `--list-rules` and SARIF say about it, with examples that the tests run. */
-export interface Rule {
-  /** Stable; used in suppression comments and machine-readable output. */
-  readonly id: string;
-  readonly severity: "error" | "warning";
-  readonly title: string;
-  /** What goes wrong otherwise. */
-  readonly why: string;
+/** Two examples of one rule. */
+export interface RuleExamples {
   /** Breaks the rule. */
   readonly bad: Example;
-  /** The same without any finding. */
+  /** The same without any problem. */
   readonly good: Example;
 }
+
+/** Examples by rule id. */
+export type Examples = Readonly<Record<string, RuleExamples>>;
 
 /** A connection of nfs-client; `more` goes below `nfs:`, indented by two. */
 export const nfs = (more = "", host = "nas.example.org", folder = "/export/k8s"): string =>
@@ -77,3 +74,48 @@ export const lio = (authentication: number): string =>
 /** A connection of smb-client. */
 export const smb =
   "driver: smb-client\nsmb:\n  shareHost: nas.example.org\n  shareBasePath: /k8s\n  controllerBasePath: /storage\n";
+
+export const c1 = (bad: string, good: string): RuleExamples => ({
+  bad: { "c1.yaml": bad },
+  good: { "c1.yaml": good },
+});
+
+export const objectivefs = (key: string): string =>
+  `driver: objectivefs\nobjectivefs:\n  pool: csi\n  env:\n    OBJECTSTORE: minio://\n    ${key}: x\n`;
+
+export const withClass = (bad: string, good: string): RuleExamples => ({
+  bad: { "c1.yaml": nfs(), "class.yaml": bad },
+  good: { "c1.yaml": nfs(), "class.yaml": good },
+});
+
+export const plain = storageClass("  connection: c1\n");
+export const allowed = (key: string, value: string): string =>
+  storageClass(
+    "  connection: c1\n",
+    `allowedTopologies:\n  - matchLabelExpressions:\n      - key: ${key}\n        values: [${value}]\n`,
+  );
+export const zoneKey = "org.democratic-csi.topology/zone";
+export const delayed = "volumeBindingMode: WaitForFirstConsumer\n";
+export const login =
+  "  csi.storage.k8s.io/node-stage-secret-name: login\n  csi.storage.k8s.io/node-stage-secret-namespace: storage\n";
+
+export const secret = (body: string): string =>
+  `apiVersion: v1\nkind: Secret\nmetadata: { name: connections }\n${body}${nfs().replace(/^(?=.)/gm, "    ")}`;
+
+export const csiDriver = (spec: string): string =>
+  `apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: { name: org.example.csimux }\nspec: ${spec}\n`;
+export const controller = (sidecars: string): string =>
+  `apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: csimux-controller }\nspec:\n  template:\n    spec:\n      containers:\n        - name: csimux\n          image: registry.example.org/csimux\n          args: [serve, --name=org.example.csimux, --mode=controller]\n${sidecars}`;
+export const attacher = "        - { name: attacher, image: registry.k8s.io/sig-storage/csi-attacher:v4.12.0 }\n";
+export const provisioner = (args: string): string =>
+  `        - { name: provisioner, image: registry.k8s.io/sig-storage/csi-provisioner:v6.3.0, args: ["${args}"] }\n`;
+export const mounting = (name: string): string =>
+  `${controller(`          volumeMounts:\n            - { name: connections, mountPath: /connections }\n${attacher}`)}      volumes:\n        - { name: connections, secret: { secretName: ${name} } }\n`;
+export const generating = (files: string): string =>
+  `apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsecretGenerator:\n  - name: connections\n    files: [${files}]\n`;
+export const disk = iscsi("[nas.example.org]");
+
+export const zoneRules = (text: string): string => `  nodeTopology:\n    type: zone\n    fromRegexp:\n${text}`;
+
+export const hostKey =
+  "  hostKey: nas.example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJqfzv2hQH0KfTzJrJYgXcXhH0kqPcF0mKpGv5dYXQ1R\n";

@@ -1,0 +1,47 @@
+import type { Diagnostic, Path, Position } from "../schema/finding.ts";
+import type { Source } from "../yaml/parse.ts";
+
+/** A YAML document to check: one of a file, a part of one, or a file inside a Secret or ConfigMap. */
+export interface SourceDocument {
+  /** The file given by the user. */
+  readonly file: string;
+  /** The text that positions of `source` refer to. */
+  readonly text: string;
+  readonly source: Source;
+  /** The name of the file inside a Secret or ConfigMap; otherwise "". */
+  readonly inside: string;
+  /** The value of the label app.kubernetes.io/instance of the object around it. */
+  readonly instance?: string | undefined;
+  /** Converts a position to one in `file`; undefined if the text is base64 there. */
+  readonly outward: (position: Position) => Position | undefined;
+  /** The position in `file` where the document starts. */
+  readonly start: Position;
+  /** The path of a part in the whole document. */
+  readonly above?: Path;
+  /** Whether the value at a path of the whole document must not be printed. */
+  readonly isSecret: (path: Path) => boolean;
+}
+
+/** A problem of a document; its position refers to the document's own text. */
+export interface DocumentDiagnostic {
+  readonly document: SourceDocument;
+  readonly diagnostic: Diagnostic;
+}
+
+/** Words in names of secret keys, for keys without a schema. */
+const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^user$|^key$/i;
+
+/** Whether a key on the path has a name that suggests a secret. */
+export const secretByName = (path: Path): boolean =>
+  path.some(step => typeof step === "string" && secretName.test(step));
+
+/** A document of a file given by the user, without a schema that knows its secrets. */
+export const documentOf = (file: string, text: string, source: Source): SourceDocument => ({
+  file,
+  text,
+  source,
+  inside: "",
+  outward: position => position,
+  start: { line: 1, column: 1 },
+  isSecret: secretByName,
+});

@@ -1,0 +1,38 @@
+import type { Path, SchemaFinding } from "../schema/finding.ts";
+import { withPosition } from "../yaml/parse.ts";
+import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
+import type { LintInput } from "./lint-input.ts";
+
+/** One rule, as documentation, `--list-rules` and SARIF show it. */
+export interface Rule {
+  /** Stable; used in suppression comments and machine-readable output. */
+  readonly id: string;
+  readonly severity: "error" | "warning";
+  readonly title: string;
+  /** What goes wrong otherwise. */
+  readonly why: string;
+  /** Only `--online` checks it, because it depends on the machine that csimux runs on. */
+  readonly online?: true;
+}
+
+/** Reports everything in the files of a deployment that breaks the rules of one theme. */
+export type Check = (input: LintInput) => Iterable<DocumentDiagnostic>;
+
+/** Rules with the check that reports them. Without a check, reading the files reports them. */
+export interface Theme {
+  readonly rules: readonly Rule[];
+  readonly check?: Check;
+}
+
+/** A breach of `rule` at a path of the document. The message says what is wrong, and `fix` what to do. */
+export const report = (
+  document: SourceDocument,
+  { id, severity }: Pick<Rule, "id" | "severity">,
+  path: Path,
+  message: string,
+  fix?: string,
+  at: SchemaFinding["at"] = "value",
+): DocumentDiagnostic => ({
+  document,
+  diagnostic: withPosition(document.source, { severity, rule: id, path, at, message, fix, blocks: false }),
+});

@@ -1,0 +1,226 @@
+import type { Path } from "../../schema/finding.ts";
+import { meant, nearest } from "../../schema/nearest.ts";
+import { membersOfClass, ownClasses } from "../class-target.ts";
+import type { DocumentDiagnostic } from "../document.ts";
+import { driverParameters, factsOf, filesystemsOf } from "../facts.ts";
+import { at, type ClassObject, type ConnectionFile, mappingAt, textAt } from "../lint-input.ts";
+import { type Rule, report, type Theme } from "../rule.ts";
+
+const parameterValue: Rule = {
+  id: "parameter-value",
+  severity: "error",
+  title: "Parameters have known values",
+  why: "democratic-csi treats any unknown value as false or as the default.",
+};
+const parameterWithoutEffect: Rule = {
+  id: "parameter-without-effect",
+  severity: "warning",
+  title: "Parameters suit the driver",
+  why: "The driver of this connection does not read the parameter.",
+};
+const unknownParameter: Rule = {
+  id: "unknown-parameter",
+  severity: "error",
+  title: "Parameters are known",
+  why: "A mistyped parameter has no effect. One that resembles no known parameter is only a warning, because templates may use it.",
+};
+const parameterPair: Rule = {
+  id: "parameter-pair",
+  severity: "error",
+  title: "Secrets are named with their namespace",
+  why: "external-provisioner refuses a class with one of the two.",
+};
+const fstypeGivenTwice: Rule = {
+  id: "fstype-given-twice",
+  severity: "error",
+  title: "The file system has one parameter",
+  why: "external-provisioner refuses a class with both names of the parameter.",
+};
+const fstypeImpossible: Rule = {
+  id: "fstype-impossible",
+  severity: "error",
+  title: "The driver can make the file system",
+  why: "Every claim of the class would fail.",
+};
+const classWithoutLogin: Rule = {
+  id: "class-without-login",
+  severity: "warning",
+  title: "Classes name the secret that nodes mount with",
+  why: "Nodes log in to SMB servers and object stores with the content of this secret; most servers refuse a mount without it.",
+};
+
+/** Rules about the parameters of classes of csimux. */
+export const classParameters: Theme = {
+  rules: [
+    parameterValue,
+    parameterWithoutEffect,
+    unknownParameter,
+    parameterPair,
+    fstypeGivenTwice,
+    fstypeImpossible,
+    classWithoutLogin,
+  ],
+  *check(input) {
+    for (const each of ownClasses(input)) {
+      const members = membersOfClass(each, input);
+      yield* parameters(each, members);
+      yield* secretPairs(each);
+      if (each.kind === "snapshot") continue;
+      yield* login(each, members);
+      yield* fsType(each, members);
+    }
+  },
+};
+
+type Found = Iterable<DocumentDiagnostic>;
+
+const secretKinds = [
+  "provisioner",
+  "controller-publish",
+  "node-stage",
+  "node-publish",
+  "controller-expand",
+  "node-expand",
+  "controller-modify",
+  "snapshotter",
+  "snapshotter-list",
+];
+
+/** The start of the two parameters that name a secret; the last pair is for all kinds. */
+const secretStems = [...secretKinds.map(kind => `${kind}-`), ""].map(kind => `csi.storage.k8s.io/${kind}secret-`);
+
+const common = [
+  ...secretStems.flatMap(stem => [`${stem}name`, `${stem}namespace`]),
+  "csi.storage.k8s.io/pvc/name",
+  "csi.storage.k8s.io/pvc/namespace",
+  "csi.storage.k8s.io/pv/name",
+  "connection",
+];
+
+const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
+  storage: [...common, "fsType", "csi.storage.k8s.io/fstype", ...driverParameters("volume")],
+  snapshot: [...common, ...driverParameters("snapshot")],
+};
+
+const booleans = ["detachedVolumesFromSnapshots", "detachedVolumesFromVolumes", "detachedSnapshots"];
+const snapshotMethods = ["filecopy", "restic", "kopia"];
+
+/** Parameters of an unreleased branch of democratic-csi, with other names in csimux. */
+const unread: readonly string[] = ["config", "load-config-from-pvc"];
+
+/** `democratic-csi.org/<instance or driver>/key` and `democratic-csi.org/key` mean `key`. */
+const plainKey = (key: string): string => key.replace(/^democratic-csi\.org\/(?:[^/]+\/)?/, "");
+
+function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Found {
+  const { document, kind } = each;
+  for (const [key, value] of Object.entries(mappingAt(each.value, "parameters"))) {
+    const path = [...each.path, "parameters", key];
+    const plain = plainKey(key);
+    if (booleans.includes(plain) && value !== "true" && value !== "false") {
+      const message = 'only "true" and "false" are possible';
+      yield report(document, parameterValue, path, message, 'write "true" or "false"');
+    }
+    if (kind === "snapshot" && key === "driver" && !snapshotMethods.includes(String(value))) {
+      const near = nearest(String(value), snapshotMethods);
+      yield report(document, parameterValue, path, `must be one of ${snapshotMethods.join(", ")}`, near && meant(near));
+    }
+    // Templates of a connection may use any parameter.
+    if (members.some(({ document: { text } }) => text.includes("{{") && text.includes(plain))) continue;
+    const found = useless(each, key, plain, path, members);
+    if (found) yield found;
+  }
+}
+
+/** A parameter that has no effect. */
+function useless(
+  { document, kind }: ClassObject,
+  key: string,
+  plain: string,
+  path: Path,
+  members: readonly ConnectionFile[],
+): DocumentDiagnostic | undefined {
+  if (kind === "storage" && unread.includes(plain)) {
+    const fix =
+      'write properties as parameters of the class, such as "zfs.volblocksize", and those of one claim into a VolumeAttributesClass';
+    return report(document, parameterWithoutEffect, path, `csimux does not read "${key}"`, fix, "key");
+  }
+  if (!known[kind].includes(plain)) {
+    const message = `unknown parameter "${key}"`;
+    const near = nearest(plain, known[kind]);
+    if (near) return report(document, unknownParameter, path, message, meant(near), "key");
+    const fix = "only a template could use it, and no template of the connection does";
+    return report(document, { ...unknownParameter, severity: "warning" }, path, message, fix, "key");
+  }
+  const of = kind === "storage" ? "volume" : "snapshot";
+  if (!driverParameters(of).includes(plain)) return undefined;
+  const other = members.find(member => factsOf(member)?.parameters[of].includes(plain) === false);
+  if (!other) return undefined;
+  const message = `${other.driver} (connection "${other.name}") does not read this parameter`;
+  return report(document, parameterWithoutEffect, path, message, "remove it", "key");
+}
+
+function* secretPairs({ document, path, value }: ClassObject): Found {
+  const has = (key: string): boolean => textAt(value, "parameters", key) !== undefined;
+  for (const stem of secretStems)
+    for (const [one, other] of [
+      ["name", "namespace"],
+      ["namespace", "name"],
+    ] as const) {
+      if (!has(stem + one) || has(stem + other)) continue;
+      const message = `the ${one} of a secret is given without its ${other}`;
+      yield report(
+        document,
+        parameterPair,
+        [...path, "parameters", stem + one],
+        message,
+        `add "${stem}${other}"`,
+        "key",
+      );
+    }
+}
+
+/** Protocols for which nodes need a secret: the consequence without it, and its keys. */
+const secretUses: Readonly<Record<string, (connection: string) => readonly [message: string, keys: string]>> = {
+  smb: name => [`nodes log in to the SMB share of connection "${name}" without user and password`, "key mount_flags"],
+  objectivefs: name => [
+    `nodes have no keys to the object store of connection "${name}"`,
+    "keys env.ACCESS_KEY, env.SECRET_KEY, env.OBJECTIVEFS_LICENSE and env.OBJECTIVEFS_PASSPHRASE",
+  ],
+};
+
+function* login({ document, path, value, inHelm }: ClassObject, members: readonly ConnectionFile[]): Found {
+  const share = members.find(member => (factsOf(member)?.protocol ?? "") in secretUses);
+  const [message, keys] = secretUses[(share && factsOf(share)?.protocol) ?? ""]?.(share?.name ?? "") ?? [];
+  if (message === undefined || textAt(value, "parameters", "csi.storage.k8s.io/node-stage-secret-name")) return;
+  // The chart has its own field for secrets and makes the parameters from it.
+  if (inHelm && at(value, "secrets", "node-stage-secret") !== undefined) return;
+  const fix = `add "csi.storage.k8s.io/node-stage-secret-name" and "-namespace" of a secret with the ${keys}`;
+  yield report(document, classWithoutLogin, [...path, "parameters"], message, fix, "key");
+}
+
+function* fsType({ document, path, value }: ClassObject, members: readonly ConnectionFile[]): Found {
+  const [key, second] = ["fsType", "csi.storage.k8s.io/fstype"].filter(
+    each => textAt(value, "parameters", each) !== undefined,
+  );
+  if (key === undefined) return;
+  const here = [...path, "parameters", second ?? key];
+  if (second !== undefined) {
+    const message = '"fsType" and "csi.storage.k8s.io/fstype" are two names of one parameter';
+    yield report(document, fstypeGivenTwice, here, message, "remove one of the two", "key");
+    return;
+  }
+  const wanted = textAt(value, "parameters", key) ?? "";
+  if (wanted === "") return;
+  for (const member of members) {
+    const possible = filesystemsOf(member);
+    if (factsOf(member)?.protocol === "hostpath") {
+      const message = `volumes of connection "${member.name}" are existing folders, so "${wanted}" has no effect`;
+      yield report(document, parameterWithoutEffect, here, message, "remove it", "key");
+      return;
+    }
+    if (!possible || possible.includes(wanted)) continue;
+    const message = `connection "${member.name}" (${member.driver}) cannot make "${wanted}"`;
+    yield report(document, fstypeImpossible, here, message, `possible: ${possible.join(", ")}`);
+    return;
+  }
+}

@@ -1,0 +1,179 @@
+import type { Path } from "../../schema/finding.ts";
+import type { DocumentDiagnostic } from "../document.ts";
+import { at, type ConnectionFile, listAt, mappingAt, textAt } from "../lint-input.ts";
+import { type Rule, report, type Theme } from "../rule.ts";
+import { ignoredKey } from "./reading.ts";
+
+const credentialsOverHttp: Rule = {
+  id: "credentials-over-http",
+  severity: "warning",
+  title: "Credentials are sent encrypted",
+  why: "Anybody on the network path can read them. An API key over http is an error: newer TrueNAS revokes it.",
+};
+const portOfOtherProtocol: Rule = {
+  id: "port-of-other-protocol",
+  severity: "warning",
+  title: "Protocol and port match",
+  why: "A port for TLS does not answer http, and the other way round.",
+};
+const certificateUnchecked: Rule = {
+  id: "certificate-unchecked",
+  severity: "warning",
+  title: "Certificates are checked",
+  why: "Without the check, anybody on the network path can pose as the server and read the credentials.",
+};
+const hostKeyUnchecked: Rule = {
+  id: "host-key-unchecked",
+  severity: "warning",
+  title: "SSH host keys are known beforehand",
+  why: "Without hostKey or knownHosts, the first key shown by the server is trusted from then on; with hostKeyPolicy: off, no key is ever checked.",
+};
+const exportToEverybody: Rule = {
+  id: "export-to-everybody",
+  severity: "warning",
+  title: "Exports with root access name the nodes",
+  why: "An NFS server trusts a host about its users. With `no_root_squash`, `maproot=root` or `shareMaprootUser: root`, and without hosts or networks, every device and every pod that reaches the server is root on all volumes.",
+};
+const chapNotAskedFor: Rule = {
+  id: "chap-not-asked-for",
+  severity: "error",
+  title: "CHAP credentials are required",
+  why: "With `userid` and `password` but without `authentication: 1`, LIO lets every initiator log in and write, although the file looks protected. csimux serves such a connection like democratic-csi. Existing volumes keep the setting of their targets; change it with targetcli (`set attribute authentication=1`) when all nodes have the password.",
+};
+
+/** Rules about how connections reach their storage systems, and who else can use the volumes. */
+export const security: Theme = {
+  rules: [
+    credentialsOverHttp,
+    portOfOtherProtocol,
+    certificateUnchecked,
+    hostKeyUnchecked,
+    exportToEverybody,
+    chapNotAskedFor,
+  ],
+  *check({ connections }) {
+    for (const connection of connections) {
+      yield* http(connection);
+      yield* ssh(connection);
+      yield* exports(connection);
+      yield* chap(connection);
+    }
+  },
+};
+
+type Found = Iterable<DocumentDiagnostic>;
+
+/** Default ports of TrueNAS and DSM. */
+const usualPorts: Readonly<Record<string, readonly string[]>> = { http: ["80", "5000"], https: ["443", "5001"] };
+
+function* http({ document, read }: ConnectionFile): Found {
+  const section = mappingAt(read.normalized, "httpConnection");
+  if (textAt(section, "host") === undefined) return;
+  const protocol = textAt(section, "protocol");
+  const port = textAt(section, "port") ?? "";
+  const other = protocol === "http" ? "https" : "http";
+  if (protocol !== undefined && usualPorts[other]?.includes(port)) {
+    const message = `port ${port} usually belongs to ${other}, but "protocol" is ${protocol}`;
+    const fix = other === "https" ? 'write "protocol: https"' : "write the port of https, 443 or 5001";
+    yield report(document, portOfOtherProtocol, ["httpConnection", "port"], message, fix);
+  }
+  const password = Boolean(textAt(section, "password"));
+  const apiKey = Boolean(textAt(section, "apiKey"));
+  if (apiKey && password) {
+    const message = '"password" has no effect because "apiKey" is set';
+    yield report(document, ignoredKey, ["httpConnection", "password"], message, "remove one of the two", "key");
+  }
+  // Without `protocol`, democratic-csi guesses from the port: "80" in it means http, then "443" https, otherwise http.
+  const isPlain = protocol ? protocol === "http" : port.includes("80") || !port.includes("443");
+  if (isPlain) {
+    // Reading the file refuses an API key over http.
+    if (apiKey || !password) return;
+    const path = ["httpConnection", ...(protocol === undefined ? [] : ["protocol"])];
+    const fix = 'write "protocol: https" and the port of https';
+    yield report(document, credentialsOverHttp, path, '"password" is sent unencrypted', fix);
+  } else if (at(section, "allowInsecure") === true) {
+    const message = "the server's certificate is not checked, so anybody on the network path can read the credentials";
+    const fix = "trust the server's own certificate instead, with `ca` or `caFile`, or pin it with `fingerprint`";
+    yield report(document, certificateUnchecked, ["httpConnection", "allowInsecure"], message, fix);
+  }
+}
+
+function* ssh({ document, read: { normalized, module } }: ConnectionFile): Found {
+  const section = mappingAt(normalized, "sshConnection");
+  if (textAt(section, "host") === undefined || !module) return;
+  const fix = 'add "hostKey" with a line of `ssh-keyscan <host>` that you have verified';
+  if (at(section, "hostKeyPolicy") === "off") {
+    const message = "the server's host key is not checked, so anybody on the network path can pose as the server";
+    yield report(document, hostKeyUnchecked, ["sshConnection", "hostKeyPolicy"], message, `remove the key, and ${fix}`);
+  } else if (["hostKey", "knownHosts", "hostKeyPolicy"].every(key => at(section, key) === undefined)) {
+    const message = "the first host key shown by the server is trusted, even if somebody else poses as the server then";
+    yield report(document, hostKeyUnchecked, ["sshConnection"], message, fix, "key");
+  }
+}
+
+const sharenfs = ["nfs", "shareStrategySetDatasetProperties", "properties", "sharenfs"] as const;
+
+/** With AUTH_SYS, an NFS server believes what a host says about its users (RFC 5531 section 14). */
+function* exports({ document, read: { normalized } }: ConnectionFile): Found {
+  const open = (path: Path, fix: string): DocumentDiagnostic =>
+    report(document, exportToEverybody, path, "any host that reaches the server is root on all volumes", fix);
+  const text = textAt(normalized, ...sharenfs);
+  if (text !== undefined) {
+    const fix = everybodyByProperty(text);
+    if (fix !== undefined) yield open(sharenfs, fix);
+  } else {
+    const key = everybodyOnTrueNas(mappingAt(normalized, "nfs"));
+    if (key !== undefined)
+      yield open(["nfs", key], 'name the networks of the nodes in "shareAllowedNetworks": [10.0.0.0/24]');
+  }
+  // DSM: users of nodes keep their ids ("no_map"), root becomes admin ("root_admin"), or everybody does ("all_admin").
+  const squash = textAt(normalized, "nfs", "squash") ?? "no_map";
+  if (isEverybody(listAt(normalized, "nfs", "allowedHosts")) && ["no_map", "root_admin", "all_admin"].includes(squash))
+    yield open(["nfs", "allowedHosts"], "name the nodes or their network: [10.0.0.0/24]");
+}
+
+/**
+ * The fix for a property sharenfs that gives everybody root access; undefined if it does not. Options are those of exports(5), with hosts
+ * as `rw=<host>:@<network>` (zfsprops(7)); on FreeBSD those of its own exports(5).
+ */
+function everybodyByProperty(text: string): string | undefined {
+  const options = text.split(/[\s,]+/).filter(option => option !== "");
+  const asRoot = options.some(option => /^no_root_squash$|^-?maproot=(?:root|0)(?::|$)/.test(option));
+  if (!asRoot || text.includes("{{") || options.some(namesHosts)) return undefined;
+  const freeBsd = options.some(option => /^-?maproot=/.test(option));
+  return freeBsd ? 'add "-network 10.0.0.0/24"' : 'name the nodes instead of "rw": "rw=@10.0.0.0/24"';
+}
+
+/** Whether an option restricts the hosts that may mount. */
+function namesHosts(option: string): boolean {
+  const [key = "", value] = option.split(/=(.*)/s);
+  if (/^-network/.test(key)) return true;
+  if (!/^(?:rw|ro)$/.test(key) || value === undefined) return false;
+  return value.split(":").every(host => host !== "" && !everybody.has(host));
+}
+
+/** Notations for any host. */
+const everybody: ReadonlySet<string> = new Set(["*", "@0.0.0.0/0", "0.0.0.0/0", "@0/0", "::/0", "@::/0"]);
+
+const isEverybody = (hosts: readonly unknown[]): boolean => hosts.some(host => everybody.has(String(host)));
+
+/** The key of the allowed hosts if everybody has root access; TrueNAS takes empty lists for everybody. */
+function everybodyOnTrueNas(nfs: unknown): string | undefined {
+  const user = textAt(nfs, "shareMapallUser") || textAt(nfs, "shareMaprootUser");
+  if (user !== "root" && user !== "0") return undefined;
+  const networks = listAt(nfs, "shareAllowedNetworks");
+  const hosts = listAt(nfs, "shareAllowedHosts");
+  if (hosts.length + networks.length > 0 && !isEverybody([...hosts, ...networks])) return undefined;
+  return networks.length > 0 ? "shareAllowedNetworks" : "shareAllowedHosts";
+}
+
+const group = ["iscsi", "shareStrategyTargetCli", "tpg"] as const;
+
+/** Without `authentication`, LIO requires no login, and targetcli disables it in every group that it creates. */
+function* chap({ document, read: { normalized } }: ConnectionFile): Found {
+  const user = textAt(normalized, ...group, "auth", "userid") ?? "";
+  const path = [...group, "attributes", "authentication"];
+  if (user === "" || textAt(normalized, ...path) === "1") return;
+  const message = "anybody may log in, although userid and password are set";
+  yield report(document, chapNotAskedFor, path, message, "set it to 1");
+}

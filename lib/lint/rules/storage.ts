@@ -1,0 +1,126 @@
+import { groupBy } from "../../core/group-by.ts";
+import type { Path } from "../../schema/finding.ts";
+import type { DocumentDiagnostic } from "../document.ts";
+import { factsOf } from "../facts.ts";
+import { type ConnectionFile, textAt } from "../lint-input.ts";
+import { type Rule, report, type Theme } from "../rule.ts";
+
+const sharedStorage: Rule = {
+  id: "shared-storage",
+  severity: "error",
+  title: "Every connection has its own dataset or folder",
+  why: "Two connections on one tree list, adopt and delete each other's volumes. It is a warning if names cannot clash: for a tree next to the other's volumes, and for volumes distinguished by protocol or by the instance_ids of both connections.",
+};
+
+/** Rules about connections that use the same storage. */
+export const storage: Theme = {
+  rules: [sharedStorage],
+  *check({ connections }) {
+    const bySystem = groupBy(connections.flatMap(treesOf), ({ system }) => system);
+    const reported = new Set<string>();
+    for (const all of bySystem.values())
+      for (const { inner, outer } of overlaps(all)) {
+        // The snapshots of such a pair mostly overlap as well, for the same reason.
+        const pair = JSON.stringify([inner.connection.name, outer.connection.name].sort());
+        if (!reported.has(pair)) yield overlap(inner, outer);
+        reported.add(pair);
+      }
+  },
+};
+
+/** A tree of datasets or folders that a connection treats as its own. */
+interface StorageTree {
+  readonly connection: ConnectionFile;
+  /** Equal text means the same storage system. */
+  readonly system: string;
+  /** Parts of the tree's path. */
+  readonly tree: readonly string[];
+  /** The key that names the tree. */
+  readonly path: Path;
+  /** Distinguishes the volumes of two connections in one tree; undefined if nothing does. */
+  readonly mark: VolumeMarks | undefined;
+  /** First path components below the tree used for volumes and unfinished work; empty: any. */
+  readonly inside: readonly string[];
+}
+
+interface VolumeMarks {
+  readonly volumes: "all" | "some";
+  readonly family: string;
+  readonly instance: string | undefined;
+}
+
+function treesOf(connection: ConnectionFile): readonly StorageTree[] {
+  const { normalized } = connection.read;
+  const facts = factsOf(connection);
+  if (!facts?.territory) return [];
+  const { system: kind, hosts, trees, inside = [], marked } = facts.territory;
+  const host = facts.local
+    ? undefined
+    : hosts.map(path => textAt(normalized, ...path)).find(each => each !== undefined);
+  // Host names ignore case and the dot of the root zone (RFC 4343, RFC 1034 section 3.1).
+  const system = `${kind} on ${host?.toLowerCase().replace(/\.$/, "") ?? "each node"}`;
+  const mark = marked && { volumes: marked, family: facts.family, instance: textAt(normalized, "instance_id") };
+  return trees.flatMap(path => {
+    const text = textAt(normalized, ...path) ?? "";
+    const tree = text.split("/").filter(part => part !== "");
+    // An unknown variable could have any value.
+    return text.includes("${") || tree.length === 0 ? [] : [{ connection, system, tree, path, mark, inside }];
+  });
+}
+
+interface Overlap {
+  readonly inner: StorageTree;
+  readonly outer: StorageTree;
+}
+
+/** Each tree that is equal to or below a tree of another connection, with the first such tree. */
+function* overlaps(all: readonly StorageTree[]): Iterable<Overlap> {
+  const sorted = [...all].sort((a, b) => a.tree.length - b.tree.length);
+  const seen = new Map<string, StorageTree>();
+  for (const inner of sorted) {
+    const key = inner.tree.join("/");
+    const outer = inner.tree
+      .map((_, index) => seen.get(inner.tree.slice(0, index + 1).join("/")))
+      .find(each => each !== undefined && each.connection !== inner.connection);
+    if (outer) yield { inner, outer };
+    if (!seen.has(key)) seen.set(key, inner);
+  }
+}
+
+/** Whether names can clash; a separate tree next to the other's volumes is not affected by them. */
+function clashes(inner: StorageTree, outer: StorageTree): boolean {
+  const below = inner.tree[outer.tree.length];
+  return below === undefined ? !areDistinct(inner.mark, outer.mark) : outer.inside.includes(below);
+}
+
+/** If some volumes have no instance_id, they belong to every connection of their family, so both connections need one. */
+function areDistinct(a: VolumeMarks | undefined, b: VolumeMarks | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  if (a.family !== b.family) return true;
+  const both = a.instance !== undefined && b.instance !== undefined;
+  return a.instance !== b.instance && (a.volumes === "all" || both);
+}
+
+function overlap(inner: StorageTree, outer: StorageTree): DocumentDiagnostic {
+  const { document, name } = outer.connection;
+  const position = document.source.position(outer.path, "value");
+  const { line } = document.outward(position) ?? document.start;
+  const same = inner.tree.length === outer.tree.length ? "the same as" : "inside";
+  const where = `this is ${same} ${outer.path.join(".")} of connection "${name}" (${document.file}:${line})`;
+  const fix = "give each connection its own tree";
+  if (clashes(inner, outer))
+    return report(
+      inner.connection.document,
+      sharedStorage,
+      inner.path,
+      `${where}, so each treats the other's volumes as its own`,
+      fix,
+    );
+  return report(
+    inner.connection.document,
+    { ...sharedStorage, severity: "warning" },
+    inner.path,
+    `${where}; each uses only the volumes that csimux marked as its own, but counts the other's as used space`,
+    `${fix}, or accept it with # csimux-ignore shared-storage`,
+  );
+}

@@ -1,0 +1,152 @@
+import { meant, nearest } from "../../schema/nearest.ts";
+import type { TopologyConfig } from "../../topology/config.ts";
+import type { DocumentDiagnostic } from "../document.ts";
+import { isLocal, isMixed } from "../facts.ts";
+import { at, type ConnectionFile, listAt, mappingAt } from "../lint-input.ts";
+import { type Rule, report, type Theme } from "../rule.ts";
+
+/** Reported by lib/config. */
+const extraCollides: Rule = {
+  id: "extra-collides",
+  severity: "error",
+  title: "Extra labels do not use the prefix of topology keys",
+  why: "A label cannot have two values at once, so no node would match.",
+};
+const repeatedPlace: Rule = {
+  id: "repeated-place",
+  severity: "warning",
+  title: "Topologies of a connection differ",
+  why: "The second of two equal topologies has no effect and was probably meant to be different.",
+};
+const topologyNotConfigured: Rule = {
+  id: "topology-not-configured",
+  severity: "error",
+  title: "Topologies of connections need nodes that report them",
+  why: "Without nodeTopology in the main file, nodes report no keys, and volumes of this connection fit no node.",
+};
+const topologyKeyUnknown: Rule = {
+  id: "topology-key-unknown",
+  severity: "error",
+  title: "Connections use keys that nodes report",
+  why: "No node can match.",
+};
+const topologyValueUnknown: Rule = {
+  id: "topology-value-unknown",
+  severity: "error",
+  title: "Connections use values that nodes report",
+  why: "All rules for this key give fixed values, and this is not one of them.",
+};
+const localNeedsNodeTopology: Rule = {
+  id: "local-needs-node-topology",
+  severity: "error",
+  title: "Local drivers need nodeTopology type node",
+  why: "A volume on a node must be tied to it; otherwise Kubernetes schedules pods where the volume does not exist.",
+};
+
+/** Rules about the topology of connections and the topology that nodes report. */
+export const topology: Theme = {
+  rules: [
+    extraCollides,
+    repeatedPlace,
+    topologyNotConfigured,
+    topologyKeyUnknown,
+    topologyValueUnknown,
+    localNeedsNodeTopology,
+  ],
+  *check({ main, connections }) {
+    const config = main?.read.partial;
+    // A wrong topology has its own finding.
+    const wrong = at(main?.proxy, "nodeTopology") && !config?.nodeTopology;
+    for (const connection of connections) {
+      yield* repeated(connection);
+      if (!config || wrong) continue;
+      yield* unreachable(connection, config.nodeTopology && reportsOf(config.nodeTopology));
+      // In a mixed deployment, the first advice is to deploy local drivers separately.
+      if (isLocal(connection) && config.nodeTopology?.kind !== "node" && !isMixed(connections))
+        yield needsNode(connection);
+    }
+  },
+};
+
+/** Keys that nodes can report, without prefix, each with its possible values; undefined: unknown values. */
+export type Reports = ReadonlyMap<string, ReadonlySet<string> | undefined>;
+
+/** The keys and values that the rules of the main file can produce. */
+export function reportsOf(topology: TopologyConfig): Reports {
+  if (topology.kind !== "rules") {
+    return new Map([[topology.kind, topology.kind === "cluster" ? new Set(["local"]) : undefined]]);
+  }
+  const reports = new Map<string, Set<string> | undefined>();
+  for (const { key, template, fallback } of topology.rules) {
+    const known = reports.has(key) ? reports.get(key) : new Set<string>();
+    if (/\{match:/.test(template)) reports.set(key, undefined);
+    else reports.set(key, known?.add(template));
+    if (fallback !== undefined) reports.get(key)?.add(fallback);
+  }
+  return reports;
+}
+
+const needsNode = ({ document, driver }: ConnectionFile): DocumentDiagnostic =>
+  report(
+    document,
+    localNeedsNodeTopology,
+    ["driver"],
+    `volumes of ${driver} exist on one node only, but nodes do not report themselves as topology`,
+    'write "nodeTopology: { type: node }" in the main file, and run a controller on every node',
+  );
+
+const where = ["proxy", "perDriver", "topology"] as const;
+
+function* repeated({ document, read }: ConnectionFile): Iterable<DocumentDiagnostic> {
+  const seen = new Map<string, number>();
+  for (const [index, each] of listAt(read.normalized, ...where).entries()) {
+    const text = JSON.stringify(
+      [mappingAt(each, "requirements"), mappingAt(each, "extra")].map(labels => Object.entries(labels).sort()),
+    );
+    const before = seen.get(text);
+    seen.set(text, before ?? index);
+    if (before === undefined) continue;
+    const message = `this topology is the same as number ${before + 1}`;
+    yield report(document, repeatedPlace, [...where, index], message, "remove one of the two", "key");
+  }
+}
+
+function* unreachable({ document, read }: ConnectionFile, reports: Reports | undefined): Iterable<DocumentDiagnostic> {
+  const all = listAt(read.normalized, ...where);
+  if (all.length > 0 && !reports) {
+    const message = "this connection requires a topology, but the main file does not configure what nodes report";
+    const fix = 'add "nodeTopology" to the main file, or remove this key';
+    yield report(document, topologyNotConfigured, where, message, fix, "key");
+    return;
+  }
+  for (const [index, each] of all.entries()) {
+    for (const [key, value] of Object.entries(mappingAt(each, "requirements"))) {
+      const path = [...where, index, "requirements", key];
+      if (!reports?.has(key)) {
+        const known = [...(reports?.keys() ?? [])];
+        const near = nearest(key, known);
+        const fix = near ? meant(near) : `nodes report: ${known.join(", ")}`;
+        yield report(
+          document,
+          topologyKeyUnknown,
+          path,
+          `no rule of the main file produces the key "${key}"`,
+          fix,
+          "key",
+        );
+        continue;
+      }
+      const values = reports.get(key);
+      if (!values || values.has(String(value))) continue;
+      const near = nearest(String(value), values);
+      const fix = near ? meant(near) : `possible: ${[...values].join(", ")}`;
+      yield report(
+        document,
+        topologyValueUnknown,
+        path,
+        `no node reports "${String(value)}" for the key "${key}"`,
+        fix,
+      );
+    }
+  }
+}

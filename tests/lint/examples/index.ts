@@ -1,0 +1,29 @@
+import { classParameters } from "./class-parameters.ts";
+import { classes } from "./classes.ts";
+import { connections } from "./connections.ts";
+import type { Examples } from "./files.ts";
+import { groups } from "./groups.ts";
+import { helm } from "./helm.ts";
+import { mainFile } from "./main-file.ts";
+import { manifests } from "./manifests.ts";
+import { reading } from "./reading.ts";
+import { security } from "./security.ts";
+import { storage } from "./storage.ts";
+import { topology } from "./topology.ts";
+import { volumes } from "./volumes.ts";
+
+/** The examples of every rule. */
+export const examples: Examples = {
+  ...classParameters,
+  ...classes,
+  ...connections,
+  ...groups,
+  ...helm,
+  ...mainFile,
+  ...manifests,
+  ...reading,
+  ...security,
+  ...storage,
+  ...topology,
+  ...volumes,
+};

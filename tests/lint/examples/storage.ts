@@ -1,0 +1,9 @@
+import { type Examples, nfs } from "./files.ts";
+
+/** Examples of the rules in lib/lint/rules/storage.ts. */
+export const storage: Examples = {
+  "shared-storage": {
+    bad: { "c1.yaml": nfs(), "c2.yaml": nfs("", "NAS.example.org.") },
+    good: { "c1.yaml": nfs(), "c2.yaml": nfs("", "nas.example.org", "/export/more") },
+  },
+};
