@@ -51,6 +51,18 @@ export const unclosedQuote: readonly [string, string] = [
   "close the quote at the end of the value",
 ];
 
+/** A missing closing bracket with a known opening one. */
+export const unclosedBracket: readonly [string, string] = [
+  "the bracket that opens here is not closed",
+  "close it, or put the value in quotes",
+];
+
+/** A character that looks like a space. */
+export const noSpace: readonly [string, string] = [
+  "this is a no-break space, or one of another width; YAML accepts only plain spaces",
+  "type the space again",
+];
+
 /** A line of a mapping without ": ". */
 export const noColon: readonly [string, string] = [
   'this line is not "key: value"',

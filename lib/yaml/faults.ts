@@ -1,6 +1,26 @@
-import { type Document, isAlias, isMap, isNode, isScalar, isSeq, type Node, visit, type YAMLParseError } from "yaml";
+import {
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  type Node,
+  visit,
+  type YAMLParseError,
+} from "yaml";
 import { failure, type Path, type SchemaFinding, warning } from "../schema/finding.ts";
-import { badMerge, emptyAnchor, multipliedAliases, noColon, syntaxErrors, unclosedQuote } from "./errors.ts";
+import {
+  badMerge,
+  emptyAnchor,
+  multipliedAliases,
+  noColon,
+  noSpace,
+  syntaxErrors,
+  unclosedBracket,
+  unclosedQuote,
+} from "./errors.ts";
 import { eachNode } from "./nodes.ts";
 import { keyText, start } from "./positions.ts";
 
@@ -12,36 +32,58 @@ export interface YamlFault {
 
 const mostSyntaxErrors = 5;
 
-/** The first error of each kind and line, at most five: further ones are usually consequences. */
-export function syntaxFaults(document: Document, lineOf: (offset: number) => number): readonly YamlFault[] {
+/** The first error of each kind and line, at most five; only one if its cause is known, because the others are consequences. */
+export function syntaxFaults(
+  document: Document,
+  text: string,
+  lineOf: (offset: number) => number,
+): readonly YamlFault[] {
   const byLine = new Map<number, YamlFault>();
   const codes = new Set<string>();
+  const isDeep = document.errors.some(({ code }) => code === "RESOURCE_EXHAUSTION");
   for (const error of document.errors) {
-    if (codes.has(error.code)) continue;
-    const opening = /^Missing closing .quote/.test(error.message) ? openQuote(document, error.pos[0]) : undefined;
-    const words = opening === undefined ? wordsFor(error) : unclosedQuote;
-    const offset = opening ?? error.pos[0];
-    if (byLine.has(lineOf(offset))) continue;
-    codes.add(error.code);
-    byLine.set(lineOf(offset), { offset, finding: failure(ruleOf(error), [], ...words) });
-    if (byLine.size === mostSyntaxErrors) break;
+    const { code, message, pos } = error;
+    const cause = isDeep ? undefined : causeOf(document, text, error);
+    if (cause) return [{ offset: cause.offset, finding: failure("yaml-syntax", [], ...cause.words) }];
+    const [offset] = pos;
+    if (codes.has(code) || byLine.has(lineOf(offset)) || byLine.size === mostSyntaxErrors) continue;
+    codes.add(code);
+    const words = message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
+    const rule = code === "RESOURCE_EXHAUSTION" ? "yaml-too-deep" : "yaml-syntax";
+    byLine.set(lineOf(offset), { offset, finding: failure(rule, [], ...words) });
   }
   return [...byLine.values()];
 }
 
-const ruleOf = ({ code }: YAMLParseError): string => (code === "RESOURCE_EXHAUSTION" ? "yaml-too-deep" : "yaml-syntax");
+/** A space that YAML does not accept as one, in the indentation or after a colon. */
+const otherSpace = /(?:^[ \t]*|:)[\u00A0\u2000-\u200B\u202F\u205F\u3000\uFEFF]/m;
 
-const wordsFor = ({ code, message }: YAMLParseError): readonly [string, string] =>
-  message.startsWith("Implicit map keys need") ? noColon : syntaxErrors[code];
+/** The mistake that caused an error, if known: the parser reports the position where it stopped, often lines later. */
+function causeOf(
+  document: Document,
+  text: string,
+  { code, message, pos: [at] }: YAMLParseError,
+): { readonly offset: number; readonly words: readonly [string, string] } | undefined {
+  const before = text.slice(0, at).split("\n").slice(-2).join("\n");
+  const behind = text.slice(at).split("\n", 2).join("\n");
+  const space = otherSpace.exec(before + behind);
+  if (space) return { offset: at - before.length + space.index + space[0].length - 1, words: noSpace };
+  if (code === "TAB_AS_INDENT") return { offset: text.lastIndexOf("\n", at - 1) + 1, words: syntaxErrors[code] };
+  const isQuote = /^Missing closing .quote/.test(message);
+  if (!isQuote && !/must (?:be sufficiently indented and )?end with a/.test(message)) return undefined;
+  const offset = openAt(document, at, isQuote);
+  return offset === undefined ? undefined : { offset, words: isQuote ? unclosedQuote : unclosedBracket };
+}
 
-/** The start of the quoted text that was still open at this offset: the parser reports only where it stopped. */
-function openQuote(document: Document, offset: number): number | undefined {
+/** The start of the quoted text, or else of the bracket, that is still open at this offset. */
+function openAt(document: Document, offset: number, quote: boolean): number | undefined {
   let opening: number | undefined;
   eachNode(document.contents, node => {
-    if (!isScalar(node)) return;
-    const { type, range } = node;
-    const quoted = type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE";
-    if (quoted && range && range[0] < offset && offset <= range[2]) opening = range[0];
+    const { range } = node;
+    if (!range || range[0] >= offset) return;
+    const { type } = isScalar(node) ? node : {};
+    const isQuoted = (type === "QUOTE_DOUBLE" || type === "QUOTE_SINGLE") && offset <= range[2];
+    if (quote ? isQuoted : isCollection(node) && node.flow) [opening] = range;
   });
   return opening;
 }

@@ -42,7 +42,7 @@ export function parseYaml(file: string, text: string, budget: Budget = fileBudge
   const lines = new LineCounter();
   const body = withoutMark(text);
   try {
-    return source(file, parseDocument(body, { ...options, lineCounter: lines }), lines);
+    return source(file, body, parseDocument(body, { ...options, lineCounter: lines }), lines);
   } catch (error) {
     return unreadable(file, nesting(error));
   }
@@ -54,9 +54,10 @@ export function parseYamlDocuments(file: string, text: string, budget: Budget): 
   if (excess) return [unreadable(file, excess)];
   const lines = new LineCounter();
   try {
-    const documents: readonly Document[] = parseAllDocuments(withoutMark(text), { ...options, lineCounter: lines });
+    const body = withoutMark(text);
+    const documents: readonly Document[] = parseAllDocuments(body, { ...options, lineCounter: lines });
     if (documents.length === 0) return [parseYaml(file, text, budget)];
-    return documents.map(document => source(file, document, lines));
+    return documents.map(document => source(file, body, document, lines));
   } catch (error) {
     return [unreadable(file, nesting(error))];
   }
@@ -79,7 +80,7 @@ const unreadable = (file: string, finding: SchemaFinding): Source => ({
   position: () => top,
 });
 
-function source(file: string, document: Document, lines: LineCounter): Source {
+function source(file: string, text: string, document: Document, lines: LineCounter): Source {
   const at = (offset: number): Position => {
     const { line, col } = lines.linePos(offset);
     return line > 0 ? { line, column: Math.max(col, 1) } : top;
@@ -87,7 +88,7 @@ function source(file: string, document: Document, lines: LineCounter): Source {
   const told = ({ offset, finding }: YamlFault) => located(file, at(offset), finding);
   const position: Source["position"] = (path, what) => at(offsetOf(document, path, what));
   const without = (...diagnostics: readonly Diagnostic[]) => ({ file, document, position, value: null, diagnostics });
-  const broken = syntaxFaults(document, offset => at(offset).line);
+  const broken = syntaxFaults(document, text, offset => at(offset).line);
   if (broken.length > 0) return without(...broken.map(told));
   const excess = documentOverBudget(document);
   if (excess) return without(told({ offset: start(excess.node) ?? 0, finding: excess.finding }));

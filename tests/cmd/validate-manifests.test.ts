@@ -79,7 +79,7 @@ describe("the manifests of the project", () => {
   test("without their Secret are not all looked at: exit code 2 and the name of the Secret", async () => {
     const { code, found, notLookedAt, err } = await validate(folderOf(rendered));
     const words =
-      'Secret "csimux-connections" with the connection files was not looked at: add its manifest, or name what is in it';
+      'Secret "csimux-connections" with the connection files was not checked: add its manifest, or name its files';
     expect([code, found, notLookedAt, err]).toEqual([2, [], [words], `csimux: ${words}\n`]);
   });
 
@@ -162,7 +162,7 @@ describe("a file that sops has encrypted", () => {
   test("is not looked at, which is exit code 2, and a class may name it", async () => {
     const folder = folderOf({ "nas.yaml": file, "other.yaml": nfs("/a"), "classes.yaml": rendered["classes.yaml"] });
     const { code, found, notLookedAt } = await validate(folder);
-    const words = `${folder}/nas.yaml was not looked at: sops has encrypted it; "csimux validate -" reads what sops -d prints`;
+    const words = `${folder}/nas.yaml was not checked: it is encrypted by sops; "csimux validate -" reads the output of sops -d`;
     expect([code, found, notLookedAt]).toEqual([2, [], [words]]);
   });
 });
@@ -175,7 +175,7 @@ test("a share that csimux mounts itself is not a missing folder to --online, and
   writeFileSync(join(folder, "c/nas.yaml"), share);
   const { code, found, notLookedAt } = await validate("--online", "--config", join(folder, "proxy.yaml"));
   const words =
-    'connection "nas" was not asked: its share is not mounted on this machine; csimux serve mounts it itself';
+    'connection "nas" was not checked: its share is not mounted on this machine; csimux serve mounts it itself';
   expect([code, found, notLookedAt]).toEqual([2, [], [words]]);
 });
 

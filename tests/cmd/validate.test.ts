@@ -95,7 +95,7 @@ describe("csimux validate", () => {
     const config = join(folder, "proxy.yaml");
     const { code, err } = await run(["--config", config]);
     expect(code).toBe(2);
-    expect(err).toContain("no connection was looked at: the folder /no/such/folder is not on this machine");
+    expect(err).toContain("no connection was checked: the folder /no/such/folder is not on this machine");
     const named = folderOf({ "one.yaml": nfs });
     expect(await run(["--config", config, named])).toMatchObject({ code: 0, err: "" });
   });
@@ -127,7 +127,7 @@ describe("csimux validate", () => {
     const { code, out } = await run(["--config", config]);
     expect(code).toBe(0);
     expect(out).toStartWith(
-      `no problems in 1 file\n${config} configures one driver, nfs-client; csimux serves it as it is:\n`,
+      `no problems in 1 file\n${config} configures one driver, nfs-client; csimux serves it unchanged:\n`,
     );
     expect(out).toContain("volumes and snapshots keep their ids");
     const wrong = folderOf({ "main.yaml": nfs.replace("shareHost", "shareHots") });

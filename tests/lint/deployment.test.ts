@@ -48,7 +48,7 @@ describe("a connection file that says driver: proxy", () => {
   test.each(["a", "z"])("is one error beside a main file of the same folder (%s.yaml)", name => {
     const bad = [`${name}.yaml`, "driver: proxy\nproxy: {}\n", "found"] as const;
     const good = ["m.yaml", main(zones), "found"] as const;
-    const message = `${name}.yaml:1 error several-main-files the main file is m.yaml, and nothing beside it can say "driver: proxy" too`;
+    const message = `${name}.yaml:1 error several-main-files the main file is m.yaml; another file next to it cannot have "driver: proxy"`;
     expect(gist(...(name === "a" ? [bad, good] : [good, bad]))).toEqual([message]);
   });
 
@@ -59,7 +59,7 @@ describe("a connection file that says driver: proxy", () => {
       ["c/nas.yaml", nfs("/export/a", inZone), "found"],
     );
     expect(found).toEqual([
-      'c/other.yaml:1 error several-main-files the main file is a/proxy.yaml, and nothing beside it can say "driver: proxy" too',
+      'c/other.yaml:1 error several-main-files the main file is a/proxy.yaml; another file next to it cannot have "driver: proxy"',
     ]);
   });
 
@@ -69,6 +69,29 @@ describe("a connection file that says driver: proxy", () => {
     expect(gist(["proxy.yaml", main(), "main"], ["s.yaml", secret, "given"])).toEqual([
       "s.yaml:12 error unknown-driver bad.yaml: a connection cannot be a proxy",
     ]);
+  });
+});
+
+describe("two deployments in one stream of manifests", () => {
+  const labelled = (instance: string) =>
+    instance === "" ? "" : `, labels: { app.kubernetes.io/instance: ${instance} }`;
+  const objects = (instance: string, folder: string, more = ""): string =>
+    [
+      `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: config-${instance}${labelled(instance)} }\ndata:\n  proxy.yaml: |\n${main(more).replace(/^(?=.)/gm, "    ")}`,
+      `apiVersion: v1\nkind: Secret\nmetadata: { name: connections-${instance}${labelled(instance)} }\nstringData:\n  ${instance || "nas"}.yaml: |\n${nfs(folder).replace(/^(?=.)/gm, "    ")}`,
+      `apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: class-${instance}${labelled(instance)} }\nprovisioner: ${instance || "nas"}.example\nparameters: { connection: ${instance || "nas"} }\n`,
+    ].join("---\n");
+
+  test("are checked separately if the label app.kubernetes.io/instance distinguishes them", () => {
+    const both = `${objects("a", "/export/a")}---\n${objects("b", "/export/b")}`;
+    expect(gist(["-", both, "given"])).toEqual([]);
+    const wrongClass = both.replace("connection: b", "connection: a");
+    expect(gist(["-", wrongClass, "given"])).toEqual([expect.stringContaining("class-connection-missing")]);
+  });
+
+  test("are an error without the label", () => {
+    const both = `${objects("", "/export/a")}---\n${objects("b", "/export/b", "  listing: partial\n").replaceAll(labelled("b"), "")}`;
+    expect(gist(["-", both, "given"])).toEqual([expect.stringContaining("several-main-files")]);
   });
 });
 
@@ -116,7 +139,7 @@ describe("two connections on one storage", () => {
 
   test("are one error for each pair, which names both places", () => {
     expect(pair(nfs("/export/k8s"), nfs("/export/k8s"))).toEqual([
-      'two.yaml:4 error this is the same as nfs.shareBasePath of connection "one" (one.yaml:4), so each takes the other\'s volumes for its own',
+      'two.yaml:4 error this is the same as nfs.shareBasePath of connection "one" (one.yaml:4), so each treats the other\'s volumes as its own',
     ]);
     expect(pair(dataset("tank/a", "tank/s"), dataset("tank/a", "tank/s"))).toHaveLength(1);
   });
@@ -154,7 +177,7 @@ describe("two connections on one storage", () => {
 
   test("clash where only one has an instance_id: volumes without one are of both", () => {
     expect(pair(dataset("tank/a", "tank/s"), dataset("tank/a", "tank/s", "instance_id: b\n"))).toEqual([
-      expect.stringMatching(/^two.yaml:\d error .* takes the other's volumes for its own/),
+      expect.stringMatching(/^two.yaml:\d error .* treats the other's volumes as its own/),
     ]);
   });
 
