@@ -26,7 +26,12 @@ Change a file in examples/quickstart/connections and watch. Ctrl-C ends it.
   const child = spawn(executable, ["serve", ...flags, "--state-dir", `${quickstart}/state`], {
     cwd: root,
     stdio: "inherit",
-    env: { ...process.env, QUICKSTART: quickstart, CSI_NODE_ID: process.env["CSI_NODE_ID"] ?? hostname() },
+    env: {
+      UV_THREADPOOL_SIZE: "12",
+      ...process.env,
+      QUICKSTART: quickstart,
+      CSI_NODE_ID: process.env["CSI_NODE_ID"] ?? hostname(),
+    },
   });
   // Ctrl-C reaches csimux from the terminal by itself; a second signal would make it stop without draining.
   process.on("SIGINT", () => {});

@@ -3,8 +3,8 @@ import { nearest } from "../../lib/schema/nearest.ts";
 import type { Host } from "../host.ts";
 import { exit } from "../terminal/exit.ts";
 import { UsageError } from "../terminal/usage-error.ts";
-import { tuneEngine } from "./engine.ts";
 import { defaults, type ServeFlags, serveOptions } from "./options.ts";
+import { ensureThreadPool } from "./thread-pool.ts";
 
 const collect = (value: string, before: readonly string[] | undefined): readonly string[] => [...(before ?? []), value];
 
@@ -94,7 +94,7 @@ async function run(flags: ServeFlags, rest: readonly string[], known: readonly s
   }
   try {
     const options = serveOptions(flags, host.env);
-    tuneEngine();
+    ensureThreadPool();
     const { serve } = await import("./serve.ts");
     return await serve(options, rest, host);
   } catch (error) {

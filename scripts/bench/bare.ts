@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { engineSettings } from "../../cmd/serve/engine.ts";
+
 import { compileTo } from "../build.ts";
 import { type CsiClient, csiClient } from "../client.ts";
 import { connects } from "../daemon.ts";
@@ -27,7 +27,7 @@ export async function withBareServer<T>(
   const executable = await compileTo(join(folder, "bare"), "scripts/bench/bare-server.ts");
   const [socket, base] = [join(folder, "bare.sock"), join(folder, "bare-storage")];
   await mkdir(base, { recursive: true });
-  const child = spawn(executable, [socket, base], { stdio: "ignore", env: { ...process.env, ...engineSettings } });
+  const child = spawn(executable, [socket, base], { stdio: "ignore", env: { ...process.env } });
   const ended = once(child, "exit");
   const client = csiClient(socket);
   try {

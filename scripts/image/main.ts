@@ -17,9 +17,9 @@ export const imageFolder = `${root}/dist/image`;
 /** The archive that `make image` makes. */
 export const imageArchive = `${imageFolder}/csimux.oci.tar`;
 
-/** What a container of the image starts with; the Dockerfile says the same. */
+/** What a container of the image starts with. */
 const config = {
-  Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+  Env: ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "UV_THREADPOOL_SIZE=12"],
   Entrypoint: ["/usr/bin/tini", "-s", "--", "/usr/local/bin/csimux"],
   WorkingDir: "/home/csi/app",
 } as const;

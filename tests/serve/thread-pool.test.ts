@@ -21,20 +21,18 @@ async function serving(env: Readonly<Record<string, string>>, work: (daemon: Dae
 const facts = async (pid: number, name: "environ" | "cmdline"): Promise<readonly string[]> =>
   (await readFile(`/proc/${pid}/${name}`, "utf8")).split("\0");
 
-test("the daemon tunes its engine, under the pid and with the arguments it was started with", () =>
+test("the daemon restarts itself with 12 threads for file systems, under its pid and with its arguments", () =>
   serving({ CSIMUX_TEST: "kept" }, async ({ pid }) => {
     const environment = await facts(pid, "environ");
-    expect(environment).toContain("BUN_JSC_useFTLJIT=0");
+    expect(environment).toContain("UV_THREADPOOL_SIZE=12");
     expect(environment).toContain("CSIMUX_TEST=kept");
     const [, ...args] = await facts(pid, "cmdline");
     expect(args.slice(0, 2)).toEqual(["serve", "--endpoint"]);
   }));
 
-test("a setting of the engine that the operator has made stays", () =>
-  serving({ BUN_JSC_forceRAMSize: "300000000" }, async ({ pid }) => {
-    const environment = await facts(pid, "environ");
-    expect(environment).toContain("BUN_JSC_forceRAMSize=300000000");
-    expect(environment).toContain("BUN_JSC_useFTLJIT=0");
+test("a number of threads that the operator has set stays", () =>
+  serving({ UV_THREADPOOL_SIZE: "20" }, async ({ pid }) => {
+    expect(await facts(pid, "environ")).toContain("UV_THREADPOOL_SIZE=20");
   }));
 
 test("nothing but the service's own lines reaches the log", () =>
