@@ -151,7 +151,7 @@ export class HealthMonitor {
     await this.#check(opened, call);
     const { found, conditions } = health;
     const holds = (id: string, reason: string) => conditions.of(id).some(each => each.reason === reason);
-    await restoreExports(opened, found, holds, call);
+    await restoreExports(opened, found, holds, this.#context.locks, call);
   }
 
   async #used(name: string, work: (opened: Connection) => Promise<unknown>, call: Call): Promise<void> {

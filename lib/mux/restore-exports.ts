@@ -1,7 +1,9 @@
 import type { Call } from "../core/call.ts";
+import type { TryLocks } from "../core/locks.ts";
 import type { VolumeFindings } from "../health/finding.ts";
 import type { Reason } from "../health/reasons.ts";
 import type { Connection } from "./connection.ts";
+import { lockKey } from "./handles.ts";
 
 /** Problems that csimux can repair: the data exists, only the export or target is missing. */
 const restorable: ReadonlySet<Reason> = new Set<Reason>(["TargetMissing", "ShareMissing"]);
@@ -18,6 +20,7 @@ export async function restoreExports(
   { name, driver: { health } }: Connection,
   found: VolumeFindings,
   holds: (id: string, reason: Reason) => boolean,
+  locks: TryLocks,
   call: Call,
 ): Promise<void> {
   if (!health?.restore) return;
@@ -28,7 +31,8 @@ export async function restoreExports(
     if (performance.now() > end || call.signal.aborted) return;
     const fields = { connection: name, volume: id, reason: lost.reason };
     try {
-      await health.restore(id, call);
+      // Another driver of the same connection may be deleting the volume, if its file was changed.
+      await locks.hold([lockKey({ kind: "volume", connection: name, id })], async () => health.restore?.(id, call));
       call.log.info("restored the missing export or target of a volume", fields);
     } catch (error) {
       const detail = error instanceof Error ? error.message : String(error);
