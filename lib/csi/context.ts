@@ -1,8 +1,7 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { type ContextValues, createContextValues, type HandlerContext } from "@connectrpc/connect";
-import type { Deadline, Metadata } from "@grpc/grpc-js";
+import { type Deadline, Metadata } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
-import { toHeaders, toMetadata } from "./metadata.ts";
 
 /**
  * The part of a grpc-js call that a context uses. grpc-js sets and emits `cancelled` when the client or the deadline
@@ -129,4 +128,83 @@ export class CallContext implements HandlerContext {
   sentTrailer(): Metadata | undefined {
     return this.#responseTrailer && toMetadata(this.#responseTrailer);
   }
+}
+
+/**
+ * The calls with a running handler. A call remains here until its handler ends, even after its client has disconnected.
+ */
+export class ActiveCalls {
+  readonly #contexts = new Set<CallContext>();
+  #idle: (() => void) | undefined;
+  #closed = false;
+  #lastBegun = Number.NEGATIVE_INFINITY;
+
+  get size(): number {
+    return this.#contexts.size;
+  }
+
+  /** True after `close`: new calls must be refused. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  /** Milliseconds since the last call began; infinite before the first. */
+  get quietMs(): number {
+    return performance.now() - this.#lastBegun;
+  }
+
+  add(context: CallContext): void {
+    this.#lastBegun = performance.now();
+    this.#contexts.add(context);
+  }
+
+  remove(context: CallContext): void {
+    context.end();
+    this.#contexts.delete(context);
+    if (this.#contexts.size === 0) this.#idle?.();
+  }
+
+  /** Resolves when no call is running, or after `limitMs` milliseconds. */
+  whenIdle(limitMs: number): Promise<void> {
+    if (this.#contexts.size === 0) return Promise.resolve();
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, limitMs);
+      this.#idle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  /** Aborts the signals of all running calls. */
+  abort(reason: CsiError): void {
+    for (const context of this.#contexts) context.abort(reason);
+  }
+}
+
+/** Converts the request headers of a grpc-js call for Connect handlers; binary values stay base64. */
+function toHeaders(metadata: Metadata): Headers {
+  const headers = new Headers();
+  for (const [name, values] of Object.entries(metadata.toHttp2Headers())) {
+    if (values === undefined || name.startsWith(":")) continue;
+    for (const value of Array.isArray(values) ? values : [values]) headers.append(name, String(value));
+  }
+  return headers;
+}
+
+/**
+ * Converts a handler's headers to grpc-js metadata; names ending in "-bin" hold base64, several values separated by
+ * commas.
+ */
+export function toMetadata(headers: Headers): Metadata {
+  const metadata = new Metadata();
+  for (const [name, value] of headers) {
+    if (!name.endsWith("-bin")) metadata.add(name, value);
+    else for (const part of value.split(",")) metadata.add(name, Buffer.from(part.trim(), "base64"));
+  }
+  return metadata;
 }

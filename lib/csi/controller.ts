@@ -11,6 +11,10 @@ import {
   capacityRange,
   contentSource,
   isSize,
+  pageSize,
+  required,
+  requiredList,
+  requiredName,
   requiredRange,
   wireSnapshot,
   wireVolume,
@@ -18,7 +22,6 @@ import {
 import type { Controller } from "./gen/csi/v1/csi_pb.ts";
 import { wireCondition, wireVolumeHealth } from "./health.ts";
 import type { Instrumented } from "./instrument.ts";
-import { pageSize, required, requiredList, requiredName } from "./require.ts";
 import { controllerCapabilities, hasVolumeCondition } from "./versions.ts";
 
 /** The parts of the Controller service. */

@@ -3,14 +3,13 @@ import type { ServiceImpl } from "@connectrpc/connect";
 import type { Log } from "../core/call.ts";
 import type { RoutedGroupSnapshot } from "../mux/handles.ts";
 import type { GroupSnapshots } from "../mux/snapshots.ts";
-import { timeOf, wireSnapshot } from "./convert.ts";
+import { required, requiredList, requiredName, timeOf, wireSnapshot } from "./convert.ts";
 import {
   GroupControllerServiceCapability_RPC_Type as G,
   type GroupController,
   type VolumeGroupSnapshotSchema,
 } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
-import { required, requiredList, requiredName } from "./require.ts";
 
 /** The parts of the GroupController service. */
 export interface GroupControllerParts {

@@ -18,9 +18,7 @@ import {
   type ServerWritableStream,
 } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
-import type { ActiveCalls } from "./active-calls.ts";
-import { CallContext, type Rpc } from "./context.ts";
-import { toMetadata } from "./metadata.ts";
+import { type ActiveCalls, CallContext, type Rpc, toMetadata } from "./context.ts";
 import { toConnectError, wireText } from "./status.ts";
 
 type Init = MessageInitShape<DescMessage>;

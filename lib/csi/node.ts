@@ -1,11 +1,10 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import type { Segments } from "../core/access.ts";
 import type { NodeVolumes } from "../node/volumes.ts";
-import { capability, capacityRange } from "./convert.ts";
+import { capability, capacityRange, required, requiredMessage } from "./convert.ts";
 import { NodeServiceCapability_RPC_Type as N, type Node, VolumeUsage_Unit as Unit } from "./gen/csi/v1/csi_pb.ts";
 import { wireCondition, wireStorageHealth, wireVolumeHealth } from "./health.ts";
 import type { Instrumented } from "./instrument.ts";
-import { required, requiredMessage } from "./require.ts";
 import { nodeCapabilities } from "./versions.ts";
 
 /** The answer to NodeGetInfo. */

@@ -3,7 +3,7 @@ import type { DescService } from "@bufbuild/protobuf";
 import type { ServiceImpl } from "@connectrpc/connect";
 import { logVerbosity, Server, ServerCredentials, setLogVerbosity } from "@grpc/grpc-js";
 import { CsiError } from "../core/errors.ts";
-import { ActiveCalls } from "./active-calls.ts";
+import { ActiveCalls } from "./context.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { Http2Listener } from "./http2/http2-listener.ts";
 import { mount } from "./mount.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { pageSize, requiredName } from "../../lib/csi/require.ts";
+import { pageSize, requiredName } from "../../lib/csi/convert.ts";
 
 test.each([
   ["", "name is missing"],
