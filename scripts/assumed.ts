@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { Glob } from "bun";
 
-// Prints what the fakes of the tests assume: sentences behind "assumed:" in their comments, for which no source is known. Every other
-// rule of a fake names the version and the file, manual page or document that says it.
+// Lists the assumptions of the tests' fakes: sentences after "assumed:" in comments, without a known source. Every other
+// rule of a fake names the version and file, manual page or document that it follows.
 
 const folder = "tests/fakes";
 
-/** The sentences behind each mark in a text, with their lines. */
+/** The assumptions in a text, with their line numbers. */
 function assumptionsIn(text: string): readonly { readonly line: number; readonly words: string }[] {
   return [...text.matchAll(/\bassumed: ((?:(?!\*\/|\n\s*\n|\n\s*(?!\/\/|\*)\S).|\n\s*(?:\/\/|\*(?!\/)))*)/g)].map(
     match => ({

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { exists } from "./exists.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { train } from "./training.ts";
 
@@ -102,7 +102,7 @@ export async function build(): Promise<string> {
   const stamp = `${root}/dist/.fingerprint`;
   const wanted = await fingerprint();
   const current = await readFile(stamp, "utf8").catch(() => "");
-  if (current === wanted && (await exists(executable))) return executable;
+  if (current === wanted && existsSync(executable)) return executable;
   await removeAbandoned();
   const folder = `${root}/dist/.build-${process.pid}`;
   await mkdir(folder, { recursive: true });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { spawned, tool } from "./spawned.ts";
 import { junitTally, nothing, type Tally } from "./tally.ts";
 
-/** Runs `bun test` with these arguments; `show`: what it prints is seen. At most an hour. */
+/** Runs `bun test` with these arguments, for at most an hour. `show`: prints its output. */
 export async function bunTest(args: readonly string[], show: boolean): Promise<Tally> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-report-"));
   const report = join(folder, "junit.xml");
@@ -17,9 +17,9 @@ export async function bunTest(args: readonly string[], show: boolean): Promise<T
   }
 }
 
-/** Counts the tests of files, such as tests/io/kube.test.ts, as skipped. No test runs: a pattern that no title can match chooses none. */
+/** Counts the tests of files as skipped, without running them: no title matches the pattern. */
 export async function countSkipped(files: readonly string[]): Promise<Tally> {
   const { skipped } = await bunTest(["--test-name-pattern=$^", ...files.map(file => `./${file}`)], false);
-  // A file that cannot even be read without the program counts as one.
+  // A file that does not load without the program counts as one.
   return { ...nothing, skipped: Math.max(skipped, files.length) };
 }

@@ -1,8 +1,8 @@
-import { checkDriverNames } from "./driver-names.ts";
-import { checkDrivers } from "./drivers.ts";
+import { checkDriverNames } from "./check/driver-names.ts";
+import { checkDrivers } from "./check/drivers.ts";
+import { checkImports } from "./check/imports.ts";
+import { checkLockFile } from "./check/lockfile.ts";
 import { staleFiles } from "./generate.ts";
-import { checkImports } from "./imports.ts";
-import { checkLockFile } from "./lockfile.ts";
 import { spawned, tool } from "./spawned.ts";
 
 /** One check of `make check`: returns the problems, one line each. */
@@ -21,7 +21,7 @@ const program = (title: string, argv: readonly [string, ...string[]], remedy = "
 });
 
 const imports: Check = {
-  title: "imports point one way (scripts/import-rules.ts)",
+  title: "imports point one way (scripts/check/import-rules.ts)",
   async run() {
     const { files, violations } = await checkImports();
     return files === 0 ? ["dependency-cruiser read no TypeScript file"] : violations;

@@ -10,7 +10,7 @@ import {
 import { Client, credentials } from "@grpc/grpc-js";
 import { VolumeCapability_AccessMode_Mode } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 
-/** A CSI client on one connection. */
+/** A CSI client with one connection. */
 export interface CsiClient {
   /** Calls one method; rejects with a ServiceError of grpc-js, whose `code` is the gRPC status. */
   call<I extends DescMessage, O extends DescMessage>(
@@ -21,13 +21,13 @@ export interface CsiClient {
   close(): void;
 }
 
-/** A volume that one node mounts, whatever its file system. */
+/** Mounting on one node, with any file system. */
 export const mountCapability = {
   accessType: { case: "mount" as const, value: {} },
   accessMode: { mode: VolumeCapability_AccessMode_Mode.SINGLE_NODE_WRITER },
 };
 
-/** A client for a Unix socket. It connects with the first call and keeps trying until that call's time is over. */
+/** A client for a Unix socket. It connects with the first call and retries until that call times out. */
 export function csiClient(socket: string): CsiClient {
   const client = new Client(`unix:${socket}`, credentials.createInsecure(), {
     "grpc.default_authority": "localhost",

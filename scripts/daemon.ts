@@ -8,36 +8,36 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Argv } from "../lib/io/runner.ts";
 import { type Sandbox, zoneEnvironment } from "./sandbox.ts";
 
-/** A csimux that serves a sandbox. */
+/** A running csimux that serves a sandbox. */
 export interface Daemon {
   readonly pid: number;
-  /** What it has logged so far. */
+  /** The log so far. */
   log(): Promise<string>;
-  /** SIGTERM, and SIGKILL after half a minute; answers the exit code and how long it took in milliseconds. */
+  /** Sends SIGTERM, and SIGKILL after 30 s; returns the exit code and the duration in milliseconds. */
   stop(): Promise<{ readonly code: number | undefined; readonly ms: number }>;
 }
 
-/** How a csimux is started on a sandbox. */
+/** How to start csimux on a sandbox. */
 export interface DaemonOptions {
-  /** How csimux is started: the executable, or a runtime with a script. */
+  /** The executable, or a runtime with a script. */
   readonly command: Argv;
   readonly sandbox: Sandbox;
   readonly env?: Readonly<Record<string, string>>;
   /** Further flags of `serve`. */
   readonly flags?: readonly string[];
-  /** How often the socket is tried until it answers, in milliseconds; 20 when absent. */
+  /** The interval of attempts to connect, in milliseconds; 20 if absent. */
   readonly pollMs?: number;
-  /** How long the start may take, in milliseconds; 20 seconds when absent. */
+  /** The time limit of the start, in milliseconds; 20 seconds if absent. */
   readonly startMs?: number;
 }
 
-/** The argv of a csimux that serves a sandbox, without the program. */
+/** The arguments of a csimux that serves a sandbox. */
 export const serveArguments = ({ socket, config, stateDir }: Sandbox): readonly string[] => [
   ...["serve", "--endpoint", `unix://${socket}`, "--config", config, "--mode", "controller,node"],
   ...["--name", "csimux.example", "--state-dir", stateDir, "--log-level", "info", "--log-format", "json"],
 ];
 
-/** Whether somebody listens on a Unix socket. */
+/** Whether a process listens on a Unix socket. */
 export function connects(socket: string): Promise<boolean> {
   return new Promise(resolve => {
     const connection = connect({ path: socket });
@@ -50,7 +50,7 @@ export function connects(socket: string): Promise<boolean> {
   });
 }
 
-/** Starts csimux without waiting for it; its output goes to `log` in the sandbox. */
+/** Starts csimux without waiting; its output goes to `csimux.log` in the sandbox. */
 function spawnDaemon({ command, sandbox, env, flags = [] }: DaemonOptions): {
   readonly child: ChildProcess;
   readonly logFile: string;
@@ -66,7 +66,7 @@ function spawnDaemon({ command, sandbox, env, flags = [] }: DaemonOptions): {
   return { child, logFile };
 }
 
-/** Starts csimux and waits until its socket takes connections; throws with its log when that takes too long. */
+/** Starts csimux and waits until its socket accepts connections; throws with its log if that takes too long. */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const { child, logFile } = spawnDaemon(options);
   const ended = new Promise<number | undefined>(resolve => {
@@ -82,7 +82,7 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   while (!(await connects(options.sandbox.socket))) {
     if (gone || Date.now() > deadline) {
       child.kill("SIGKILL");
-      throw new Error(`csimux did not start to listen:\n${await log()}`);
+      throw new Error(`csimux did not start listening:\n${await log()}`);
     }
     await pause(options.pollMs ?? 20);
   }

@@ -2,10 +2,10 @@ import { accessSync, constants, existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { spawned } from "./spawned.ts";
 
-/** Programs by name, each with the Debian package that has it. */
+/** Programs by name, with their Debian packages. */
 export type Packages = Readonly<Record<string, string>>;
 
-/** Lets this process and what it starts find Debian's administrative programs and Go, where the PATH of a user does not look. */
+/** Adds the folders of Debian's administrative programs and of Go to the PATH of this process. */
 export function widenPath(): void {
   process.env["PATH"] = [process.env["PATH"], "/usr/sbin", "/sbin", "/usr/local/go/bin"]
     .filter(Boolean)
@@ -25,7 +25,7 @@ const canUse = (path: string, mode: number): boolean => {
 export const onPath = (program: string): boolean =>
   (process.env["PATH"] ?? "").split(delimiter).some(folder => canUse(join(folder, program), constants.X_OK));
 
-/** The packages of those programs that are not on PATH, each once. */
+/** The packages of the programs that are not on PATH, each once. */
 export const missingPackages = (programs: Packages): readonly string[] => [
   ...new Set(Object.entries(programs).flatMap(([program, name]) => (onPath(program) ? [] : [name]))),
 ];
@@ -37,15 +37,15 @@ const mayInstall = (): boolean =>
   existsSync("/var/lib/dpkg") &&
   canUse("/var/lib/dpkg", constants.W_OK);
 
-/** Packages of which the tests want a program alone, and the services that Debian starts with them. */
+/** The services that Debian starts with these packages, of which the tests need only a program. */
 const services: Readonly<Record<string, readonly string[]>> = {
   "openssh-server": ["ssh.service", "ssh.socket"],
   prometheus: ["prometheus.service"],
 };
 
 /**
- * Installs what is missing of these programs where this process is root and has apt, and says so in one line. Services that come along
- * are switched off: nobody asked for a daemon on this machine. Never throws.
+ * Installs the missing ones of these programs if this process is root and has apt, and prints one line. Disables services that
+ * come with them. Never throws.
  */
 export async function installMissing(programs: Packages): Promise<void> {
   const packages = missingPackages(programs);
@@ -58,6 +58,6 @@ export async function installMissing(programs: Packages): Promise<void> {
     if (code !== 0) return console.log(`${argv.slice(0, 2).join(" ")} failed: ${stderr.trim().split("\n").at(-1)}`);
   }
   const units = packages.flatMap(name => services[name] ?? []);
-  // One after the other: an unknown unit keeps systemctl from the others. Without systemd nothing was started.
+  // One at a time: an unknown unit makes systemctl ignore the others. Without systemd, nothing was started.
   if (onPath("systemctl")) for (const unit of units) await spawned(["systemctl", "disable", "--now", unit]);
 }

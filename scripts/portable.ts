@@ -11,14 +11,14 @@ import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 
 const denoVersion = "2.9.6";
 
-/** A step of the smoke test; it rejects with what went wrong. */
+/** A step of the smoke test; rejects on failure. */
 type Step = readonly [title: string, run: () => Promise<void>];
 
 function expectEqual(actual: unknown, expected: unknown): void {
   if (actual !== expected) throw new Error(`expected ${JSON.stringify(expected)}, got ${JSON.stringify(actual)}`);
 }
 
-/** What a runtime must be able to do: the command line without gRPC, and one volume through the daemon. */
+/** The tests of a runtime: the command line without gRPC, and one volume through the daemon. */
 const steps = (command: Argv, sandbox: Sandbox): readonly Step[] => [
   [
     "encodes a handle",
@@ -58,7 +58,7 @@ async function serves(command: Argv, sandbox: Sandbox): Promise<void> {
   }
 }
 
-/** Node 20 reads no TypeScript, so it gets one file made from the same sources. */
+/** Node 20 does not read TypeScript, so it gets one file bundled from the same sources. */
 async function nodeCommand(): Promise<Argv> {
   const outfile = `${root}/.cache/csimux-node-${process.pid}.mjs`;
   const result = await spawned([
@@ -74,8 +74,8 @@ async function nodeCommand(): Promise<Argv> {
 }
 
 /**
- * Deno runs the sources as they are. It is fetched here and not by `npm ci`, because it weighs more than everything else
- * together and only this test wants it. Undefined when it cannot be had.
+ * Deno runs the sources directly. It is downloaded here and not by `npm ci`, because it is larger than all other packages
+ * together and only this test needs it. Undefined if it cannot be installed.
  */
 async function denoCommand(): Promise<Argv | undefined> {
   const folder = `${root}/.cache/deno-${denoVersion}`;

@@ -4,10 +4,10 @@ import { hostname } from "node:os";
 import { build } from "./build.ts";
 import { root } from "./spawned.ts";
 
-/** Where the quick start keeps its socket, its volumes and its records. */
+/** The folder of the quick start's socket, volumes and records. */
 export const quickstart = `${root}/run`;
 
-/** Builds csimux and serves examples/quickstart until Ctrl-C; answers the exit code of csimux. */
+/** Builds csimux and serves examples/quickstart until Ctrl-C; returns csimux's exit code. */
 async function run(): Promise<number> {
   const executable = await build();
   for (const folder of ["fast", "archive", "state"]) await mkdir(`${quickstart}/${folder}`, { recursive: true });
@@ -16,11 +16,11 @@ async function run(): Promise<number> {
   listening on  ${endpoint}
   volumes in    ${quickstart}/fast and ${quickstart}/archive
 Try next, in another terminal:
-  make try                                          a volume's life on both connections
+  make try                                          takes a volume through its life on both connections
   dist/csimux probe --endpoint ${endpoint}
   dist/csimux id decode v:fast/pvc-1
   QUICKSTART=${quickstart} dist/csimux validate --config examples/quickstart/proxy.yaml
-Change a file in examples/quickstart/connections and watch. Ctrl-C ends it.
+Change a file in examples/quickstart/connections and watch the log. Stop with Ctrl-C.
 `);
   const flags = ["--endpoint", endpoint, "--config", "examples/quickstart/proxy.yaml", "--name", "csimux.example"];
   const child = spawn(executable, ["serve", ...flags, "--state-dir", `${quickstart}/state`], {
@@ -33,7 +33,7 @@ Change a file in examples/quickstart/connections and watch. Ctrl-C ends it.
       CSI_NODE_ID: process.env["CSI_NODE_ID"] ?? hostname(),
     },
   });
-  // Ctrl-C reaches csimux from the terminal by itself; a second signal would make it stop without draining.
+  // The terminal sends Ctrl-C to csimux too; a second signal would make it stop without draining.
   process.on("SIGINT", () => {});
   process.on("SIGTERM", () => void child.kill("SIGTERM"));
   return new Promise(resolve => {

@@ -4,18 +4,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { unescaped } from "../lib/core/mountinfo.ts";
 
-/** A folder with everything that one csimux of a test or a measurement needs: two connections, a proxy.yaml, a socket. */
+/** A folder with everything that a csimux under test needs: connections, a proxy.yaml, a socket. */
 export interface Sandbox {
   readonly folder: string;
   readonly socket: string;
   readonly config: string;
   readonly connections: string;
   readonly stateDir: string;
-  /** Unmounts what is left and removes the folder; answers the mount points that were left. */
+  /** Unmounts leftovers and removes the folder; returns the mount points that were left. */
   remove(): Promise<readonly string[]>;
 }
 
-/** What the main file adds to its folder of connections. */
+/** Further lines of the main file. */
 const settings = {
   off: [],
   node: ["  nodeTopology:", "    type: node"],
@@ -32,10 +32,10 @@ const settings = {
   ],
 } as const;
 
-/** The kinds of sandbox: topology off, by node, by zone; or off with both connections in the group "pool". */
+/** The kinds of sandbox: no topology, by node, by zone, or none with both connections in the group "pool". */
 export type Topology = keyof typeof settings;
 
-/** The environment that the zone rule of a sandbox reads. */
+/** The environment for the zone rule of a sandbox. */
 export const zoneEnvironment = { CSIMUX_ZONE: "zone-1" } as const;
 
 const placed: Readonly<Record<Topology, readonly string[]>> = {
@@ -45,7 +45,7 @@ const placed: Readonly<Record<Topology, readonly string[]>> = {
   zone: ["proxy:", "  perDriver:", "    topology:", "      - requirements:", "          zone: zone-1"],
 };
 
-/** The text of a local-hostpath connection whose volumes lie below `base`. */
+/** The file of a local-hostpath connection with volumes below `base`. */
 export const connectionFile = (base: string, kind: Topology): string =>
   [
     "driver: local-hostpath",
@@ -57,14 +57,14 @@ export const connectionFile = (base: string, kind: Topology): string =>
     "",
   ].join("\n");
 
-/** Mount points at or below a folder, the deepest first (proc(5), mountinfo: field five). */
+/** Mount points at or below a folder, deepest first (proc(5), mountinfo: field five). */
 async function mountsBelow(folder: string): Promise<readonly string[]> {
   const lines = (await readFile("/proc/self/mountinfo", "utf8")).split("\n");
   const points = lines.map(line => unescaped(line.split(" ")[4] ?? ""));
   return points.filter(point => point === folder || point.startsWith(`${folder}/`)).reverse();
 }
 
-/** Unmounts everything at or below a folder; answers what it found mounted. */
+/** Unmounts everything at or below a folder; returns the mount points that it found. */
 export async function unmountBelow(folder: string): Promise<readonly string[]> {
   const left = await mountsBelow(folder);
   for (const point of left) execFileSync("umount", ["--lazy", point]);
@@ -77,7 +77,7 @@ async function remove(folder: string): Promise<readonly string[]> {
   return left;
 }
 
-/** Makes a sandbox in a new folder below the system's folder for temporary files. */
+/** Creates a sandbox in a new temporary folder. */
 export async function makeSandbox(kind: Topology, names: readonly string[] = ["one", "two"]): Promise<Sandbox> {
   const folder = await mkdtemp(join(tmpdir(), "csimux-"));
   const connections = join(folder, "connections");

@@ -2,11 +2,11 @@ import { join } from "node:path";
 import { build } from "./build.ts";
 import { startDaemon } from "./daemon.ts";
 import { makeSandbox, type Sandbox, type Topology } from "./sandbox.ts";
-import { installSanity, sanityVersion } from "./sanity-program.ts";
-import { beginDsm, beginObjectiveFs, type Storage } from "./sanity-storages.ts";
-import { runSanity } from "./sanity-suite.ts";
-import { truenasVariants } from "./sanity-truenas.ts";
-import { beginZfs, zfsDrivers } from "./sanity-zfs.ts";
+import { installSanity, sanityVersion } from "./sanity/program.ts";
+import { beginDsm, beginObjectiveFs, type Storage } from "./sanity/storages.ts";
+import { runSanity } from "./sanity/suite.ts";
+import { truenasVariants } from "./sanity/truenas.ts";
+import { beginZfs, zfsDrivers } from "./sanity/zfs.ts";
 import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 
 /** One run of the suite. */
@@ -17,11 +17,11 @@ interface Variant {
   readonly parameters: Readonly<Record<string, string>>;
   /** As SanityRun.leave. */
   readonly leave?: string;
-  /** It runs only when it is asked for by its name. */
+  /** Runs only if named. */
   readonly named?: boolean;
-  /** The name of a driver that was taken over and the connection that it stands for; the suite is run against that. */
+  /** An old driver name and its connection; the suite runs against that name. */
   readonly alias?: { readonly name: string; readonly connection: string };
-  /** Starts what stands for a storage system, with its connection file. */
+  /** Starts the fake storage system and writes its connection file. */
   begin?(sandbox: Sandbox): Promise<Storage>;
 }
 
@@ -31,13 +31,13 @@ const variants: readonly Variant[] = [
   { name: "topology by node", kind: "node", parameters: { connection: "two" } },
   { name: "a group of connections", kind: "group", parameters: { connection: "pool" } },
   {
-    name: "the name of a driver that was taken over, ids without prefix",
+    name: "an old driver name, ids without prefix",
     kind: "off",
     parameters: {},
     alias: { name: "org.democratic-csi.one", connection: "one" },
   },
   {
-    name: "a Synology system, without nodes, which would need a kernel with iSCSI",
+    name: "a Synology system, without nodes, which need a kernel with iSCSI",
     kind: "off",
     parameters: { connection: "syno" },
     leave: "Node Service",
@@ -58,7 +58,7 @@ const variants: readonly Variant[] = [
     begin: beginDsm,
   },
   {
-    name: "file systems of ObjectiveFS, which has neither snapshots nor clones from outside and no sizes",
+    name: "file systems of ObjectiveFS, without snapshots, clones and sizes",
     kind: "off",
     parameters: { connection: "ofs" },
     leave: "[Ss]napshot|ExpandVolume|existing source volume",
@@ -115,14 +115,14 @@ async function runVariant(program: string, command: string, variant: Variant): P
   );
   const left = [...((await storage?.left()) ?? []), ...(await sandbox.remove())];
   await storage?.stop();
-  return left.length === 0 ? tally : plus(tally, oneFailure(`still there at the end: ${left.join(", ")}`));
+  return left.length === 0 ? tally : plus(tally, oneFailure(`left behind: ${left.join(", ")}`));
 }
 
-/** Runs the CSI conformance suite against the compiled executable: all usual variants, or each with `only` in its name. */
+/** Runs the CSI conformance suite against the compiled executable: the default variants, or those with `only` in their name. */
 export async function sanity(command: string, only = ""): Promise<Tally> {
   const program = await installSanity();
   if (program === undefined) {
-    console.log("csi-sanity DID NOT RUN: it is built with Go, and there is no Go on this machine (https://go.dev)");
+    console.log("csi-sanity DID NOT RUN: building it requires Go (https://go.dev)");
     return process.env["CI"] ? { ...nothing, failed: 1 } : { ...nothing, skipped: variants.length };
   }
   let total = nothing;

@@ -7,26 +7,26 @@ export const root = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/,
 /** A program of node_modules/.bin. */
 export const tool = (name: string): string => `${root}/node_modules/.bin/${name}`;
 
-/** What a program that has ended left. */
+/** The result of a program. */
 export interface Spawned {
-  /** The exit code; 128 plus something when a signal ended it, 127 when it could not be started. */
+  /** The exit code; 137 after a signal, 127 if it could not be started. */
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
 }
 
-/** How a program is run. */
+/** Options of `spawned`. */
 export interface SpawnOptions {
   readonly cwd?: string;
   /** Added to the environment of this process. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Shows the output as it comes instead of collecting it. */
+  /** Prints the output instead of collecting it. */
   readonly show?: boolean;
-  /** Milliseconds until the program is killed; ten minutes when absent. */
+  /** The time limit in milliseconds; ten minutes if absent. */
   readonly timeoutMs?: number;
 }
 
-/** Runs a program to its end. Never rejects: what went wrong is in the code and in stderr. */
+/** Runs a program to its end. Never rejects: failures are in the code and in stderr. */
 export function spawned(argv: readonly [string, ...string[]], options: SpawnOptions = {}): Promise<Spawned> {
   const [program, ...args] = argv;
   return new Promise(resolve => {

@@ -5,7 +5,7 @@ export interface Tally {
   readonly skipped: number;
 }
 
-/** No test at all. */
+/** No tests. */
 export const nothing: Tally = { passed: 0, failed: 0, skipped: 0 };
 
 /** The sum of two parts. */
@@ -15,13 +15,13 @@ export const plus = (a: Tally, b: Tally): Tally => ({
   skipped: a.skipped + b.skipped,
 });
 
-/** The line that machines read: "12 passed, 0 failed", and the skipped ones when there are any. */
+/** The line that CI reads: "12 passed, 0 failed", and the number skipped, if any. */
 export const tallyLine = (tally: Tally): string =>
   `${tally.passed} passed, ${tally.failed} failed${tally.skipped > 0 ? `, ${tally.skipped} skipped` : ""}`;
 
 /**
  * Reads the totals on the outermost element of a JUnit report, as bun and ginkgo write it.
- * A program that ended with an error but reported no failure counts as one failure, and so does a missing report.
+ * A nonzero exit code without a reported failure counts as one failure, and so does a missing report.
  */
 export function junitTally(xml: string, exitCode: number): Tally {
   const head = /<testsuites\b[^>]*>/.exec(xml)?.[0];
@@ -31,4 +31,38 @@ export function junitTally(xml: string, exitCode: number): Tally {
   const reported = total("failures") + total("errors");
   const passed = total("tests") - reported - skipped;
   return { passed, failed: reported === 0 && exitCode !== 0 ? 1 : reported, skipped };
+}
+/** One test case of a JUnit report. */
+export interface JunitCase {
+  readonly title: string;
+  readonly outcome: "passed" | "failed" | "skipped";
+  /** The reason of a skipped or failed case; empty if it passed. */
+  readonly message: string;
+}
+
+const entities: Readonly<Record<string, string>> = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
+
+const decode = (text: string): string =>
+  text.replace(/&(?:#x([0-9a-f]+)|#(\d+)|(\w+));/gi, (whole, hex?: string, decimal?: string, name?: string) => {
+    if (hex) return String.fromCodePoint(Number.parseInt(hex, 16));
+    if (decimal) return String.fromCodePoint(Number(decimal));
+    return entities[name ?? ""] ?? whole;
+  });
+
+const attribute = (tag: string, name: string): string =>
+  decode(new RegExp(`\\s${name}="([^"]*)"`).exec(tag)?.[1] ?? "");
+
+function toCase(tag: string, body: string): JunitCase {
+  const title = attribute(tag, "name");
+  const bad = /<(failure|error)\b[^>]*>/.exec(body)?.[0];
+  if (bad) return { title, outcome: "failed", message: attribute(bad, "message") };
+  const skipped = /<skipped\b[^>]*>/.exec(body)?.[0];
+  if (skipped) return { title, outcome: "skipped", message: attribute(skipped, "message") };
+  return { title, outcome: "passed", message: "" };
+}
+
+/** The test cases of a JUnit report by bun or ginkgo, which use a small and regular part of XML. */
+export function junitCases(xml: string): readonly JunitCase[] {
+  const cases = xml.matchAll(/<testcase\b((?:[^>"]|"[^"]*")*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g);
+  return [...cases].map(([, tag = "", body = ""]) => toCase(tag, body));
 }

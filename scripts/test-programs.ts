@@ -49,12 +49,12 @@ export const testPrograms: Readonly<Record<string, TestProgram>> = {
   python3: { package: "python3", cases: ["tests/drivers/zfs/hostile.test.ts"] },
 };
 
-/** The programs with the packages alone. */
+/** The packages by program. */
 export const testPackages: Packages = Object.fromEntries(
   Object.entries(testPrograms).map(([program, each]) => [program, each.package]),
 );
 
-/** The files of tests that cannot do anything without the programs that `has` does not find, each once. */
+/** The test files that need a program which `has` does not find, each once. */
 export const filesWithout = (has: (program: string) => boolean): readonly string[] => [
   ...new Set(Object.entries(testPrograms).flatMap(([program, { files = [] }]) => (has(program) ? [] : files))),
 ];

@@ -11,13 +11,13 @@ import { spawned, tool } from "./spawned.ts";
 import { nothing, plus, type Tally, tallyLine } from "./tally.ts";
 import { filesWithout, testPackages, testPrograms } from "./test-programs.ts";
 
-/** `bun test` on tests/ without the files that need what is missing here; those count as skipped. The executable is built. */
+/** `bun test` without the files that need missing programs; those count as skipped. Requires the built executable. */
 async function unit(): Promise<Tally> {
   const missing = Object.keys(testPrograms).filter(program => !onPath(program));
   const without = filesWithout(onPath);
   if (missing.length > 0)
     console.log(
-      `Missing here, so what needs it is skipped: ${missing.join(", ")}. Debian: apt-get install ${missingPackages(testPackages).join(" ")}`,
+      `Missing programs, so the tests that need them are skipped: ${missing.join(", ")}. On Debian: apt-get install ${missingPackages(testPackages).join(" ")}`,
     );
   const tally = await bunTest(
     without.map(file => `--path-ignore-patterns=${file}`),
@@ -38,7 +38,7 @@ async function run(name: string, part: (executable: string) => Promise<Tally>, e
   return tally;
 }
 
-/** Every temporary file of the tests lies below one folder; whatever is still there at the end is a failure. */
+/** All temporary files of the tests are below one folder; anything left there is a failure. */
 async function leftovers(folder: string): Promise<Tally> {
   const mounted = await unmountBelow(folder);
   const files = await readdir(folder);
@@ -48,19 +48,19 @@ async function leftovers(folder: string): Promise<Tally> {
   return { ...nothing, failed: 1 };
 }
 
-/** A path of a Unix socket has 107 bytes at most (unix(7)), and the tests need 45 of them below this folder. */
+/** The path of a Unix socket has at most 107 bytes (unix(7)), of which the tests need 45 below this folder. */
 const temporary = (): string => (Buffer.byteLength(tmpdir()) > 60 ? "/tmp" : tmpdir());
 
 async function main(wanted: readonly string[]): Promise<number> {
   const unknown = wanted.find(name => parts[name] === undefined);
   if (unknown !== undefined) {
-    console.error(`"${unknown}" is no part of the tests; the parts are ${Object.keys(parts).join(", ")}`);
+    console.error(`unknown part "${unknown}"; the parts are ${Object.keys(parts).join(", ")}`);
     return 2;
   }
   await installMissing(testPackages);
   const executable = await build();
   const folder = await mkdtemp(join(temporary(), "csimux-test-"));
-  // Some tests serve as an ordinary user, who may pass but not look.
+  // Some tests run as an ordinary user, who must be able to enter but not list it.
   await chmod(folder, 0o711);
   process.env["TMPDIR"] = folder;
   let total = nothing;
@@ -71,17 +71,15 @@ async function main(wanted: readonly string[]): Promise<number> {
   return total.failed > 0 || total.passed === 0 ? 1 : 0;
 }
 
-/** Mounting wants root. Who is not root gets it inside a user and mount namespace, where nothing can leak out of. */
+/** Mounting requires root. Without it, the tests run in a user and mount namespace. */
 async function asRoot(wanted: readonly string[]): Promise<number> {
   if (process.getuid?.() === 0) return main(wanted);
   const namespace = ["unshare", "--user", "--map-root-user", "--mount"] as const;
   if ((await spawned([...namespace, "true"])).code !== 0) {
-    console.error(
-      "Not root, and user namespaces are not allowed here: tests that mount will fail. Try: sudo make test",
-    );
+    console.error("Not root, and user namespaces are not allowed: tests that mount will fail. Try: sudo make test");
     return main(wanted);
   }
-  console.log("Not root: the tests run in a user namespace, and those that need the machine's own root are skipped.");
+  console.log("Not root: the tests run in a user namespace, and those that need root of the machine are skipped.");
   const again = [...namespace, tool("bun"), import.meta.path, ...wanted] as const;
   return (await spawned(again, { show: true, timeoutMs: 5_400_000 })).code;
 }

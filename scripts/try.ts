@@ -11,7 +11,7 @@ interface Made {
   readonly snapshotId: string | undefined;
 }
 
-/** Makes a volume and a snapshot of it; each is in `made` as soon as it is there. */
+/** Creates a volume and a snapshot of it, and adds each to `made` immediately. */
 async function make(client: CsiClient, connection: string, made: Made[], said: Said): Promise<void> {
   const { volume } = await client.call(Controller.method.createVolume, {
     name: "try-volume",
@@ -22,7 +22,7 @@ async function make(client: CsiClient, connection: string, made: Made[], said: S
   const volumeId = volume?.volumeId ?? "";
   made.push({ volumeId, snapshotId: undefined });
   said(`CreateVolume connection=${connection}`, `${volumeId}, ${volume?.capacityBytes} bytes`);
-  // Volumes of two connections may share a name; a snapshot's name is one of its own in the whole driver.
+  // Volumes on two connections can have the same name; snapshot names are unique in the whole driver.
   const request = { name: `try-${connection}`, sourceVolumeId: volumeId };
   try {
     const { snapshot } = await client.call(Controller.method.createSnapshot, request);
@@ -30,7 +30,7 @@ async function make(client: CsiClient, connection: string, made: Made[], said: S
     made.splice(-1, 1, { volumeId, snapshotId });
     said(`CreateSnapshot of ${volumeId}`, snapshotId);
   } catch (error) {
-    // Folders are copied only by who may make mounts, which an ordinary user may not.
+    // Copying a folder requires the right to mount, which ordinary users lack.
     if (!(error instanceof Error && "code" in error && error.code === status.FAILED_PRECONDITION)) throw error;
     said(`CreateSnapshot of ${volumeId}`, `refused here: ${error.message}`);
   }
@@ -46,8 +46,8 @@ async function remove(client: CsiClient, { volumeId, snapshotId }: Made, said: S
 }
 
 /**
- * A walk through the quick start: what a cluster asks of csimux in the life of volumes, told call by call. Leaves nothing behind.
- * `firstMs` is how long it waits for somebody to answer at all, in milliseconds.
+ * Walks through the quick start: makes the calls of a volume's life and reports each. Leaves nothing behind.
+ * `firstMs` is the time limit of the first answer, in milliseconds.
  */
 export async function walk(socket: string, said: Said, firstMs = 5000): Promise<void> {
   const client = csiClient(socket);

@@ -1,13 +1,13 @@
+import { existsSync } from "node:fs";
 import { chmod, copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { exists } from "../exists.ts";
 import { writeArchive } from "../image/archive.ts";
 import { ownArchitecture as architecture } from "../image/executables.ts";
+import { say } from "../say.ts";
 import { spawned } from "../spawned.ts";
 import { built, testImages, versions } from "./place.ts";
-import { say } from "./say.ts";
 
-/** The sidecars under the names that the manifests ask for. */
+/** The sidecars under their names in the manifests. */
 export const sidecars = {
   "csi-provisioner": versions.provisioner,
   "csi-snapshotter": versions.snapshotter,
@@ -16,29 +16,29 @@ export const sidecars = {
   "snapshot-controller": versions.snapshotter,
 } as const;
 
-/** The image in which pods of the tests run their commands. */
+/** The image of the tests' pods. */
 export const shellImage = "cluster.test/busybox:1";
 
-/** Holds the namespaces of a pod until it is told to end. */
+/** Holds the namespaces of a pod until it is terminated. */
 const pause = ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done"];
 
 type Fill = (folder: string) => Promise<void>;
 
 async function image(file: string, names: readonly string[], config: Record<string, unknown>, fill: Fill) {
   const target = join(built.images, `${file}.oci.tar`);
-  if (await exists(target)) return;
+  if (existsSync(target)) return;
   const folder = await mkdtemp(join(built.images, ".work-"));
   try {
     await chmod(folder, 0o755);
     await fill(folder);
     await writeArchive(target, names, [{ architecture, layers: [folder], config }]);
-    say(`made the image ${names[0]}`);
+    say(`built the image ${names[0]}`);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-/** Debian's busybox with a name for each of its programs. */
+/** Debian's busybox with a link for each of its programs. */
 async function busybox(folder: string): Promise<void> {
   for (const name of ["bin", "etc", "tmp", "root"]) await mkdir(join(folder, name));
   await chmod(join(folder, "tmp"), 0o1777);
@@ -50,13 +50,13 @@ async function busybox(folder: string): Promise<void> {
   await writeFile(join(folder, "etc/group"), "root:x:0:\n");
 }
 
-/** The program of Kubernetes' own tests that does everything in pods, beside a shell. */
+/** The program of Kubernetes' own tests for pods, with a shell. */
 async function agnhost(folder: string): Promise<void> {
   await busybox(folder);
   await copyFile(join(built.programs, "agnhost"), join(folder, "agnhost"));
 }
 
-/** Makes what the cluster needs besides csimux's own image and has not yet: without a registry and without a container engine. */
+/** Builds the missing images of the cluster, except csimux's, without a registry and without a container engine. */
 export async function buildImages(): Promise<void> {
   await mkdir(built.images, { recursive: true });
   const path = ["PATH=/bin"];

@@ -2,29 +2,29 @@ import { copyFile, link, mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/core/errors.ts";
 
-/** The paths of the log files below a folder, relative to it; none where there is no such folder. */
+/** The paths of the log files below a folder, relative to it; none if it does not exist. */
 async function logsBelow(folder: string): Promise<readonly string[]> {
   const names = await readdir(folder, { recursive: true }).catch(() => []);
   return names.filter(name => name.endsWith(".log"));
 }
 
-/** kubelet removes the logs of a pod together with the pod. A second link keeps what is written until then, and costs no copying. */
+/** kubelet removes the logs of a pod with the pod. A hard link keeps them without copying. */
 async function linkLogs(from: string, to: string): Promise<void> {
   for (const name of await logsBelow(from)) {
     await mkdir(dirname(join(to, name)), { recursive: true });
     await link(join(from, name), join(to, name)).catch((error: unknown) => {
-      // It has a link already, or the pod went in this moment.
+      // It has a link already, or the pod was just removed.
       if (errnoOf(error) !== "EEXIST" && errnoOf(error) !== "ENOENT") throw error;
     });
   }
 }
 
-/** Ends the keeping of logs: they stay when `keep` is true. */
+/** Stops collecting logs, and removes them unless `keep` is true. */
 export type EndOfLogs = (keep: boolean) => Promise<void>;
 
 /**
- * Keeps the logs of all pods that run from now on, csimux and its sidecars among them, below `to`, which is emptied first and must be
- * on the file system of `logs` (/var/log of the machine). At the end the logs of the machine itself join them. A pod that lives less
+ * Collects the logs of all pods from now on, including csimux and its sidecars, in `to`, which is emptied first and must be
+ * on the file system of `logs` (/var/log of the machine). The logs of the machine are added at the end. A pod that lives less
  * than `everyMs` milliseconds may be missed.
  */
 export async function keepLogs(logs: string, to: string, everyMs = 1_000): Promise<EndOfLogs> {

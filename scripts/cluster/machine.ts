@@ -2,17 +2,17 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, openSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { say } from "../say.ts";
 import { type Spawned, spawned } from "../spawned.ts";
 import { cache, nodeName, state } from "./place.ts";
-import { say } from "./say.ts";
 
 const pidFile = join(cache, "machine.pid");
 const sysctlFile = join(cache, "sysctl");
 
-/** Where folders of the machine appear; they exist on the host while it runs. */
+/** Mount points of the machine, which exist on the host while it runs. */
 const mountPoints = ["/var/lib/kubelet", "/var/lib/csimux"] as const;
 
-/** What the kubelet sets for the whole kernel; `stop` puts it back. */
+/** Settings that kubelet changes for the whole kernel; `stopMachine` restores them. */
 const sysctls = [
   "vm/overcommit_memory",
   "kernel/panic",
@@ -23,7 +23,7 @@ const sysctls = [
 
 const pause = (ms: number): Promise<void> => new Promise(resolve => setTimeout(resolve, ms));
 
-/** Asks again until the answer is neither undefined nor false. Throws when it was not within `ms`. */
+/** Polls until the answer is neither undefined nor false. Throws after `ms` milliseconds. */
 export async function until<T>(what: string, ms: number, ask: () => Promise<T | undefined | false>): Promise<T> {
   const end = Date.now() + ms;
   for (;;) {
@@ -34,7 +34,7 @@ export async function until<T>(what: string, ms: number, ask: () => Promise<T | 
   }
 }
 
-/** The first process of the machine, or undefined when it does not run. */
+/** The first process of the machine; undefined if it is not running. */
 export async function machinePid(): Promise<number | undefined> {
   const pid = Number(await readFile(pidFile, "utf8").catch(() => ""));
   const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
@@ -44,7 +44,7 @@ export async function machinePid(): Promise<number | undefined> {
 /** Runs a program in the machine, with its mounts, network and processes. */
 export async function inMachine(argv: readonly string[], timeoutMs = 120_000): Promise<Spawned> {
   const pid = await machinePid();
-  if (pid === undefined) throw new Error("the cluster is not up");
+  if (pid === undefined) throw new Error("the cluster is not running");
   const path = `/run/cluster/bin:${process.env["PATH"]}`;
   return spawned(["nsenter", "-t", String(pid), "-m", "-n", "-p", "-i", "-u", "env", `PATH=${path}`, ...argv], {
     timeoutMs,
@@ -92,7 +92,7 @@ async function childOf(pid: number): Promise<number | undefined> {
   return Number(children.split(" ")[0]) || undefined;
 }
 
-/** Starts the machine as it was left, or a new one; what is in the state folder is its disk. Answers when the API does. */
+/** Starts the machine with the disk in the state folder, or a new one. Resolves when the API answers. */
 export async function startMachine(): Promise<void> {
   if ((await machinePid()) !== undefined) return;
   for (const folder of [state, ...mountPoints]) await mkdir(folder, { recursive: true });
@@ -110,7 +110,7 @@ const kubeconfig = "/run/cluster/state/admin.kubeconfig";
 export const kubectl = (args: readonly string[], timeoutMs = 120_000): Promise<Spawned> =>
   inMachine(["kubectl", `--kubeconfig=${kubeconfig}`, "--cache-dir=/run/cluster/state/kubectl", ...args], timeoutMs);
 
-/** Waits until the node can take pods. */
+/** Waits until the node is ready for pods. */
 export async function nodeReady(): Promise<void> {
   const path = '-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}';
   await until(
@@ -120,7 +120,7 @@ export async function nodeReady(): Promise<void> {
   );
 }
 
-/** Gives containerd the images of an archive. */
+/** Imports the images of an archive into containerd. */
 export async function importImages(archive: string): Promise<void> {
   const { code, stderr } = await inMachine(["ctr", "-n", "k8s.io", "images", "import", archive], 300_000);
   if (code !== 0) throw new Error(`${archive} cannot be imported: ${stderr.trim()}`);
@@ -133,7 +133,7 @@ async function removeCgroups(): Promise<void> {
   }
 }
 
-/** Ends the machine at once, as a power cut does: every process, mount and network of it goes. */
+/** Ends the machine like a power cut: all its processes, mounts and networks disappear. */
 export async function cutPower(): Promise<void> {
   const pid = await machinePid();
   if (pid === undefined) return;
@@ -142,7 +142,7 @@ export async function cutPower(): Promise<void> {
   await rm(pidFile, { force: true });
 }
 
-/** Ends the machine and removes what it wrote; programs and images that were built stay. */
+/** Ends the machine and removes its state; built programs and images are kept. */
 export async function stopMachine(): Promise<void> {
   await cutPower();
   await removeCgroups();

@@ -1,22 +1,22 @@
+import { existsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { Command } from "commander";
-import { exists } from "../exists.ts";
 import { ownArchitecture } from "../image/executables.ts";
 import { imageArchive, makeImage } from "../image/main.ts";
 import { widenPath } from "../packages.ts";
+import { say } from "../say.ts";
 import { buildImages } from "./images.ts";
 import { importImages, inMachine, kubectl, machinePid, nodeReady, startMachine, stopMachine } from "./machine.ts";
 import { built } from "./place.ts";
 import { buildPrograms } from "./programs.ts";
 import { missing } from "./requirements.ts";
-import { say } from "./say.ts";
 import { runClusterTests } from "./test.ts";
 
 widenPath();
 
 async function build(): Promise<void> {
-  const lacks = await missing(!(await exists(built.crds)));
+  const lacks = await missing(!existsSync(built.crds));
   if (lacks.length > 0) throw new Error(`this machine lacks:\n  ${lacks.join("\n  ")}`);
   await buildPrograms();
   await buildImages();
@@ -27,7 +27,7 @@ async function apply(...files: readonly string[]): Promise<void> {
   if (result.code !== 0) throw new Error(result.stderr);
 }
 
-/** A cluster with the snapshot controller, as every cluster that csimux comes to; csimux itself is imported as an image. */
+/** Starts a cluster with the snapshot controller and csimux's image. */
 async function up(): Promise<void> {
   await build();
   await makeImage([ownArchitecture]);
@@ -38,7 +38,7 @@ async function up(): Promise<void> {
   await importImages(imageArchive);
   await nodeReady();
   await apply("/run/cluster/crds", join(import.meta.dirname, "manifests"));
-  say("the cluster is up");
+  say("the cluster is running");
 }
 
 async function show(argv: readonly string[], run: typeof kubectl): Promise<void> {
@@ -63,26 +63,26 @@ const program = new Command("bun scripts/cluster/main.ts")
   .enablePositionalOptions();
 program.command("build").description("compiles what is not there yet (half an hour the first time)").action(build);
 program.command("up").description("starts the cluster, with csimux's image").action(up);
-program.command("down").description("ends it; nothing is left but what was built").action(stopMachine);
+program.command("down").description("ends it and keeps only the builds").action(stopMachine);
 program
   .command("kubectl")
   .allowUnknownOption()
   .argument("[arguments...]")
   .passThroughOptions()
-  .description("kubectl against the cluster")
+  .description("runs kubectl against the cluster")
   .action((argv: readonly string[]) => show(argv, kubectl));
 program
   .command("exec")
   .allowUnknownOption()
   .argument("<command...>")
   .passThroughOptions()
-  .description("a program on the cluster's machine")
+  .description("runs a program on the cluster's machine")
   .action((argv: readonly string[]) => show(argv, inMachine));
 program
   .command("test")
   .argument("[names...]")
-  .option("--keep", "leave the cluster up")
-  .description("runs the cluster's tests, or those named")
+  .option("--keep", "keep the cluster running")
+  .description("runs all tests of the cluster, or the named ones")
   .action(test);
 
 try {

@@ -10,7 +10,7 @@ interface GoMod {
 
 const specification = "github.com/container-storage-interface/spec";
 
-/** The sidecars and network plugins at their versions; the snapshotter's client is a folder beside it in its own repository. */
+/** The sidecars and network plugins; the snapshotter's client is a separate module of its repository. */
 const required: readonly (readonly [string, string])[] = [
   ["k8s.io/kubernetes", `v${versions.kubernetes}`],
   ["github.com/kubernetes-csi/external-provisioner/v6", versions.provisioner],
@@ -21,7 +21,7 @@ const required: readonly (readonly [string, string])[] = [
   ["github.com/containernetworking/plugins", versions.cni],
 ];
 
-/** Runs go in the folder of the build and answers what it printed. Throws with the end of its complaint. */
+/** Runs go in the build folder and returns its output. Throws with the end of its error output. */
 export async function go(args: readonly string[], more: { readonly modfile?: string; readonly show?: boolean } = {}) {
   const flags = ["-mod=mod", "-buildvcs=false", ...(more.modfile ? [`-modfile=${more.modfile}`] : [])];
   const env = { GOFLAGS: flags.join(" "), CGO_ENABLED: "0", GOTOOLCHAIN: "local" };
@@ -36,8 +36,8 @@ async function kubernetesGoMod(): Promise<GoMod> {
 }
 
 /**
- * One Go module that requires everything, so that all programs share their libraries and the compiler's cache. Kubernetes takes
- * its libraries from folders of its repository; they are published under the same names, which is what stands here instead.
+ * Writes one Go module that requires everything, so that all programs share libraries and the compiler's cache. Kubernetes takes
+ * its libraries from folders of its repository; this module takes them as published under the same names.
  */
 export async function writeModules(): Promise<void> {
   await mkdir(built.source, { recursive: true });
@@ -53,7 +53,7 @@ export async function writeModules(): Promise<void> {
     ),
   ];
   await writeFile(join(built.source, "go.mod"), `${lines.join("\n")}\n`);
-  // kubelet still reads a field that CSI 1.13 has dropped and the sidecars want 1.13: each gets the version it was written for.
+  // kubelet still reads a field that CSI 1.13 has dropped, and the sidecars need 1.13: each gets its own version.
   const spec = Require.find(({ Path }) => Path === specification)?.Version;
   if (spec === undefined) throw new Error(`k8s.io/kubernetes no longer requires ${specification}`);
   const own = await readFile(join(built.source, "go.mod"), "utf8");

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** What the cluster is made of. Kubernetes' own libraries have the same version with 0 for 1. */
+/** The versions of the cluster's parts. Kubernetes' libraries have the same version with 0 for 1. */
 export const versions = {
   kubernetes: "1.36.3",
   provisioner: "v6.3.0",
@@ -14,16 +14,16 @@ export const versions = {
 /** The images that Kubernetes' own tests start their pods from (test/utils/image/manifest.go of that version). */
 export const testImages = {
   agnhost: "registry.k8s.io/e2e-test-images/agnhost:2.63.0",
-  /** The last two are a web server and a C library: tests of storage use only the shell of them. */
+  /** The last two are a web server and a C library: storage tests use only their shell. */
   shells: ["busybox:1.37.0-1", "nginx:1.15-4", "glibc-dns-testing:2.0.0"].map(
     name => `registry.k8s.io/e2e-test-images/${name}`,
   ),
 } as const;
 
-/** Everything of the cluster, outside every checkout. The path is short, because sockets lie below it (108 bytes, unix(7)). */
+/** The files of the cluster, outside the checkout. The path is short, because it contains sockets (108 bytes, unix(7)). */
 export const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-cluster");
 
-/** What takes long to make and is kept. */
+/** Slow builds, which are kept. */
 export const built = {
   source: join(cache, "build"),
   programs: join(cache, "bin"),
@@ -32,8 +32,8 @@ export const built = {
   images: join(cache, "images"),
 } as const;
 
-/** What a running cluster writes; `down` removes it. */
+/** The state of a running cluster; `down` removes it. */
 export const state = join(cache, "state");
 
-/** The name of the one node. Zones are made from it in some tests, so it has one: rack1. */
+/** The name of the only node. Some tests derive a zone from it: rack1. */
 export const nodeName = "rack1-03";

@@ -1,16 +1,16 @@
+import { existsSync } from "node:fs";
 import { cp, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { exists } from "../exists.ts";
+import { say } from "../say.ts";
 import { go, writeModules } from "./modules.ts";
 import { built, cache, versions } from "./place.ts";
-import { say } from "./say.ts";
 
-/** A Go program: its name below the folder of programs, its package, and whether it belongs to Kubernetes itself. */
+/** A Go program: its name in the folder of programs, its package, and whether it is part of Kubernetes. */
 interface Program {
   readonly name: string;
   readonly package: string;
   readonly kubernetes: boolean;
-  /** The tests of the package are the program. */
+  /** The program consists of the package's tests. */
   readonly tests?: boolean;
 }
 
@@ -36,7 +36,7 @@ const programs: readonly Program[] = [
   sidecar("snapshot-controller", "external-snapshotter/v8"),
   sidecar("csi-resizer", "external-resizer/v2"),
   sidecar("csi-attacher", "external-attacher/v4"),
-  // Kubernetes' own tests of drivers, what runs several of them at once, and what they start in pods.
+  // Kubernetes' own tests of drivers, their parallel runner, and the program of their pods.
   { ...kubernetes("e2e.test", "k8s.io/kubernetes/test/e2e"), tests: true },
   kubernetes("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"),
   kubernetes("agnhost", "k8s.io/kubernetes/test/images/agnhost"),
@@ -56,7 +56,7 @@ const jobs = process.env["JOBS"] || "2";
 async function compile({ name, package: path, kubernetes, tests }: Program): Promise<void> {
   const began = Date.now();
   const target = join(built.programs, name);
-  // Half a program under the final name would be taken for the whole one.
+  // Renamed when complete, so that a partial file is never used.
   const partial = `${target}.partial`;
   const more = kubernetes ? { modfile: "kubernetes.mod" } : {};
   const command = tests ? ["test", "-c", "-vet=off"] : ["build"];
@@ -73,7 +73,7 @@ async function copyCrds(): Promise<void> {
   await rm(join(built.crds, "kustomization.yaml"), { force: true });
 }
 
-/** Removes what was built from other versions than those of today. */
+/** Removes builds of other versions. */
 async function forgetOtherVersions(): Promise<void> {
   const file = join(cache, "versions.json");
   const now = JSON.stringify(versions);
@@ -84,16 +84,13 @@ async function forgetOtherVersions(): Promise<void> {
   await writeFile(file, now);
 }
 
-/** Compiles what is not there yet: Kubernetes, the CSI sidecars and the network plugins. JOBS=1 leaves a processor to others. */
+/** Compiles the missing programs of Kubernetes, the CSI sidecars and the network plugins. JOBS=1 uses one processor. */
 export async function buildPrograms(): Promise<void> {
   await forgetOtherVersions();
-  const there = await Promise.all(programs.map(({ name }) => exists(join(built.programs, name))));
-  const missing = programs.filter((_, index) => !there[index]);
-  if (missing.length === 0 && (await exists(built.crds))) return;
+  const missing = programs.filter(({ name }) => !existsSync(join(built.programs, name)));
+  if (missing.length === 0 && existsSync(built.crds)) return;
   await mkdir(built.plugins, { recursive: true });
-  say(
-    `building ${missing.length} programs from their Go modules: half an hour on two processors, where nothing is cached`,
-  );
+  say(`building ${missing.length} programs from their Go modules: half an hour on two processors without a cache`);
   await writeModules();
   for (const program of missing) await compile(program);
   await copyCrds();

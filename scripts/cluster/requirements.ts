@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { missingPackages, onPath } from "../packages.ts";
 
-/** Programs of the host, and the Debian package that has each. */
+/** Programs of the host with their Debian packages. */
 const programs = {
   containerd: "containerd",
   ctr: "containerd",
@@ -26,15 +26,15 @@ async function kernelLacks(): Promise<readonly string[]> {
   return lacks;
 }
 
-/** What this machine lacks for a cluster, in words; nothing when it has all. `building`: the programs are to be compiled, too. */
+/** What this machine lacks for a cluster, one text each. `building`: including what compiling needs. */
 export async function missing(building: boolean): Promise<readonly string[]> {
-  if (process.platform !== "linux") return [`the cluster runs on Linux, and this is ${process.platform}`];
+  if (process.platform !== "linux") return [`the cluster requires Linux, not ${process.platform}`];
   const lacks = [];
-  if (process.getuid?.() !== 0) lacks.push("root: the cluster makes namespaces, mounts and containers");
+  if (process.getuid?.() !== 0) lacks.push("root: the cluster creates namespaces, mounts and containers");
   const packages = missingPackages(programs);
   if (packages.length > 0) lacks.push(`Debian packages: ${packages.join(" ")}`);
   if (building && !onPath("go")) lacks.push("Go 1.26 or newer, on PATH");
   const kernel = await kernelLacks();
-  if (kernel.length > 0) lacks.push(`of the kernel: ${kernel.join(", ")}`);
+  if (kernel.length > 0) lacks.push(`kernel features: ${kernel.join(", ")}`);
   return lacks;
 }

@@ -1,16 +1,16 @@
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { say } from "../say.ts";
 import { root, spawned, tool } from "../spawned.ts";
 import { junitTally, nothing, plus, type Tally, tallyLine } from "../tally.ts";
 import { keepLogs } from "./logs.ts";
 import { cache, state } from "./place.ts";
-import { say } from "./say.ts";
 
 const folder = `${root}/tests/cluster`;
 const suffix = ".cluster.ts";
 
-/** One file is bound to this much, so that a hang does not take the time of all others. */
+/** The time limit of one file, so that a hang does not use up the time of the others. */
 const fileMs = 3_600_000;
 
 /** The tests of the cluster, by name. */
@@ -37,7 +37,7 @@ async function runOne(name: string): Promise<Tally> {
   }
 }
 
-/** Runs tests of the cluster that is up, one file after the other; all when none is named. Answers whether every one passed. */
+/** Runs test files of the running cluster, or the named ones, one after the other. Returns whether all passed. */
 export async function runClusterTests(only: readonly string[]): Promise<boolean> {
   const known = await clusterTests();
   const unknown = only.filter(name => !known.includes(name));

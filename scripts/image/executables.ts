@@ -1,7 +1,7 @@
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build, compileTo } from "../build.ts";
-import { exists } from "../exists.ts";
 import { root, spawned } from "../spawned.ts";
 import type { Architecture } from "./archive.ts";
 
@@ -22,7 +22,7 @@ async function foreignBun(architecture: Architecture): Promise<string> {
   const name = bunPackages[architecture];
   const folder = `${root}/.cache/bun-${version}-${architecture}`;
   const program = join(folder, `node_modules/@oven/${name}/bin/bun`);
-  if (await exists(program)) return program;
+  if (existsSync(program)) return program;
   const argv = ["npm", "install", "--prefix", folder, "--no-save", "--force", "--ignore-scripts"] as const;
   const { code, stderr } = await spawned([...argv, `@oven/${name}@${version}`]);
   if (code !== 0) throw new Error(`npm cannot install @oven/${name}@${version}: ${stderr.slice(-1000)}`);

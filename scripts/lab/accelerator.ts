@@ -4,8 +4,8 @@ import { spawned } from "../spawned.ts";
 import type { Accelerator } from "./machine.ts";
 
 /**
- * KVM only if it really runs the image's kernel. A /dev/kvm proves nothing: the kind that is software itself opens, and then
- * never gets beyond the kernel's own unpacking. Without a disk the kernel panics for want of a root, and that ends QEMU.
+ * KVM only if it runs the image's kernel. The existence of /dev/kvm proves nothing: an emulated one opens, but
+ * never gets past unpacking the kernel. Without a disk, the kernel panics because it has no root, which ends QEMU.
  */
 export async function workingAccelerator(image: string): Promise<Accelerator> {
   const forced = process.env["LAB_ACCELERATOR"];

@@ -2,30 +2,30 @@ import { equip } from "./equipment.ts";
 import { down, type Guest, sshToRunning, up } from "./guest.ts";
 import { chosenGuest, runningGuest } from "./guests.ts";
 
-/** What tests need in a guest. */
+/** Programs that tests need in a guest. */
 export interface Equipment {
   /** The path of the compiled csimux. */
   readonly executable: string;
-  /** The path of csi-sanity; undefined where it could not be built. */
+  /** The path of csi-sanity; undefined if it could not be built. */
   readonly sanity: string | undefined;
 }
 
-/** A place for a guest: started and equipped when somebody first asks for it. */
+/** A guest that is started and equipped on first use. */
 interface Seat {
   guest(): Promise<Guest>;
-  /** Ends the guest if it is our own; the next one is fresh. */
+  /** Ends the guest unless it is borrowed; the next one is fresh. */
   clear(): Promise<void>;
 }
 
-/** Where tests run. */
+/** The guests of a test run. */
 export interface Bench {
-  /** The guest that tests run in. */
+  /** The guest that runs the tests. */
   readonly first: Seat;
-  /** Another guest for tests that need a second machine. Always our own. */
+  /** A guest for tests that need a second machine; never borrowed. */
   readonly second: Seat;
 }
 
-/** A guest that was up before and stays up, whatever the tests do to it. */
+/** A guest that was running before and keeps running. */
 function borrowed(number: number, { executable, sanity }: Equipment): Seat {
   let equipped = false;
   return {
@@ -39,7 +39,7 @@ function borrowed(number: number, { executable, sanity }: Equipment): Seat {
   };
 }
 
-/** A guest of the tests' own, which ends with this process however that ends. */
+/** A guest that ends with this process, however that ends. */
 function own({ executable, sanity }: Equipment): Seat {
   let current: Guest | undefined;
   return {
@@ -57,13 +57,13 @@ function own({ executable, sanity }: Equipment): Seat {
   };
 }
 
-/** Places for two guests, none of them started yet. The first may be one that is up. */
+/** Two guests, not started yet. The first one can be a running guest. */
 export const makeBench = (equipment: Equipment, number: number | undefined): Bench => ({
   first: number === undefined ? own(equipment) : borrowed(number, equipment),
   second: own(equipment),
 });
 
-/** Ends the guests that are the bench's own. */
+/** Ends the guests that are not borrowed. */
 export async function clearBench({ first, second }: Bench): Promise<void> {
   await Promise.all([first.clear(), second.clear()]);
 }

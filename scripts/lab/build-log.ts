@@ -1,20 +1,17 @@
 import { appendFile } from "node:fs/promises";
 import { spawned } from "../spawned.ts";
-import { say } from "./say.ts";
 
-/** A build of an image under way. */
+/** The build of an image. */
 export interface Build {
-  say(text: string): void;
-  /** Runs a program to its end, with its output in the build's log; throws with the last lines when it fails. */
+  /** Runs a program to its end, with its output in the log; throws with the last lines if it fails. */
   run(argv: readonly [string, ...string[]]): Promise<void>;
 }
 
-/** A build whose programs write into the file `log`. */
+/** A build with the output of its programs in the file `log`. */
 export function loggedBuild(log: string): Build {
   return {
-    say,
     async run(argv) {
-      // Whoever is killed cannot end what it started, so the kernel does (prctl(2), PR_SET_PDEATHSIG).
+      // A killed process cannot end its children, so the kernel does (prctl(2), PR_SET_PDEATHSIG).
       const tethered = ["setpriv", "--pdeathsig", "KILL", ...argv] as const;
       const result = await spawned(tethered, { cwd: "/", timeoutMs: 1_800_000 });
       const output = `$ ${argv.join(" ")}\n${result.stdout}${result.stderr}`;

@@ -1,6 +1,7 @@
+import { existsSync } from "node:fs";
 import { chmod, copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { exists } from "../exists.ts";
+import { say } from "../say.ts";
 import { spawned } from "../spawned.ts";
 import { workingAccelerator } from "./accelerator.ts";
 import { type Build, loggedBuild } from "./build-log.ts";
@@ -10,13 +11,12 @@ import { removeOldImages } from "./old-images.ts";
 import { cache, type Image, wantedImage } from "./place.ts";
 import { whyNotBuild } from "./requirements.ts";
 import { addZfs, configure, kernelOf, makeRoot } from "./root-folder.ts";
-import { say } from "./say.ts";
 
 async function makeDisks(build: Build, image: Image, work: string): Promise<void> {
   const root = join(work, "root");
   await makeRoot(build, root);
   await addZfs(build, root);
-  build.say("configuration and disks");
+  say("configuration and disks");
   await configure(build, root, image.key);
   const kernel = await kernelOf(root);
   await copyFile(join(root, "boot", `vmlinuz-${kernel}`), join(image.folder, "vmlinuz"));
@@ -49,22 +49,22 @@ async function makeImage(image: Image): Promise<void> {
   say(`image finished after ${Math.round((Date.now() - from) / 1000)} s: ${image.folder}`);
 }
 
-/** The image that this checkout wants, built when it is not there. Throws with the reason when this machine cannot build it. */
+/** The image of this checkout, built if it does not exist. Throws with the reason if this machine cannot build it. */
 export async function buildImage(): Promise<Image> {
   const image = await wantedImage();
-  if (await exists(image.finished)) return image;
+  if (existsSync(image.finished)) return image;
   const obstacle = await whyNotBuild();
   if (obstacle !== undefined) throw new Error(obstacle);
   await mkdir(cache, { recursive: true });
   await withLock(join(cache, "build.lock"), async () => {
-    if (await exists(image.finished)) return;
+    if (existsSync(image.finished)) return;
     await removeOldImages();
     await makeImage(image);
   });
   return image;
 }
 
-/** How the image's machine was frozen, and so how it must run. */
+/** The accelerator with which the image's machine was frozen, and must run. */
 export async function acceleratorOf(image: Image): Promise<"kvm" | "tcg"> {
   return (await readFile(join(image.folder, "accelerator"), "utf8")) === "kvm" ? "kvm" : "tcg";
 }

@@ -1,21 +1,21 @@
+import { existsSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { exists } from "../exists.ts";
 import { root, spawned, tool } from "../spawned.ts";
 import { type Piece, put } from "./put.ts";
 import type { Ssh } from "./ssh.ts";
 
-/** Where tests and what they need lie in a guest. */
+/** The folder of the tests and their programs in a guest. */
 export const guestHome = "/opt/csimux";
 
-/** A file of tests of the lab. */
+/** A test file of the lab. */
 export interface LabTest {
-  /** What it is asked for by: the file's name without its ending. */
+  /** The file name without its suffix. */
   readonly name: string;
   readonly source: string;
-  /** It needs a second guest, as its name says: `<name>.pair.lab.ts`. */
+  /** Whether it needs a second guest: `<name>.pair.lab.ts`. */
   readonly pair: boolean;
-  /** It runs on this machine, beside the guest: `<name>.beside.lab.ts`. */
+  /** Whether it runs on this machine, next to the guest: `<name>.beside.lab.ts`. */
   readonly beside: boolean;
 }
 
@@ -35,7 +35,7 @@ const stampOf = async ({ from }: Piece): Promise<string> => {
   return `${from} ${size} ${mtimeMs}`;
 };
 
-/** Copies a file to the guest's folder unless it is there already, as a stamp beside it says. */
+/** Copies a file to the guest's folder unless its stamp there is current. */
 async function putOnce(ssh: Ssh, piece: Required<Piece>): Promise<void> {
   const stamp = await stampOf(piece);
   const file = `${guestHome}/.stamp-${piece.name}`;
@@ -44,10 +44,10 @@ async function putOnce(ssh: Ssh, piece: Required<Piece>): Promise<void> {
   await ssh.run(["sh", "-c", 'printf %s "$2" >"$1"', "stamp", file, stamp]);
 }
 
-/** Brings the executable, the runtime of the tests and, where it could be built, csi-sanity into a guest. */
+/** Copies the executable, bun and, if it could be built, csi-sanity to a guest. */
 export async function equip(ssh: Ssh, executable: string, sanity: string | undefined): Promise<void> {
   await putOnce(ssh, { from: executable, name: "csimux" });
-  // node_modules/.bin/bun is a link, and the stamp must follow the file.
+  // node_modules/.bin/bun is a symbolic link; the stamp must be the file's.
   await putOnce(ssh, { from: join(root, "node_modules/bun/bin/bun.exe"), name: "bun" });
   if (sanity !== undefined) await putOnce(ssh, { from: sanity, name: "csi-sanity" });
 }
@@ -55,12 +55,12 @@ export async function equip(ssh: Ssh, executable: string, sanity: string | undef
 async function bundled(source: string, bundle: string): Promise<void> {
   const argv = ["build", source, "--target=bun", "--sourcemap=inline", `--outfile=${bundle}`] as const;
   const built = await spawned([tool("bun"), ...argv]);
-  if (built.code !== 0 || !(await exists(bundle))) throw new Error(`bundling ${source} failed:\n${built.stderr}`);
+  if (built.code !== 0 || !existsSync(bundle)) throw new Error(`bundling ${source} failed:\n${built.stderr}`);
 }
 
 /**
- * Bundles a test with all that it imports into one file and copies it to the guest; answers its path there. One file is read
- * in a second where the processor is made in software; the sources and packages one by one take several.
+ * Bundles a test and its imports into one file and copies it to the guest; returns its path there. On an emulated processor, one
+ * file loads in a second; separate sources and packages take several.
  */
 export async function putTest(ssh: Ssh, { name, source }: LabTest, work: string): Promise<string> {
   const bundle = join(work, `${name}.test.js`);
@@ -69,7 +69,7 @@ export async function putTest(ssh: Ssh, { name, source }: LabTest, work: string)
   return `${guestHome}/tests/${basename(bundle)}`;
 }
 
-/** Copies to a guest the program that lists what volumes have left there. */
+/** Copies the program that lists the traces of volumes to a guest. */
 export async function putTraces(ssh: Ssh, work: string): Promise<void> {
   const bundle = join(work, "traces.js");
   await bundled(join(root, "tests/lab/list-traces.ts"), bundle);

@@ -1,16 +1,16 @@
 import { chmod, mkdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { say } from "../say.ts";
 import { type Accelerator, controlSocket, endProcess, startMachine } from "./machine.ts";
 import { type Image, recipe } from "./place.ts";
 import { openQmp } from "./qmp.ts";
-import { say } from "./say.ts";
 import { type Ssh, sshTo, waitForSsh } from "./ssh.ts";
 
-/** The file with the memory of the frozen machine. */
+/** The file with the frozen machine's memory. */
 export const frozenState = (image: Image): string => join(image.folder, "state");
 
-/** The image's disks, which guests only read: each writes into files of its own. */
+/** The image's disks. Guests only read them and write to separate files. */
 export const disksOf = (image: Image): readonly [string, string] => [
   join(image.folder, "root.qcow2"),
   join(image.folder, "pool.qcow2"),
@@ -40,7 +40,7 @@ async function prepare(ssh: Ssh): Promise<void> {
   if (result.stdout.trim() !== "") say(`first boot: ${result.stdout.trim()}`);
 }
 
-/** Boots the new image once, prepares it and freezes it: every guest goes on from there, in seconds instead of a minute. */
+/** Boots the new image once, prepares it and freezes it, so that guests resume in seconds instead of booting for a minute. */
 export async function freeze(image: Image, accelerator: Accelerator): Promise<void> {
   const folder = join(image.folder, "first-boot");
   await mkdir(folder, { recursive: true });

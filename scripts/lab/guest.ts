@@ -1,6 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { say } from "../say.ts";
 import { spawned } from "../spawned.ts";
 import { acceleratorOf, buildImage } from "./build.ts";
 import { disksOf, frozenState } from "./freeze.ts";
@@ -8,24 +9,23 @@ import { claimGuest, type Running } from "./guests.ts";
 import { endProcess, startMachine } from "./machine.ts";
 import { markUsed } from "./old-images.ts";
 import { cache, guestFolder, type Image, imageIn } from "./place.ts";
-import { say } from "./say.ts";
 import { type Ssh, sshTo, waitForSsh } from "./ssh.ts";
 
-/** A guest that is up. */
+/** A running guest. */
 export interface Guest {
   readonly number: number;
   readonly ssh: Ssh;
 }
 
-/** How a guest is started. */
+/** Options of `up`. */
 export interface UpOptions {
-  /** The number wanted; the first free one when absent. */
+  /** The guest's number; the first free one if absent. */
   readonly number?: number | undefined;
-  /** The guest ends with this process, however that ends. */
+  /** Whether the guest ends with this process, however that ends. */
   readonly tethered: boolean;
 }
 
-/** Makes disks for a guest that hold only what differs from the image's. */
+/** Creates disks for a guest that contain only the differences from the image's. */
 async function makeDisks(image: Image, folder: string): Promise<readonly [string, string]> {
   const [root, pool] = disksOf(image);
   const made = async (base: string): Promise<string> => {
@@ -58,7 +58,7 @@ async function startFrozen(image: Image, { number, tethered }: UpOptions) {
   return { number: taken, machine };
 }
 
-/** Starts a guest from the frozen machine, and builds the image before that when there is none. Answers when ssh does. */
+/** Starts a guest from the frozen machine, building the image first if necessary. Resolves when ssh answers. */
 export async function up(options: UpOptions): Promise<Guest> {
   const image = await buildImage();
   await markUsed(image);
@@ -84,10 +84,10 @@ async function remove(number: number, ssh: Ssh, pid: number | undefined): Promis
   await rm(join(cache, `ssh-${number}`), { force: true });
 }
 
-/** The way into a guest that runs, whoever started it. */
+/** ssh to a running guest, whatever started it. */
 export const sshToRunning = (guest: Running): Ssh => sshTo(imageIn(guest.image), guest.number);
 
-/** Ends a guest. Its disks go with it; the image stays as it is. */
+/** Ends a guest and removes its disks; the image remains. */
 export async function down(guest: Running): Promise<void> {
   await remove(guest.number, sshToRunning(guest), guest.pid);
   say(`guest ${guest.number} is down, its disks are gone`);

@@ -6,24 +6,24 @@ import { withLock } from "./lock.ts";
 import { guestPorts, hostPort } from "./machine.ts";
 import { cache, guestFolder } from "./place.ts";
 
-/** How many guests may run on one host, whoever started them: their ports and addresses follow from their numbers. */
+/** The numbers of guests on one host; their ports and addresses are derived from them. */
 export const guestNumbers = [1, 2, 3, 4, 5] as const;
 
-/** A guest that runs. */
+/** A running guest's data. */
 export interface Running {
   readonly number: number;
   /** The process id of its QEMU. */
   readonly pid: number;
   /** The checkout that started it. */
   readonly owner: string;
-  /** The image that it came from. */
+  /** The folder of its image. */
   readonly image: string;
 }
 
 const fileOf = (number: number, name: string): Promise<string> =>
   readFile(join(guestFolder(number), name), "utf8").catch(() => "");
 
-/** The guest of a number, when it runs. A process id alone may be somebody else's by now, so its command line is read too. */
+/** The running guest of a number. Process ids are reused, so the command line is compared too. */
 export async function runningGuest(number: number): Promise<Running | undefined> {
   const pid = Number(await fileOf(number, "pid"));
   if (!Number.isInteger(pid) || pid <= 0) return undefined;
@@ -32,13 +32,13 @@ export async function runningGuest(number: number): Promise<Running | undefined>
   return { number, pid, owner: await fileOf(number, "owner"), image: await fileOf(number, "image") };
 }
 
-/** Every guest that runs on this host. */
+/** All running guests of this host. */
 export async function runningGuests(): Promise<readonly Running[]> {
   const found = await Promise.all(guestNumbers.map(runningGuest));
   return found.filter(guest => guest !== undefined);
 }
 
-/** Whether nobody on this host listens where the guest of a number would. */
+/** Whether the ports of a guest's number are free. */
 async function portsAreFree(number: number): Promise<boolean> {
   for (const port of Object.values(guestPorts)) {
     const server = createServer();
@@ -66,8 +66,8 @@ async function freeNumber(wanted: number | undefined): Promise<number> {
 }
 
 /**
- * Gives a number that is free, with a new folder, to `start`, which answers the process id. Nobody else can take the number in
- * between. Throws when the number wanted, or every number, is taken.
+ * Calls `start`, which returns the process id, with a free number and a new folder. Holds a lock, so that no other process takes the number
+ * in between. Throws if the wanted number, or every number, is taken.
  */
 export const claimGuest = (
   wanted: number | undefined,
@@ -85,15 +85,17 @@ export const claimGuest = (
     return number;
   });
 
-/** The guest that a command without a number means: the only one that this checkout has started. */
+/** The guest for a command: that of the number, or the only one that this checkout has started. */
 export async function chosenGuest(number: number | undefined): Promise<Running> {
   if (number !== undefined) {
     const guest = await runningGuest(number);
-    if (guest === undefined) throw new Error(`guest ${number} is down`);
+    if (guest === undefined) throw new Error(`guest ${number} is not running`);
     return guest;
   }
   const [own, another] = (await runningGuests()).filter(guest => guest.owner === root);
-  if (own === undefined) throw new Error("no guest of this checkout is up; start one with: bun scripts/lab/main.ts up");
-  if (another !== undefined) throw new Error("several guests of this checkout are up; say which one: --guest <number>");
+  if (own === undefined)
+    throw new Error("no guest of this checkout is running; start one with: bun scripts/lab/main.ts up");
+  if (another !== undefined)
+    throw new Error("several guests of this checkout are running; choose one with --guest <number>");
   return own;
 }

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 
 /**
- * Does `work` while holding a lock on a file that all checkouts and processes of this machine respect. The kernel lets go of
- * it when the holder ends in whatever way (flock(2)): the holder is a `cat` that lives as long as its standard input.
+ * Does `work` while holding a lock on a file, for all checkouts and processes of this machine. The kernel releases
+ * it when the holder ends (flock(2)): a `cat`, which ends with its standard input.
  */
 export async function withLock<T>(file: string, work: () => Promise<T>): Promise<T> {
   const holder = spawn("flock", [file, "sh", "-c", "echo locked; exec cat"], { stdio: ["pipe", "pipe", "inherit"] });

@@ -6,13 +6,13 @@ import { setTimeout as pause } from "node:timers/promises";
 const memoryMiB = 1536;
 const processors = 2;
 
-/** How the processor is made: by the host's hardware, or in software, which runs everywhere and is some 20 times slower. */
+/** The processor: the host's hardware, or emulation, which works everywhere and is about 20 times slower. */
 export type Accelerator = "kvm" | "tcg";
 
 /** The ports of a guest that the host reaches, on 127.0.0.1: ssh, SMB, NFS, iSCSI and NVMe/TCP. */
 export const guestPorts = { ssh: 22, smb: 445, nfs: 2049, iscsi: 3260, nvme: 4420 } as const;
 
-/** Where the host reaches a port of a guest. */
+/** The host's port for a port of a guest. */
 export const hostPort = (number: number, port: number): number => number * 10_000 + port;
 
 /** A machine to start. */
@@ -21,12 +21,12 @@ export interface Machine {
   readonly accelerator: Accelerator;
   /** Holds the kernel and the initrd. */
   readonly image: string;
-  /** Gets the console's text and QEMU's complaints. */
+  /** For the console's output and QEMU's errors. */
   readonly folder: string;
   readonly disks: readonly [root: string, pool: string];
-  /** A file with the memory of a frozen machine, to go on from; boots when absent. */
+  /** A file with the memory of a frozen machine to resume; boots if absent. */
   readonly frozen?: string;
-  /** The machine ends with this process, however that ends. Otherwise it outlives it. */
+  /** Whether the machine ends with this process, however that ends. */
   readonly tethered: boolean;
 }
 
@@ -45,7 +45,7 @@ const drive = (file: string): readonly string[] => [
   `file=${file},if=virtio,format=qcow2,cache=unsafe,discard=unmap`,
 ];
 
-/** Two network cards: QEMU's own network with the forwarded ports, and a cable that all guests of this host share. */
+/** Two network cards: QEMU's user network with forwarded ports, and a segment shared by all guests of this host. */
 function network(number: number): readonly string[] {
   const forwards = Object.values(guestPorts).map(
     port => `hostfwd=tcp:127.0.0.1:${hostPort(number, port)}-10.0.2.15:${port}`,
@@ -56,13 +56,13 @@ function network(number: number): readonly string[] {
   ];
 }
 
-/** What a frozen machine cannot be continued without: part of the image's name. */
+/** Everything that must not change for a frozen machine to resume: part of the image's name. */
 export const machineShape = (): string => JSON.stringify([hardware("kvm"), hardware("tcg"), network(0), kernelLine]);
 
 /** The socket on which QEMU takes commands (QMP). */
 export const controlSocket = (folder: string): string => join(folder, "qmp");
 
-/** QEMU's argv for a machine. Its name is there so that a process id can be told from a reused one. */
+/** QEMU's arguments for a machine. They include its name, to detect reused process ids. */
 const machineArguments = ({ number, accelerator, image, folder, disks, frozen }: Machine): readonly string[] => [
   ...["-name", `csimux-lab-${number}`, ...hardware(accelerator), ...disks.flatMap(drive), ...network(number)],
   ...["-kernel", join(image, "vmlinuz"), "-initrd", join(image, "initrd.img"), "-append", kernelLine],
@@ -71,8 +71,8 @@ const machineArguments = ({ number, accelerator, image, folder, disks, frozen }:
 ];
 
 /**
- * Starts a machine. A tethered one gets the kernel's word that it dies with its parent (prctl(2), PR_SET_PDEATHSIG), since
- * whoever is killed cannot clean up.
+ * Starts a machine. The kernel kills a tethered one with its parent (prctl(2), PR_SET_PDEATHSIG), because a killed parent
+ * cannot clean up.
  */
 export function startMachine(machine: Machine): ChildProcess {
   const errors = openSync(join(machine.folder, "qemu.log"), "a");
@@ -93,7 +93,7 @@ const signal = (pid: number, name: NodeJS.Signals | 0): boolean => {
   }
 };
 
-/** Ends a machine's process and waits until it is gone: SIGTERM, and SIGKILL after five seconds. */
+/** Ends a machine's process with SIGTERM, or SIGKILL after five seconds, and waits for it. */
 export async function endProcess(pid: number): Promise<void> {
   const impatient = Date.now() + 5000;
   let name: NodeJS.Signals = "SIGTERM";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { Command, InvalidArgumentError } from "commander";
-import { exists } from "../exists.ts";
 import { widenPath } from "../packages.ts";
 import { tallyLine } from "../tally.ts";
 import { buildImage } from "./build.ts";
@@ -26,9 +26,9 @@ interface Choice {
 
 async function status(): Promise<void> {
   const image = await wantedImage();
-  console.log(`image: ${image.folder} (${(await exists(image.finished)) ? "built" : "not built"})`);
+  console.log(`image: ${image.folder} (${existsSync(image.finished) ? "built" : "not built"})`);
   const guests = await runningGuests();
-  if (guests.length === 0) console.log("no guest is up");
+  if (guests.length === 0) console.log("no guest is running");
   for (const guest of guests) {
     const ports = Object.entries(guestPorts).map(([name, port]) => `${name} ${hostPort(guest.number, port)}`);
     console.log(`guest ${guest.number}: pid ${guest.pid}, started from ${guest.owner}`);
@@ -37,7 +37,7 @@ async function status(): Promise<void> {
   }
 }
 
-/** Hands the terminal to ssh. Words are joined and read by the guest's shell, as ssh does. */
+/** Gives ssh the terminal. The guest's shell reads the joined words, as with ssh. */
 async function session(command: readonly string[], { guest }: Choice): Promise<void> {
   const [program, ...args] = sshToRunning(await chosenGuest(guest)).argv;
   const child = spawn(program, [...args, ...command], { stdio: "inherit" });
@@ -47,7 +47,7 @@ async function session(command: readonly string[], { guest }: Choice): Promise<v
 
 async function copy(paths: readonly string[], { guest }: Choice): Promise<void> {
   const [folder, ...files] = [...paths].reverse();
-  if (folder === undefined || files.length === 0) throw new Error("put takes files and then a folder of the guest");
+  if (folder === undefined || files.length === 0) throw new Error("put requires files and then a folder of the guest");
   const ssh = sshToRunning(await chosenGuest(guest));
   for (const from of files.reverse()) await put(ssh, { from }, folder);
 }
@@ -75,24 +75,24 @@ async function test(only: readonly string[], { guest, minutes, cases }: TestChoi
 }
 
 const program = new Command("bun scripts/lab/main.ts")
-  .description("A throw-away Debian machine with NFS, SMB, iSCSI, NVMe/TCP and ZFS, emulated by QEMU")
+  .description("A disposable Debian machine with NFS, SMB, iSCSI, NVMe/TCP and ZFS in QEMU")
   .enablePositionalOptions();
 const withGuest = (command: Command): Command =>
-  command.option("-g, --guest <number>", "which guest; needed when this checkout has started several", guestNumber);
+  command.option("-g, --guest <number>", "the guest; required if this checkout has started several", guestNumber);
 
 program
   .command("build")
-  .description("makes the image unless it is there (root; 5 to 10 minutes)")
+  .description("builds the image if it does not exist (as root; 5 to 10 minutes)")
   .action(async () => console.log((await buildImage()).folder));
 withGuest(program.command("up"))
-  .description("starts a guest, the first free one unless told which, and says its number on stdout")
+  .description("starts a guest, by default the first free one, and prints its number")
   .action(async ({ guest }: Choice) => console.log((await up({ number: guest, tethered: false })).number));
 withGuest(program.command("down"))
-  .description("ends a guest; its disks are gone")
-  .option("--all", "every guest on this host, whoever started it")
+  .description("ends a guest and removes its disks")
+  .option("--all", "all guests on this host, whatever started them")
   .action((choice: Choice & { all?: boolean }) => downAll(choice, choice.all === true));
 withGuest(program.command("ssh"))
-  .description("a command in a guest, or a shell, as root")
+  .description("runs a command or a shell in a guest, as root")
   .argument("[command...]")
   .passThroughOptions()
   .action(session);
@@ -101,14 +101,12 @@ withGuest(program.command("put"))
   .argument("<paths...>", "files, and then the folder")
   .action(copy);
 withGuest(program.command("test"))
-  .description(
-    "runs the lab's tests, or those named, in a guest of their own, or in one that is up and stays up (--guest)",
-  )
+  .description("runs all tests of the lab, or the named ones, in a new guest or in a running one (--guest)")
   .argument("[names...]")
   .option("--cases <pattern>", "only cases whose titles match this regular expression")
-  .option("--minutes <number>", "when all must be over", minutes, 120)
+  .option("--minutes <number>", "time limit of all tests", minutes, 120)
   .action(test);
-program.command("status").description("the image and the guests that run").action(status);
+program.command("status").description("shows the image and the running guests").action(status);
 
 try {
   await program.parseAsync();

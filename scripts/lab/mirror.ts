@@ -5,7 +5,7 @@ import { spawned } from "../spawned.ts";
 /** The Debian release in the guest. */
 export const suite = "bookworm";
 
-/** Where packages come from. */
+/** The addresses of Debian's archives. */
 export interface Mirror {
   readonly main: string;
   readonly security: string;
@@ -13,7 +13,7 @@ export interface Mirror {
 
 const debian: Mirror = { main: "http://deb.debian.org/debian/", security: "http://deb.debian.org/debian-security/" };
 
-/** Debian's archives under the addresses that this host's apt uses for them, else Debian's own. */
+/** The addresses that this host's apt uses for Debian's archives, otherwise Debian's. */
 export async function findMirror(): Promise<Mirror> {
   const format = "$(ORIGIN)|$(LABEL)|$(REPO_URI)";
   const { stdout } = await spawned(["apt-get", "indextargets", "--format", format, "Created-By: Packages"]);
@@ -25,7 +25,7 @@ export async function findMirror(): Promise<Mirror> {
   };
 }
 
-/** Lets apt in a new root reach the mirror as the host does: contrib is added, because ZFS is there. */
+/** Configures apt in a new root for the mirror, with the host's proxy settings, and with contrib for ZFS. */
 export async function useMirror(root: string, mirror: Mirror): Promise<void> {
   const sources = [
     `deb ${mirror.main} ${suite} main contrib`,

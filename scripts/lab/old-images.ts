@@ -4,15 +4,15 @@ import { spawned } from "../spawned.ts";
 import { runningGuests } from "./guests.ts";
 import { cache, type Image, imageIn } from "./place.ts";
 
-/** How long an image that nobody starts is kept, in milliseconds: other checkouts may still want it. */
+/** How long an unused image is kept for other checkouts, in milliseconds. */
 const keptMs = 14 * 24 * 3_600_000;
 
-/** Notes that an image is in use. */
+/** Records that an image is in use. */
 export const markUsed = (image: Image): Promise<void> => utimes(image.finished, new Date(), new Date());
 
 /**
- * Removes images that were left half-built and those not used for two weeks, each about 1 GB. Only for the holder of the build's
- * lock, because an image under way looks half-built too.
+ * Removes unfinished images and those not used for two weeks, each about 1 GB. Requires the build lock,
+ * because an image being built is unfinished too.
  */
 export async function removeOldImages(): Promise<void> {
   const running = (await runningGuests()).map(guest => guest.image);
@@ -23,7 +23,7 @@ export async function removeOldImages(): Promise<void> {
       ({ mtimeMs }) => mtimeMs,
       () => 0,
     );
-    // Files of an image are read-only, and rm(1) does not mind.
+    // rm(1) also removes the read-only files of an image.
     if (Date.now() - used > keptMs) await spawned(["rm", "-rf", image.folder]);
   }
 }

@@ -5,23 +5,23 @@ import { join } from "node:path";
 import { spawned } from "../spawned.ts";
 import { machineShape } from "./machine.ts";
 
-/** Everything that shapes the machine's disk: lists of packages, files and the scripts that run in it. */
+/** The recipe of the machine's disk: package lists, files and scripts that run in it. */
 export const recipe = join(import.meta.dirname, "image");
 
-/** Holds images and running guests, outside every checkout, so that all of them share one image. */
+/** Images and running guests, outside the checkout, so that all checkouts share an image. */
 export const cache = join(process.env["XDG_CACHE_HOME"] || join(homedir(), ".cache"), "csimux-lab");
 
-/** Where one image is kept. The folder is complete when `finished` exists. */
+/** The paths of one image. It is complete if `finished` exists. */
 export interface Image {
   readonly folder: string;
   readonly finished: string;
   readonly key: string;
 }
 
-/** The folder of a running guest: its disks, its console and who started it. */
+/** The folder of a running guest: disks, console and owner. */
 export const guestFolder = (number: number): string => join(cache, "guests", String(number));
 
-/** The parts of the image in a folder. */
+/** The paths of the image in a folder. */
 export const imageIn = (folder: string): Image => ({
   folder,
   finished: join(folder, "finished"),
@@ -37,8 +37,8 @@ async function recipeFiles(): Promise<readonly string[]> {
 }
 
 /**
- * The image that this checkout wants. A change of the recipe, of the machine's hardware or of QEMU, whose frozen machines only
- * the same version is sure to continue, asks for another one.
+ * The image of this checkout. Any change of the recipe, the machine's hardware or QEMU, which can only resume machines that
+ * the same version has frozen, results in a new image.
  */
 export async function wantedImage(): Promise<Image> {
   const hash = createHash("sha256").update(machineShape());

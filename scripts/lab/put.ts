@@ -4,10 +4,10 @@ import { createServer } from "node:net";
 import { basename, dirname, resolve } from "node:path";
 import type { Ssh } from "./ssh.ts";
 
-/** The host's loopback as a guest sees it (QEMU's own network). */
+/** The host's loopback address in a guest (QEMU's user network). */
 const hostFromGuest = "10.0.2.2";
 
-/** What to copy: a file or folder of the host, and its name in the guest when that differs. */
+/** A file or folder of the host to copy, and its name in the guest if different. */
 export interface Piece {
   readonly from: string;
   readonly name?: string;
@@ -20,8 +20,8 @@ function archive({ from, name }: Piece): readonly string[] {
 }
 
 /**
- * Copies files into a folder of a guest, which is made. The guest fetches a tar archive from a port that is open for this
- * alone: ssh encrypts in the guest, which makes it a third as fast. Throws when either side fails.
+ * Copies files to a folder of a guest, which is created. The guest fetches a tar archive from a temporary port:
+ * ssh encryption in the guest is three times slower. Throws if either side fails.
  */
 export async function put(ssh: Ssh, piece: Piece, folder: string): Promise<void> {
   const server = createServer({ pauseOnConnect: true });

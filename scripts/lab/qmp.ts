@@ -1,9 +1,9 @@
 import { connect } from "node:net";
 import { createInterface } from "node:readline";
 
-/** A conversation with QEMU (QMP, the QEMU Machine Protocol: one JSON object a line). */
+/** A connection to QEMU's control socket (QMP, QEMU Machine Protocol: one JSON object per line). */
 export interface Qmp {
-  /** Executes one command; throws what QEMU says against it. */
+  /** Executes one command; throws QEMU's error. */
   execute(command: string, args?: Readonly<Record<string, unknown>>): Promise<unknown>;
   close(): void;
 }
@@ -13,7 +13,7 @@ interface Reply {
   readonly error?: { readonly desc: string };
 }
 
-/** Opens QEMU's control socket; throws when nobody listens. */
+/** Opens QEMU's control socket; throws if it cannot connect. */
 export async function openQmp(path: string): Promise<Qmp> {
   const socket = connect({ path });
   await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));

@@ -1,11 +1,12 @@
+import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { exists } from "../exists.ts";
+import { say } from "../say.ts";
 import type { Build } from "./build-log.ts";
 import { findMirror, suite, useMirror } from "./mirror.ts";
 import { cache, recipe } from "./place.ts";
 
-/** Runs a script of the recipe inside a root folder; its mounts and its processes end with it (mount_namespaces(7), pid_namespaces(7)). */
+/** Runs a script of the recipe inside a root folder, in mount and pid namespaces that end with it. */
 async function inside(build: Build, root: string, script: string, ...args: readonly string[]): Promise<void> {
   await cp(join(recipe, script), join(root, "lab-script"));
   const enter =
@@ -33,14 +34,14 @@ async function packages(): Promise<readonly string[]> {
   return lines.map(line => line.replace(/#.*/, "").trim()).filter(line => line !== "");
 }
 
-/** Debian with the packages of the recipe, in a new folder. */
+/** Installs Debian with the recipe's packages in a new folder. */
 export async function makeRoot(build: Build, root: string): Promise<void> {
   const mirror = await findMirror();
-  build.say(`base system from ${mirror.main}`);
+  say(`base system from ${mirror.main}`);
   await build.run(["debootstrap", "--variant=minbase", suite, root, mirror.main]);
   await cp(join(recipe, "before"), root, { recursive: true });
   await useMirror(root, mirror);
-  build.say("packages");
+  say("packages");
   await inside(build, root, "install.sh", ...(await packages()));
 }
 
@@ -61,25 +62,25 @@ async function compileZfs(build: Build, root: string, kernel: string, archive: s
   await build.run(["rm", "-rf", side]);
 }
 
-/** Adds the ZFS modules. Debian has them as source only; compiled ones are kept for the next image, as they take longest. */
+/** Adds the ZFS modules. Debian has only their source; compiled ones are kept for the next image, because compiling is slow. */
 export async function addZfs(build: Build, root: string): Promise<void> {
   const kernel = await kernelOf(root);
   const status = await readFile(join(root, "var/lib/dpkg/status"), "utf8");
   const version = /^Package: zfsutils-linux\n(?:.+\n)*?Version: (.+)$/m.exec(status)?.[1];
   if (version === undefined) throw new Error("zfsutils-linux was not installed");
   const archive = join(cache, `zfs-${kernel}-${version}.tar`);
-  if (!(await exists(archive))) {
-    build.say(`ZFS modules for ${kernel}`);
+  if (!existsSync(archive)) {
+    say(`ZFS modules for ${kernel}`);
     await compileZfs(build, root, kernel, archive);
-  } else build.say(`ZFS modules from ${basename(archive)}`);
+  } else say(`ZFS modules from ${basename(archive)}`);
   await build.run(["tar", "-C", root, "-xf", archive]);
 }
 
-/** Puts the recipe's files in place, makes users and switches services on. `key` is a path; its public half may log in. */
+/** Copies the recipe's files, creates users and enables services. `key` is the path of the private key that may log in. */
 export async function configure(build: Build, root: string, key: string): Promise<void> {
   await cp(join(recipe, "files"), root, { recursive: true });
   await inside(build, root, "configure.sh", await kernelOf(root), (await readFile(`${key}.pub`, "utf8")).trim());
-  // Tests in the guest log in to it too, as csimux does to a storage host.
+  // Tests in the guest also log in to it, as csimux logs in to a storage host.
   await writeFile(join(root, "root/.ssh/id_ed25519"), await readFile(key), { mode: 0o600 });
   await mkdir(join(root, "opt/csimux"), { recursive: true });
 }

@@ -1,24 +1,24 @@
 import type { ChildProcess } from "node:child_process";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { quoted } from "../../lib/io/script.ts";
 import { type Spawned, type SpawnOptions, spawned } from "../spawned.ts";
 import { guestPorts, hostPort } from "./machine.ts";
 import { cache, type Image } from "./place.ts";
-import { quoted } from "./quoted.ts";
 
-/** The way into a guest, as root. */
+/** ssh to a guest, as root. */
 export interface Ssh {
-  /** What to type to get the same: program and options, without a command. */
+  /** The equivalent ssh command line, without a remote command. */
   readonly argv: readonly [string, ...string[]];
-  /** Runs a command in the guest. Each argument arrives as it is. */
+  /** Runs a command in the guest. Arguments are quoted. */
   run(argv: readonly string[], options?: SpawnOptions): Promise<Spawned>;
-  /** Ends the connection that is held open between commands. */
+  /** Closes the connection that is kept open between commands. */
   close(): Promise<void>;
 }
 
 /**
- * Quick algorithms, and one connection held for all commands: a new one takes a second where the processor is made in
- * software. A guest's host key is thrown away with the guest, so there is nothing to compare it with.
+ * Fast algorithms, and one connection for all commands: a new one takes a second on an emulated processor.
+ * A guest's host key changes with every guest, so it is not verified.
  */
 function sshArguments(image: Image, number: number): readonly [string, ...string[]] {
   const options = [
@@ -47,7 +47,7 @@ function sshArguments(image: Image, number: number): readonly [string, ...string
   ];
 }
 
-/** The way into a guest of an image. Opens nothing yet. */
+/** ssh to a guest of an image. Connects on first use. */
 export function sshTo(image: Image, number: number): Ssh {
   const argv = sshArguments(image, number);
   return {
@@ -60,7 +60,7 @@ export function sshTo(image: Image, number: number): Ssh {
   };
 }
 
-/** Waits until a guest answers; throws when its machine has ended or the time is over. */
+/** Waits until a guest answers; throws if its machine has ended or after `timeoutMs`. */
 export async function waitForSsh(ssh: Ssh, machine: ChildProcess, timeoutMs: number): Promise<void> {
   const until = Date.now() + timeoutMs;
   for (;;) {

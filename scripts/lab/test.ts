@@ -1,10 +1,10 @@
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { build } from "../build.ts";
-import { exists } from "../exists.ts";
-import { installSanity } from "../sanity-program.ts";
+import { installSanity } from "../sanity/program.ts";
+import { say } from "../say.ts";
 import { root, spawned, tool } from "../spawned.ts";
 import { junitTally, nothing, plus, type Tally, tallyLine } from "../tally.ts";
 import { type Bench, clearBench, makeBench } from "./bench.ts";
@@ -13,34 +13,33 @@ import { guestHome, type LabTest, labTests, putTest, putTraces } from "./equipme
 import type { Guest } from "./guest.ts";
 import { wantedImage } from "./place.ts";
 import { installRequirements, whyNotBuild, whyNotRun } from "./requirements.ts";
-import { say } from "./say.ts";
 
-/** What of the lab's tests runs, and for how long. */
+/** The selection and time limit of lab tests. */
 export interface LabTests {
-  /** Names of tests, such as nfs; all when empty. */
+  /** Names of tests, such as nfs; all if empty. */
   readonly only: readonly string[];
-  /** A regular expression on the titles of the cases that run; all when absent. */
+  /** A regular expression on the titles of cases; all if absent. */
   readonly cases?: string | undefined;
-  /** A guest that is up and stays up. Otherwise fresh ones are started and ended. */
+  /** A running guest to use. If absent, new ones are started and ended. */
   readonly guest?: number | undefined;
-  /** When everything must be over, in milliseconds since 1970; what has not run by then counts as failed. */
+  /** The deadline in milliseconds since 1970; tests that have not run by then count as failed. */
   readonly deadline: number;
 }
 
-/** One file of several is bound to this much, so that a hang does not take the time of all others. The drivers on ZFS take most of it. */
+/** The time limit of one file of several, so that a hang does not use up the time of the others. The ZFS drivers need most of it. */
 const fileMs = 3_600_000;
 
-/** Variables that tests are told something by, such as LAB_SEED; they go on into the guest. */
+/** Variables for tests, such as LAB_SEED, which are passed to the guest. */
 const told = (): readonly string[] =>
   Object.entries(process.env).flatMap(([name, value]) => (/^LAB_[A-Z]+$/.test(name) ? [`${name}=${value}`] : []));
 
 const oneFailure: Tally = { ...nothing, failed: 1 };
 
-/** Why the lab's tests cannot run on this machine; undefined when they can. */
+/** Why this machine cannot run the lab's tests; undefined if it can. */
 async function obstacle(): Promise<string | undefined> {
-  // Which image is wanted depends on the version of QEMU.
+  // The image depends on the version of QEMU.
   await installRequirements(false);
-  const built = await exists((await wantedImage()).finished);
+  const built = existsSync((await wantedImage()).finished);
   if (!built) await installRequirements(true);
   return (await whyNotRun()) ?? (built ? undefined : await whyNotBuild());
 }
@@ -50,7 +49,7 @@ interface Bundle {
   readonly name: string;
   /** Its path in the guest. */
   readonly path: string;
-  /** The number of the other guest of a pair. */
+  /** The number of the second guest. */
   readonly second: number | undefined;
   /** As LabTests.cases. */
   readonly cases: string | undefined;
@@ -66,11 +65,12 @@ async function runBundle({ ssh }: Guest, bundle: Bundle, timeoutMs: number): Pro
   const argv = ["env", ...told(), "sh", "-c", script, "test", guestHome, path, report, address, cases ?? "."] as const;
   const { code } = await ssh.run(argv, { show: true, timeoutMs });
   const { stdout } = await ssh.run(["cat", report], { timeoutMs: 30_000 });
-  if (stdout === "") console.log(`FAILED: ${name} left no report; ended with code ${code}, bound to ${timeoutMs} ms`);
+  if (stdout === "")
+    console.log(`FAILED: ${name} left no report; it ended with code ${code}, with a limit of ${timeoutMs} ms`);
   return junitTally(stdout, code);
 }
 
-/** Runs a test on this machine, beside the guest whose number it is told. */
+/** Runs a test on this machine and passes it the guest's number. */
 async function runBeside(
   { number }: Guest,
   { name, source }: LabTest,
@@ -88,17 +88,17 @@ async function runBeside(
   return junitTally(await readFile(report, "utf8").catch(() => ""), code);
 }
 
-/** What the guest's kernel and services said last, for whoever looks for the reason of a failure. */
+/** Prints the end of the guest's journal after a failure. */
 async function lastWords({ number, ssh }: Guest): Promise<void> {
   const argv = ["journalctl", "--no-pager", "-n", "80", "-o", "short-precise"];
   console.log(`the journal of guest ${number} ends with:\n${(await ssh.run(argv, { timeoutMs: 30_000 })).stdout}`);
 }
 
-/** A run of tests, one file after the other, each in the guest that the one before left in order. */
+/** A run of test files, one after the other, in the same guest unless the previous file failed. */
 class LabRun {
   /** The result so far. */
   total: Tally = nothing;
-  /** No further test begins, and what the present one says does not count any more. */
+  /** No further test starts, and the result of the current one does not count. */
   stopped = false;
   private readonly bench: Bench;
   private readonly wish: LabTests;
@@ -122,7 +122,7 @@ class LabRun {
       if (this.stopped) return;
       console.log(`--- lab: ${test.name}: ${tallyLine(tally)} in ${Math.round((Date.now() - from) / 1000)} s`);
       this.total = plus(this.total, tally);
-      // Whatever a failed test left must not make the next one fail.
+      // Leftovers of a failed test must not make the next one fail.
       if (tally.failed > 0) await clearBench(this.bench);
       else await this.bench.second.clear();
     }
@@ -130,7 +130,7 @@ class LabRun {
 
   private async one(test: LabTest, boundMs: number): Promise<Tally> {
     const left = this.wish.deadline - Date.now();
-    if (left < 1000) throw new Error("the time for the lab's tests was over before this one began");
+    if (left < 1000) throw new Error("the lab's time limit was reached before this test started");
     const guest = await this.bench.first.guest();
     const second = test.pair ? await this.bench.second.guest() : undefined;
     for (const seen of [second, test.beside ? guest : undefined]) if (seen) await putTraces(seen.ssh, this.work);
@@ -149,8 +149,8 @@ class LabRun {
 }
 
 /**
- * Ends the guest before the process ends by a signal, and says the result so far with the interruption as a failure. For the
- * signals that nobody can catch, guests are tethered.
+ * Ends the guest when a signal ends the process, and prints the result so far with one failure. For signals that cannot be
+ * caught, guests are tethered.
  */
 function endOnSignal(bench: Bench, run: LabRun, work: string): void {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
@@ -169,13 +169,13 @@ async function wantedTests(only: readonly string[]): Promise<readonly LabTest[]>
   const all = await labTests();
   const unknown = only.find(name => !all.some(test => test.name === name));
   if (unknown !== undefined)
-    throw new Error(`"${unknown}" is no test of the lab; there are ${all.map(({ name }) => name).join(", ")}`);
+    throw new Error(`the lab has no test "${unknown}"; it has ${all.map(({ name }) => name).join(", ")}`);
   return only.length === 0 ? all : all.filter(({ name }) => only.includes(name));
 }
 
 /**
- * Runs the tests of tests/lab inside a guest, with the executable built from this checkout. A machine that cannot run them says
- * so, and that counts as one skipped test.
+ * Runs tests/lab inside a guest, with the executable built from this checkout. A machine that cannot run them prints why,
+ * and that counts as one skipped test.
  */
 export async function runLabTests(wish: LabTests): Promise<Tally> {
   const { only, guest } = wish;
@@ -186,7 +186,7 @@ export async function runLabTests(wish: LabTests): Promise<Tally> {
     return { ...nothing, skipped: 1 };
   }
   const sanity = await installSanity();
-  if (sanity === undefined) say("no Go here (https://go.dev): what needs csi-sanity is skipped");
+  if (sanity === undefined) say("no Go (https://go.dev): tests that need csi-sanity are skipped");
   const bench = makeBench({ executable: await build(), sanity }, guest);
   const work = await mkdtemp(join(tmpdir(), "csimux-lab-"));
   const run = new LabRun(bench, wish, work);

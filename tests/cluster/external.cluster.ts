@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { inMachine } from "../../scripts/cluster/machine.ts";
 import { cache } from "../../scripts/cluster/place.ts";
-import { type JunitCase, junitCases } from "../../scripts/junit.ts";
+import { type JunitCase, junitCases } from "../../scripts/tally.ts";
 import { byNode, deployCentral, drivers, undeploy } from "./deploy.ts";
 import { apply, kube } from "./kube.ts";
 import { nothingLeft } from "./left.ts";

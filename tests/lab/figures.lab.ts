@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
-import { exists } from "../../scripts/exists.ts";
 import type { World } from "../serve/world.ts";
 import { mounting } from "./disk-volume.ts";
 import { destroyZvol, iqn, makeTarget, makeZvol, removeTarget } from "./lio.ts";
@@ -97,7 +97,7 @@ test("a volume of iSCSI takes about as long as the bare commands", async () => {
       await run([...record, "-o", "new"]);
       await run([...record, "-o", "update", "-n", "node.startup", "-v", "manual"]);
       await run([...record, "--login"]);
-      await waitFor(disk, async () => ((await exists(disk)) ? true : undefined));
+      await waitFor(disk, async () => (existsSync(disk) ? true : undefined));
       await run(["blkid", "-p", disk]);
       await mounted(["-t", "ext4", disk], disk);
       await run([...record, "--logout"]);

@@ -59,7 +59,7 @@ test.each(["local", "mounted"])("a volume lives its life on a folder that is %s"
   expect(await leftBelow(`${base}/${connection}`)).toEqual([]);
 });
 
-test.skipIf(!(await hasSanity()))(
+test.skipIf(!hasSanity())(
   "csi-sanity passes in the guest",
   async () => {
     const tally = await sanityAgainst(world, { connection: "local" });

@@ -1,6 +1,6 @@
+import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rmdir, symlink, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { exists } from "../../scripts/exists.ts";
 import { run, waitFor } from "./run.ts";
 
 const root = "/sys/kernel/config/target";
@@ -18,7 +18,7 @@ export type Chap = Readonly<Partial<Record<"userid" | "password" | "userid_mutua
 /** A zvol of 320 MiB, which `destroyZvol` removes. */
 export async function makeZvol(name: string): Promise<void> {
   await run(["zfs", "create", "-s", "-V", "320M", `tank/${name}`]);
-  await waitFor(name, async () => ((await exists(`/dev/zvol/tank/${name}`)) ? true : undefined));
+  await waitFor(name, async () => (existsSync(`/dev/zvol/tank/${name}`) ? true : undefined));
 }
 
 /** Who showed the zvol may hold it a moment longer. */

@@ -22,7 +22,7 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 });
 
-test.skipIf(!(await hasSanity()))(
+test.skipIf(!hasSanity())(
   "csi-sanity passes with an NFS export that csimux mounts itself",
   async () => {
     const tally = await sanityAgainst(world, { connection: "nas" });

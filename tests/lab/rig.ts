@@ -1,12 +1,12 @@
+import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { VolumeCapabilitySchema } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { mountCapability } from "../../scripts/client.ts";
 import { startDaemon } from "../../scripts/daemon.ts";
-import { exists } from "../../scripts/exists.ts";
 import { makeSandbox, type Sandbox } from "../../scripts/sandbox.ts";
-import { runSanity } from "../../scripts/sanity-suite.ts";
+import { runSanity } from "../../scripts/sanity/suite.ts";
 import type { Tally } from "../../scripts/tally.ts";
 import { untilDone, World } from "../serve/world.ts";
 import { run } from "./run.ts";
@@ -119,7 +119,7 @@ export async function whileMounted<T>(
 }
 
 /** Whether csi-sanity is in the guest; the host builds it with Go. */
-export const hasSanity = (): Promise<boolean> => exists(sanityProgram);
+export const hasSanity = (): boolean => existsSync(sanityProgram);
 
 /**
  * Runs the CSI conformance suite against a csimux of a lab test. An hour at most: where the processor is made in software, tools of

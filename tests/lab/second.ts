@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
+import { quoted } from "../../lib/io/script.ts";
 import { connects, type Daemon, serveArguments } from "../../scripts/daemon.ts";
-import { quoted } from "../../scripts/lab/quoted.ts";
 import type { Sandbox } from "../../scripts/sandbox.ts";
 import { World } from "../serve/world.ts";
 import { executable, type Setting, settingSandbox } from "./rig.ts";

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rm, rmdir, symlink, unlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { exists } from "../../scripts/exists.ts";
 import { run, waitFor } from "./run.ts";
 import { leftSince, traces } from "./traces.ts";
 
@@ -31,7 +31,7 @@ async function writes(...mount: readonly string[]): Promise<void> {
   }
 }
 
-const device = (path: string): Promise<string> => waitFor(path, async () => ((await exists(path)) ? path : undefined));
+const device = (path: string): Promise<string> => waitFor(path, async () => (existsSync(path) ? path : undefined));
 
 /** A zvol of 64 MiB while `work` uses it. */
 async function withZvol(name: string, work: (device: string) => Promise<void>): Promise<void> {

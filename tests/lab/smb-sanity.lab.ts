@@ -25,7 +25,7 @@ afterAll(async () => {
   expect(await leftSince(before)).toEqual([]);
 });
 
-test.skipIf(!(await hasSanity()))(
+test.skipIf(!hasSanity())(
   "csi-sanity passes with an SMB share that csimux mounts itself",
   async () => {
     const tally = await sanityAgainst(world, { connection: "files" });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
-import { exists } from "../../scripts/exists.ts";
 import type { World } from "../serve/world.ts";
 import { startCsimux, whileMounted } from "./rig.ts";
 import { run, waitFor } from "./run.ts";
@@ -24,7 +24,7 @@ const ways: Readonly<
   },
   iscsi: {
     lose: () => run(["targetcli", "clearconfig", "confirm=True"]),
-    stands: ({ iqn = "" }) => exists(`/sys/kernel/config/target/iscsi/${iqn}/tpgt_1/lun/lun_0`),
+    stands: async ({ iqn = "" }) => existsSync(`/sys/kernel/config/target/iscsi/${iqn}/tpgt_1/lun/lun_0`),
   },
 };
 

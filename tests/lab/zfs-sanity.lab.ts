@@ -18,7 +18,7 @@ function started(driver: ZfsDriver): Promise<World> {
 // The same driver through sudo takes an hour where the processor is made in software; zfs-life has it.
 const drivers = zfsDrivers.filter(({ connection }) => connection !== "sudo");
 
-test.skipIf(!(await hasSanity())).each(drivers)(
+test.skipIf(!hasSanity()).each(drivers)(
   "csi-sanity passes with $title",
   async driver => {
     const { connection } = driver;

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { checkImports } from "../../scripts/imports.ts";
+import { checkImports } from "../../scripts/check/imports.ts";
 import { root } from "../../scripts/spawned.ts";
 
 let checkout = "";

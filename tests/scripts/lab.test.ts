@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { quoted } from "../../lib/io/script.ts";
 import { labTests } from "../../scripts/lab/equipment.ts";
 import { withLock } from "../../scripts/lab/lock.ts";
-import { quoted } from "../../scripts/lab/quoted.ts";
 import { root, spawned, tool } from "../../scripts/spawned.ts";
 
 let folder: string;
@@ -41,7 +41,7 @@ test("a lock is held by one at a time, and let go when its work fails", async ()
 
 test("a machine without QEMU says so loudly, counts one skipped test and does not fail", async () => {
   const { code, stdout } = await lab(folder, "test");
-  expect(stdout).toContain("THE LAB'S TESTS DID NOT RUN: missing here: qemu-system-x86");
+  expect(stdout).toContain("THE LAB'S TESTS DID NOT RUN: missing Debian packages: qemu-system-x86");
   expect(stdout.trim().split("\n").at(-1)).toBe("0 passed, 0 failed, 1 skipped");
   expect(code).toBe(0);
 });
@@ -56,7 +56,7 @@ test("a guest whose process id belongs to another program now is down", async ()
   const guest = join(folder, "csimux-lab/guests/3");
   await mkdir(guest, { recursive: true });
   await writeFile(join(guest, "pid"), String(process.pid));
-  expect((await lab(undefined, "status")).stdout).toContain("no guest is up");
+  expect((await lab(undefined, "status")).stdout).toContain("no guest is running");
   expect((await lab(undefined, "down", "--guest", "3")).stderr).toContain("guest 3 is down");
 });
 

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { table } from "../../scripts/bench/table.ts";
-import { junitCases } from "../../scripts/junit.ts";
-import { junitTally, tallyLine } from "../../scripts/tally.ts";
+import { junitCases, junitTally, tallyLine } from "../../scripts/tally.ts";
 
 const report = (head: string, cases = ""): string => `<?xml version="1.0"?>\n<testsuites ${head}>${cases}</testsuites>`;
 

@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
-import { protocols } from "../lib/core/access.ts";
-import { modules } from "../lib/drivers/index.ts";
-import { root } from "./spawned.ts";
+import { protocols } from "../../lib/core/access.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { root } from "../spawned.ts";
 
 /** Examples of rules are whole connection files; the index names the folders. */
 const exempt = /^lib\/(?:lint\/rules\/|drivers\/index\.ts$)/;

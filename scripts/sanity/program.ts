@@ -1,7 +1,7 @@
+import { existsSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { exists } from "./exists.ts";
-import { root, spawned } from "./spawned.ts";
+import { root, spawned } from "../spawned.ts";
 
 /** The version of csi-sanity that csimux is tested with. */
 export const sanityVersion = "5.6.0";
@@ -9,12 +9,12 @@ const binary = `${root}/.cache/csi-sanity-${sanityVersion}-static`;
 const module = `github.com/kubernetes-csi/csi-test/v5/cmd/csi-sanity@v${sanityVersion}`;
 
 /**
- * Installs csi-sanity below .cache/ once and answers its path; undefined when there is no Go to build it with. It is linked
- * statically, so that it runs on other machines too.
+ * Installs csi-sanity below .cache/ once and returns its path; undefined without Go to build it. It is linked
+ * statically, so that it runs on other machines.
  */
 export async function installSanity(): Promise<string | undefined> {
-  if (await exists(binary)) return binary;
-  const go = (await exists("/usr/local/go/bin/go")) ? "/usr/local/go/bin/go" : "go";
+  if (existsSync(binary)) return binary;
+  const go = existsSync("/usr/local/go/bin/go") ? "/usr/local/go/bin/go" : "go";
   if ((await spawned([go, "version"])).code !== 0) return undefined;
   const folder = `${root}/.cache/install-${process.pid}`;
   await mkdir(folder, { recursive: true });

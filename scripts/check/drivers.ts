@@ -1,14 +1,14 @@
 import { readdir, readFile } from "node:fs/promises";
 import { parseAllDocuments } from "yaml";
-import { modules } from "../lib/drivers/index.ts";
-import { root } from "./spawned.ts";
+import { modules } from "../../lib/drivers/index.ts";
+import { root } from "../spawned.ts";
 
 async function filesBelow(folder: string): Promise<readonly string[]> {
   const entries = await readdir(`${root}/${folder}`, { recursive: true, withFileTypes: true }).catch(() => []);
   return entries.filter(entry => entry.isFile()).map(entry => `${entry.parentPath}/${entry.name}`);
 }
 
-/** Values of `driver:` that the examples show. */
+/** Values of `driver:` in the examples. */
 async function exampleDrivers(): Promise<ReadonlySet<string>> {
   const files = (await filesBelow("examples")).filter(file => /\.ya?ml$/.test(file));
   const texts = await Promise.all(files.map(file => readFile(file, "utf8")));
@@ -17,7 +17,7 @@ async function exampleDrivers(): Promise<ReadonlySet<string>> {
   return new Set(drivers.filter(driver => typeof driver === "string"));
 }
 
-/** The folders of lib/drivers whose module.ts gives an `open`: drivers that csimux serves, not only checks, and that make volumes. */
+/** The folders of lib/drivers with drivers that create volumes. */
 async function openFolders(): Promise<readonly string[]> {
   const entries = await readdir(`${root}/lib/drivers`, { withFileTypes: true });
   const folders = entries.filter(entry => entry.isDirectory()).map(entry => entry.name);
@@ -27,20 +27,20 @@ async function openFolders(): Promise<readonly string[]> {
   return folders.filter((_, index) => /^\s+open[:,(]/m.test(texts[index] ?? "") && provisions(texts[index] ?? ""));
 }
 
-/** Whether one of the modules in a text makes volumes; the suite is about those. */
+/** Whether one of the modules in a text creates volumes. */
 const provisions = (text: string): boolean =>
   (text.match(/driverModule\(/g) ?? []).length > (text.match(/provisions: false/g) ?? []).length;
 
-/** The texts of all files below a folder, and of one beside it, whose names end so. */
+/** The texts of all files below a folder, and of the file next to it, with this suffix. */
 async function textsOf(folder: string, end: string): Promise<readonly string[]> {
   const files = [...(await filesBelow(folder)), `${root}/${folder}${end}`].filter(file => file.endsWith(end));
   return Promise.all(files.map(file => readFile(file, "utf8").catch(() => "")));
 }
 
-/** A suite, and the class that it is about. */
+/** A suite, and the class that it tests. */
 type Part = readonly [suite: string, name: string];
 
-/** The classes in a text that are stores, and shares that do something: one that only says where a volume is has no step to fail at. */
+/** The stores in a text, and the shares with `publish`: others have no step that can fail. */
 function partsIn(text: string): readonly Part[] {
   const classes = text.split(/^(?=export class )/m).slice(1);
   return classes.flatMap((each): readonly Part[] => {
@@ -50,7 +50,7 @@ function partsIn(text: string): readonly Part[] {
   });
 }
 
-/** The suites of tests/contract that the tests of a driver folder do not run, in words. To import a part of one proves nothing. */
+/** The suites of tests/contract that the tests of a driver folder do not run. */
 async function missingSuites(folder: string): Promise<readonly string[]> {
   const tests = (await textsOf(`tests/drivers/${folder}`, ".test.ts")).join("\n");
   const parts = (await textsOf(`lib/drivers/${folder}`, ".ts")).flatMap(partsIn);
@@ -60,10 +60,12 @@ async function missingSuites(folder: string): Promise<readonly string[]> {
       .filter(([suite, name]) => !new RegExp(`^\\s*${suite}\\(\\s*"${name}\\b`, "m").test(tests))
       .map(([suite, name]) => `${suite}("${name}", …)`),
   ];
-  return wanted.map(each => `tests/drivers/${folder} does not run ${each} of tests/contract`);
+  return wanted.map(
+    each => `tests/drivers/${folder} does not run ${each}: call it in a test file there (tests/contract)`,
+  );
 }
 
-/** What is missing for the drivers: an example for each name, the suites of tests/contract for each folder. One line each. */
+/** Missing examples and contract suites of the drivers, one line each. */
 export async function checkDrivers(): Promise<readonly string[]> {
   const names = modules.flatMap(module => module.names);
   const shown = await exampleDrivers();
@@ -71,5 +73,8 @@ export async function checkDrivers(): Promise<readonly string[]> {
   const missing = names.filter(name => !shown.has(name) && !shown.has(name.replace(/^truenas-/, "freenas-")));
   const folders = await openFolders();
   const untested = await Promise.all(folders.map(missingSuites));
-  return [...missing.map(name => `no file below examples/ has "driver: ${name}"`), ...untested.flat()];
+  return [
+    ...missing.map(name => `driver ${name} has no example: write examples/${name}.yaml with "driver: ${name}"`),
+    ...untested.flat(),
+  ];
 }

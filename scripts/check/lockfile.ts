@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { root } from "./spawned.ts";
+import { root } from "../spawned.ts";
 
 interface Locked {
   readonly version?: string;
@@ -7,7 +7,7 @@ interface Locked {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-/** Where a package is looked for by another one: in its own folder first, then in each folder around it. */
+/** Whether a package resolves a name: in its own folder first, then in each parent folder. */
 function found(packages: Readonly<Record<string, Locked>>, from: string, name: string): boolean {
   for (let at = from; ; at = at.slice(0, Math.max(at.lastIndexOf("/node_modules/"), 0))) {
     if (packages[`${at === "" ? "" : `${at}/`}node_modules/${name}`]?.version !== undefined) return true;

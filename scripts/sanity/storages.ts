@@ -1,19 +1,19 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { startDsm } from "../tests/fakes/dsm/double.ts";
-import { environment, FakeObjectiveFs } from "../tests/fakes/mount-objectivefs.ts";
-import type { Sandbox } from "./sandbox.ts";
+import { startDsm } from "../../tests/fakes/dsm/double.ts";
+import { environment, FakeObjectiveFs } from "../../tests/fakes/mount-objectivefs.ts";
+import type { Sandbox } from "../sandbox.ts";
 
-/** What stands for a storage system while the suite runs. */
+/** A fake storage system for a run of the suite. */
 export interface Storage {
-  /** What is left in it. */
+  /** Objects left in it. */
   left(): Promise<readonly string[]>;
   stop(): Promise<void>;
-  /** What csimux needs in its environment to find its programs. */
+  /** Environment variables for csimux, such as PATH. */
   readonly env?: Readonly<Record<string, string>>;
-  /** What csimux is started with, in front of its own argv. */
+  /** A prefix of csimux's argv. */
   readonly wrap?: readonly string[];
-  /** Secrets of the suite's calls, by the names that it has for them. */
+  /** Secrets of the suite's calls, by the suite's names for them. */
   readonly secrets?: Readonly<Record<string, Readonly<Record<string, string>>>>;
 }
 
@@ -36,7 +36,7 @@ export async function beginDsm({ connections }: Sandbox): Promise<Storage> {
   return { left: async () => dsm.state.remains(), stop: () => dsm.close() };
 }
 
-/** A mount.objectivefs with the connection "ofs"; nodes get the keys with each staging. */
+/** A fake mount.objectivefs with the connection "ofs"; nodes get the keys when they stage. */
 export async function beginObjectiveFs({ connections, folder }: Sandbox): Promise<Storage> {
   const fake = await FakeObjectiveFs.at(join(folder, "ofs"));
   const file = { driver: "objectivefs", objectivefs: { pool: "csi", env: environment } };

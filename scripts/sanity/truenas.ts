@@ -1,15 +1,15 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Double, startDouble } from "../tests/fakes/truenas/double.ts";
-import { datasetsOf } from "../tests/fakes/truenas/on-zfs.ts";
-import { tableNames } from "../tests/fakes/truenas/state.ts";
-import { numberOf, type Version, versions } from "../tests/fakes/truenas/versions.ts";
-import { fakeZfs } from "../tests/fakes/zfs/pools.ts";
-import { startSshd } from "../tests/io/ssh/sshd.ts";
-import type { Sandbox } from "./sandbox.ts";
-import type { Storage } from "./sanity-storages.ts";
+import { type Double, startDouble } from "../../tests/fakes/truenas/double.ts";
+import { datasetsOf } from "../../tests/fakes/truenas/on-zfs.ts";
+import { tableNames } from "../../tests/fakes/truenas/state.ts";
+import { numberOf, type Version, versions } from "../../tests/fakes/truenas/versions.ts";
+import { fakeZfs } from "../../tests/fakes/zfs/pools.ts";
+import { startSshd } from "../../tests/io/ssh/sshd.ts";
+import type { Sandbox } from "../sandbox.ts";
+import type { Storage } from "./storages.ts";
 
-/** The drivers for TrueNAS on a double of each version that has them: those that use its API alone, and those with ZFS over ssh. */
+/** The TrueNAS drivers on a double of each version that supports them: with the API only, and with ZFS over ssh. */
 
 const shares = {
   nfs: { nfs: { shareHost: "127.0.0.1" } },
@@ -31,13 +31,13 @@ function writeFileFor(way: Way, nas: Double, { connections }: Sandbox, driver: s
   return writeFile(join(connections, "nas.yaml"), JSON.stringify(file));
 }
 
-/** Tells which kinds of objects a double has more or fewer of than now. */
+/** Returns a function that lists the tables of a double that have changed in length since. */
 function changedTables({ state }: Double): () => readonly string[] {
   const before = tableNames.map(name => state.tables[name].length);
   return () => tableNames.filter((name, at) => state.tables[name].length !== before[at]);
 }
 
-/** A TrueNAS whose datasets are reached over its API. */
+/** A TrueNAS with datasets over its API. */
 const beginApi =
   (way: Way, version: Version) =>
   async (sandbox: Sandbox): Promise<Storage> => {
@@ -52,7 +52,7 @@ const beginApi =
     return { left, stop: () => nas.close() };
   };
 
-/** A TrueNAS with a real sshd, whose sessions find a model of zfs on their PATH; the double shares what is made there. */
+/** A TrueNAS with a real sshd, with a model of zfs on the PATH of its sessions; the double shares its datasets. */
 const beginSsh =
   (way: Way, version: Version) =>
   async (sandbox: Sandbox): Promise<Storage> => {
@@ -75,12 +75,12 @@ const beginSsh =
     return { left, stop };
   };
 
-/** Those that stand for all: most protocols, each generation of the API. The others run when they are named. */
+/** The default selection: most protocols, each generation of the API. The others run if named. */
 const usualOnes: readonly string[] = ["api-smb 24.10", "api-iscsi 25.10", "api-nfs 26.0", "iscsi 24.10", "nvmeof 26.0"];
 
 const ways = ["nfs", "smb", "iscsi", "nvmeof"] as const;
 
-/** As the variants of sanity.ts. */
+/** Variants for sanity.ts. */
 export const truenasVariants = (["api-", ""] as const).flatMap(reach =>
   ways.flatMap(way =>
     versions

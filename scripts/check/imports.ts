@@ -1,7 +1,7 @@
+import { existsSync } from "node:fs";
 import { cruise, type ICruiseResult } from "dependency-cruiser";
-import { exists } from "./exists.ts";
+import { root } from "../spawned.ts";
 import { importRules } from "./import-rules.ts";
-import { root } from "./spawned.ts";
 
 /** The verdict of the import rules on one checkout. */
 export interface ImportReport {
@@ -13,9 +13,8 @@ export interface ImportReport {
 /** Checks the import rules on cmd/, lib/ and scripts/ of a checkout. */
 export async function checkImports(folder: string = root): Promise<ImportReport> {
   const folders = ["cmd", "lib", "scripts"];
-  const present = await Promise.all(folders.map(name => exists(`${folder}/${name}`)));
   const { output } = await cruise(
-    folders.filter((_, index) => present[index]),
+    folders.filter(name => existsSync(`${folder}/${name}`)),
     {
       baseDir: folder,
       validate: true,

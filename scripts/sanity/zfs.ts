@@ -1,8 +1,8 @@
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fakeZfs } from "../tests/fakes/zfs/pools.ts";
-import type { Sandbox } from "./sandbox.ts";
-import type { Storage } from "./sanity-storages.ts";
+import { fakeZfs } from "../../tests/fakes/zfs/pools.ts";
+import type { Sandbox } from "../sandbox.ts";
+import type { Storage } from "./storages.ts";
 
 const zfs = { datasetParentName: "tank/k/v", detachedSnapshotsDatasetParentName: "tank/k/s" };
 const quotas = { ...zfs, datasetEnableQuotas: true };
@@ -41,8 +41,8 @@ const files = {
 export const zfsDrivers = Object.keys(files) as readonly (keyof typeof files)[];
 
 /**
- * In a mount namespace of its own, where the model stands for what the kernel shows of its targets and udev of its zvols; ends in
- * csimux. Nothing of it is seen outside.
+ * Runs csimux in a separate mount namespace, in which the model provides the kernel's view of targets and udev's of zvols.
+ * Nothing of it is visible outside.
  */
 const inside = `mount -t tmpfs csimux /sys
 mkdir -p /sys/kernel/config

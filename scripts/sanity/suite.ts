@@ -1,19 +1,19 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type JunitCase, junitCases } from "./junit.ts";
-import { spawned } from "./spawned.ts";
-import type { Tally } from "./tally.ts";
+import { spawned } from "../spawned.ts";
+import type { Tally } from "../tally.ts";
+import { type JunitCase, junitCases } from "../tally.ts";
 
-/** Reasons for which the suite itself skips, and why csimux accepts them. Anything else that is skipped is a failure. */
+/** Accepted reasons for which the suite itself skips. Any other skipped spec is a failure. */
 const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
-  [/^pending$/, "the suite itself has switched it off"],
+  [/^pending$/, "the suite disables it"],
   [
     /Controller ?Publish|ControllerUnpublish/,
     "PUBLISH_UNPUBLISH_VOLUME is not offered: nodes reach every volume without it",
   ],
-  [/MaxVolumesPerNode|testnodevolumeattachlimit/, "there is no limit of volumes for a node"],
-  [/SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported/, "there is no topology in this variant"],
-  [/(?:Volume|Storage)Health not supported/, "no connection of this variant can tell its health"],
+  [/MaxVolumesPerNode|testnodevolumeattachlimit/, "the number of volumes per node is unlimited"],
+  [/SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported/, "this variant has no topology"],
+  [/(?:Volume|Storage)Health not supported/, "no connection of this variant reports its health"],
   [/Modify ?Volume not supported/i, "MODIFY_VOLUME is not offered: no driver has mutable parameters"],
   [
     /GroupControllerService not supported|VolumeGroupSnapshots/,
@@ -22,8 +22,8 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
 ];
 
 /**
- * csi-sanity 5.6.0 compares a topology that came over the wire with one that it has sent itself, their cached sizes included,
- * so that equal ones are never equal. What it shows must differ in nothing else.
+ * csi-sanity 5.6.0 compares a received topology with the one that it sent, including their cached sizes,
+ * so equal ones always differ. Its output must show no other difference.
  */
 function differsInCacheOnly({ title, message }: JunitCase): boolean {
   if (!title.includes("creating a snapshot with accessibility requirements")) return false;
@@ -51,7 +51,7 @@ function report(cases: readonly JunitCase[], left: string | undefined): Tally {
   );
   for (const test of failed) console.log(`  FAILED  ${test.title}\n          ${test.message}`);
   for (const test of broken)
-    console.log(`  skipped ${test.title}\n          the suite compares cached sizes, a fault of its own`);
+    console.log(`  skipped ${test.title}\n          the suite compares cached sizes, which is a bug of the suite`);
   for (const test of skipped)
     console.log(
       `  skipped ${test.title}\n          ${reasonOf(test)}; ${why(test) ?? "NOT EXPECTED, counts as failed"}`,
@@ -61,33 +61,33 @@ function report(cases: readonly JunitCase[], left: string | undefined): Tally {
 }
 
 /**
- * csi-sanity 5.4.0 looks at the state of its connection and then waits for the next change; when the connection becomes ready
- * in between, it waits a minute for nothing and fails its first spec, although every later one is served.
+ * csi-sanity 5.4.0 reads the state of its connection and then waits for the next change; if the connection becomes ready
+ * in between, it waits a minute and fails its first spec, although every later one is served.
  */
 const missedConnection = (cases: readonly JunitCase[]): boolean => {
   const failed = cases.filter(({ outcome }) => outcome === "failed");
   return failed.length === 1 && failed.every(({ message }) => message.includes("Connection timed out"));
 };
 
-/** What csi-sanity is run against. */
+/** The settings of a run of csi-sanity. */
 export interface SanityRun {
   /** The path of csi-sanity. */
   readonly program: string;
-  /** Where csimux listens. */
+  /** csimux's socket. */
   readonly socket: string;
-  /** Where the suite may mount and leave its report. */
+  /** A folder for the suite's mounts and report. */
   readonly folder: string;
   /** Parameters of every CreateVolume. */
   readonly parameters: Readonly<Record<string, string>>;
   /** Secrets by the suite's names for them (csi-sanity, --csi.secrets). */
   readonly secrets?: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** Specs to leave out: a regular expression on their titles. For what the machine cannot do, never for what fails. */
+  /** Specs to skip, as a regular expression on titles: only what the machine cannot do, never what fails. */
   readonly leave?: string;
-  /** Milliseconds until the suite is ended; ten minutes when absent. */
+  /** The time limit in milliseconds; ten minutes if absent. */
   readonly timeoutMs?: number;
 }
 
-/** Runs csi-sanity once and says every spec that failed or was skipped. One that no reason above covers counts as failed. */
+/** Runs csi-sanity once and prints every failed and skipped spec. One skipped without an accepted reason counts as failed. */
 export async function runSanity(run: SanityRun, again = true): Promise<Tally> {
   const { program, folder, socket, leave, timeoutMs } = run;
   const parameters = join(folder, "parameters.yaml");
@@ -111,7 +111,7 @@ export async function runSanity(run: SanityRun, again = true): Promise<Tally> {
   const xml = await readFile(join(folder, "report.xml"), "utf8").catch(() => "");
   const cases = junitCases(xml);
   if (again && missedConnection(cases)) {
-    console.log("  csi-sanity missed that its connection was ready (a race in the suite); running it once more");
+    console.log("  csi-sanity missed that its connection was ready (a race in the suite); running it again");
     return runSanity(run, false);
   }
   const tally = report(cases, leave);

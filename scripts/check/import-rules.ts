@@ -1,20 +1,20 @@
 import type { IForbiddenRuleType } from "dependency-cruiser";
 
-/** What one folder of lib/ may reach. Patterns are regular expressions on paths below the checkout. */
+/** What one folder of lib/ may import. Patterns are regular expressions on paths below the checkout. */
 interface Layer {
   readonly folder: string;
-  /** Other folders and files of lib/ it may import; its own are always allowed. */
+  /** Other folders and files of lib/ that it may import; its own are always allowed. */
   readonly lib: readonly string[];
   /** Files of lib/ of which it may import types only. */
   readonly types?: readonly string[];
   readonly packages: readonly string[];
 }
 
-/** What every family builds on; index.ts, which lists the families, is above them. */
+/** Files that every driver may import; index.ts, which lists the drivers, is above them. */
 const driverShared =
   "lib/drivers/(driver|module|facts|failure|pages|sizes|store|store-driver|template|parameters)\\.ts";
 
-/** The arrows of CONTRIBUTING.md as data. A folder that is missing here may import nothing from lib/. */
+/** The allowed imports. A folder that is missing here may not import from lib/. */
 const layers: readonly Layer[] = [
   { folder: "lib/core/", lib: [], packages: [] },
   { folder: "lib/health/", lib: ["lib/core/"], packages: [] },
@@ -111,7 +111,7 @@ function layerRules(layer: Layer): IForbiddenRuleType[] {
   return rules;
 }
 
-/** Rules that do not follow from the table. */
+/** Rules that are not part of the table. */
 const special: readonly IForbiddenRuleType[] = [
   { name: "no-cycle", severity: error, from: { path: "^(lib|cmd|scripts)/" }, to: { circular: true } },
   { name: "resolvable", severity: error, from: {}, to: { couldNotResolve: true, pathNot: "^bun(:|$)" } },
@@ -132,7 +132,7 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "driver-families-apart",
     severity: error,
-    comment: "a driver folder does not know another one, except that TrueNAS builds on the parts of ZFS",
+    comment: "a driver folder must not import another one, except truenas from zfs: move shared code to lib/drivers",
     from: { path: "^lib/drivers/([^/]+)/" },
     to: { path: "^lib/drivers/[^/]+/", pathNot: ["^lib/drivers/$1/", "^lib/drivers/zfs/"] },
   },
@@ -177,14 +177,14 @@ const special: readonly IForbiddenRuleType[] = [
   {
     name: "quick-commands-stay-light",
     severity: error,
-    comment: "validate, topology and id answer in milliseconds because they load neither gRPC nor generated code",
+    comment: "validate, topology and id start fast because they load neither gRPC nor generated code",
     from: { path: "^cmd/(validate|topology|id)/" },
     to: { path: "^(lib/csi/|node_modules/(@grpc|@bufbuild|@connectrpc)/)", reachable: true },
   },
   {
     name: "serve-is-loaded-late",
     severity: error,
-    comment: "the command line loads what a command needs only when it is chosen",
+    comment: "the command line loads a command's code only when it runs",
     from: { path: "^cmd/(csimux|probe|host|version|[a-z]+/(command|options)|terminal/[a-z-]+|id/id)\\.ts$" },
     to: {
       path: "^(cmd/(serve/serve|validate/validate|topology/topology|status/status)\\.ts$|lib/csi/)",
@@ -194,5 +194,5 @@ const special: readonly IForbiddenRuleType[] = [
   },
 ];
 
-/** Every rule in the form of dependency-cruiser. */
+/** All rules, for dependency-cruiser. */
 export const importRules: readonly IForbiddenRuleType[] = [...layers.flatMap(layerRules), ...special];
