@@ -90,7 +90,7 @@ function layerRules(layer: Layer): IForbiddenRuleType[] {
     {
       name: `${name}-layer`,
       severity: error,
-      comment: `${layer.folder} may import from lib only what scripts/import-rules.ts lists`,
+      comment: `${layer.folder} may import from lib only what scripts/check/import-rules.ts lists`,
       from,
       to: { path: "^lib/", pathNot: any([layer.folder, ...layer.lib, ...types]) },
     },

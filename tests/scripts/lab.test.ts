@@ -57,7 +57,7 @@ test("a guest whose process id belongs to another program now is down", async ()
   await mkdir(guest, { recursive: true });
   await writeFile(join(guest, "pid"), String(process.pid));
   expect((await lab(undefined, "status")).stdout).toContain("no guest is running");
-  expect((await lab(undefined, "down", "--guest", "3")).stderr).toContain("guest 3 is down");
+  expect((await lab(undefined, "down", "--guest", "3")).stderr).toContain("guest 3 is not running");
 });
 
 test("tests of the lab are not among those that run on the host, and no two have one name", async () => {
