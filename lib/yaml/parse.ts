@@ -35,6 +35,9 @@ export function withPosition(source: Pick<Source, "file" | "position">, finding:
 // Duplicate keys are found in faults.ts: the parser's own check takes quadratic time.
 const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: false, logLevel: "error" } as const;
 
+/** The most repetitions of a value by aliases of aliases: about nine levels of merges. */
+const maxAliasCount = 1000;
+
 /** Parses one YAML document (or JSON) within `budget`. Never throws. */
 export function parseYaml(file: string, text: string, budget: Budget = fileBudget): Source {
   const excess = textOverBudget(text, budget);
@@ -85,22 +88,22 @@ function source(file: string, text: string, document: Document, lines: LineCount
     const { line, col } = lines.linePos(offset);
     return line > 0 ? { line, column: Math.max(col, 1) } : top;
   };
-  const told = ({ offset, finding }: YamlFault) => located(file, at(offset), finding);
+  const positioned = ({ offset, finding }: YamlFault) => located(file, at(offset), finding);
   const position: Source["position"] = (path, what) => at(offsetOf(document, path, what));
   const without = (...diagnostics: readonly Diagnostic[]) => ({ file, document, position, value: null, diagnostics });
   const broken = syntaxFaults(document, text, offset => at(offset).line);
-  if (broken.length > 0) return without(...broken.map(told));
+  if (broken.length > 0) return without(...broken.map(positioned));
   const excess = documentOverBudget(document);
-  if (excess) return without(told({ offset: start(excess.node) ?? 0, finding: excess.finding }));
+  if (excess) return without(positioned({ offset: start(excess.node) ?? 0, finding: excess.finding }));
   const found = oversights(document);
   const diagnostics = [
     ...found.map(finding => withPosition({ file, position }, finding)),
-    ...tagFaults(document).map(told),
+    ...tagFaults(document).map(positioned),
   ];
   if (found.length > 0) return without(...diagnostics);
   try {
-    return { ...without(...diagnostics), value: document.toJS({ maxAliasCount: -1 }) };
+    return { ...without(...diagnostics), value: document.toJS({ maxAliasCount }) };
   } catch {
-    return without(...diagnostics, told(aliasFault(document)));
+    return without(...diagnostics, positioned(aliasFault(document)));
   }
 }

@@ -93,10 +93,10 @@ describe("a file that costs more than it weighs is refused before the work is do
 });
 
 describe("what a person writes is within the budget", () => {
-  test("twenty chained merges, as many anchors, and the last key wins", () => {
-    const { value, diagnostics } = parseYaml("f.yaml", chain(20));
+  test("eight chained merges, as many anchors, and the last key wins", () => {
+    const { value, diagnostics } = parseYaml("f.yaml", chain(8));
     expect(diagnostics).toEqual([]);
-    expect((value as { k19: object }).k19).toMatchObject({ z0: 1, z19: 1 });
+    expect((value as { k7: object }).k7).toMatchObject({ z0: 1, z7: 1 });
   });
 
   test("a large text in one value", () => {
