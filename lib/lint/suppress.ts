@@ -53,6 +53,6 @@ function unusedComment(file: string, { line, column, rule }: Suppression, ruleId
       ? ["this comment does not name a rule", "write # csimux-ignore <rule>"]
       : ruleIds.has(rule)
         ? [`nothing on this line breaks the rule "${rule}"`, "remove the comment"]
-        : [`there is no rule "${rule}"`, near ? meant(near) : "csimux validate --list-rules names them"];
+        : [`there is no rule "${rule}"`, near ? meant(near) : "csimux validate --list-rules lists them"];
   return located(file, { line, column }, warning("unused-suppression", [], message, fix));
 }

@@ -29,11 +29,11 @@ export function apply<S extends v.GenericSchema>(
     const blocked = findings.some(finding => finding.blocks);
     return { value: blocked ? undefined : result.output, normalized, findings };
   }
-  const told = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(subject(finding))));
+  const reported = new Set(findings.filter(finding => finding.blocks).map(finding => dotted(subject(finding))));
   for (const issue of result.issues) {
     const finding = fromIssue(schema, issue, normalized, raw);
-    if (finding.path.some((_, index) => told.has(dotted(finding.path.slice(0, index + 1))))) continue;
-    told.add(dotted(finding.path));
+    if (finding.path.some((_, index) => reported.has(dotted(finding.path.slice(0, index + 1))))) continue;
+    reported.add(dotted(finding.path));
     if (finding.rule === "missing-key" && mistyped(findings, finding)) continue;
     findings.push(finding);
   }

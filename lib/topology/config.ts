@@ -1,4 +1,4 @@
-/** Where a rule takes its input from. */
+/** The source of a rule's input. */
 export type RuleSource =
   | { readonly kind: "nodeName" | "hostname" }
   | { readonly kind: "env" | "file" | "nodeLabel"; readonly name: string };
@@ -12,7 +12,7 @@ export interface RuleConfig {
   readonly pattern: string;
   /** `{match:N}` and `${match:N}` stand for groups of the pattern. */
   readonly template: string;
-  /** The value where no rule for the key matches, so that all nodes report the same keys. */
+  /** The value if no rule for the key matches, so that all nodes report the same keys. */
   readonly fallback: string | undefined;
 }
 
@@ -21,14 +21,14 @@ export type TopologyConfig =
   | { readonly kind: "cluster" | "node"; readonly prefix: string }
   | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly RuleConfig[] };
 
-/** Beginnings of a name, each with a short name that stands for it in node ids. */
+/** Prefixes of a name, each with the short name that replaces it in node ids. */
 export type Prefixes = readonly { readonly shortName: string; readonly prefix: string }[];
 
-/** How node ids are made. */
+/** The settings for node ids. */
 export interface NodeIdConfig {
   readonly parts: Readonly<Record<"nodeName" | "hostname" | "iqn" | "nqn", boolean>>;
   readonly iqnPrefixes: Prefixes;
   readonly nqnPrefixes: Prefixes;
-  /** Without the node's name in the cluster the host name stands in for it. */
+  /** Use the host name if the node's name in the cluster is unknown. */
   readonly allowHostnameFallback: boolean;
 }

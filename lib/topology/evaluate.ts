@@ -6,22 +6,22 @@ import { isLabelValue, quoted, whyNoValue } from "./labels.ts";
 import type { Rule, Topology } from "./rules.ts";
 import { filled } from "./template.ts";
 
-/** What became of one rule on one node. */
+/** The result of one rule on one node. */
 export interface RuleOutcome {
   readonly rule: Rule;
-  /** What the pattern was matched against; undefined when there was nothing. */
+  /** The text that the pattern was matched against; undefined if there was none. */
   readonly input: string | undefined;
   /** Whether the pattern matched. */
   readonly applied: boolean;
-  /** The value that the rule gives, its default included. */
+  /** The value that the rule gives, possibly its default. */
   readonly value: string | undefined;
-  /** For people. */
+  /** In words. */
   readonly reason: string;
 }
 
 /** What a node reports, and why. */
 export interface Evaluation {
-  /** Empty when `failure` is set. */
+  /** Empty if `failure` is set. */
   readonly segments: Segments;
   /** In the order of the rules; empty without rules. */
   readonly outcomes: readonly RuleOutcome[];
@@ -29,10 +29,10 @@ export interface Evaluation {
   readonly failure: CsiError | undefined;
 }
 
-/** Inputs longer than this are refused, so that the worst match takes about a second; in UTF-16 units. */
+/** The longest input, in UTF-16 units: the worst match then takes about a second. */
 const maxInput = 16 * 1024;
 
-/** Evaluates the topology of one node. Never rejects with a CsiError: that is in `failure`, beside the rules so far. */
+/** Evaluates the topology of one node. A CsiError is returned in `failure`, with the results of the rules so far. */
 export async function evaluate(topology: Topology, facts: NodeFacts): Promise<Evaluation> {
   const outcomes: RuleOutcome[] = [];
   try {
@@ -54,7 +54,7 @@ async function segmentsFor(topology: Topology, facts: NodeFacts, outcomes: RuleO
   return collected(prefix, outcomes);
 }
 
-/** The node's name as its own place. Throws "failed-precondition" when it is no value of a label. */
+/** The node's name as its topology. Throws "failed-precondition" if it is not a valid label value. */
 export function ownValue(nodeName: string): string {
   if (isLabelValue(nodeName)) return nodeName;
   throw new CsiError(
@@ -67,14 +67,11 @@ async function outcome(rule: Rule, facts: NodeFacts): Promise<RuleOutcome> {
   const input = await inputOf(rule.source, facts);
   if (input === undefined) return ignored(rule, undefined, `${sourceInWords(rule.source)} is not there`);
   if (input.length > maxInput)
-    throw refused(
-      rule,
-      `${sourceInWords(rule.source)} has ${input.length} characters; at most ${maxInput} are looked at`,
-    );
+    throw refused(rule, `${sourceInWords(rule.source)} has ${input.length} characters; the limit is ${maxInput}`);
   const groups = rule.compiled.match(input);
   if (!groups) return ignored(rule, input, mismatch(rule, input));
   const value = filled(rule.template, groups);
-  // The Downward API writes an empty text for a label that is not there.
+  // The Downward API writes an empty text for a missing label.
   if (value === "" && rule.fallback !== undefined)
     return ignored(rule, input, `the value of ${sourceInWords(rule.source)} is empty`);
   if (!isLabelValue(value)) throw refused(rule, whyNoValue(value));
@@ -94,14 +91,14 @@ async function inputOf(source: RuleSource, facts: NodeFacts): Promise<string | u
   return text === undefined ? undefined : withoutTail(text);
 }
 
-/** Without blanks and line ends behind it. Not by a regular expression, which takes seconds for a file full of blanks. */
+/** Removes spaces and line breaks from the end. A regular expression would take seconds for a file full of spaces. */
 function withoutTail(text: string): string {
   let end = text.length;
   while (end > 0 && " \t\r\n".includes(text.charAt(end - 1))) end--;
   return text.slice(0, end);
 }
 
-/** A source as people call it. */
+/** A source in words. */
 function sourceInWords(source: RuleSource): string {
   if (!("name" in source)) return source.kind === "nodeName" ? "the node's name" : "the host name";
   const words = { env: "variable", file: "file", nodeLabel: "node label" } as const;
@@ -119,7 +116,7 @@ const ignored = (rule: Rule, input: string | undefined, why: string): RuleOutcom
 const refused = (rule: Rule, why: string): CsiError =>
   new CsiError("failed-precondition", `topology rule ${rule.index + 1} (key "${rule.key}"): ${why}`);
 
-/** The last rule that matched gives a key its value; where none did, the last default. */
+/** The value of a key is that of the last rule that matched; if none did, the last default. */
 function collected(prefix: string, outcomes: readonly RuleOutcome[]): Segments {
   const values = new Map<string, string>();
   for (const applied of [false, true]) {
@@ -128,7 +125,7 @@ function collected(prefix: string, outcomes: readonly RuleOutcome[]): Segments {
     }
   }
   for (const { rule, input } of outcomes) {
-    // Labels are often set after the node has joined, and a node that registered without a key keeps lacking it.
+    // Labels are often set after the node has joined, and a node that registered without a key does not get it later.
     if (rule.source.kind === "nodeLabel" && input === undefined && !values.has(rule.key))
       throw refused(rule, `this node has no label ${rule.source.name} yet; label the node, or give the rule a default`);
   }

@@ -1,23 +1,23 @@
 import { CsiError } from "../core/errors.ts";
 
-/** What is known about a node. Undefined means: not there. */
+/** Facts about a node. Undefined: it does not have this one. */
 export interface NodeFacts {
   /** Name of the node in the cluster. */
   readonly nodeName: string | undefined;
   /** Of the operating system. */
   readonly hostname: string | undefined;
   env(name: string): string | undefined;
-  /** Content of a file; rejects with a CsiError when it is there and cannot be used. */
+  /** The content of a file; rejects with a CsiError if it exists and cannot be used. */
   file(path: string): Promise<string | undefined>;
-  /** A label of the node object; rejects with a CsiError when the cluster does not answer. */
+  /** A label of the Node object; rejects with a CsiError if the cluster does not answer. */
   label(name: string): Promise<string | undefined>;
 }
 
-/** The node's name. Throws "failed-precondition" where it is not set. */
+/** The node's name. Throws "failed-precondition" if it is unknown. */
 export function nodeNameOf({ nodeName }: Pick<NodeFacts, "nodeName">): string {
   if (nodeName) return nodeName;
   throw new CsiError(
     "failed-precondition",
-    "the name of this node is not known: set CSI_NODE_ID, in Kubernetes from the field spec.nodeName",
+    "the name of this node is unknown: set CSI_NODE_ID, in Kubernetes from the field spec.nodeName",
   );
 }

@@ -1,7 +1,7 @@
 import { CsiError } from "../core/errors.ts";
 import type { NodeIdConfig, Prefixes } from "./config.ts";
 
-/** Names that a node goes by, each for another purpose. */
+/** The names of a node, each for a different purpose. */
 export interface NodeIdentity {
   readonly nodeName?: string;
   readonly hostname?: string;
@@ -49,7 +49,7 @@ export function encodeNodeId(identity: NodeIdentity, config: NodeIdConfig): stri
   );
 }
 
-/** The name by which a node goes for a purpose. Throws "failed-precondition" when it is not known. */
+/** The name of a node for a purpose. Throws "failed-precondition" if it is unknown. */
 export function partOf(identity: NodeIdentity, part: NodeIdPart): string {
   const value = identity[part];
   if (value) return value;
@@ -59,7 +59,7 @@ export function partOf(identity: NodeIdentity, part: NodeIdPart): string {
   );
 }
 
-/** What a node id names. A text without "=" is the plain node name of an older deployment. Throws "invalid-argument". */
+/** Decodes a node id. A text without "=" is the plain node name of an older deployment. Throws "invalid-argument". */
 export function decodeNodeId(id: string, config: Pick<NodeIdConfig, "iqnPrefixes" | "nqnPrefixes">): NodeIdentity {
   if (id === "") throw new CsiError("invalid-argument", "the node id is empty");
   if (!id.includes("=")) return { nodeName: id };
@@ -69,7 +69,7 @@ export function decodeNodeId(id: string, config: Pick<NodeIdConfig, "iqnPrefixes
     if (equals < 1) throw malformed(id, `"${text}" has no "="`);
     const part = codes.find(([, code]) => code === text[0])?.[0];
     if (!part) continue;
-    if (identity[part] !== undefined) throw malformed(id, `"${text[0]}" stands twice`);
+    if (identity[part] !== undefined) throw malformed(id, `"${text[0]}" occurs twice`);
     const value =
       prefixFor(id, text.slice(1, equals), prefixesOf(config, part)) + unescaped(id, text.slice(equals + 1));
     if (value === "") throw malformed(id, `"${text}" has no value`);
@@ -106,4 +106,4 @@ function unescaped(id: string, text: string): string {
 }
 
 const malformed = (id: string, why: string): CsiError =>
-  new CsiError("invalid-argument", `"${id.slice(0, maxNodeIdBytes)}" is no node id of csimux: ${why}`);
+  new CsiError("invalid-argument", `"${id.slice(0, maxNodeIdBytes)}" is not a node id of csimux: ${why}`);

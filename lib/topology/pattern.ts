@@ -1,29 +1,29 @@
 /** A compiled pattern of a rule. */
 export interface Pattern {
-  /** How many groups it has, without the whole match. */
+  /** The number of groups, without the whole match. */
   readonly groups: number;
-  /** The whole input and the groups when all of it matches; a group that took no part is empty. */
+  /** The whole input and the groups, if the whole input matches; a group without a match is empty. */
   readonly match: (input: string) => readonly string[] | undefined;
-  /** Whether it fits a part of the input, for people who expect a search. */
+  /** Whether it matches a part of the input, for messages to people who expect a search. */
   readonly finds: (input: string) => boolean;
 }
 
-/** Compiles a pattern in RE2 syntax. Throws an Error whose message says what is wrong with it. */
+/** Compiles a pattern in RE2 syntax. Throws an Error with the reason. */
 export type PatternCompiler = (pattern: string) => Pattern;
 
-/** The patterns for "whatever it is", which most rules have; the group is the whole line. */
+/** Patterns that match any line, which most rules use; the group is the whole line. */
 const anything: ReadonlyMap<string, (input: string) => boolean> = new Map([
   ["(.*)", input => !input.includes("\n")],
   ["(.+)", input => input !== "" && !input.includes("\n")],
 ]);
 
-/** A longer pattern is no rule that a person wrote; nesting costs stack while it is compiled. */
+/** The longest pattern, because nesting uses the stack during compilation. */
 const maxPatternLength = 1_024;
 
-/** Instructions of a compiled pattern. Larger ones, from nested counted repeats, would make one match take seconds. */
+/** The most instructions of a compiled pattern. Nested counted repeats have more, and one match would take seconds. */
 const maxProgramSize = 2_000;
 
-/** A compiler for these patterns; the engine is loaded only where one of them needs it. */
+/** Makes a compiler for these patterns; loads the engine only if one of them needs it. */
 export async function patternCompiler(patterns: readonly string[]): Promise<PatternCompiler> {
   if (!patterns.every(pattern => anything.has(pattern))) return re2();
   return pattern => {
@@ -32,10 +32,7 @@ export async function patternCompiler(patterns: readonly string[]): Promise<Patt
   };
 }
 
-/**
- * The engine for patterns of users: RE2, which matches in linear time, so that no pattern and no input can hang the process.
- * Loading it costs start-up time and memory.
- */
+/** RE2 matches in linear time, so no pattern or input can hang the process. Loading it takes start-up time and memory. */
 async function re2(): Promise<PatternCompiler> {
   const { RE2JS } = await import("re2js");
   return pattern => {

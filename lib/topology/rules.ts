@@ -5,7 +5,7 @@ import { groupsIn } from "./template.ts";
 
 /** A rule with its pattern compiled. */
 export interface Rule extends RuleConfig {
-  /** Place in the list, from 0. */
+  /** Index in the list. */
   readonly index: number;
   readonly compiled: Pattern;
 }
@@ -15,15 +15,15 @@ export type Topology =
   | { readonly kind: "cluster" | "node"; readonly prefix: string }
   | { readonly kind: "rules"; readonly prefix: string; readonly rules: readonly Rule[] };
 
-/** What is wrong with one rule. */
+/** A mistake in one rule. */
 export interface RuleProblem {
-  /** Place in the list, from 0. */
+  /** Index in the list. */
   readonly rule: number;
   readonly field: "pattern" | "template";
   readonly message: string;
 }
 
-/** Compiles all rules and lists everything that is wrong with them; `rules` holds those that can be used. */
+/** Compiles all rules and lists their mistakes; `rules` are those without any. */
 export function compileRules(
   rules: readonly RuleConfig[],
   compile: PatternCompiler,
@@ -51,14 +51,14 @@ function compileRule(rule: RuleConfig, index: number, compile: PatternCompiler):
   return wrong === undefined ? { ...rule, index, compiled } : { rule: index, field: "template", message: wrong };
 }
 
-/** What other engines have and RE2 has not, because it would let a match take exponential time. */
+/** Features of other engines that RE2 lacks, because a match could take exponential time. */
 const lacking: readonly (readonly [RegExp, string])[] = [
   [/\(\?<?[=!]/, "look-ahead or look-behind; match the text around it and take a group"],
   [/\\[1-9]|\\k</, "reference back to a group"],
   [/\(\?>|[*+?}]\+/, "atomic group or possessive repeat"],
 ];
 
-/** Why RE2 refuses a pattern that other engines take; undefined if it is none of that. */
+/** Why RE2 refuses a pattern that other engines accept; undefined for other mistakes. */
 function refusedByRe2(pattern: string): string | undefined {
   const plain = pattern.replace(/\\[^1-9k]/g, "");
   for (const [form, what] of lacking) {

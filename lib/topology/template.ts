@@ -4,6 +4,6 @@ const placeholder = /\$?\{match:([0-9]+)\}/g;
 export const groupsIn = (template: string): readonly number[] =>
   [...template.matchAll(placeholder)].map(([, group]) => Number(group));
 
-/** Puts groups in place of `{match:N}` and `${match:N}`, in one pass: what a group holds is not looked at again. */
+/** Replaces `{match:N}` and `${match:N}` by groups of the match, in one pass: the text of a group is not replaced again. */
 export const filled = (template: string, groups: readonly string[]): string =>
   template.replace(placeholder, (_, group: string) => groups[Number(group)] ?? "");

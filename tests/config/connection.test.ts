@@ -111,7 +111,7 @@ describe("defaults of the main file", () => {
     return config.defaults;
   };
 
-  test("lie under the connection: mappings merge, lists replace, empty values remove", () => {
+  test("apply below the connection: mappings merge, lists replace, empty values remove", () => {
     const below = defaults(
       "nfs: { shareHost: default, dirPermissionsMode: '0700', snapshots: { restic: { tags: [a, b, c] } } }\n",
     );
@@ -122,7 +122,7 @@ describe("defaults of the main file", () => {
     expect(connection(own, below).config?.settings).not.toHaveProperty("nfs.dirPermissionsMode");
   });
 
-  test("serve several drivers: what a driver does not know is not its concern", () => {
+  test("serve several drivers: a driver ignores the keys of others", () => {
     const below = defaults("smb: { shareHost: s }\nnfs: { shareHost: n, unheardOf: 1 }\n");
     expect(connection(nfs.replace("  shareHost: nas.example.org\n", ""), below)).toMatchObject({
       config: { settings: { nfs: { shareHost: "n" } } },
@@ -136,7 +136,7 @@ describe("defaults of the main file", () => {
     expect(connection(nfs, below).config?.instanceId).toBeUndefined();
   });
 
-  test("a key takes the place of an inherited one in another spelling, and a secret that of its file", () => {
+  test("a key replaces an inherited one in another spelling, and a secret replaces its file", () => {
     const system = (secret: string) => `httpConnection: { host: nas, ${secret} }\n`;
     const rest = `zfs: { datasetParentName: a/v, detachedSnapshotsDatasetParentName: a/s }\nnfs: { shareHost: nas }\n`;
     const read = (inherited: string, own: string) => {
@@ -155,8 +155,8 @@ describe("defaults of the main file", () => {
   });
 });
 
-describe("values from outside", () => {
-  test("${env:NAME} is filled in, in part of a text too", () => {
+describe("values from the environment and from files", () => {
+  test("${env:NAME} is replaced, also within a text", () => {
     const text = nfs.replace("nas.example.org", "${env:NAS}.example.org");
     expect(connection(text, noDefaults, outside({ NAS: "n1" })).config?.settings).toMatchObject({
       nfs: { shareHost: "n1.example.org" },
@@ -171,7 +171,7 @@ describe("values from outside", () => {
     ]);
   });
 
-  test("a value that came from the environment is not read for variables again", () => {
+  test("variables within a value from the environment are not replaced", () => {
     const text = nfs.replace("/export/k8s", "${env:A}");
     expect(connection(text, noDefaults, outside({ A: "/${env:B}", B: "no" })).config?.settings).toMatchObject({
       nfs: { shareBasePath: "/${env:B}" },

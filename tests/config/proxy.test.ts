@@ -6,7 +6,7 @@ import { gist, main, outside } from "./reading.ts";
 const file = (inside: string) => `driver: proxy\nproxy:\n  configFolder: /connections/\n${inside}`;
 
 describe("the main file", () => {
-  test("needs only a folder; everything else has a default", () => {
+  test("needs only a folder; all other keys have defaults", () => {
     const { config, diagnostics } = main(file(""));
     expect(diagnostics).toEqual([]);
     expect(config).toMatchObject({
@@ -21,7 +21,7 @@ describe("the main file", () => {
     });
   });
 
-  test("says what nodes do with disks", () => {
+  test("configures how nodes use disks", () => {
     const check =
       "checkFilesystem: { ext4: { enabled: true, customOptions: [-p], customFilesystemOptions: [-f] }, xfs: {} }";
     const block = `node:\n  mount: { mount_flags: "noatime, discard,", ${check} }\n  format: { xfs: { customOptions: [-K] } }\n`;
@@ -47,7 +47,7 @@ describe("the main file", () => {
     expect(main(file(`  cacheTimeoutMinutes: ${value}\n`)).config).toBeUndefined();
   });
 
-  test("both documented spellings of topology rules mean the same", () => {
+  test("both documented spellings of topology rules have the same meaning", () => {
     const expected = {
       kind: "rules",
       prefix: "t.example",
@@ -109,7 +109,7 @@ describe("the main file", () => {
     expect(config?.groups.get("b")).toMatchObject({ from: { kind: "selector" }, policy: "ordered" });
   });
 
-  test("the configuration of a single driver is recognised, with the way out", () => {
+  test("the configuration of a single driver is recognised, with advice", () => {
     const { config, singleDriver, diagnostics } = main("driver: freenas-nfs\n");
     expect(config).toBeUndefined();
     expect(singleDriver).toBe("freenas-nfs");

@@ -34,14 +34,14 @@ describe("reading YAML", () => {
     expect(source.position(["b", "c"], "key")).toEqual({ line: 3, column: 3 });
   });
 
-  test("anchors, aliases and merge keys are understood, and positions lead to where a value stands", () => {
+  test("anchors, aliases and merge keys work, and positions are those of the value in the text", () => {
     const source = parseYaml("f.yaml", "a: &x\n  deep: 1\nb:\n  <<: *x\n  own: [1, {k: 2}]\n");
     expect(source.value).toMatchObject({ b: { deep: 1, own: [1, { k: 2 }] } });
     expect(source.position(["b", "deep"], "value")).toEqual({ line: 2, column: 9 });
     expect(source.position(["b", "own", 1, "k"], "value")).toEqual({ line: 5, column: 16 });
   });
 
-  test("a path that is not there has the position of the nearest thing around it", () => {
+  test("a missing path has the position of the nearest node around it", () => {
     const source = parseYaml("f.yaml", "a:\n  b: 1\n");
     expect(source.position(["a", "x", "y"], "value")).toEqual({ line: 1, column: 1 });
     expect(source.position([], "value")).toEqual({ line: 1, column: 1 });
@@ -69,7 +69,7 @@ describe("reading YAML", () => {
     expect(first(text)).toMatchObject({ line, message: expect.stringContaining(message), blocks: true });
   });
 
-  test("an anchor before nothing that is quoted or null in words is none of them", () => {
+  test("an anchor before an empty quoted text or a written null is not an error", () => {
     expect(value('a: &x ""\nb: &y ~\nc: *x\n')).toEqual({ a: "", b: null, c: "" });
   });
 
@@ -88,7 +88,7 @@ describe("reading YAML", () => {
     expect(first(levels.join("\n"))).toMatchObject({ rule: "yaml-alias", blocks: true });
   });
 
-  test("deep nesting is a finding, not a crash", () => {
+  test("deep nesting is reported and does not crash", () => {
     expect(first("[".repeat(10_000))).toMatchObject({ rule: "yaml-too-deep", blocks: true });
   });
 

@@ -21,7 +21,7 @@ const found = (files: Readonly<Record<string, string>>) =>
 const required = "driver.yaml:4 error attach-required";
 
 describe("a CSIDriver that does not attach", () => {
-  test("is an error where a connection serves disks, and none where all serve shares", () => {
+  test("is an error if a connection serves disks, and not if all serve shares", () => {
     expect(found({ "c1.yaml": disk, "driver.yaml": driver(off) })).toEqual([required]);
     expect(found({ "c1.yaml": nfs(), "c2.yaml": disk, "driver.yaml": driver(off) })).toEqual([required]);
     expect(found({ "c1.yaml": nfs(), "driver.yaml": driver(off) })).toEqual([]);
@@ -31,7 +31,7 @@ describe("a CSIDriver that does not attach", () => {
     expect(found({ "c1.yaml": disk, "driver.yaml": driver(spec) })).toEqual([]);
   });
 
-  test("is no error where volumes never leave their node", () => {
+  test("is not an error if volumes never leave their node", () => {
     expect(found({ "c1.yaml": local, "driver.yaml": driver(off) })).toEqual([]);
   });
 
@@ -40,7 +40,7 @@ describe("a CSIDriver that does not attach", () => {
     expect(found({ "c1.yaml": disk, "driver.yaml": list })).toEqual(["driver.yaml:4 error attach-required"]);
   });
 
-  test("is nothing to csimux where it is of another driver", () => {
+  test("is ignored if it belongs to another driver", () => {
     const other = driver(off, "nfs.csi.k8s.io");
     expect(found({ "c1.yaml": disk, "driver.yaml": all(other, controller(attacher)) })).toEqual([]);
     expect(found({ "c1.yaml": disk, "driver.yaml": all(other, driver("")) })).toEqual([]);
@@ -51,7 +51,7 @@ describe("a CSIDriver that does not attach", () => {
     expect(found({ "c1.yaml": disk, "driver.yaml": all(driver(off), other, variable) })).toEqual([required]);
   });
 
-  test("of an alias is an error where the one connection behind it serves disks", () => {
+  test("of an alias is an error if its connection serves disks", () => {
     const alias = (connection: string) =>
       all(
         driver(off, "old.example"),
@@ -63,12 +63,12 @@ describe("a CSIDriver that does not attach", () => {
     expect(found({ ...files, "driver.yaml": alias("c2") })).toEqual([required]);
   });
 
-  test("is an error in a patch of kustomize, whatever name that has", () => {
+  test("is an error in a patch of kustomize with any name", () => {
     const files = { "c1.yaml": disk, "controller.yaml": all(driver(""), controller(attacher)) };
     expect(found({ ...files, "driver.yaml": driver(off, "any") })).toEqual([required]);
   });
 
-  test("is an error where a PersistentVolume that people wrote is a disk", () => {
+  test("is an error if a manually written PersistentVolume is a disk", () => {
     const files = (protocol: string) => ({
       "c1.yaml": "driver: node-manual\n",
       "driver.yaml": driver(off),
@@ -94,7 +94,7 @@ describe("a CSIDriver that attaches", () => {
     ).toEqual([]);
   });
 
-  test("is none where nothing but nodes is among the files, or a patch takes the attaching away", () => {
+  test("is not one if the files contain only nodes, or a patch disables attaching", () => {
     const nodes = controller("", `--name=${name}, --mode=node`);
     expect(found({ "c1.yaml": disk, "driver.yaml": all(driver(""), nodes) })).toEqual([]);
     expect(
@@ -106,13 +106,13 @@ describe("a CSIDriver that attaches", () => {
 describe("Helm values", () => {
   const attaching = (text: string): string => values("").replace("attachRequired: false", text);
 
-  test("that do not attach are an error where a connection serves disks, whatever else is given", () => {
+  test("without attaching are an error if a connection serves disks", () => {
     expect(found({ "c1.yaml": disk, "values.yaml": values("") })).toEqual(["values.yaml:3 error attach-required"]);
     expect(found({ "proxy.yaml": main(), "c1.yaml": disk, "values.yaml": values("") })).toHaveLength(1);
     expect(found({ "proxy.yaml": main(), "c1.yaml": nfs(), "values.yaml": values("") })).toEqual([]);
   });
 
-  test("that attach are right, for shares too, and a warning without external-attacher", () => {
+  test("with attaching are right, also for shares, and a warning without external-attacher", () => {
     for (const connection of [disk, nfs()])
       expect(
         found({ "proxy.yaml": main(), "c1.yaml": connection, "values.yaml": attaching("attachRequired: true") }),
@@ -122,7 +122,7 @@ describe("Helm values", () => {
   });
 });
 
-test("manifests of others alone are left alone", () => {
+test("manifests of other drivers alone are ignored", () => {
   expect(check({ "d.yaml": controller("", "--x").replace("serve, ", "") })).toEqual([]);
   expect(check({ "d.yaml": driver(off, "nfs.csi.k8s.io") })).toEqual([]);
 });

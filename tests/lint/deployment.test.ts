@@ -35,15 +35,12 @@ describe("a connection file that says driver: proxy", () => {
     expect(gist(files[1], files[2], files[0])).toEqual([wrong]);
   });
 
-  test.each(["a", "z"])(
-    "is that error whatever its place in the alphabet (%s.yaml), of a folder without a main file",
-    name => {
-      const bad = [`${name}.yaml`, asProxy, "found"] as const;
-      const good = ["nas.yaml", nfs("/export/a", inZone), "found"] as const;
-      const inOrder = name === "a" ? [bad, good] : [good, bad];
-      expect(gist(...inOrder)).toEqual([wrong.replace("c/bad", name)]);
-    },
-  );
+  test.each(["a", "z"])("is that error in any alphabetical order (%s.yaml), in a folder without a main file", name => {
+    const bad = [`${name}.yaml`, asProxy, "found"] as const;
+    const good = ["nas.yaml", nfs("/export/a", inZone), "found"] as const;
+    const inOrder = name === "a" ? [bad, good] : [good, bad];
+    expect(gist(...inOrder)).toEqual([wrong.replace("c/bad", name)]);
+  });
 
   test.each(["a", "z"])("is one error beside a main file of the same folder (%s.yaml)", name => {
     const bad = [`${name}.yaml`, "driver: proxy\nproxy: {}\n", "found"] as const;
@@ -52,7 +49,7 @@ describe("a connection file that says driver: proxy", () => {
     expect(gist(...(name === "a" ? [bad, good] : [good, bad]))).toEqual([message]);
   });
 
-  test("does not take the place of the main file that was named, not even when it is one", () => {
+  test("does not replace the named main file, even if it is one", () => {
     const found = gist(
       ["a/proxy.yaml", main(zones), "main"],
       ["c/other.yaml", main(), "found"],
@@ -63,7 +60,7 @@ describe("a connection file that says driver: proxy", () => {
     ]);
   });
 
-  test("is that error in a Secret too, where it stands beside connections", () => {
+  test("is that error in a Secret, too, next to connections", () => {
     const block = (text: string) => text.replace(/^(?=.)/gm, "    ");
     const secret = `apiVersion: v1\nkind: Secret\nmetadata: { name: x }\nstringData:\n  nas.yaml: |\n${block(nfs("/export/a"))}  bad.yaml: |\n${block(asProxy)}`;
     expect(gist(["proxy.yaml", main(), "main"], ["s.yaml", secret, "given"])).toEqual([
@@ -96,7 +93,7 @@ describe("two deployments in one stream of manifests", () => {
 });
 
 describe("a main file that is wrong as a whole", () => {
-  test("is told once, and nothing that would follow from it", () => {
+  test("is reported once, without its consequences", () => {
     const text = main(`${zones}  groups: { both: { members: [nas] } }\n`).replace("proxy:\n", "proxi:\n");
     const storageClass =
       "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: { name: x }\nprovisioner: a.example\nparameters: { connection: both }\n";
@@ -109,7 +106,7 @@ describe("a main file that is wrong as a whole", () => {
   });
 });
 
-describe("a file in the connection folder that holds nothing", () => {
+describe("an empty file in the connection folder", () => {
   test.each([
     ["empty", ""],
     ["only comments", "# to be done\n"],
@@ -120,7 +117,7 @@ describe("a file in the connection folder that holds nothing", () => {
     ]);
   });
 
-  test("is an error of a file that was named, too, and of the main file", () => {
+  test("is an error for a named file, too, and for the main file", () => {
     expect(gist(["nas.yaml", "# x\n", "given"])).toEqual([expect.stringContaining("nothing-to-check")]);
     expect(gist(["proxy.yaml", "", "main"])).toEqual([expect.stringContaining("empty-file the main file is empty")]);
   });
@@ -137,7 +134,7 @@ describe("two connections on one storage", () => {
       .filter(each => each.includes("shared-storage"))
       .map(each => each.replace("shared-storage ", ""));
 
-  test("are one error for each pair, which names both places", () => {
+  test("are one error for each pair, with both positions", () => {
     expect(pair(nfs("/export/k8s"), nfs("/export/k8s"))).toEqual([
       'two.yaml:4 error this is the same as nfs.shareBasePath of connection "one" (one.yaml:4), so each treats the other\'s volumes as its own',
     ]);
@@ -181,7 +178,7 @@ describe("two connections on one storage", () => {
     ]);
   });
 
-  test("are none of each other's business on other systems or in folders side by side", () => {
+  test("are independent on other systems or in sibling folders", () => {
     expect(pair(nfs("/export/k8s"), nfs("/export/k8s2"))).toEqual([]);
     expect(pair(nfs("/export/k8s"), nfs("/export/k8s", "", "nas2.example.org"))).toEqual([]);
   });

@@ -22,7 +22,7 @@ const problem: Problem = {
 const bare: Problem = { ...problem, severity: "warning", path: "", fix: undefined, excerpt: undefined };
 
 describe("output", () => {
-  test("text says everything on its first line, then shows the place", () => {
+  test("text has everything on its first line, then shows the position", () => {
     expect(problemText(problem, paint(false)).split("\n")).toEqual([
       'conf/my nas, 1.yaml:3:5: error: nfs."a b": unknown key "<a & b>"',
       '100%; did you mean "ab"? [unknown-key]',
@@ -35,7 +35,7 @@ describe("output", () => {
     expect(summary([], 2)).toBe("no problems in 2 files\n");
   });
 
-  test("JSON has the promised form", () => {
+  test("JSON has the documented form", () => {
     const { diagnostics } = JSON.parse(json([problem, bare], { files: [], unseen: [] }));
     expect(Object.keys(diagnostics[0])).toEqual([
       "file",
@@ -66,7 +66,7 @@ describe("output", () => {
     ]);
   });
 
-  test("GitHub's commands stay on one line and escape what has a meaning there", () => {
+  test("GitHub's commands are on one line with special characters escaped", () => {
     expect(github([problem])).toBe(
       '::error file=conf/my nas%2C 1.yaml,line=3,col=5,title=unknown-key::nfs."a b": unknown key "<a & b>"%0A100%25; did you mean "ab"?\n',
     );

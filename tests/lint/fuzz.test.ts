@@ -33,7 +33,7 @@ function mutant(number: number): { readonly how: string; readonly example: Examp
 }
 
 describe(`spoiled files (${count} of them; CSIMUX_MUTANTS=10000 for more)`, () => {
-  test("never crash the check, take long, or get a finding without a place", () => {
+  test("never crash the check, take long, or get a problem without a position", () => {
     let slowest = { ms: 0, how: "" };
     for (let number = 0; number < count; number++) {
       const { how, example } = mutant(number);

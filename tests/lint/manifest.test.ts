@@ -57,7 +57,7 @@ describe("connection files inside a Secret manifest", () => {
     ]);
   });
 
-  test("are told from other content of Secrets", () => {
+  test("are distinguished from other content of Secrets", () => {
     const text = secret(
       `stringData:\n  password: x\n  values.yaml: 'a: [1'\n  note.txt: 'driver: 3'\ndata:\n  key.yaml: '!!!'\n  bin.yaml: ${Buffer.from([0xff, 0xfe, 0]).toString("base64")}\n`,
     );
@@ -78,7 +78,7 @@ describe("connection files inside a Secret manifest", () => {
     ["no file of YAML", `stringData:\n  a: |\n${indented(right, 4)}`, "is ignored: connection files end in"],
     ["the same in base64", `data:\n  a.json: ${base64}\n`, "is ignored: connection files end in"],
     ["nothing", `stringData:\n  a.yaml: ""\ndata:\n  b.yaml: ${base64}\n`, "is not a configuration"],
-  ])("that csimux would not read are errors: %s", (_what, body, message) => {
+  ])("that csimux cannot read are errors: %s", (_what, body, message) => {
     for (const name of ["s.yaml", "-"]) {
       const [only, ...more] = gist(secret(body), name);
       expect(only).toMatch(/^5:3 secret-entry "a(?:\.yaml|\.json)?" /);
@@ -88,12 +88,12 @@ describe("connection files inside a Secret manifest", () => {
     expect(JSON.stringify(check({ "s.yaml": secret(body) }))).not.toContain(base64);
   });
 
-  test("are not looked for in what a chart renders: other Secrets beside other objects, and empty documents", () => {
+  test("are not expected in other Secrets and empty documents of a rendered chart", () => {
     const role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n";
     expect(gist(`---\n# nothing\n---\n${role}---\n${secret("stringData:\n  values.yaml: 'a: 1'\n")}---\n`)).toEqual([]);
   });
 
-  test("are told from files of other programs that have a driver", () => {
+  test("are distinguished from files of other programs with a driver", () => {
     const files = {
       "a.yaml": right,
       "s.yaml": secret(`stringData:\n  db: "driver: mysql"\n  b.json: '{"driver":"x"}'\n`),

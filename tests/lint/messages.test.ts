@@ -21,7 +21,7 @@ const edited = (driver: string, from: string, to: string): Example => {
   return { [`${driver}.yaml`]: text.replace(from, () => to) };
 };
 
-describe("values that no storage could use are found, and what to write instead", () => {
+describe("values that no storage system could use are reported, with a correction", () => {
   const shareHost = (host: string) => edited("nfs-client", "shareHost: nas.example.org", `shareHost: ${host}`);
   const hostKey = (key: string) =>
     edited("zfs-generic-nfs", /hostKey: .*/.exec(connection("zfs-generic-nfs"))?.[0] ?? "?", `hostKey: ${key}`);
@@ -70,7 +70,7 @@ describe("values that no storage could use are found, and what to write instead"
     expect({ found: found.length, said: found.length === 1 ? [] : said(files) }).toEqual({ found: 1, said: [] });
   });
 
-  test("what the same keys may hold passes", () => {
+  test("valid values of the same keys pass", () => {
     for (const host of ["10.0.0.1", "nas_1", '"fe80::1%eth0"', "'[2001:db8::1]'", "nas.example.org."])
       expect(said(shareHost(host))).toEqual([]);
     for (const key of [
@@ -85,7 +85,7 @@ describe("values that no storage could use are found, and what to write instead"
   });
 });
 
-describe("messages say what repairs", () => {
+describe("messages say how to repair the mistake", () => {
   test.each<[string, Example, string]>([
     [
       "a source without its key",
@@ -137,7 +137,7 @@ describe("messages say what repairs", () => {
     expect(said(files).filter(each => each.includes(words))).toHaveLength(1);
   });
 
-  test("a look-behind and a reference back are named as such", () => {
+  test("a look-behind and a back-reference are named as such", () => {
     const pattern = (regex: string) =>
       said({
         "proxy.yaml": rules(`topologyKey: zone\nsource: nodeName\nregex: '${regex}'\ntemplate: x\ndefault: y`),
@@ -148,7 +148,7 @@ describe("messages say what repairs", () => {
     expect(pattern("(a")).toContain("missing closing )");
   });
 
-  test("a misspelt selector is answered with the labels that exist", () => {
+  test("a misspelt selector is reported with the existing labels", () => {
     const files = {
       "proxy.yaml": main("  groups: { a: { selector: teir=fast } }\n"),
       "c1.yaml": `${nfs}proxy: { perDriver: { labels: { tier: fast } } }\n`,
@@ -170,7 +170,7 @@ describe("messages say what repairs", () => {
     ]);
   });
 
-  test("a local driver among others gets one piece of advice", () => {
+  test("a local driver next to others gets one piece of advice", () => {
     const files = { "proxy.yaml": main(""), "c1.yaml": nfs, "c2.yaml": connection("zfs-local-dataset") };
     expect(said(files)).toEqual([expect.stringContaining("deploy csimux twice, under two names")]);
   });
@@ -220,7 +220,7 @@ describe("mistakes in the syntax are reported where they are", () => {
   });
 });
 
-describe("what is shown of a line", () => {
+describe("the excerpt of a line", () => {
   test("is a mistyped key with its value where no secret can be meant", () => {
     expect(seen(check(edited("nfs-client", "shareHost", "shareHsot")))).toContain("shareHsot: nas.example.org");
     for (const typo of ["pasword", "passwrod", "Password", "passw"])

@@ -14,7 +14,7 @@ describe("suppression comments", () => {
     expect(gist(text)).toEqual([]);
   });
 
-  test("take back only the rule that they name", () => {
+  test("suppress only the rule that they name", () => {
     expect(gist(`${base}  colour: red # csimux-ignore missing-key\n`)).toEqual([
       '6 unknown-key unknown key "colour"',
       '6 unused-suppression nothing on this line breaks the rule "missing-key"',
@@ -29,7 +29,7 @@ describe("suppression comments", () => {
     ]);
   });
 
-  test("that take back nothing are warnings", () => {
+  test("that suppress nothing are warnings", () => {
     expect(gist(`${base}# csimux-ignore unknown-key\n`)).toEqual([
       '6 unused-suppression nothing on this line breaks the rule "unknown-key"',
     ]);

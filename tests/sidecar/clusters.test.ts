@@ -99,7 +99,7 @@ for (const [title, options, strict] of [
       await world.end();
     }, 60_000);
 
-    test("get a volume where a permitted node can reach it, and are refused only where none could", async () => {
+    test("get a volume that a permitted node can reach, and are refused only if no node could", async () => {
       const all = fc.sample(scenario(configured), { seed, numRuns: clusters / 2 });
       const complaints: string[] = [];
       const seen: Seen = { accepted: 0, refused: 0 };

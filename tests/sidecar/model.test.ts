@@ -34,23 +34,23 @@ describe("the request of external-provisioner", () => {
   const claim: Claim = { name: "c", allowed: [], selected: undefined };
   const flags = { strict: false, immediate: true };
 
-  test("names no place when allowedTopologies holds no expressions", () => {
+  test("has no topology if allowedTopologies has no expressions", () => {
     expect(sidecarRequest(nodes, flags, { ...claim, allowed: [[]] })).toEqual({ demand: undefined });
   });
 
-  test("does not come when no node has registered topology keys", () => {
+  test("is not sent if no node has registered topology keys", () => {
     const bare = nodes.map(({ name }) => ({ name, keys: [], labels: {} }));
     expect(sidecarRequest(bare, flags, claim)).toHaveProperty("refusal");
   });
 
-  test("leaves out nodes that lack a key of the node that was looked at", () => {
+  test("leaves out nodes that lack a key of the chosen node", () => {
     const labels = { "t.example/region": "r9" };
     const mixed = [...nodes, { name: "n5", keys: Object.keys(labels), labels }];
     const request = sidecarRequest(mixed, flags, claim);
     expect("demand" in request && request.demand?.requisite.length).toBe(3);
   });
 
-  test("begins at the same place for all claims of one member of a StatefulSet", () => {
+  test("starts with the same topology for all claims of one member of a StatefulSet", () => {
     const first = (name: string) => {
       const request = sidecarRequest(nodes, flags, { ...claim, name });
       return "demand" in request ? request.demand?.preferred[0] : undefined;

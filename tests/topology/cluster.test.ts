@@ -61,7 +61,7 @@ describe.skipIf(process.getuid?.() !== 0)("a rule that reads a label of the node
     expect([code, result["segments"]]).toEqual([0, { "t.example/zone": "z1" }]);
   });
 
-  test("fails while the node has no such label, so that registration is repeated", async () => {
+  test("fails while the node lacks the label, so that registration is retried", async () => {
     answer = labels({ other: "z1" });
     const { code, result } = await topology();
     expect(code).toBe(1);

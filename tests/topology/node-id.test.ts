@@ -23,7 +23,7 @@ const config = (...names: readonly (keyof NodeIdConfig["parts"])[]): NodeIdConfi
 const all = config("nodeName", "hostname", "iqn", "nqn");
 
 describe("node ids", () => {
-  test("tell every part again, whatever characters it has", () => {
+  test("are decoded to every part, with any characters", () => {
     const text = fc.string({ minLength: 1, maxLength: 20, unit: "grapheme" });
     const prefixed = (...heads: readonly string[]) =>
       fc.tuple(fc.constantFrom("", ...heads), text).map(([head, tail]) => head + tail);
@@ -61,21 +61,21 @@ describe("node ids", () => {
     );
   });
 
-  test("use the longest prefix, even when nothing is left behind it", () => {
+  test("use the longest prefix, even if nothing follows it", () => {
     const only = config("iqn");
     expect(encodeNodeId({ iqn: "iqn.2000-01.example:lab:7" }, only)).toBe("i2=7");
     expect(encodeNodeId({ iqn: "iqn.2000-01.example:" }, only)).toBe("i1=");
     expect(decodeNodeId("i1=", only)).toEqual({ iqn: "iqn.2000-01.example:" });
   });
 
-  test("are refused above 256 bytes, with the way out", () => {
+  test("are refused above 256 bytes, with advice", () => {
     const long = encodeNodeId({ nodeName: "n".repeat(254) }, config("nodeName"));
     expect(Buffer.byteLength(long)).toBe(256);
     const longer = () => encodeNodeId({ nodeName: "n".repeat(255) }, config("nodeName"));
     expect(longer).toThrow(/257 bytes.*nodeId\.iqnPrefix/);
   });
 
-  test("give a storage system the name that it knows the node by", () => {
+  test("give a storage system the name by which it knows the node", () => {
     const identity = decodeNodeId("n=w1/i1=q", all);
     expect(partOf(identity, "iqn")).toBe("iqn.2000-01.example:q");
     expect(() => partOf(identity, "nqn")).toThrow("nodeId.parts.nqn");

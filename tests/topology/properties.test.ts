@@ -55,8 +55,8 @@ function outcome(of: readonly AccessibleTopology[], wanted: AccessibilityRequire
 
 const accepted = (result: Outcome): result is readonly Segments[] => typeof result !== "string";
 
-describe("placement, whatever is configured and asked for,", () => {
-  test("reports only places of the connection, in their order, and never an empty one", () => {
+describe("placement, for any configuration and request,", () => {
+  test("reports only topologies of the connection, in their order, and no empty one", () => {
     fc.assert(
       fc.property(places, demand, policy, (of, wanted, by) => {
         const result = outcome(of, wanted, by);
@@ -73,7 +73,7 @@ describe("placement, whatever is configured and asked for,", () => {
     );
   });
 
-  test("accepts exactly when one requisite term fits, unless the preferred place is to be honoured", () => {
+  test("accepts exactly if one requisite term matches, unless the preferred topology must be honoured", () => {
     fc.assert(
       fc.property(places, demand, policy, (of, wanted, by) => {
         const result = outcome(of, wanted, { ...by, honourPreferred: "off" });
@@ -92,7 +92,7 @@ describe("placement, whatever is configured and asked for,", () => {
     );
   });
 
-  test("never refuses for good what names a key of ours", () => {
+  test("never refuses permanently a request with a key of ours", () => {
     fc.assert(
       fc.property(places, demand, policy, fc.nat(), ours, (of, wanted, by, at, own) => {
         const requisite = wanted.requisite.toSpliced(at % (wanted.requisite.length + 1), 0, own);
@@ -101,7 +101,7 @@ describe("placement, whatever is configured and asked for,", () => {
     );
   });
 
-  test("accepts no more when it is stricter", () => {
+  test("accepts no more with strict matching", () => {
     fc.assert(
       fc.property(places, demand, policy, (of, wanted, by) => {
         const strict = accepted(outcome(of, wanted, { ...by, match: "strict" }));
@@ -112,7 +112,7 @@ describe("placement, whatever is configured and asked for,", () => {
     );
   });
 
-  test("has capacity exactly where it accepts, so that capacity tracking keeps pods neither away nor in vain", () => {
+  test("reports capacity exactly where it accepts volumes", () => {
     fc.assert(
       fc.property(places, ours, policy, (of, segment, by) => {
         const result = outcome(of, { requisite: [segment], preferred: [segment] }, by);
@@ -122,7 +122,7 @@ describe("placement, whatever is configured and asked for,", () => {
   });
 });
 
-test("what a group holds is put in as it is, even when it looks like a placeholder", () => {
+test("the text of a group is inserted unchanged, even if it looks like a placeholder", () => {
   const group = fc.oneof(fc.string(), fc.constantFrom("{match:0}", "${match:1}", "$&", "$1", "$$", "\\1"));
   fc.assert(
     fc.property(group, group, (one, two) => {

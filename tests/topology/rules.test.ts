@@ -107,21 +107,21 @@ describe("templates", () => {
     ["{match:3}z", "z"],
   ])("%s gives %p", async (template, want) => {
     const result = zoneOf([rule({ pattern: "(a)-(b)(c)?", template })], { nodeName: "a-b" });
-    if (want === undefined) await expect(result).rejects.toThrow("is no topology value");
+    if (want === undefined) await expect(result).rejects.toThrow("is not a valid topology value");
     else expect(await result).toBe(want);
   });
 
   test("placeholders in the input are not filled in", async () => {
     const result = zoneOf([rule({ pattern: "(.*)", template: "{match:1}" })], { nodeName: "{match:0}" });
-    await expect(result).rejects.toThrow("is no topology value");
+    await expect(result).rejects.toThrow("is not a valid topology value");
   });
 });
 
-describe("inputs that are not there", () => {
+describe("missing inputs", () => {
   const label: RuleSource = { kind: "nodeLabel", name: "example.com/zone" };
   const env: RuleSource = { kind: "env", name: "ZONE" };
 
-  test("a missing node label stops the registration, because it may still come", async () => {
+  test("a missing node label stops the registration, because it may be set later", async () => {
     const other = rule({ key: "rack", template: "r1" });
     const { failure, segments } = await outcome([other, rule({ source: label })]);
     expect(failure?.code).toBe("failed-precondition");
@@ -129,12 +129,12 @@ describe("inputs that are not there", () => {
     expect(segments).toEqual({});
   });
 
-  test("a missing node label is no matter where another rule or a default gives the key", async () => {
+  test("a missing node label does not matter if another rule or a default gives the key", async () => {
     expect(await zoneOf([rule({ source: label, fallback: "none" })])).toBe("none");
     expect(await zoneOf([rule({ template: "rest" }), rule({ source: label })])).toBe("rest");
   });
 
-  test("an API that does not answer stops the registration even where there is a default", async () => {
+  test("an API that does not answer stops the registration even with a default", async () => {
     const unreachable = async () => {
       throw new CsiError("unavailable", "the API is away");
     };
@@ -142,24 +142,24 @@ describe("inputs that are not there", () => {
     expect(failure?.code).toBe("unavailable");
   });
 
-  test("a default stands in only where no rule of its key matched, wherever it stands", async () => {
+  test("a default is used only if no rule of its key matched, whatever their order", async () => {
     const absent = rule({ source: env, fallback: "none" });
     expect(await zoneOf([absent, rule({ template: "found" })])).toBe("found");
     expect(await zoneOf([rule({ template: "found" }), absent])).toBe("found");
     expect(await zoneOf([absent])).toBe("none");
   });
 
-  test("the variable that the Downward API leaves empty counts as absent where there is a default", async () => {
+  test("a variable that the Downward API leaves empty counts as missing if there is a default", async () => {
     expect(await zoneOf([rule({ source: env, fallback: "none" })], { env: () => "" })).toBe("none");
-    await expect(zoneOf([rule({ source: env })], { env: () => "" })).rejects.toThrow("is no topology value");
+    await expect(zoneOf([rule({ source: env })], { env: () => "" })).rejects.toThrow("is not a valid topology value");
   });
 
-  test("a node without a name cannot be a place of its own", async () => {
+  test("a node without a name cannot be its own topology", async () => {
     const { failure } = await evaluate({ kind: "node", prefix: "t.example" }, facts({ nodeName: undefined }));
     expect(failure?.message).toContain("CSI_NODE_ID");
   });
 
-  test("a name that is too long for a label says so", async () => {
+  test("a name that is too long for a label is refused with its length", async () => {
     const { failure } = await evaluate({ kind: "node", prefix: "t.example" }, facts({ nodeName: "a".repeat(64) }));
     expect(failure?.message).toContain("64 characters");
   });
@@ -183,7 +183,7 @@ describe("files as input", () => {
     expect(failure?.message).toContain("larger than");
   });
 
-  test("a file full of blanks is trimmed in bounded time", async () => {
+  test("a file full of spaces is trimmed in bounded time", async () => {
     const path = join(folder, "blanks");
     writeFileSync(path, `z1${" ".repeat(60_000)}x`);
     const { failure } = await inBound(() => fromFile(path));
@@ -201,7 +201,7 @@ describe("files as input", () => {
     }
   });
 
-  test("a file that is not there leaves the rule aside", async () => {
+  test("a rule with a missing file is skipped", async () => {
     const { outcomes } = await fromFile(join(folder, "absent"));
     expect(outcomes[0]).toMatchObject({ applied: false, input: undefined });
   });

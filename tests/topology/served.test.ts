@@ -67,7 +67,7 @@ async function announces({ client }: Served): Promise<boolean> {
 }
 
 describe("without topology in the main file", () => {
-  test("nothing of it is announced, reported or attached to volumes", async () => {
+  test("no topology is announced, reported or attached to volumes", async () => {
     const csimux = await served({}, "w1");
     expect(await announces(csimux)).toBe(false);
     expect((await info(csimux)).accessibleTopology).toBeUndefined();
@@ -90,8 +90,8 @@ describe.each([
   });
 });
 
-describe("a node whose name is not known", () => {
-  test("does not register, makes no volume that would count as reachable from everywhere, and says so at its start", async () => {
+describe("a node with an unknown name", () => {
+  test("does not register, creates no volume that would count as reachable from everywhere, and logs it at the start", async () => {
     const csimux = await served({ nodeTopology: { type: "node" } }, "");
     const { code, details } = await failureOf(info(csimux));
     expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("CSI_NODE_ID")]);
@@ -100,7 +100,7 @@ describe("a node whose name is not known", () => {
     expect((await csimux.client.call(Identity.method.probe, {})).ready).toBe(true);
   });
 
-  test("goes by its host name where that is allowed", async () => {
+  test("uses its host name if that is allowed", async () => {
     const csimux = await served({ nodeTopology: { type: "node" }, nodeId: { allowHostnameFallback: true } }, "");
     const { nodeId, accessibleTopology } = await info(csimux);
     expect(nodeId).toBe(`n=${hostname()}`);
@@ -108,7 +108,7 @@ describe("a node whose name is not known", () => {
   });
 });
 
-test("a node's name of more than 63 characters is refused with advice, because it is no label value", async () => {
+test("a node name of more than 63 characters is refused with advice, because it is not a valid label value", async () => {
   const csimux = await served({ nodeTopology: { type: "node" } }, `${"a".repeat(40)}.${"b".repeat(40)}`);
   const { code, details } = await failureOf(info(csimux));
   expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("type zone")]);
@@ -122,7 +122,7 @@ test("a node id of more than 256 bytes is refused with advice", async () => {
   expect([code, details]).toEqual([status.failedPrecondition, expect.stringContaining("302 bytes")]);
 });
 
-test("what a node tells is logged once, with the rules that were ignored", async () => {
+test("the topology of a node is logged once, with the rules that were ignored", async () => {
   const fromRegexp = [
     { topologyKey: "zone", source: "nodeName" },
     { topologyKey: "rack", source: "env", envName: "NO_SUCH_VARIABLE" },
@@ -140,7 +140,7 @@ test("what a node tells is logged once, with the rules that were ignored", async
   ]);
 });
 
-test("a prefix that changes while csimux runs counts from the next start", async () => {
+test("a prefix that changes while csimux runs takes effect at the next start", async () => {
   const nodeTopology = { type: "node", prefix: "t.example" };
   const csimux = await served({ nodeTopology }, "w1");
   const { config, connections, folder } = csimux.sandbox;
@@ -163,7 +163,7 @@ test("a prefix that changes while csimux runs counts from the next start", async
   expect(volume?.accessibleTopology.map(({ segments }) => segments)).toEqual([{ "t.example/node": "w1" }]);
 }, 30_000);
 
-test("capacity is nothing where the connection cannot be reached", async () => {
+test("capacity is zero where the connection cannot be reached", async () => {
   const csimux = await served({ nodeTopology: { type: "node", prefix: "t.example" } }, "w1");
   const available = (node: string) =>
     csimux.client.call(Controller.method.getCapacity, {
@@ -175,7 +175,7 @@ test("capacity is nothing where the connection cannot be reached", async () => {
   expect((await available("w2")).availableCapacity).toBe(0n);
 });
 
-test("csimux does not start with a rule that cannot work, and says which", async () => {
+test("csimux does not start with a rule that cannot work, and names it", async () => {
   const fromRegexp = [{ topologyKey: "zone", source: "nodeName", regex: "(a", template: "{match:1}" }];
   const starting = served({ nodeTopology: { type: "zone", fromRegexp } }, "w1").catch((error: unknown) =>
     String(error),

@@ -1,12 +1,12 @@
 import type { Problem } from "../lint.ts";
 
-/** What was looked at, and what belongs to it and could not be. */
+/** The checked files, and in words what could not be checked. */
 interface Extent {
   readonly files: readonly string[];
   readonly unseen: readonly string[];
 }
 
-/** `{"diagnostics": [...], "files": [...], "notLookedAt": [...]}`: a stable form. `fix` is null where there is no advice. */
+/** `{"diagnostics": [...], "files": [...], "notLookedAt": [...]}`: a stable form. `fix` is null without advice. */
 export function json(problems: readonly Problem[], { files, unseen }: Extent): string {
   const diagnostics = problems.map(({ file, line, column, severity, rule, path, message, fix }) => ({
     file,

@@ -41,7 +41,7 @@ const invocation = (exitCode: number) => ({
   // Section 3.20.14: whether the tool could do its work, not what it found.
   executionSuccessful: exitCode !== 2,
   exitCode,
-  exitCodeDescription: ["no problems", "there are problems", "something could not be looked at"][exitCode],
+  exitCodeDescription: ["no problems", "there are problems", "something could not be checked"][exitCode],
 });
 
 /** A path as a relative reference; an absolute one as a file URI. */

@@ -49,7 +49,7 @@ const outcome = (all: readonly AccessibleTopology[], requisite: readonly Segment
 };
 
 describe("placement of volumes", () => {
-  test("a volume is placed exactly where a requested term and a place of its storage agree", () => {
+  test("a volume is accepted exactly if a requested term matches a topology of its connection", () => {
     fc.assert(
       fc.property(places, terms, policies, (all, requisite, policy) => {
         const usable = requisite.filter(term => speaks(term, all));
@@ -65,7 +65,7 @@ describe("placement of volumes", () => {
     );
   });
 
-  test("what is reported never holds an empty place or a place that the storage does not have", () => {
+  test("only topologies of the connection are reported, and no empty one", () => {
     fc.assert(
       fc.property(places, terms, policies, (all, requisite, policy) => {
         const got = outcome(all, requisite, policy);
@@ -81,19 +81,19 @@ describe("placement of volumes", () => {
 
   const z1: AccessibleTopology = { requirements: { "t.example/zone": "z1" }, extra: { "x.example/tier": "gold" } };
 
-  test("the most preferred place decides only when asked to", () => {
+  test("the most preferred topology decides only if configured", () => {
     const demand = { requisite: [], preferred: [{ "t.example/zone": "z2" }, { "t.example/zone": "z1" }] };
     expect(accessibleTopologyFor([z1], demand, lenient)).toHaveLength(1);
     const first = () => accessibleTopologyFor([z1], demand, { ...lenient, honourPreferred: "first" });
-    expect(first).toThrow("the preferred place is t.example/zone=z2");
+    expect(first).toThrow("the preferred topology is t.example/zone=z2");
   });
 
-  test("a refusal names both what there is and what was asked for", () => {
+  test("a refusal names the available and the requested topologies", () => {
     const ask = () => accessibleTopologyFor([z1], { requisite: [{ "t.example/zone": "z2" }], preferred: [] }, lenient);
     expect(ask).toThrow(/reachable from t\.example\/zone=z1,x\.example\/tier=gold.*only t\.example\/zone=z2/);
   });
 
-  test("a label that JavaScript objects inherit is no label", () => {
+  test("a property that JavaScript objects inherit is not a label", () => {
     const odd: AccessibleTopology = { requirements: { "t.example/zone": "z1" }, extra: {} };
     expect(outcome([odd], [{ constructor: "x" }], lenient)).toBe("invalid-argument");
     expect(isReachableFrom([odd], { "t.example/zone": "z1", toString: "x" }, lenient)).toBe(true);
