@@ -12,7 +12,7 @@ export interface Source {
   readonly id: string;
 }
 
-/** A volume to be made. Checked by the router: the range is possible, the capabilities fit the driver's access. */
+/** A volume to be created. The router has checked that the range is possible and the capabilities fit the driver's access. */
 export interface VolumeSpec {
   /** The caller's name: any Unicode text up to 128 bytes. The driver derives its own id from it. */
   readonly name: string;
@@ -23,7 +23,7 @@ export interface VolumeSpec {
   readonly mutable: Context;
 }
 
-/** What a driver finds under a name: a volume, or what an interrupted `create` left, which `delete` of the id removes. */
+/** What exists under a name: a volume, or the rest of an interrupted `create`, which `delete` of the id removes. */
 export type FoundVolume =
   | { readonly kind: "volume"; readonly volume: Volume }
   | { readonly kind: "unfinished"; readonly id: string };
@@ -31,7 +31,7 @@ export type FoundVolume =
 /** A volume that exists. */
 export interface Volume {
   readonly id: string;
-  /** Size in bytes; 0 when the driver cannot tell. */
+  /** Size in bytes; 0 if unknown. */
   readonly bytes: bigint;
   readonly context: Context;
   readonly source: Source | undefined;
@@ -41,11 +41,11 @@ export interface Volume {
 export interface Snapshot {
   readonly id: string;
   readonly volumeId: string;
-  /** The smallest volume in bytes that can be made from it; 0 when unknown. */
+  /** The smallest volume in bytes that can be created from it; 0 if unknown. */
   readonly bytes: bigint;
   readonly createdAt: Date;
   readonly ready: boolean;
-  /** The group snapshot that it was taken with, by this driver's id. */
+  /** Its group snapshot, by this driver's id. */
   readonly group?: string | undefined;
 }
 
@@ -57,15 +57,15 @@ export interface GroupSnapshot {
   readonly ready: boolean;
 }
 
-/** One part of a listing; `next` is this driver's token for the following part. */
+/** One page of a listing; `next` is this driver's token for the next one. */
 export interface Page<T> {
   readonly items: readonly T[];
   readonly next: string | undefined;
 }
 
-/** Which part of a listing is wanted. */
+/** The requested page of a listing. */
 export interface PageRequest {
-  /** The token of an earlier page; undefined for the first. A token that is not ours throws "aborted" (CSI ListVolumes). */
+  /** The token of an earlier page; undefined for the first. A foreign token throws "aborted" (CSI ListVolumes). */
   readonly token: string | undefined;
   /** The most items to return, at least 1. */
   readonly max: number;
@@ -73,7 +73,7 @@ export interface PageRequest {
 
 /**
  * One connection's storage. Opening a driver does no I/O. Every operation may be repeated, and interrupted after any step.
- * An ability is the presence of a member; what belongs together is one member.
+ * A driver has an ability if the member is present.
  */
 export interface Driver {
   /** Undefined if volumes name their own protocol. */
@@ -81,14 +81,14 @@ export interface Driver {
   readonly access: Access;
 
   /**
-   * Makes the volume or returns the equal one that exists. "already-exists" when name fits but size or source do not. While
-   * anything of a failed creation is left, its error is no final one (core/errors.ts, isFinal), or nobody would ever delete it.
+   * Creates the volume or returns the equal one that exists. Throws "already-exists" for one of another size or source. While
+   * anything of a failed creation is left, its error must not be final (core/errors.ts, isFinal), or it would never be deleted.
    */
   create(spec: VolumeSpec, call: Call): Promise<Volume>;
-  /** Success when the volume is gone or never was. */
+  /** Succeeds if the volume does not exist. */
   delete(id: string, call: Call): Promise<void>;
 
-  /** Looking up by the name that the caller chose: needed by members of a group. */
+  /** Needed by members of a group. */
   readonly names?: LookupAbility | undefined;
   readonly reading?: ReadAbility | undefined;
   readonly expand?: ExpandAbility | undefined;
@@ -101,16 +101,16 @@ export interface Driver {
   readonly health?: HealthAbility | undefined;
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
   readonly inline?: InlineAbility | undefined;
-  /** Is the system reachable, the credentials valid, the tools present? Throws what is wrong. Changes nothing. */
+  /** Checks that the system is reachable, the credentials are valid and the tools exist. Throws what is wrong. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
 }
 
-/** The ability to tell what stands under a name. */
+/** The ability to look up volumes by the name that the caller chose. */
 export interface LookupAbility {
-  /** The id that `create` gives to this name. Pure. */
+  /** The id of a volume with this name. Pure. */
   idOf(name: string): string;
-  /** What `create` made or began under this name; cheap, used before a group chooses. */
+  /** What `create` has created or begun under this name. Cheap: a group asks every member. */
   find(name: string, call: Call): Promise<FoundVolume | undefined>;
 }
 
@@ -120,7 +120,7 @@ export interface ReadAbility {
   get(id: string, call: Call): Promise<Volume>;
 }
 
-/** What an expansion came to: the size in bytes, and whether the node has work to do. */
+/** The result of an expansion: the size in bytes, and whether the node has work to do. */
 export interface ExpansionResult {
   readonly bytes: bigint;
   readonly onNode: boolean;
@@ -134,17 +134,17 @@ export interface ExpandAbility {
 
 /** The ability to take snapshots. */
 export interface SnapshotAbility {
-  /** As Driver.create; "already-exists" when the name is taken by a snapshot of another volume of this connection. */
+  /** Like Driver.create. Throws "already-exists" if the name belongs to a snapshot of another volume of this connection. */
   create(name: string, volumeId: string, parameters: Context, call: Call): Promise<Snapshot>;
-  /** Success when the snapshot is gone or never was. */
+  /** Succeeds if the snapshot does not exist. */
   delete(id: string, call: Call): Promise<void>;
   /** Throws "not-found". */
   get(id: string, call: Call): Promise<Snapshot>;
-  /** Stable order. With `volumeId` only that volume's. */
+  /** In a stable order. With `volumeId`, only those of that volume. */
   list(filter: { readonly volumeId: string | undefined }, page: PageRequest, call: Call): Promise<Page<Snapshot>>;
 }
 
-/** The ability to tell how much is free. */
+/** The ability to report free space. */
 export interface CapacityAbility {
   /** Bytes that a new volume may take. */
   available(parameters: Context, call: Call): Promise<bigint>;
@@ -152,72 +152,72 @@ export interface CapacityAbility {
 
 /** The ability to list volumes. */
 export interface ListAbility {
-  /** Stable order, whole volumes only: nothing half-made. */
+  /** In a stable order; only finished volumes. */
   list(page: PageRequest, call: Call): Promise<Page<Volume>>;
 }
 
-/** What one look at a whole storage has found. */
+/** The findings of one check of a whole storage system. */
 export interface StorageFindings {
-  /** About the storage: each is true of all its volumes. */
+  /** About the storage system, and so about all its volumes. */
   readonly storage: readonly Finding[];
   /** About single volumes, by this driver's ids. */
   readonly volumes: VolumeFindings;
-  /** The volume context of one of the volumes, by which a node finds the storage; undefined when there is none. */
+  /** The volume context of one of the volumes, with which a node finds the storage system; undefined if there are none. */
   readonly example: Context | undefined;
 }
 
-/** The ability to tell what is wrong with the storage and with volumes on it. */
+/** The ability to check the health of the storage system and its volumes. */
 export interface HealthAbility {
   /**
-   * Looks at everything, in a number of requests that does not grow with that of the volumes. Throws when it cannot be looked
-   * at: that is no finding.
+   * Checks everything, in a number of requests that does not grow with the number of volumes. Throws if it cannot be checked: that is
+   * not a finding.
    */
   look(call: Call): Promise<StorageFindings>;
   /**
-   * Makes anew what leads to a volume and has gone, such as the target of a host that began anew without its configuration. Changes
-   * nothing where it is there. Absent where it cannot be done.
+   * Restores the missing export or target of a volume, for example after a host was reset without its configuration. Changes nothing if
+   * it exists. Absent if that is impossible.
    */
   readonly restore?: ((id: string, call: Call) => Promise<void>) | undefined;
 }
 
 /** The ability to change properties of a volume in use (CSI ControllerModifyVolume). */
 export interface ModifyAbility {
-  /** Changes all of them or none. Throws "not-found", and "invalid-argument" for one that may not be changed or not to this. */
+  /** Changes all of them or none. Throws "not-found", and "invalid-argument" for a property or value that is not allowed. */
   modify(id: string, properties: Context, call: Call): Promise<void>;
 }
 
 /** The ability to take snapshots of several volumes at one moment (CSI GroupController). */
 export interface GroupSnapshotAbility {
   /**
-   * All or none; each snapshot can then be used by itself, and names the group. As Driver.create. Throws "failed-precondition"
-   * for volumes that cannot be taken at one moment.
+   * Takes all or none, like Driver.create. Each snapshot names the group and can be used by itself. Throws "failed-precondition" for
+   * volumes that cannot be taken at one moment.
    */
   create(name: string, volumeIds: readonly string[], parameters: Context, call: Call): Promise<GroupSnapshot>;
-  /** Success when it is gone or never was. `snapshotIds` are those that the caller knows of. */
+  /** Succeeds if it does not exist. `snapshotIds` are those that the caller knows. */
   delete(id: string, snapshotIds: readonly string[], call: Call): Promise<void>;
   /** Throws "not-found". */
   get(id: string, snapshotIds: readonly string[], call: Call): Promise<GroupSnapshot>;
 }
 
-/** A volume that was made for a pod. */
+/** A volume that was created for a pod. */
 export interface InlineVolume {
-  /** What mount(8) mounts. */
+  /** The type for mount(8). */
   readonly fsType: string;
   readonly source: string;
-  /** What tells it from every other volume, also from a later one of the same name. */
+  /** Distinguishes it from every other volume, even a later one of the same name. */
   readonly identity: string;
 }
 
-/** The ability to make volumes that live with their pod, on the node itself (CSI ephemeral inline volumes of Kubernetes). */
+/** The ability to create volumes on the node itself that live with their pod (CSI ephemeral inline volumes of Kubernetes). */
 export interface InlineAbility {
   /**
-   * Makes the volume, or finds it as an earlier call left it. `begin` is called with its source once nothing is wrong with what
-   * the pod asks for, before anything is made. Throws "invalid-argument" for attributes that a pod may not have.
+   * Creates the volume, or finds it as an earlier call left it. Calls `begin` with its source once the request is valid, before anything
+   * is created. Throws "invalid-argument" for attributes that a pod may not have.
    */
   make(id: string, attributes: Context, begin: (source: string) => Promise<void>, call: Call): Promise<InlineVolume>;
   /**
-   * Removes it with its content; success when it is gone or never was. Throws "failed-precondition" for one that was not made
-   * for this id, or is not the one of this `identity`, where that is known.
+   * Removes it with its content; succeeds if it does not exist. Throws "failed-precondition" for one that was not created for this id,
+   * or has another `identity`, if that is known.
    */
   remove(id: string, identity: string | undefined, call: Call): Promise<void>;
 }

@@ -4,45 +4,45 @@ import { type Access, type Protocol, protocols } from "../core/access.ts";
 type KeyPath = readonly string[];
 
 /**
- * Trees that a connection regards as its own: it lists, adopts and deletes what lies in them. Two connections whose territories
- * overlap take each other's volumes for theirs.
+ * The trees in which a connection lists, adopts and deletes volumes. Two connections with overlapping trees take each other's volumes for
+ * their own.
  */
 export interface StorageRoots {
-  /** Equal text means that equal hosts are the same system. */
+  /** Equal hosts are the same system if this text is equal, too. */
   readonly system: string;
-  /** Where the host's name or address stands; the first that is there counts. Without one it is each node's own. */
+  /** The keys of the host's name or address; the first that is present counts. Without one, each node has its own trees. */
   readonly hosts: readonly KeyPath[];
-  /** Where the roots of the trees stand; parts of a root are separated by "/". */
+  /** The keys of the roots of the trees; parts of a root are separated by "/". */
   readonly trees: readonly KeyPath[];
-  /** Names below a root that hold the volumes and what is being made of them; what stands beside them is left alone. */
+  /** Names below a root with finished and unfinished volumes; nothing else below the root is touched. */
   readonly inside?: readonly string[];
   /**
-   * Volumes carry their driver and `instance_id`, so that two connections with one tree tell them apart where these differ. "all": every
-   * volume does. "some": one without an `instance_id` is of both, so that both connections need one.
+   * Volumes record their driver and `instance_id`, so that two connections with one tree distinguish them if these differ. "all": every
+   * volume does. "some": one without an `instance_id` belongs to both, so both connections need one.
    */
   readonly marked?: "all" | "some";
 }
 
-/** What is known of the drivers of a module without opening one. */
+/** The properties of a module's drivers, known without opening one. */
 export interface DriverFacts {
   /** Undefined if volumes name their own protocol. */
   readonly protocol: Protocol | undefined;
   readonly access: Access;
-  /** Who may serve whose volumes: drivers with equal text understand each other's. */
+  /** Drivers of equal families can serve each other's volumes. */
   readonly family: string;
   /** Volumes exist only on the node that created them; topology type "node" pins them there. */
   readonly local: boolean;
   /** A controller creates volumes; otherwise people or pods describe them and only nodes are involved. */
   readonly provisions: boolean;
   readonly expands: boolean;
-  /** A snapshot's id holds that of its volume, so that both have to fit into one handle. */
+  /** A snapshot's id contains that of its volume, so both must fit into one handle. */
   readonly snapshotsNameVolume: boolean;
-  /** Parameters of classes that this driver reads, beside those of templates. */
+  /** Parameters of classes that this driver reads, besides those of templates. */
   readonly parameters: { readonly volume: readonly string[]; readonly snapshot: readonly string[] };
   readonly territory: StorageRoots | undefined;
 }
 
-/** The facts of a driver that provisions volumes for one protocol, with what is different about it. */
+/** The facts of a driver that provisions volumes for one protocol; `more` overrides the defaults. */
 export const factsOf = (protocol: Protocol, family: string, more: Partial<DriverFacts> = {}): DriverFacts => ({
   protocol,
   access: protocols[protocol],

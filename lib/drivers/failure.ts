@@ -2,26 +2,26 @@ import type { Call } from "../core/call.ts";
 import { type Code, CsiError, isFinal, type Refused } from "../core/errors.ts";
 import { CommandError, commandCodes } from "../io/runner.ts";
 
-/** What the words of a storage system mean to a caller: a code, and a text that says what to do. */
+/** The meaning of a storage system's message: a code, and a text that says what to do. */
 export interface ErrorMapping {
   readonly code: Code;
   readonly text: string;
-  /** As CsiError.refused. */
+  /** Like CsiError.refused. */
   readonly refused?: Refused;
 }
 
-/** Whose failures are named: a connection, and the one place where the words of its storage are understood. */
+/** A connection whose failures are reported, and who understands the messages of its storage system. */
 export interface FailureContext {
   readonly connection: string;
-  /** Undefined for a failure that this storage does not know. */
+  /** Undefined for a failure that it does not know. */
   explain(error: unknown): ErrorMapping | undefined;
-  /** A folder of csimux's machine that answers do not show, because everybody who sees the events of a claim reads them. */
+  /** A folder of csimux's machine that answers must not show, because everyone who sees the events of a claim can read them. */
   hidden?(): string | undefined;
 }
 
 /**
- * The error to report for anything that went wrong while `doing` (for example `create volume "a"`); a CsiError stays itself.
- * Everything that is not recognised is "internal", without the original text, which may hold anything.
+ * The error to report for a failure of `doing` (for example `create volume "a"`); a CsiError stays unchanged. An unknown failure is
+ * "internal", without the original text, which may contain anything.
  */
 export function failure(error: unknown, subject: FailureContext, doing: string): CsiError {
   if (error instanceof CsiError) return error;
@@ -36,8 +36,8 @@ export function failure(error: unknown, subject: FailureContext, doing: string):
 }
 
 /**
- * The refusal to delete what nodes still use (CSI DeleteVolume, "Volume in use"); nothing of it has been changed. `by`: the nodes
- * as the storage names them.
+ * The refusal to delete what nodes still use (CSI DeleteVolume, "Volume in use"); nothing was changed. `by`: the nodes as the storage
+ * system names them.
  */
 export const inUse = (what: string, by: readonly string[]): CsiError => {
   const nodes = by.slice(0, 5).join(", ").slice(0, 400) || "a node";
@@ -47,7 +47,7 @@ export const inUse = (what: string, by: readonly string[]): CsiError => {
   );
 };
 
-/** The failure of a call of which something is or may be there: never a final one, from which the caller would conclude the opposite. */
+/** The failure of a call that may have left something: never final, because the caller would conclude that nothing is left. */
 export function unfinished(error: unknown, subject: FailureContext, doing: string): CsiError {
   const failed = failure(error, subject, doing);
   if (!isFinal(failed)) return failed;
@@ -57,8 +57,8 @@ export function unfinished(error: unknown, subject: FailureContext, doing: strin
 }
 
 /**
- * The error to throw after a creation failed. A failure that is not final stays, for the repeat goes on from what is there;
- * a final one stays final only when `undo` proves that nothing is left (CSI "Timeouts": nobody would ever delete the rest).
+ * The error to throw after a failed creation. A failure that is not final stays, because a retry continues from what exists; a final one
+ * stays final only if `undo` proves that nothing is left (CSI "Timeouts": the rest would never be deleted).
  */
 export async function afterFailure(
   error: unknown,
@@ -75,14 +75,14 @@ export async function afterFailure(
   return undone ? error : unfinished(error, subject, doing);
 }
 
-/** Throws the signal's own reason, or "deadline-exceeded", when the request is over. Called between steps that a repeat can continue from. */
+/** Throws the signal's reason, or "deadline-exceeded", if the request has ended. Called between steps from which a retry can continue. */
 export function throwIfCancelled({ connection }: Pick<FailureContext, "connection">, call: Call): void {
   if (!call.signal.aborted) return;
   if (call.signal.reason instanceof CsiError) throw call.signal.reason;
-  throw new CsiError("deadline-exceeded", `connection "${connection}": the request ended before the work; repeat it`);
+  throw new CsiError("deadline-exceeded", `connection "${connection}": the request ended before the work`);
 }
 
-/** Runs one operation; every failure of it gets its code and a message that names connection and object. */
+/** Runs one operation; its failures get a code and a message that names connection and object. */
 export async function guarded<T>(
   subject: FailureContext,
   doing: string,
@@ -98,10 +98,10 @@ export async function guarded<T>(
   }
 }
 
-/** What comes after a path in a text; a longer name that begins alike is another path. */
+/** The end of a path in a text; a longer name with the same beginning is another path. */
 const pathEnd = "(?![A-Za-z0-9_.-])";
 
-/** The failure as a client may read it, with words in place of the folder that is hidden; the log has the original as its cause. */
+/** The failure for a client, without the hidden folder; the log has the original as its cause. */
 function shown(error: CsiError, subject: FailureContext): CsiError {
   const path = subject.hidden?.();
   if (!path || !error.message.includes(path)) return error;

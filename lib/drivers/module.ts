@@ -6,17 +6,17 @@ import type { SshSettings } from "../io/ssh/settings.ts";
 import type { Driver } from "./driver.ts";
 import type { DriverFacts } from "./facts.ts";
 
-/** How a driver reaches outside. Tests pass fakes below this. */
+/** The access of a driver to machines and shares. Tests pass fakes below this. */
 export interface DriverPorts {
   /** The machine that csimux runs on. */
   readonly local: StorageHost;
-  /** A machine behind ssh, shared with other connections to it; nothing is connected before its first use. */
+  /** A machine over ssh, shared with other connections to it; connects at its first use. */
   ssh(settings: SshSettings): Lease<StorageHost>;
-  /** A share that csimux mounts itself, shared with other connections to it. Absent where nothing can be mounted. */
+  /** A share that csimux mounts itself, shared with other connections to it. Absent if nothing can be mounted. */
   readonly share?: (settings: ShareSettings) => Lease<SharePoint>;
 }
 
-/** What a driver may know of the connection it serves. */
+/** The connection of a driver, as far as the driver knows it. */
 export interface ConnectionIdentity {
   readonly connection: string;
   /** The value of `driver:` in the connection file; goes into `provisioner_driver`. */
@@ -29,7 +29,7 @@ export interface ConnectionIdentity {
   readonly maxIdBytes: number;
 }
 
-/** Spellings of one driver: the values of `driver:`, what is known of it, how its part of the file is checked, how one is opened. */
+/** A driver: the values of `driver:` that name it, its facts, its schema, and how it is opened. */
 export interface DriverModule {
   readonly names: readonly string[];
   readonly facts: DriverFacts;

@@ -4,8 +4,8 @@ import type { VolumeSpec } from "./driver.ts";
 import type { StoredVolume, VolumeStore } from "./store.ts";
 
 /**
- * The size in bytes of a volume made from a source of `least` bytes (0: there is none, or nobody knows): as asked, else at
- * least as large as its source. Throws "out-of-range".
+ * The size in bytes of a volume created from a source of `least` bytes (0: none, or unknown): as requested, else that of its source.
+ * Throws "out-of-range".
  */
 export function sizeFrom(range: CapacityRange, least: bigint): bigint {
   const wanted = wantedBytes(range);
@@ -15,8 +15,8 @@ export function sizeFrom(range: CapacityRange, least: bigint): bigint {
 }
 
 /**
- * The size in bytes that a volume of `current` bytes (0: nobody knows) grows to. A volume never shrinks, and one that is large
- * enough stays as it is. Throws "out-of-range" when it is larger than the limit already (CSI ControllerExpandVolume).
+ * The size in bytes to which a volume of `current` bytes (0: unknown) grows. A volume never shrinks, and one that is large enough stays
+ * as it is. Throws "out-of-range" if it already exceeds the limit (CSI ControllerExpandVolume).
  */
 export function grownSize(id: string, current: bigint, range: CapacityRange): bigint {
   const wanted = wantedBytes(range);
@@ -26,8 +26,8 @@ export function grownSize(id: string, current: bigint, range: CapacityRange): bi
 }
 
 /**
- * The size in bytes, at least `bytes`, in whole units of a storage that has no others. Throws "out-of-range" when it exceeds the limit, or
- * what an answer can name (CSI CapacityRange.limit_bytes).
+ * The size in bytes, at least `bytes`, in whole units of the storage system. Throws "out-of-range" if it exceeds the limit, or the largest
+ * size that CSI can express (CSI CapacityRange.limit_bytes).
  */
 export function wholeUnits(bytes: bigint, unit: bigint, limit: bigint | undefined): bigint {
   const whole = ((bytes + unit - 1n) / unit) * unit;
@@ -39,13 +39,13 @@ export function wholeUnits(bytes: bigint, unit: bigint, limit: bigint | undefine
   );
 }
 
-/** A size in bytes as a number of JSON, which most readers take for a double (RFC 8259, 6). Throws "out-of-range" beyond 2^53 - 1. */
+/** A size in bytes as a JSON number, which most readers take for a double (RFC 8259, 6). Throws "out-of-range" above 2^53 - 1. */
 export function jsonSize(bytes: bigint): number {
   if (bytes <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(bytes);
   throw new CsiError("out-of-range", `${bytes} bytes are more than the API can be told: ${Number.MAX_SAFE_INTEGER}`);
 }
 
-/** Throws "already-exists" when `asset` cannot be the answer to `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */
+/** Throws "already-exists" if `asset` does not satisfy `spec` (CSI CreateVolume, "Volume already exists but is incompatible"). */
 export function refuseUnequal<A extends StoredVolume>(
   connection: string,
   store: VolumeStore<A>,

@@ -21,14 +21,13 @@ import type { ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 import { StoreVolumes } from "./store-volumes.ts";
 
 /**
- * A driver made of a store and a share; its abilities follow from the members of the store. Every failure gets a code and
- * names the connection. A process may hold thousands of them, so abilities are made when asked for.
+ * A driver composed of a store and a share; its abilities follow from the members of the store. Every failure gets a code and names the
+ * connection. A process may have thousands of drivers, so abilities are created on demand.
  */
 export class StoreDriver<A extends StoredVolume> implements Driver {
   readonly protocol: Protocol;
   readonly access: Access;
   readonly #volumes: StoreVolumes<A>;
-  /** What it is made of. */
   readonly store: VolumeStore<A>;
   readonly share: ShareProtocol<A>;
 
@@ -44,7 +43,7 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   get names(): LookupAbility {
     return {
       idOf: name => this.store.idOf(name),
-      find: (name, call) => this.#guard("look for volume", name, call, () => this.#volumes.find(name, call)),
+      find: (name, call) => this.#guard("look up volume", name, call, () => this.#volumes.find(name, call)),
     };
   }
 
@@ -113,10 +112,10 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     if (!this.store.look) return undefined;
     const volumes = this.#volumes;
     return {
-      look: call => this.#guard("look at the health of the storage", "", call, () => volumes.look(call)),
-      ...(volumes.mends && {
+      look: call => this.#guard("check the health of the storage", "", call, () => volumes.look(call)),
+      ...(volumes.canRestore && {
         restore: (id: string, call: Call) =>
-          this.#guard("make the export or target of volume", id, call, () => volumes.mend(id, call)),
+          this.#guard("restore the export or target of volume", id, call, () => volumes.restore(id, call)),
       }),
     };
   }
@@ -131,7 +130,7 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
 
   check(call: Call): Promise<void> {
     return this.#guard("use the storage", "", call, async () => {
-      // The share first: on TrueNAS it names every role that the account lacks, the store only the first one it stumbles over.
+      // The share first: on TrueNAS it names all roles that the account lacks, the store only the first one.
       await this.share.check?.(call);
       await this.store.check?.(call);
     });
@@ -141,7 +140,6 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
     await this.store.close?.();
   }
 
-  /** Runs `work`; its failure gets a code and the name of the connection. */
   #guard<T>(doing: string, object: string, call: Call, work: () => Promise<T>): Promise<T> {
     return guarded(this.#volumes, doing, object, call, work);
   }

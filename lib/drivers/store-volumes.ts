@@ -18,12 +18,12 @@ import type { ConnectionIdentity } from "./module.ts";
 import { grownSize, refuseUnequal } from "./sizes.ts";
 import type { Notes, ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
 
-/** How long sharing a volume again may take after its deletion failed, in milliseconds. */
+/** The time limit for sharing a volume again after its deletion failed, in milliseconds. */
 const shareAgainMs = 60_000;
 
 /**
- * The volumes of a store that a share makes reachable. What every family owes its callers stands here once: one change of a
- * volume at a time, equal or refused, finished or undone, sizes that only grow, one volume context.
+ * The volumes of a store that a share makes reachable, with the promises of every family: one change of a volume at a time, equal or
+ * refused, finished or undone, sizes that only grow, one volume context.
  */
 export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   readonly connection: string;
@@ -39,17 +39,17 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     this.#share = share;
   }
 
-  /** As FailureContext. */
+  /** Like FailureContext.explain. */
   explain(error: unknown): ErrorMapping | undefined {
     return this.#store.explain(error) ?? this.#share.explain?.(error);
   }
 
-  /** As FailureContext. */
+  /** Like FailureContext.explain. */
   hidden(): string | undefined {
     return this.#store.hidden?.();
   }
 
-  /** As Driver.create. */
+  /** Like Driver.create. */
   create(spec: VolumeSpec, call: Call): Promise<Volume> {
     return this.#alone(this.#store.idOf(spec.name), async () => {
       const asset = await this.#store.create(spec, call);
@@ -67,19 +67,19 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** As Driver.delete. */
+  /** Like Driver.delete. */
   delete(id: string, call: Call): Promise<void> {
     return this.#alone(id, () => this.#remove(id, () => {}, call));
   }
 
-  /** As ReadAbility.get. */
+  /** Like ReadAbility.get. */
   async get(id: string, call: Call): Promise<Volume> {
     const asset = await this.#store.find(id, call);
     if (asset?.finished) return this.#volume(asset);
     throw this.#absent(id);
   }
 
-  /** As LookupAbility.find. */
+  /** Like LookupAbility.find. */
   async find(name: string, call: Call): Promise<FoundVolume | undefined> {
     const asset = await this.#store.find(this.#store.idOf(name), call);
     if (!asset) return undefined;
@@ -88,20 +88,20 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return other ? undefined : { kind: "volume", volume: this.#volume(asset) };
   }
 
-  /** As ExpandAbility.expand. */
+  /** Like ExpandAbility.expand. */
   expand(id: string, range: CapacityRange, call: Call): Promise<ExpansionResult> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
       if (!asset?.finished || !this.#store.resize) throw this.#absent(id);
       const wanted = grownSize(id, asset.bytes, range);
       const grown = wanted === asset.bytes ? asset : await this.#store.resize(asset, wanted, range.limit, call);
-      // Also where nothing grew: the call that did the first half may have ended before the second.
+      // Even if nothing grew: an earlier call may have ended after the first half.
       await this.#share.resized?.(grown, call);
       return { bytes: grown.bytes, onNode: this.#share.growsOnNode };
     });
   }
 
-  /** As ModifyAbility.modify. */
+  /** Like ModifyAbility.modify. */
   modify(id: string, properties: Context, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
@@ -110,13 +110,13 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     });
   }
 
-  /** As ListAbility.list. */
+  /** Like ListAbility.list. */
   async list(page: PageRequest, call: Call): Promise<Page<Volume>> {
     const { items, next } = (await this.#store.list?.(page, call)) ?? { items: [], next: undefined };
     return { items: items.map(asset => this.#volume(asset)), next };
   }
 
-  /** As HealthAbility.look. */
+  /** Like HealthAbility.look. */
   async look(call: Call): Promise<StorageFindings> {
     const seen = await this.#store.look?.(call);
     if (!seen) return { storage: [], volumes: new Map(), example: undefined };
@@ -126,13 +126,13 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return { storage, volumes: joined([volumes, shares]), example: first && this.#volume(first).context };
   }
 
-  /** Whether ways to volumes can be mended. */
-  get mends(): boolean {
+  /** Whether missing exports or targets can be restored. */
+  get canRestore(): boolean {
     return this.#store.restore !== undefined || this.#share.restore !== undefined;
   }
 
-  /** As HealthAbility.restore. */
-  mend(id: string, call: Call): Promise<void> {
+  /** Like HealthAbility.restore. */
+  restore(id: string, call: Call): Promise<void> {
     return this.#alone(id, async () => {
       const asset = await this.#store.find(id, call);
       if (!asset?.finished) return;
@@ -152,7 +152,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return kept.finished && holds(kept.notes, notes) ? kept : await this.#store.finish(kept, notes, call);
   }
 
-  /** `check` throws for an asset that is to stay. */
+  /** `check` throws for an asset that must stay. */
   async #remove(id: string, check: (asset: A) => void, call: Call): Promise<void> {
     let withdrawn: A | undefined;
     const before = async (asset: A) => {
@@ -160,7 +160,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
       if (!this.#share.withdraw) return;
       withdrawn = asset;
       await this.#share.withdraw(asset, call).catch((error: unknown) => {
-        // It refused before it changed anything.
+        // It was refused before anything changed.
         if (error instanceof CsiError && error.code === "failed-precondition") withdrawn = undefined;
         throw error;
       });
@@ -173,20 +173,17 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     }
   }
 
-  /** After a deletion that failed: pods may still use the volume. A new signal, because that of the call may be what ended it. */
+  /** After a failed deletion: pods may still use the volume. With a new signal, because that of the call may have ended the deletion. */
   async #shareAgain({ id }: A, call: Call): Promise<void> {
     const fresh = { ...call, signal: AbortSignal.timeout(shareAgainMs) };
     try {
       const asset = await this.#store.find(id, fresh);
       if (asset?.finished) await this.#completed(asset, specOf(asset), fresh);
     } catch (cause) {
-      call.log.warn(
-        "the deletion of a volume failed, and it could not be shared again; creating or deleting it again helps",
-        {
-          volume: id,
-          cause,
-        },
-      );
+      call.log.warn("the deletion of a volume failed, and it could not be shared again; create or delete it again", {
+        volume: id,
+        cause,
+      });
     }
   }
 
@@ -198,13 +195,13 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
     return new CsiError("not-found", `connection "${this.connection}": volume "${id.slice(0, 128)}" does not exist`);
   }
 
-  /** A context with the servers of the file in place of those that it names. */
+  /** A context with the servers of the file instead of those that it names. */
   #reached(context: Context): Context {
     const { reach = {} } = this.#share;
     return Object.keys(reach).some(key => key in context) ? { ...context, ...reach } : context;
   }
 
-  /** The same on every answer (CSI Volume.volume_context). */
+  /** Equal in every answer (CSI Volume.volume_context). */
   #volume(asset: A): Volume {
     const { driver, instanceId } = this.#identity;
     const context: Context = {
@@ -217,7 +214,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
   }
 }
 
-/** What was asked for when a volume was made, as far as a share needs it. */
+/** The request for an existing volume, as far as a share needs it. */
 const specOf = ({ id, name, source }: StoredVolume): VolumeSpec => ({
   name: name ?? id,
   range: { required: undefined, limit: undefined },
@@ -226,10 +223,10 @@ const specOf = ({ id, name, source }: StoredVolume): VolumeSpec => ({
   mutable: {},
 });
 
-/** Throws for a volume that another controller has completed since this one looked at it. */
+/** Throws for a volume that another controller has finished meanwhile. */
 function refuseFinished({ id, finished }: StoredVolume): void {
-  if (finished) throw new CsiError("aborted", `volume "${id}" was completed by somebody else meanwhile; it stays`);
+  if (finished) throw new CsiError("aborted", `volume "${id}" was finished by another controller meanwhile; it stays`);
 }
 
-/** Whether all of these notes stand among those. */
+/** Whether `all` contains `some`. */
 const holds = (all: Notes, some: Notes): boolean => Object.entries(some).every(([key, value]) => all[key] === value);

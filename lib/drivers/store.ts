@@ -12,82 +12,81 @@ import type {
 } from "./driver.ts";
 import type { ErrorMapping } from "./failure.ts";
 
-/** What a share keeps with a volume between its steps: text by key, on stable storage, such as the ids of a target. */
+/** What a share records with a volume between its steps, on stable storage: text by key, such as the ids of a target. */
 export type Notes = Readonly<Record<string, string>>;
 
-/** A piece of storage that is, or is about to become, a volume. */
+/** A volume, or what will become one. */
 export interface StoredVolume {
   readonly id: string;
-  /** The name that the caller chose; undefined when the storage does not tell. */
+  /** The name that the caller chose; undefined if the storage system does not record it. */
   readonly name: string | undefined;
-  /** Size in bytes; 0 when nobody has told yet. */
+  /** Size in bytes; 0 if unknown. */
   readonly bytes: bigint;
   readonly source: Source | undefined;
   readonly notes: Notes;
-  /** False until the whole creation, the share included, is proved to be complete. */
+  /** False until the creation, including the share, is proven to be complete. */
   readonly finished: boolean;
 }
 
-/** What a look at a whole storage has found. */
+/** The findings of a check of a whole storage system. */
 export interface HealthInspection<A extends StoredVolume> {
-  /** About the storage: each is true of all its volumes. */
+  /** About the storage system, and so about all its volumes. */
   readonly storage: readonly Finding[];
   readonly volumes: VolumeFindings;
-  /** The finished assets, as `list` has them. */
+  /** The finished assets, as in `list`. */
   readonly assets: readonly A[];
 }
 
 /**
- * Where the bytes live. Every method may be repeated, and interrupted after any step; for one id the driver calls one changing
- * method at a time, but other processes may work on the same storage; what a tool of the storage prints is
- * understood here and nowhere else. What a method has answered outlives a loss of power of the machine that keeps it. Methods throw
- * CsiError, or whatever `explain` knows.
+ * Where the data is. Every method may be repeated, and interrupted after any step. For one id the driver calls one changing method at a
+ * time, but other processes may work on the same storage system. Only the store parses the output of the storage system's tools. What a
+ * method has returned survives a power loss of the machine that stores it. Methods throw CsiError, or what `explain` knows.
  */
 export interface VolumeStore<A extends StoredVolume> {
-  /** The id that a volume of this name gets. Pure. */
+  /** The id of a volume with this name. Pure. */
   idOf(name: string): string;
   /**
-   * Makes what `spec` asks for, or returns what stands under its id already, finished or not. One that stands already and is
-   * not equal is returned unchanged: the driver compares and refuses. Nothing is left of a creation that fails for good.
+   * Creates what `spec` describes, or returns what already exists with its id, finished or not. An unequal one is returned unchanged: the
+   * driver compares and refuses. Nothing is left of a creation with a final failure.
    */
   create(spec: VolumeSpec, call: Call): Promise<A>;
-  /** What stands under the id, finished or not. */
+  /** What exists with this id, finished or not. */
   find(id: string, call: Call): Promise<A | undefined>;
-  /** Keeps notes with an asset, besides those it has; durable when it resolves. Undefined: shares on this store keep none. */
+  /** Records notes with an asset, besides those it has; durable once it resolves. Undefined: shares on this store record none. */
   note?(asset: A, notes: Notes, call: Call): Promise<A>;
-  /** Keeps the last notes and marks the creation as complete, in one step. */
+  /** Records the last notes and marks the creation as complete, in one step. */
   finish(asset: A, notes: Notes, call: Call): Promise<A>;
   /**
-   * Removes what stands under the id, with what interrupted creations of it left. Success when there is nothing. Throws
-   * "failed-precondition" when it cannot be removed, with nothing changed. `before` gets what is about to be removed, as it is
-   * now, right before the first change; when it rejects, nothing is removed.
+   * Removes what exists with this id, and the rest of interrupted creations. Succeeds if there is nothing. Throws "failed-precondition",
+   * with nothing changed, if it cannot be removed. `before` gets the present asset right before the first change; if it rejects, nothing
+   * is removed.
    */
   remove(id: string, before: (asset: A) => Promise<void>, call: Call): Promise<void>;
-  /** The words of the storage, in ours. */
+  /** The meaning of the storage system's messages. */
   explain(error: unknown): ErrorMapping | undefined;
-  /** As FailureContext.hidden. */
+  /** Like FailureContext.hidden. */
   hidden?(): string | undefined;
-  /** Whether two sources name the same thing, in whatever spelling. Undefined: equal text is the same. */
+  /** Whether two sources are the same, in whatever spelling. Undefined: if their texts are equal. */
   sameSource?(a: Source, b: Source): boolean;
-  /** Grows an asset to `bytes`, never less than it has. Throws "out-of-range" where the storage has only sizes above `limit`. */
+  /** Grows an asset to `bytes`, at least its present size. Throws "out-of-range" if only sizes above `limit` are possible. */
   resize?(asset: A, bytes: bigint, limit: bigint | undefined, call: Call): Promise<A>;
-  /** Snapshots, which throw as this store does. */
+  /** Snapshots; they throw like this store. */
   readonly snapshots?: SnapshotAbility | undefined;
-  /** The kinds of source that `create` takes. */
+  /** The kinds of source that `create` accepts. */
   readonly clonesFrom?: readonly Source["kind"][];
-  /** Snapshots of several volumes at one moment, which throw as this store does. */
+  /** Snapshots of several volumes at one moment; they throw like this store. */
   readonly groupSnapshots?: GroupSnapshotAbility | undefined;
-  /** Changes properties of an asset in use, all of them or none. Throws "invalid-argument" for what may not be changed. */
+  /** Changes properties of an asset in use, all of them or none. Throws "invalid-argument" for one that cannot be changed. */
   modify?(asset: A, properties: Context, call: Call): Promise<void>;
   /** Bytes that a new volume may take. */
   available?(parameters: Context, call: Call): Promise<bigint>;
   /** Finished assets, in a stable order. */
   list?(page: PageRequest, call: Call): Promise<Page<A>>;
-  /** As HealthAbility.look. */
+  /** Like HealthAbility.look. */
   look?(call: Call): Promise<HealthInspection<A>>;
-  /** As ShareProtocol.restore, where the storage shares its assets by itself. */
+  /** Like ShareProtocol.restore, if the storage system exports its assets by itself. */
   readonly restore?: ((asset: A, call: Call) => Promise<void>) | undefined;
-  /** Throws what is wrong with the storage. Changes nothing. */
+  /** Throws what is wrong with the storage system. Changes nothing. */
   check?(call: Call): Promise<void>;
   close?(): Promise<void>;
 }
@@ -96,29 +95,29 @@ export interface VolumeStore<A extends StoredVolume> {
 export interface ShareProtocol<A extends StoredVolume> {
   readonly protocol: Protocol;
   readonly access: Access;
-  /** After a resize a node has work to do: another size of disk, a file system to grow. */
+  /** Whether a node has work to do after a resize: rescanning a disk, growing a file system. */
   readonly growsOnNode: boolean;
   /**
-   * Makes the asset reachable and returns the notes that finish it. `keep` stores notes before a next step that an
-   * interruption must find again. Undefined when nothing has to be done.
+   * Makes the asset reachable and returns the notes that finish it. `keep` records notes that a retry needs if the next step is
+   * interrupted. Undefined if there is nothing to do.
    */
   publish?(asset: A, spec: VolumeSpec, keep: (notes: Notes) => Promise<A>, call: Call): Promise<Notes>;
-  /** What leads a node to the asset, beside the keys that every driver has. From its notes; no I/O. */
+  /** The volume context with which a node finds the asset, besides the common keys. From its notes, without I/O. */
   context(asset: A): Context;
   /**
-   * The servers of every asset, as the file names them, under the keys of `context`. They win over what is noted with an asset: a storage
-   * must not send nodes to servers that the file does not name. Absent where notes hold no server.
+   * The servers in the connection file, under the keys of `context`. They override the notes of an asset: a storage system must not send
+   * nodes to servers that the file does not name. Absent if notes contain no server.
    */
   readonly reach?: Context;
-  /** Undoes `publish`. Success when the asset is not reachable. Undefined when there is nothing to undo. */
+  /** Undoes `publish`. Succeeds if the asset is not reachable. Undefined if there is nothing to undo. */
   withdraw?(asset: A, call: Call): Promise<void>;
-  /** The asset has another size now. */
+  /** Called after the size of the asset has changed. */
   resized?(asset: A, call: Call): Promise<void>;
   explain?(error: unknown): ErrorMapping | undefined;
-  /** Makes the way to a finished asset anew where its host has lost it. */
+  /** Restores the missing export or target of a finished asset. */
   restore?(asset: A, call: Call): Promise<void>;
-  /** What is wrong with the way to these assets, which are all that are finished; in few requests. Throws as HealthAbility.look. */
+  /** The findings about the exports or targets of all finished assets, in few requests. Throws like HealthAbility.look. */
   look?(assets: readonly A[], call: Call): Promise<VolumeFindings>;
-  /** Throws what is wrong with the service that shares. Changes nothing. */
+  /** Throws what is wrong with the sharing service. Changes nothing. */
   check?(call: Call): Promise<void>;
 }
